@@ -1,0 +1,67 @@
+"""cede learns who should be in control.
+
+A team of agents shares one system; at each step one of them acts. cede learns online to whom to hand control, in which
+situation, so that the cost of what happens, of holding each agent in control and of every hand-over is least.
+
+Names are imported when first used: `import cede` is quick and compiles nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from cede import worlds as worlds
+    from cede.belief import Belief as Belief
+    from cede.belief import Scale as Scale
+    from cede.belief import StepDown as StepDown
+    from cede.counts import Counts as Counts
+    from cede.counts import Episode as Episode
+    from cede.counts import count as count
+    from cede.learners import Learner as Learner
+    from cede.learners import fixed as fixed
+    from cede.learners import greedy as greedy
+    from cede.learners import oracle as oracle
+    from cede.learners import ucrl2 as ucrl2
+    from cede.learners import ucrl2_mc as ucrl2_mc
+    from cede.model import Agent as Agent
+    from cede.model import Environment as Environment
+    from cede.model import Task as Task
+    from cede.model import Team as Team
+    from cede.model import TwoLayerMDP as TwoLayerMDP
+    from cede.planning import Plan as Plan
+    from cede.planning import evaluate as evaluate
+    from cede.planning import expected_cost as expected_cost
+    from cede.planning import flatten as flatten
+    from cede.planning import optimistic_plan as optimistic_plan
+    from cede.planning import solve as solve
+    from cede.simulation import History as History
+    from cede.simulation import rollout as rollout
+    from cede.simulation import simulate as simulate
+
+_HOME = {
+    "model": ("Environment", "Agent", "Team", "TwoLayerMDP", "Task"),
+    "counts": ("Counts", "Episode", "count"),
+    "belief": ("Belief", "Scale", "StepDown"),
+    "planning": ("Plan", "solve", "evaluate", "expected_cost", "optimistic_plan", "flatten"),
+    "learners": ("Learner", "ucrl2_mc", "ucrl2", "greedy", "fixed", "oracle"),
+    "simulation": ("History", "rollout", "simulate"),
+}
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [*_MODULE, "__version__", "worlds"]  # noqa: PLE0604 (names are strings)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "worlds":
+        return import_module("cede.worlds")
+    if name in _MODULE:
+        value = getattr(import_module(f"cede.{_MODULE[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'cede' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

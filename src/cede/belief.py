@@ -1,0 +1,157 @@
+"""What is believed of a table: a centre and, around each row, an L1 ball of some width.
+
+Every radius has the form sqrt(constant / max(1, n)) with n the visits of the row. The constants of the paper, with
+t_k = max(1, (k - 1) L) the steps seen before episode k:
+
+    printed    2 log( t_k^7 rows 2^(outcomes + 1) / delta )     Section 3; `printed_constant`
+    appendix   14 outcomes log( 2 t_k rows / delta )            Algorithm 2; `appendix_constant`
+    cost       7/2 log( 2 t_k rows / delta )                    Jaksch et al. 2010, of a mean with range 1; `cost_constant`
+
+with rows = |S||D| and outcomes = |A| for the agents, rows = |S||A| and outcomes = |S| for the environment. UCRL2's table has
+rows = |S||D| and outcomes = |S|; with the printed form we call its radius "same-form". Everything is computed from logarithms:
+2^(|S| + 1) has no place in a float.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import floor, log
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from cede import _check, _kernels
+from cede._check import Floats
+from cede._kernels import Layer
+from cede.table import Ints, Table
+
+LOG_2 = log(2.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """One layer as a set of tables: every row within `width` (L1) of its centre.
+
+    Width 0 is certainty, 2 or more says nothing. `row` tells which row of the centre serves which place, so that places may
+    share one: (slots, S) for the agents (slots of agent d: one, or one per time step or previous agent), (S, A) for the
+    environment.
+    """
+
+    centre: Table
+    width: Floats  # (rows,)
+    row: Ints  # agents: (slots, S); environment: (S, A)
+
+    @classmethod
+    def of(cls, centre: ArrayLike | sp.sparray, width: ArrayLike, places: tuple[int, int]) -> "Belief":
+        """From an array or SciPy matrix with one row per place; rows of zeros have not been seen (uniform)."""
+        table = Table.of(sp.csr_array(centre))
+        widths = _check.array("Belief", "width", np.broadcast_to(width, table.n_rows), (table.n_rows,), "(rows,)")
+        if (widths < 0).any():
+            where = int(np.argmax(widths < 0))
+            _check.fail("Belief", f"width[{where}]", widths[where], "at least 0")
+        if places[0] * places[1] != table.n_rows:
+            _check.fail("Belief", "the number of rows of centre", table.n_rows, f"{places[0]} x {places[1]}")
+        return cls(table, widths, np.arange(table.n_rows).reshape(places))
+
+    @cached_property
+    def layer(self) -> Layer:
+        """The arrays that the compiled planner reads."""
+        c = self.centre
+        return Layer(c.start, c.size, c.total, c.column, c.weight, self.width, self.row)
+
+
+def steps_before(episode: int, horizon: int) -> int:
+    """t_k = max(1, (k - 1) L): the paper's (k - 1) L is 0 in the first episode, and its logarithm no number."""
+    return max(1, (episode - 1) * horizon)
+
+
+def printed_constant(*, steps: int, rows: int, outcomes: int, delta: float) -> float:
+    """beta^k of Section 3, of either layer, and of UCRL2's table ("same-form")."""
+    return 2 * (7 * log(steps) + log(rows) + (outcomes + 1) * LOG_2 - log(delta))
+
+
+def appendix_constant(*, steps: int, rows: int, outcomes: int, delta: float) -> float:
+    """UCRL2's beta_k of Algorithm 2 in the appendix."""
+    return 14 * outcomes * (LOG_2 + log(steps) + log(rows) - log(delta))
+
+
+def cost_constant(*, steps: int, rows: int, delta: float) -> float:
+    """UCRL2's radius of a mean cost with range 1 (Jaksch, Ortner and Auer 2010)."""
+    return 3.5 * (LOG_2 + log(steps) + log(rows) - log(delta))
+
+
+CONSTANTS: dict[str, Callable[..., float]] = {"printed": printed_constant, "appendix": appendix_constant}
+
+
+def radii(visits: Floats, constant: float, *, scale: float = 1.0, counted: int | None = None) -> Floats:
+    """The width of each row: scale sqrt(constant / max(1, visits)). Rows from `counted` on are known: width 0."""
+    n = len(visits) if counted is None else counted
+    widths: Floats = _kernels.radii(visits, n, constant, scale)
+    return widths
+
+
+@dataclass(frozen=True)
+class StepDown:
+    """A scale that falls in steps: max(start - step * floor(e / every), least), e = episodes finished before this one."""
+
+    start: float
+    step: float
+    every: float
+    least: float
+
+    def __call__(self, episode: int) -> float:
+        return max(self.start - self.step * floor((episode - 1) / self.every), self.least)
+
+
+ScaleOf = float | Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the radii of each layer are multiplied with: a number, or a function of the episode k = 1, 2, ...
+
+    Only scale 1 carries the paper's guarantee. Smaller ones learn faster and promise nothing.
+    """
+
+    agents: ScaleOf = 1.0
+    environment: ScaleOf = 1.0
+    name: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        for layer in ("agents", "environment"):
+            value = getattr(self, layer)
+            if not callable(value):
+                object.__setattr__(self, layer, _check.number("Scale", layer, value, least=0.0))
+
+    @classmethod
+    def authors(cls, episodes: int) -> "Scale":
+        """The schedule of the authors' code for a run of so many episodes (it is not in the text)."""
+        n = _check.integer("Scale.authors", "episodes", episodes, 1)
+        return cls(
+            agents=StepDown(1.0, 0.1, n / 3000, 0.1),
+            environment=StepDown(0.1, 0.01, n / 10, 0.01),
+            name=f"authors' schedule for {n} episodes",
+        )
+
+    def at(self, layer: str, episode: int) -> float:
+        value = getattr(self, layer)
+        if callable(value):
+            return _check.number(f"Scale, episode {episode}", layer, value(episode), least=0.0)
+        return float(value)
+
+    def __str__(self) -> str:
+        return self.name or f"agents {show_scale(self.agents)}, environment {show_scale(self.environment)}"
+
+
+def show_scale(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else repr(value)
+
+
+def scale_of(owner: str, value: Any) -> Scale:
+    """A Scale, or one number for both layers."""
+    if isinstance(value, Scale):
+        return value
+    both = value if callable(value) else _check.number(owner, "scale", value, least=0.0)
+    return Scale(agents=both, environment=both)

@@ -1,0 +1,130 @@
+"""What was seen, as sums: N(s, d, a) of the agents and N'(s, a, s') of the environment (Section 3 of the paper).
+
+Counts add. Any split of the same episodes, counted apart and added in any order, gives the same counts.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from cede import _check, _kernels
+from cede._check import Floats
+from cede.model import Task
+from cede.table import Ints, Table, canonical
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """What happened in one episode, n steps (at most the horizon)."""
+
+    states: Ints  # (n + 1,) the last one is where it ended
+    prev_agents: Ints  # (n,) who was in control before; the first is the start agent
+    agents: Ints  # (n,) who was in control
+    actions: Ints  # (n,)
+    costs: Floats  # (n,) environment, control and switching cost of each step
+
+    @property
+    def cost(self) -> float:
+        return float(self.costs.sum())
+
+    @property
+    def switches(self) -> int:
+        return int(np.count_nonzero(self.agents != self.prev_agents))
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Sparse sums over episodes. Rows of `agents`: slot * S + s, one slot per agent (and time step or previous agent where its
+    policy varies with it). Rows of `environment`: s * A + a; for UCRL2, which knows no actions, s * slots + slot.
+    """
+
+    agents: sp.csr_array  # (slots * S, A) int64
+    environment: sp.csr_array  # (S * A, S) int64; flat: (S * slots, S)
+    episodes: int
+
+    @classmethod
+    def zeros(cls, task: Task, *, flat: bool = False) -> "Counts":
+        slots = int(task.n_slots.sum())
+        shape = (task.n_states * (slots if flat else task.n_actions), task.n_states)
+        return cls(
+            agents=sp.csr_array((slots * task.n_states, task.n_actions), dtype=np.int64),
+            environment=sp.csr_array(shape, dtype=np.int64),
+            episodes=0,
+        )
+
+    def __add__(self, other: "Counts") -> "Counts":
+        if not isinstance(other, Counts):
+            return NotImplemented
+        for layer in ("agents", "environment"):
+            mine, theirs = getattr(self, layer).shape, getattr(other, layer).shape
+            if mine != theirs:
+                _check.fail("Counts +", f"the shape of {layer}", theirs, f"{mine}, as on the left")
+        return Counts(
+            agents=canonical(self.agents + other.agents),
+            environment=canonical(self.environment + other.environment),
+            episodes=self.episodes + other.episodes,
+        )
+
+
+def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False) -> Counts:
+    """The counts of some episodes."""
+    tally = Tally(task, Counts.zeros(task, flat=flat), flat=flat)
+    for episode in episodes:
+        tally.add_episode(episode)
+        tally.episodes += 1
+    return tally.counts
+
+
+class Tally:
+    """Counts that grow in place, a step at a cost of what it changes. Rows of known tables may follow the counted ones."""
+
+    def __init__(
+        self,
+        task: Task,
+        counts: Counts,
+        *,
+        flat: bool,
+        known_agents: sp.csr_array | None = None,
+        known_environment: sp.csr_array | None = None,
+    ) -> None:
+        self.task = task
+        self.flat = flat
+        self.times = np.arange(task.horizon)
+        self.n_actions = int(task.n_slots.sum()) if flat else task.n_actions
+        self.agent_rows, self.environment_rows = counts.agents.shape[0], counts.environment.shape[0]
+        self.agents = Table.of(below(counts.agents, known_agents))
+        self.environment = Table.of(below(counts.environment, known_environment))
+        self.episodes = counts.episodes
+
+    def add(self, times: Ints, states: Ints, prevs: Ints, agents: Ints, actions: Ints, nexts: Ints) -> None:
+        """Count steps (arrays of one length, at most a horizon of them at once)."""
+        task = self.task
+        sizes = (task.slot, task.vary, task.n_states, self.n_actions, self.flat)
+        steps = (times, states, prevs, agents, actions, nexts)
+        while True:
+            wanted = _kernels.count_steps(self.agents.pool, self.environment.pool, *sizes, *steps)
+            for table, places in zip((self.agents, self.environment), wanted, strict=True):
+                if places > 0:
+                    table.lengthen(places)
+            if max(wanted) == 0:
+                return
+
+    def add_episode(self, episode: Episode) -> None:
+        states = episode.states
+        steps = (self.times[: len(episode.actions)], states[:-1], episode.prev_agents, episode.agents, episode.actions)
+        self.add(*steps, states[1:])
+
+    @property
+    def counts(self) -> Counts:
+        """A snapshot."""
+        return Counts(
+            agents=self.agents.matrix(self.agent_rows).astype(np.int64),
+            environment=self.environment.matrix(self.environment_rows).astype(np.int64),
+            episodes=self.episodes,
+        )
+
+
+def below(counts: sp.csr_array, known: sp.csr_array | None) -> sp.csr_array:
+    return counts if known is None else sp.csr_array(sp.vstack([counts.astype(np.float64), known], format="csr"))

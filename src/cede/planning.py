@@ -1,0 +1,159 @@
+"""One planner (Theorem 1) for every question: the best policy under a belief, under the truth, and what a policy costs.
+
+    optimistic_plan   least cost over all policies and all tables within the belief
+    solve             the same with the true tables, width 0
+    evaluate          the same recursion with the policy given instead of chosen
+    flatten           the switching problem as UCRL2 sees it: the action is the agent
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from cede import _check, _kernels
+from cede._check import Floats
+from cede.belief import Belief
+from cede.model import Agent, Environment, Task, Team, TwoLayerMDP
+
+Policy = NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A switching policy and the value that its maker believes it to have. Usable without the learner that made it."""
+
+    policy: Policy  # (L, S, D): policy[t, s, prev_agent] is the agent to put in control
+    value: Floats  # (L + 1, S, D), the last row zero; not a number where nothing is believed
+
+
+def optimistic_plan(task: Task, agents: Belief, environment: Belief, *, seed: int = 0) -> Plan:
+    """The policy and tables of least cost, exactly (Eq. 13). Ties between agents go to one of them, drawn by the seed."""
+    owner = "optimistic_plan"
+    slots = (int(task.n_slots.sum()), task.n_states)
+    for argument, belief, shape, columns in (
+        ("agents", agents, slots, task.n_actions),
+        ("environment", environment, (task.n_states, task.n_actions), task.n_states),
+    ):
+        if belief.row.shape != shape or belief.centre.n_columns != columns:
+            got = (*belief.row.shape, belief.centre.n_columns)
+            _check.fail(owner, f"the places and outcomes of {argument}", got, str((*shape, columns)))
+    _check.integer(owner, "seed", seed, 0, 2**63 - 1)
+    return plan_with(task, task.env_cost, agents, environment, seed)
+
+
+def plan_with(task: Task, env_cost: Floats, agents: Belief, environment: Belief, seed: int) -> Plan:
+    """`optimistic_plan` without its checks, with costs that may differ from the task's."""
+    policy = np.empty((task.horizon, task.n_states, task.n_agents), dtype=np.int16)
+    value = np.empty((task.horizon + 1, task.n_states, task.n_agents))
+    _backward(task, env_cost, agents, environment, False, policy, value, seed)
+    return Plan(policy, value)
+
+
+def solve(mdp: TwoLayerMDP, *, seed: int = 0) -> Plan:
+    """The best switching policy when all is known (Eq. 2)."""
+    return optimistic_plan(mdp.task, *mdp.truth, seed=seed)
+
+
+def evaluate(mdp: TwoLayerMDP, policy: ArrayLike) -> Floats:
+    """value[t, s, prev_agent] of a switching policy under the true model (Eq. 10)."""
+    return value_of(mdp, checked_policy("evaluate", mdp.task, policy))
+
+
+def value_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
+    task = mdp.task
+    value = np.empty((task.horizon + 1, task.n_states, task.n_agents))
+    _backward(task, task.env_cost, *mdp.truth, True, policy, value, 0)
+    return value
+
+
+def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike) -> float:
+    """Expected cost of an episode from the problem's start."""
+    return start_cost(mdp, evaluate(mdp, policy))
+
+
+def start_cost(mdp: TwoLayerMDP, value: Floats) -> float:
+    """What a value says of a whole episode: its mean over the start distribution, d_0 in control before."""
+    return float(mdp.environment.start @ value[0, :, mdp.task.start_agent])
+
+
+def _backward(
+    task: Task, env_cost: Floats, agents: Belief, environment: Belief, follow: bool, policy: Policy, value: Floats, seed: int
+) -> None:
+    costs = (env_cost, task.control_cost, task.switch_cost)
+    _kernels.backward(agents.layer, environment.layer, task.slot, task.vary, *costs, follow, policy, value, seed)
+
+
+def checked_policy(owner: str, task: Task, policy: ArrayLike) -> Policy:
+    """A policy as the kernels read it."""
+    given = np.asarray(policy)
+    shape = (task.horizon, task.n_states, task.n_agents)
+    if given.dtype.kind not in "iu":
+        _check.fail(owner, "the type of policy", given.dtype, "an integer type")
+    if given.shape != shape:
+        _check.fail(owner, "the shape of policy", given.shape, f"(L, S, D) = {shape}")
+    bad = np.argwhere((given < 0) | (given >= task.n_agents))
+    if len(bad):
+        place = _check.place_of("policy", bad[0])
+        _check.fail(owner, place, given[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
+    return np.ascontiguousarray(given, dtype=np.int16)
+
+
+@overload
+def flatten(problem: TwoLayerMDP) -> TwoLayerMDP: ...
+@overload
+def flatten(problem: Task) -> Task: ...
+def flatten(problem: TwoLayerMDP | Task) -> TwoLayerMDP | Task:
+    """The switching problem without its middle layer, as UCRL2 sees it (Eqs. 3 and 4).
+
+    Its actions are the agents themselves (one for each table of an agent whose policy varies); agent d takes action d for
+    certain, and the table to be learned is p(s' | s, d). A Task keeps the environment's cost only where it does not depend on the
+    action; elsewhere its place holds the least cost of the state, and the mean must be learned.
+    """
+    if isinstance(problem, Task):
+        slots = int(problem.n_slots.sum())
+        least = np.repeat(problem.env_cost.min(axis=1)[:, None], slots, axis=1)
+        return replace(problem, env_cost=least, action_names=slot_names(problem))
+    task = problem.task
+    policies = problem.truth[0].centre.matrix().toarray().reshape(-1, task.n_states, task.n_actions)
+    slots, actions = len(policies), np.arange(task.n_actions)
+    blocks = []
+    for table in policies:  # p(s' | s, slot) = sum_a p_slot(a | s) p(s' | s, a), one sparse product per slot
+        rows = np.repeat(np.arange(task.n_states), task.n_actions)
+        columns = rows * task.n_actions + np.tile(actions, task.n_states)
+        mix = sp.csr_array((table.ravel(), (rows, columns)), shape=(task.n_states, task.n_states * task.n_actions))
+        blocks.append(mix @ problem.environment.transition)
+    order = np.arange(slots * task.n_states).reshape(slots, task.n_states).T.ravel()
+    environment = Environment(
+        transition=sp.csr_array(sp.vstack(blocks))[order],
+        cost=np.einsum("csa,sa->sc", policies, task.env_cost),
+        start=problem.environment.start,
+        state_names=task.state_names,
+        action_names=slot_names(task),
+    )
+    agents = [
+        Agent(a.name, policy, a.control_cost, a.varies_with)
+        for a, policy in zip(problem.team.agents, certain_policies(task), strict=True)
+    ]
+    return TwoLayerMDP(environment, Team(agents, problem.team.switch_cost), problem.horizon, problem.start_agent)
+
+
+def certain_policies(task: Task) -> list[Floats]:
+    """The agents of the flattened problem: each takes its own action for certain."""
+    slots = int(task.n_slots.sum())
+    result = []
+    for agent in range(task.n_agents):
+        own = np.eye(slots)[task.slot[agent] : task.slot[agent] + task.n_slots[agent]]
+        policy = np.repeat(own[:, None, :], task.n_states, axis=1)
+        result.append(policy if task.vary[agent] else policy[0])
+    return result
+
+
+def slot_names(task: Task) -> Sequence[str]:
+    names: list[str] = []
+    for name, n in zip(task.agents, task.n_slots, strict=True):
+        names += [name] if n == 1 else [f"{name} {i}" for i in range(n)]
+    return names

@@ -1,0 +1,68 @@
+"""The drivers of the lane driving task: humans of any noise, and the machine."""
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtr
+
+from cede import _check
+from cede._check import Floats
+from cede.belief import Scale, StepDown
+from cede.learners import ucrl2
+from cede.model import Agent, Team, TwoLayerMDP
+from cede.simulation import simulate
+from cede.worlds import road
+
+HORIZON = 10
+
+# Gauss-Legendre nodes on [-9, 9]: the integrand varies on the scale 1, whatever sigma is, and vanishes outside.
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(160)
+NODES, WEIGHTS = 9.0 * NODES, 9.0 * WEIGHTS * np.exp(-0.5 * (9.0 * NODES) ** 2) / np.sqrt(2 * np.pi)
+
+
+def human_policy(sigma: float = 2.0) -> Floats:
+    """(S, 3): steers to the reachable cell whose cost plus N(0, sigma) noise is least; a cell behind a wall is out of reach.
+
+    P(i is least) = integral of phi(x) prod_{j != i} Phi(-x - (c_i - c_j) / sigma) dx, by quadrature.
+    """
+    sigma = _check.number("human_policy", "sigma", sigma, least=0.0)
+    ahead = road.states().ahead
+    views, which = np.unique(ahead, axis=0, return_inverse=True)
+    cost = np.append(road.CELL_COST, np.inf)[views]  # (views, 3)
+    if sigma == 0.0:
+        least = cost == cost.min(axis=1, keepdims=True)
+        policy = least / least.sum(axis=1, keepdims=True)
+    else:
+        with np.errstate(invalid="ignore"):
+            gap = (cost[:, :, None] - cost[:, None, :]) / sigma  # [view, i, j]
+        beaten = ndtr(-(NODES + gap[..., None]))  # (views, i, j, nodes)
+        beaten[:, range(3), range(3)] = 1.0
+        policy = beaten.prod(axis=2) @ WEIGHTS
+        policy[np.isinf(cost)] = 0.0
+        policy /= policy.sum(axis=1, keepdims=True)  # removes the quadrature's rounding, some 1e-16
+    result: Floats = policy[which.ravel()]
+    return result
+
+
+def solo(environment_traffic: tuple[float, float, float]) -> TwoLayerMDP:
+    """A single learner's problem: one agent per action, free hand-overs, so that switching is steering."""
+    n = len(road.states().level)
+    steer = [Agent(name, np.tile(np.eye(3)[a], (n, 1))) for a, name in enumerate(road.ACTIONS)]
+    return TwoLayerMDP(road.environment(environment_traffic), Team(steer), HORIZON)
+
+
+@lru_cache(maxsize=4)
+def machine_policy(episodes: int = 5000, seed: int = 0) -> Floats:
+    """(10, S, 3): what UCRL2 learns on roads that start without cars, as in the paper; deterministic.
+
+    It meets hardly any car in training, so it drives nearly as well as possible without traffic and badly in it. Radii are
+    scaled as in the authors' code, the last plan with 0.01.
+    """
+    mdp = solo((1.0, 0.0, 0.0))
+    scale = Scale(environment=StepDown(0.1, 0.01, episodes / 10, 0.01))
+    learner = ucrl2(mdp.task, radius="same-form", scale=scale, seed=seed)
+    simulate(mdp, learner, episodes, seed=seed, progress=False)
+    steering = learner.plan.policy[:, :, 0]  # who was in control before does not matter here
+    policy: Floats = np.eye(3)[steering]
+    policy.setflags(write=False)
+    return policy

@@ -1,0 +1,94 @@
+"""RiverSwim (Strehl and Littman 2008): swim against a current to the far bank. Agents differ in how often they swim right.
+
+Two published tables of the current; the paper's picture with its numbers is lost, its costs and horizon fit the first.
+"""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from cede import _check
+from cede._check import Floats
+from cede.model import Agent, Environment, Team, TwoLayerMDP
+
+N_STATES = 6
+LEFT, RIGHT = 0, 1
+
+# Swimming right: (stay, forward) on the near bank, (back, stay, forward) in the middle, (back, stay) on the far bank.
+CURRENTS = {
+    "osband": ((0.4, 0.6), (0.05, 0.6, 0.35), (0.4, 0.6)),
+    "strehl-littman": ((0.7, 0.3), (0.1, 0.6, 0.3), (0.7, 0.3)),
+}
+COST = np.array([0.995, 1.0, 1.0, 1.0, 1.0, 0.0])
+
+
+def transitions(version: str) -> Floats:
+    """(6, 2, 6) probabilities of one step. Swimming left always succeeds."""
+    near, middle, far = CURRENTS[version]
+    p = np.zeros((N_STATES, 2, N_STATES))
+    for s in range(N_STATES):
+        p[s, LEFT, max(s - 1, 0)] = 1.0
+    p[0, RIGHT, :2] = near
+    for s in range(1, N_STATES - 1):
+        p[s, RIGHT, s - 1 : s + 2] = middle
+    p[-1, RIGHT, -2:] = far
+    return p
+
+
+def macro_steps(p: Floats, cost: Floats, m: int) -> tuple[Floats, Floats, list[tuple[int, ...]]]:
+    """m steps at once: transitions (S, 2^m, S), expected summed cost (S, 2^m), and the actions of each macro action."""
+    sequences = list(product((LEFT, RIGHT), repeat=m))
+    moves, costs = [], []
+    for sequence in sequences:
+        reached, total = np.eye(N_STATES), np.zeros(N_STATES)
+        for a in sequence:
+            total = total + reached @ cost
+            reached = reached @ p[:, a, :]
+        moves.append(reached)
+        costs.append(total)
+    return np.stack(moves, axis=1), np.stack(costs, axis=1), sequences
+
+
+def riverswim(
+    agents: Sequence[float] = (0.0, 1.0),
+    *,
+    version: str = "osband",
+    macro: int = 1,
+    horizon: int = 20,
+    control_cost: Any = 0.0,
+    switch_cost: Any = 0.0,
+) -> TwoLayerMDP:
+    """RiverSwim with one agent per probability of swimming right.
+
+    version: "osband" or "strehl-littman". macro: steps of the river per decision; there are then 2^macro actions, the cost of
+    one is the expected sum over its steps, and the horizon counts macro steps (the paper is silent on that).
+    """
+    owner = "riverswim"
+    chances = _check.array(owner, "agents", agents, (None,), "(D,)")
+    for i, chance in enumerate(chances):
+        if not 0.0 <= chance <= 1.0:
+            _check.fail(owner, f"agents[{i}]", chance, "a probability")
+    _check.choice(owner, "version", version, tuple(CURRENTS))
+    macro = _check.integer(owner, "macro", macro, 1, 10)
+    p, cost, sequences = macro_steps(transitions(version), COST, macro)
+    letters = ["".join("LR"[a] for a in sequence) for sequence in sequences]
+    environment = Environment(
+        transition=p,
+        cost=cost,
+        start=np.eye(N_STATES)[0],
+        state_names=[f"s{i + 1}" for i in range(N_STATES)],
+        action_names=["left", "right"] if macro == 1 else letters,
+    )
+    control = np.broadcast_to(np.asarray(control_cost), len(chances))
+    team = []
+    for i, chance in enumerate(chances):
+        mix = [float(np.prod([chance if a == RIGHT else 1.0 - chance for a in sequence])) for sequence in sequences]
+        team.append(Agent(agent_name(chances, i), np.tile(mix, (N_STATES, 1)), control[i]))
+    return TwoLayerMDP(environment, Team(team, switch_cost), horizon)
+
+
+def agent_name(chances: Floats, i: int) -> str:
+    name = f"p={chances[i]:.3g}"
+    return name if list(chances).count(chances[i]) == 1 else f"{name} ({i})"
