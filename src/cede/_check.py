@@ -20,8 +20,16 @@ def show(value: object) -> str:
     """A value short enough for a message."""
     if isinstance(value, np.generic):
         value = value.item()
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def ndim(value: Any) -> int:
+    """Number of axes; -1 if it is no regular array."""
+    try:
+        return np.ndim(value)
+    except ValueError:
+        return -1
 
 
 def integer(owner: str, place: str, value: Any, least: int, most: int | None = None) -> int:
@@ -39,7 +47,7 @@ def index(owner: str, place: str, value: Any, size: int) -> int:
 
 def number(owner: str, place: str, value: Any, *, least: float | None = None) -> float:
     expected = "a finite number" if least is None else f"a finite number of at least {least:g}"
-    if isinstance(value, bool | np.bool_ | str) or np.ndim(value) != 0:
+    if isinstance(value, bool | np.bool_ | str) or ndim(value) != 0:
         fail(owner, place, show(value), expected)
     try:
         result = float(value)
@@ -53,7 +61,7 @@ def number(owner: str, place: str, value: Any, *, least: float | None = None) ->
 def probability(owner: str, place: str, value: Any) -> float:
     """A number strictly between 0 and 1."""
     expected = "a number in (0, 1)"
-    if isinstance(value, bool | np.bool_ | str) or np.ndim(value) != 0:
+    if isinstance(value, bool | np.bool_ | str) or ndim(value) != 0:
         fail(owner, place, show(value), expected)
     result = float(value)
     if not 0.0 < result < 1.0:

@@ -19,12 +19,12 @@ that sum to total[r]; its distribution is weight / total. A row of size 0 was ne
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function = Callable[..., Any]
 
 
 class Layer(NamedTuple):
@@ -55,8 +55,11 @@ CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
 # Passes run over whole blocks so that the compiler can use vector registers for all of them.
 BLOCK = 16
 
+# Share of the mass in question below which `search` goes from the worst outcome downward instead of halving.
+NEAR = 0.03
 
-def kernel(function: F, **extra: Any) -> F:
+
+def kernel(function: Function, **extra: Any) -> Function:
     """Compile on first call, cache on disk where a directory can be written, release the GIL."""
     options = {"nogil": True, "error_model": "numpy", **extra}
     try:
@@ -65,41 +68,66 @@ def kernel(function: F, **extra: Any) -> F:
         return numba.njit(**options)(function)  # type: ignore[no-any-return]
 
 
-def inlined(function: F) -> F:
+def inlined(function: Function) -> Function:
     """Like `kernel`, pasted into its callers: calls that pass many arrays cost more than what they do."""
     return kernel(function, inline="always")
 
 
-def vector_kernel(function: F) -> F:
+def vector_kernel(function: Function) -> Function:
     """Like `kernel`; sums may be reordered, which lets them run in vector registers."""
-    return kernel(function, fastmath={"reassoc", "nsz"})
+    return kernel(function, fastmath={"reassoc", "nsz", "nnan"})
 
 
 # ---------------------------------------------------------------------------------------------- the inner minimum
 
 
 @vector_kernel
-def above(u, p, n, theta):
-    """Mass and weighted sum of the outcomes worse than theta, and the mass of those equal to it."""
-    mass = 0.0
-    total = 0.0
-    equal = 0.0
+def look(u, p, n, theta):
+    """Mass worse than theta, mass equal to it, and sum_j p_j min(u_j, theta)."""
+    worse, equal, capped = 0.0, 0.0, 0.0
     for j in range(n):
-        q = p[j] if u[j] > theta else 0.0
-        mass += q
-        total += q * u[j]
-        equal += p[j] if u[j] == theta else 0.0
-    return mass, total, equal
+        x, q = u[j], p[j]
+        worse += q if x > theta else 0.0
+        equal += q if x == theta else 0.0
+        capped += q * (x if x < theta else theta)
+    return worse, equal, capped
+
+
+@vector_kernel
+def largest_below(u, n, limit):
+    """The largest element of u[:n] that is smaller than limit; -1 if there is none."""
+    found = -1.0
+    for j in range(n):
+        x = u[j] if u[j] < limit else -1.0
+        found = x if x > found else found
+    return found
 
 
 @kernel
-def largest_below(u, n, limit):
-    """The largest element of u[:n] that is smaller than limit."""
-    found = -1.0
-    for j in range(n):
-        if found < u[j] < limit:
-            found = u[j]
-    return found
+def search(u, p, n, budget):
+    """`least_sum` from scratch: narrow down (lo, hi) until theta is found."""
+    lo, hi = 0.0, np.inf
+    worse_lo, _, _ = look(u, p, n, lo)  # mass worse than lo: more than the budget
+    if worse_lo <= budget:
+        return 0.0, 0.0
+    worse_hi = 0.0  # mass at hi and worse: at most the budget
+    _, _, sum_hi = look(u, p, n, hi)  # sum of p u below hi
+    sum_lo = 0.0  # sum of p u up to lo
+    exact = False
+    while True:
+        # The mean of what lies between lo and hi splits it, unless it is all one value. Near hi, take outcome by outcome.
+        theta = (sum_hi - sum_lo) / (worse_lo - worse_hi)
+        if exact or not lo < theta < hi or budget - worse_hi < NEAR * (worse_lo - worse_hi):
+            theta = largest_below(u, n, hi)
+        worse, equal, capped = look(u, p, n, theta)
+        if worse <= budget < worse + equal:
+            return capped - budget * theta, theta
+        if worse > budget:
+            exact = worse == worse_lo
+            lo, worse_lo, sum_lo = theta, worse, capped - theta * worse
+        else:
+            exact = worse + equal == worse_hi
+            hi, worse_hi, sum_hi = theta, worse + equal, capped - theta * (worse + equal)
 
 
 @kernel
@@ -107,29 +135,13 @@ def least_sum(u, p, n, budget, guess):
     """max_theta [ sum_j p_j min(u_j, theta) - budget theta ] and the theta where it is reached.
 
     u >= 0 and p fill whole blocks (n is a multiple of BLOCK, the rest zeros); budget >= 0. `guess` is where to look first
-    (0: no idea). It saves passes and changes nothing: the outcome theta is found exactly, and the sums depend on it alone.
+    (0: no idea). It saves passes and changes nothing: theta is an outcome, found exactly, and the sum depends on it alone.
     """
-    lo, hi = 0.0, np.inf
-    mass_lo, sum_lo, _ = above(u, p, n, lo)  # mass worse than lo: more than the budget
-    mass_hi, sum_hi = 0.0, 0.0  # mass at hi and worse: at most the budget
-    everything = sum_lo
-    if mass_lo <= budget:
-        return 0.0, 0.0
-    theta = guess if guess > 0.0 else sum_lo / mass_lo
-    while True:
-        mass, total, equal = above(u, p, n, theta)
-        if mass <= budget < mass + equal:
-            return everything - total - (budget - mass) * theta, theta
-        if mass > budget:
-            stuck = mass == mass_lo
-            lo, mass_lo, sum_lo = theta, mass, total
-        else:
-            stuck = mass + equal == mass_hi
-            hi, mass_hi, sum_hi = theta, mass + equal, total + equal * theta
-        # The mean of what lies between lo and hi splits it, unless it is all one value: then take that value itself.
-        theta = (sum_lo - sum_hi) / (mass_lo - mass_hi)
-        if stuck or not lo < theta < hi:
-            theta = largest_below(u, n, hi)
+    if guess > 0.0:
+        worse, equal, capped = look(u, p, n, guess)
+        if worse <= budget < worse + equal:
+            return capped - budget * guess, guess
+    return search(u, p, n, budget)
 
 
 @kernel
@@ -206,10 +218,10 @@ def contexts(vary, t, n_agents):
 @inlined
 def in_use(policy, t, s, d):
     """Does the policy hand control to d in state s at time t, from any previous agent?"""
+    found = False
     for prev in range(policy.shape[2]):
-        if policy[t, s, prev] == d:
-            return True
-    return False
+        found = found or policy[t, s, prev] == d
+    return found
 
 
 @inlined
@@ -272,9 +284,9 @@ def environment_minima(environment, v, mark, marks, guess, u, p, x):
                 u[j] = v[columns[start + j]] - best
                 p[j] = weights[start + j]
             # Where the mass ran out one time step later is where it will most likely run out now.
-            first = u[guess[r]] if guess[r] >= 0 else 0.0
-            value, theta = least_sum(u, p, pad(u, p, n), 0.5 * width * totals[r], first)
-            if theta != first:
+            known = u[guess[r]] if guess[r] >= 0 else 0.0
+            value, theta = least_sum(u, p, pad(u, p, n), 0.5 * width * totals[r], known)
+            if theta != known:
                 guess[r] = position(u, n, theta)
         x[r] = best + value / totals[r]
 
@@ -290,7 +302,7 @@ def known_mean(starts, sizes, totals, columns, weights, r, s, cost, x, d, row):
 
 
 @inlined
-def agent_minimum(starts, sizes, totals, columns, weights, width, r, y, u, p):
+def agent_minimum(starts, sizes, totals, columns, weights, width, r, y, guess, u, p):
     """min_p sum_a p(a) y(a) over the set of the agent's row r."""
     result = smallest(y, y.size)
     if width < 2.0:
@@ -304,7 +316,10 @@ def agent_minimum(starts, sizes, totals, columns, weights, width, r, y, u, p):
             for j in range(n):
                 u[j] = y[columns[start + j]] - result
                 p[j] = weights[start + j]
-        value, _ = least_sum(u, p, pad(u, p, n), 0.5 * width * total, 0.0)
+        known = u[guess[r]] if guess[r] >= 0 else 0.0
+        value, theta = least_sum(u, p, pad(u, p, n), 0.5 * width * total, known)
+        if theta != known:
+            guess[r] = position(u, n, theta)
         result += value / total
     return result
 
@@ -336,10 +351,29 @@ def best_agent(q, seed, place):
     return 0  # only if a cost is not a number, which no checked problem has
 
 
+@inlined
+def switch(control_cost, switch_cost, vary, m, alike, follow, policy, value, t, s, q, seed):
+    """The outer minimum of Theorem 1 in state s, for every previous agent; or, with `follow`, the policy's choice."""
+    n_agents = q.size
+    for prev in range(n_agents):
+        if follow:
+            d = policy[t, s, prev]
+            c = prev if vary[d] == BY_PREV_AGENT else 0
+            value[t, s, prev] = (control_cost[d] + switch_cost[prev, d]) + m[c, d]
+        elif alike[prev] < prev:
+            policy[t, s, prev] = policy[t, s, alike[prev]]
+            value[t, s, prev] = value[t, s, alike[prev]]
+        else:
+            for d in range(n_agents):
+                c = prev if vary[d] == BY_PREV_AGENT else 0
+                q[d] = (control_cost[d] + switch_cost[prev, d]) + m[c, d]
+            d = best_agent(q, seed, t * value.shape[1] + s)
+            policy[t, s, prev] = d
+            value[t, s, prev] = q[d]
+
+
 @kernel
-def backward(
-    agents, environment, slot, vary, env_cost, control_cost, switch_cost, follow, policy, value, seed
-):
+def backward(agents, environment, slot, vary, env_cost, control_cost, switch_cost, follow, policy, value, seed):
     """Theorem 1 from the last step to the first.
 
     agents, environment: Layer. slot: (D,) first slot of each agent; vary: (D,) how it varies. env_cost: (S, A).
@@ -354,6 +388,7 @@ def backward(
     x = np.empty((n_agents, n_rows))  # least expected v_{t+1}(., d) of each environment row
     marks = np.full((n_agents, n_rows), -1, np.int32)
     guess = np.full((n_agents, n_rows), -1, np.int32)
+    agent_guess = np.full(starts.size, -1, np.int32)
     same = np.empty(n_agents, np.int64)
     longest = max(n_states, n_actions) + BLOCK
     u, p = np.empty(longest), np.empty(longest)
@@ -391,23 +426,9 @@ def backward(
                             filled = same[d]
                             for a in range(n_actions):
                                 y[a] = env_cost[s, a] + x[filled, row[s, a]]
-                        least = agent_minimum(starts, sizes, totals, columns, weights, width, r, y, u, p)
+                        least = agent_minimum(starts, sizes, totals, columns, weights, width, r, y, agent_guess, u, p)
                     m[c if last - first > 1 else 0, d] = least
-            for prev in range(n_agents):
-                if follow:
-                    d = policy[t, s, prev]
-                    c = prev if vary[d] == BY_PREV_AGENT else 0
-                    value[t, s, prev] = (control_cost[d] + switch_cost[prev, d]) + m[c, d]
-                elif alike[prev] < prev:
-                    policy[t, s, prev] = policy[t, s, alike[prev]]
-                    value[t, s, prev] = value[t, s, alike[prev]]
-                else:
-                    for d in range(n_agents):
-                        c = prev if vary[d] == BY_PREV_AGENT else 0
-                        q[d] = (control_cost[d] + switch_cost[prev, d]) + m[c, d]
-                    d = best_agent(q, seed, t * n_states + s)
-                    policy[t, s, prev] = d
-                    value[t, s, prev] = q[d]
+            switch(control_cost, switch_cost, vary, m, alike, follow, policy, value, t, s, q, seed)
 
 
 # ------------------------------------------------------------------------------------------------- acting and counting

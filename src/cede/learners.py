@@ -1,10 +1,10 @@
 """Learners: one class, and recipes that put its parts together.
 
-    ucrl2_mc   the paper's Algorithm 1: separate confidence sets for the agents and the environment
-    ucrl2      the baseline of the appendix: one confidence set for p(s' | s, d), blind to actions
-    greedy     takes what it has seen for the truth (no confidence sets, no guarantee)
-    fixed      one agent, or one policy, always
-    oracle     the best policy, for comparison: it alone is told the truth
+ucrl2_mc   the paper's Algorithm 1: separate confidence sets for the agents and the environment
+ucrl2      the baseline of the appendix: one confidence set for p(s' | s, d), blind to actions
+greedy     takes what it has seen for the truth (no confidence sets, no guarantee)
+fixed      one agent, or one policy, always
+oracle     the best policy, for comparison: it alone is told the truth
 """
 
 from collections.abc import Mapping
@@ -42,8 +42,8 @@ class Recipe:
 class Learner:
     """Learns one team's switching policy: counts of what was seen, and the current plan.
 
-    Between `end_episode` and the next, `plan` is fixed; hand it out and use it anywhere. Every call checks its arguments first: after
-    an error the learner is as it was before.
+    Between `end_episode` and the next, `plan` is fixed; hand it out and use it anywhere. Every call checks its arguments first:
+    after an error the learner is as it was before.
     """
 
     def __init__(self, task: Task, recipe: Recipe, *, seed: int = 0, counts: Counts | None = None) -> None:
@@ -85,13 +85,13 @@ class Learner:
         )
         self._steps.append(step)
 
-    def end_episode(self) -> None:
-        """Count what was seen and plan again. An episode may end before the horizon."""
+    def end_episode(self, *, replan: bool = True) -> None:
+        """Count what was seen and plan again, or keep the plan. An episode may end before the horizon."""
         if self._steps:
             self._tally.add(*np.array(self._steps, dtype=np.int64).T.copy())
             self._steps = []
         self._tally.episodes += 1
-        if self.recipe.policy is None:
+        if replan and self.recipe.policy is None:
             self._plan = self._make_plan()
 
     def observe_episode(self, episode: Episode) -> None:
@@ -267,13 +267,11 @@ def ucrl2_mc(
     return Learner(task, recipe, seed=seed)
 
 
-def ucrl2(
-    task: Task, *, delta: float = 0.1, radius: str = "appendix", scale: Scale | ScaleOf = 1.0, seed: int = 0
-) -> Learner:
+def ucrl2(task: Task, *, delta: float = 0.1, radius: str = "appendix", scale: Scale | ScaleOf = 1.0, seed: int = 0) -> Learner:
     """UCRL2 on the switching problem (Algorithm 2 of the appendix): optimism over p(s' | s, d).
 
-    radius: "appendix", as printed there, or "same-form", that of UCRL2-MC for a table of this size, which is narrower. Which one the
-    baseline gets decides how large the gain of UCRL2-MC looks. Of a Scale it takes the environment's part.
+    radius: "appendix", as printed there, or "same-form", that of UCRL2-MC for a table of this size, which is narrower. Which one
+    the baseline gets decides how large the gain of UCRL2-MC looks. Of a Scale it takes the environment's part.
     """
     owner = "ucrl2"
     _check.choice(owner, "radius", radius, ("appendix", "same-form"))
@@ -308,7 +306,7 @@ def greedy(
 def fixed(task: Task, agent: int | str | ArrayLike) -> Learner:
     """One agent (index or name), or one switching policy (L, S, D), in every episode."""
     shape = (checked_task("fixed", task).horizon, task.n_states, task.n_agents)
-    if np.ndim(agent) == 0:
+    if _check.ndim(agent) == 0:
         index = task.agent_index("fixed", "agent", agent)
         return Learner(task, Recipe(task.agents[index], radius=None, policy=np.full(shape, index, dtype=np.int16)))
     policy = checked_policy("fixed", task, np.asarray(agent))

@@ -18,7 +18,7 @@ from cede import _check
 from cede._check import Floats
 from cede._kernels import BY_PREV_AGENT, BY_TIME, CONSTANT
 from cede.belief import Belief
-from cede.table import Ints, Table, canonical, distinct_rows
+from cede.table import Table, canonical, distinct_rows
 
 VariesWith = Literal["time", "prev_agent"] | None
 
@@ -48,7 +48,7 @@ class Environment:
         n_states = transition.shape[1]
         n_actions = transition.shape[0] // n_states
         cost = self.cost
-        if np.ndim(cost) == 1:
+        if _check.ndim(cost) == 1:
             per_state = _check.array("Environment", "cost", cost, (n_states,), "(S,)")
             cost = np.repeat(per_state[:, None], n_actions, axis=1)
         cost = _check.array("Environment", "cost", cost, (n_states, n_actions), "(S, A)")
@@ -176,7 +176,7 @@ def checked_names(owner: str, names: tuple[str, ...]) -> None:
 
 
 def checked_switch_cost(owner: str, value: Any, n_agents: int) -> Floats:
-    if np.ndim(value) == 0:
+    if _check.ndim(value) == 0:
         each = _check.number(owner, "switch_cost", value)
         value = each * (1.0 - np.eye(n_agents))
     return _check.array(owner, "switch_cost", value, (n_agents, n_agents), "(D, D)")
@@ -195,7 +195,7 @@ class Task:
     horizon: int
     control_cost: Any = 0.0  # (D,) float64, or a number for all
     switch_cost: Any = 0.0  # (D, D) float64 [prev_agent, agent], or a number
-    start_agent: int | str = 0
+    start_agent: Any = 0  # index or name; kept as the index
     varies_with: Sequence[VariesWith] | None = None  # (D,)
     state_names: Sequence[str] | None = None
     action_names: Sequence[str] | None = None
@@ -214,7 +214,7 @@ class Task:
         if values > MOST_VALUES:
             _check.fail("Task", "(horizon + 1) x states x agents", values, f"at most {MOST_VALUES}")
         control_cost = self.control_cost
-        if np.ndim(control_cost) == 0:
+        if _check.ndim(control_cost) == 0:
             control_cost = np.full(len(names), _check.number("Task", "control_cost", control_cost))
         varies_with = (None,) * len(names) if self.varies_with is None else tuple(self.varies_with)
         if len(varies_with) != len(names):
@@ -292,7 +292,7 @@ class TwoLayerMDP:
     environment: Environment
     team: Team
     horizon: int
-    start_agent: int | str = 0
+    start_agent: Any = 0  # index or name; kept as the index
 
     def __post_init__(self) -> None:
         owner = "TwoLayerMDP"

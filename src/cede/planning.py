@@ -1,9 +1,9 @@
 """One planner (Theorem 1) for every question: the best policy under a belief, under the truth, and what a policy costs.
 
-    optimistic_plan   least cost over all policies and all tables within the belief
-    solve             the same with the true tables, width 0
-    evaluate          the same recursion with the policy given instead of chosen
-    flatten           the switching problem as UCRL2 sees it: the action is the agent
+optimistic_plan   least cost over all policies and all tables within the belief
+solve             the same with the true tables, width 0
+evaluate          the same recursion with the policy given instead of chosen
+flatten           the switching problem as UCRL2 sees it: the action is the agent
 """
 
 from collections.abc import Sequence

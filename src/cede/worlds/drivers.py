@@ -10,10 +10,11 @@ from cede._check import Floats
 from cede.belief import Scale, StepDown
 from cede.learners import ucrl2
 from cede.model import Agent, Team, TwoLayerMDP
-from cede.simulation import simulate
+from cede.simulation import roll
 from cede.worlds import road
 
 HORIZON = 10
+REPLAN_EVERY = 10  # episodes of the machine's training that share one plan
 
 # Gauss-Legendre nodes on [-9, 9]: the integrand varies on the scale 1, whatever sigma is, and vanishes outside.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(160)
@@ -52,16 +53,20 @@ def solo(environment_traffic: tuple[float, float, float]) -> TwoLayerMDP:
 
 
 @lru_cache(maxsize=4)
-def machine_policy(episodes: int = 5000, seed: int = 0) -> Floats:
+def machine_policy(episodes: int = 5000, seed: int = 2) -> Floats:
     """(10, S, 3): what UCRL2 learns on roads that start without cars, as in the paper; deterministic.
 
     It meets hardly any car in training, so it drives nearly as well as possible without traffic and badly in it. Radii are
-    scaled as in the authors' code, the last plan with 0.01.
+    scaled as in the authors' code, the last plan with 0.01. Takes a second or two; kept for the rest of the process. Seeds
+    differ: 1.08 to 1.10 times the best driver without cars, 1.7 to 2.1 times the human with them.
     """
     mdp = solo((1.0, 0.0, 0.0))
     scale = Scale(environment=StepDown(0.1, 0.01, episodes / 10, 0.01))
     learner = ucrl2(mdp.task, radius="same-form", scale=scale, seed=seed)
-    simulate(mdp, learner, episodes, seed=seed, progress=False)
+    rng = np.random.default_rng(seed)
+    for k in range(1, episodes + 1):
+        learner.observe_episode(roll(mdp, learner.plan.policy, rng))
+        learner.end_episode(replan=k % REPLAN_EVERY == 0 or k == episodes)
     steering = learner.plan.policy[:, :, 0]  # who was in control before does not matter here
     policy: Floats = np.eye(3)[steering]
     policy.setflags(write=False)

@@ -1,11 +1,15 @@
 """Lane driving, the paper's obstacle avoidance task: a machine and a human share a car. The tables are in road.py."""
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from cede import _check
 from cede.model import Agent, Team, TwoLayerMDP
+from cede.planning import checked_policy
+from cede.table import Ints
 from cede.worlds import road
 from cede.worlds.drivers import HORIZON, human_policy, machine_policy
 
@@ -40,3 +44,33 @@ def lane_driving(
         horizon=HORIZON,
         start_agent=MACHINE,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """A drive along one road."""
+
+    road: road.Road
+    lanes: Ints  # (L + 1,) lane in each row
+    agents: Ints  # (L,) who drove from each row to the next
+    cost: float  # environment, control and switching cost
+
+
+def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.random.Generator = 0) -> Drive:
+    """Follow a switching policy along a given road (a row more than the horizon)."""
+    task = mdp.task
+    switching = checked_policy("drive", task, policy)
+    if len(along.levels) != task.horizon + 1:
+        _check.fail("drive", "the number of rows of the road", len(along.levels), str(task.horizon + 1))
+    rng = np.random.default_rng(seed)
+    lanes, agents, cost = [1], [int(task.start_agent)], 0.0
+    for t in range(task.horizon):
+        state = road.state_on(along, t, lanes[-1])
+        prev, agent = agents[-1], int(switching[t, state, agents[-1]])
+        driver = mdp.team.agents[agent]
+        chances = driver.policy[t, state] if driver.varies_with == "time" else driver.policy[state]
+        action = int(rng.choice(task.n_actions, p=chances))
+        cost += task.env_cost[state, action] + task.control_cost[agent] + task.switch_cost[prev, agent]
+        lanes.append(int(road.target_lane(lanes[-1], action)))
+        agents.append(agent)
+    return Drive(along, np.array(lanes), np.array(agents[1:]), float(cost))

@@ -1,4 +1,4 @@
-"""The road of the lane driving task (the paper's obstacle avoidance): three lanes, rows of cells that come nearer, a car to keep out of trouble.
+"""The road of the lane driving task (the paper's obstacle avoidance): three lanes, rows of cells that come nearer.
 
 A state is what the car's sensors tell: the traffic level of the row ahead, the type of the cell it is on, and the types of the
 three cells ahead, a wall where there is no lane. The lane follows from the walls. Of the 3 x 5^4 combinations 1,152 can occur:
@@ -40,7 +40,7 @@ class States:
     lane: Ints  # (S,)
     cell: Ints  # (S,) type of the cell that the car is on
     ahead: Ints  # (S, 3) types of the cells to the left, straight and right ahead; WALL where there is no lane
-    index: dict[tuple[int, int, tuple[int, int, int]], int]  # (level, cell, ahead) -> state
+    index: dict[tuple[int, int, tuple[int, ...]], int]  # (level, cell, ahead) -> state
 
     @property
     def names(self) -> list[str]:
@@ -58,8 +58,8 @@ def states() -> States:
         for ahead in product(*[(WALL,) if lane + side not in (0, 1, 2) else range(4) for side in (-1, 0, 1)]):
             rows.append((level, lane, cell, ahead))
     index = {(level, cell, ahead): i for i, (level, _, cell, ahead) in enumerate(rows)}
-    level, lane, cell, ahead = (np.array(column) for column in zip(*rows, strict=True))
-    return States(level, lane, cell, ahead, index)
+    columns = [np.array([row[i] for row in rows]) for i in range(4)]
+    return States(columns[0], columns[1], columns[2], columns[3], index)
 
 
 def target_lane(lane: Any, action: Any) -> Any:
@@ -138,3 +138,30 @@ def traffic_mix(owner: str, traffic: Any) -> tuple[float, float, float] | None:
         mix = _check.array(owner, "traffic", traffic, (3,), "(3,)")
         _check.distributions(owner, "traffic", mix)
     return float(mix[0]), float(mix[1]), float(mix[2])
+
+
+@dataclass(frozen=True, eq=False)
+class Road:
+    """A stretch of road, nearest row first. The car starts in the middle of row 0."""
+
+    levels: Ints  # (rows,)
+    cells: Ints  # (rows, 3)
+
+
+def sample_road(rows: int, traffic: Any = None, seed: int | np.random.Generator = 0) -> Road:
+    """A road of so many rows; traffic as in `lane_driving`."""
+    _check.integer("sample_road", "rows", rows, 1)
+    rng = np.random.default_rng(seed)
+    mix = traffic_mix("sample_road", traffic) or (1 / 3, 1 / 3, 1 / 3)
+    levels, cells = np.empty(rows, dtype=int), np.empty((rows, 3), dtype=int)
+    for r in range(rows):
+        levels[r] = rng.choice(3, p=mix if r == 0 else LEVEL_TABLE[levels[r - 1]])
+        cells[r] = rng.choice(4, size=3, p=CELL_TABLE[levels[r]])
+    cells[0, 1] = CELLS.index("road")
+    return Road(levels, cells)
+
+
+def state_on(road: Road, row: int, lane: int) -> int:
+    """The state of a car on a given cell; the row ahead must be part of the road."""
+    ahead = [int(road.cells[row + 1, lane + side]) if 0 <= lane + side <= 2 else WALL for side in (-1, 0, 1)]
+    return states().index[int(road.levels[row + 1]), int(road.cells[row, lane]), tuple(ahead)]

@@ -1,0 +1,166 @@
+"""The command line: each command a few lines over the library. Heavy imports happen inside, so that --help is quick."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    help="cede learns who should be in control.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Out = Annotated[Path, typer.Option(help="Directory for pictures and tables.")]
+Seed = Annotated[int, typer.Option(help="Same seed, same numbers.", min=0)]
+
+
+class World(StrEnum):
+    riverswim = "riverswim"
+    lane_driving = "lane-driving"
+
+
+class Method(StrEnum):
+    ucrl2_mc = "ucrl2-mc"
+    ucrl2 = "ucrl2"
+    ucrl2_same_form = "ucrl2-same-form"
+    greedy = "greedy"
+
+
+class Radii(StrEnum):
+    printed = "printed"
+    authors = "authors"
+    small = "small"
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        from cede import __version__
+
+        typer.echo(f"cede {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """cede learns who should be in control."""
+
+
+@app.command()
+def demo(
+    episodes: Annotated[int, typer.Option(help="Episodes to learn for.", min=6)] = 3000,
+    seed: Seed = 0,
+    out: Out = Path("out"),
+) -> None:
+    """One team of a machine and a human learns to share a car. About a minute; makes two pictures."""
+    from cede.experiments import demo as experiment
+
+    say("Training the machine on roads without cars, then learning when to hand over ...")
+    result = experiment.run(episodes, seed)
+    title = f"Lane driving, last {max(1, episodes // 10):,} of {episodes:,} episodes"
+    print_table(title, experiment.COLUMNS, experiment.summary(result))
+    say("UCRL2-MC here uses scaled radii, which learn fast and carry no guarantee; the printed radii say nothing")
+    say("in this task for 20,000 episodes (docs/paper-map.md, errata).")
+    for path in experiment.draw(result, out):
+        if path.suffix == ".png":
+            say(f"picture: {path}")
+
+
+@app.command()
+def learn(
+    world: Annotated[World, typer.Argument(help="Which problem.")],
+    method: Annotated[Method, typer.Option(help="Which learner.")] = Method.ucrl2_mc,
+    radii: Annotated[
+        Radii, typer.Option(help="As printed, the authors' schedule, or small constants (0.1, 0.01).")
+    ] = Radii.printed,
+    episodes: Annotated[int, typer.Option(help="Episodes to learn for.", min=1)] = 2000,
+    agents: Annotated[str, typer.Option(help="RiverSwim: each agent's probability of swimming right.")] = "0.3,0.7",
+    control_cost: Annotated[float, typer.Option(help="Lane driving: cost of a step of human control.")] = 0.0,
+    switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="How likely the confidence sets may fail.")] = 0.1,
+    seed: Seed = 0,
+) -> None:
+    """Let a learner run in one of the two worlds and show what it learned, beside each agent alone."""
+    import cede
+
+    with clear_errors():
+        mdp = make_world(world, agents, control_cost, switch_cost)
+        scales = {Radii.printed: cede.Scale(), Radii.authors: cede.Scale.authors(episodes), Radii.small: cede.Scale(0.1, 0.01)}
+        learner = make_learner(mdp, method, delta, scales[radii], seed)
+        history = cede.simulate(mdp, learner, episodes, seed=seed)
+        rows = [row_of(learner.settings["learner"], history)]
+        for name in mdp.task.agents:
+            rows.append(row_of(f"{name} alone", cede.simulate(mdp, cede.fixed(mdp.task, name), episodes, seed=seed)))
+        rows.append(("best possible", f"{history.optimum:.4f}", "0.0", "", ""))
+    print_table(
+        f"{world.value}, {episodes:,} episodes", ("learner", "cost per episode", "total regret", "control", "hand-overs"), rows
+    )
+    say(", ".join(f"{key}: {value}" for key, value in history.settings.items()))
+
+
+def make_world(world: World, agents: str, control_cost: float, switch_cost: float) -> Any:
+    import cede
+
+    if world is World.lane_driving:
+        return cede.worlds.lane_driving(control_cost=control_cost, switch_cost=switch_cost)
+    try:
+        chances = [float(part) for part in agents.split(",")]
+    except ValueError:
+        raise ValueError(f"learn: --agents is {agents!r}, must be numbers with commas between, as in 0.3,0.7") from None
+    return cede.worlds.riverswim(agents=chances, switch_cost=switch_cost)
+
+
+def make_learner(mdp: Any, method: Method, delta: float, scale: Any, seed: int) -> Any:
+    import cede
+
+    if method is Method.greedy:
+        return cede.greedy(mdp.task, seed=seed)
+    if method is Method.ucrl2_mc:
+        return cede.ucrl2_mc(mdp.task, delta=delta, scale=scale, seed=seed)
+    radius = "appendix" if method is Method.ucrl2 else "same-form"
+    return cede.ucrl2(mdp.task, delta=delta, radius=radius, scale=scale, seed=seed)
+
+
+def row_of(name: str, history: Any) -> tuple[str, ...]:
+    """Cost of the last tenth, total regret, who controlled in the last tenth."""
+    tail = slice(-max(1, len(history.cost) // 10), None)
+    shares = history.control[tail].sum(axis=0) / history.control[tail].sum()
+    control = ", ".join(f"{agent} {share:.0%}" for agent, share in zip(history.agents, shares, strict=True))
+    cost, switches = history.expected_cost[tail].mean(), history.switches[tail].mean()
+    return name, f"{cost:.4f}", f"{history.regret[-1]:,.1f}", control, f"{switches:.1f}"
+
+
+class clear_errors:
+    """A user's mistake ends in one line, not in a traceback."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, ValueError | ImportError | OSError):
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(2)
+
+
+def say(text: str) -> None:
+    typer.echo(text)
+
+
+def print_table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,53 @@
+"""One look for all pictures: legible in print, the same colour for the same learner everywhere, safe for the colour-blind."""
+
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+from cede._extras import pyplot
+from cede.worlds.pictures import DRIVER_COLOURS
+
+COLOURS = {
+    "UCRL2-MC": "#D55E00",
+    "UCRL2": "#009E73",
+    "human": DRIVER_COLOURS["human"],
+    "machine": DRIVER_COLOURS["machine"],
+}
+LINES = {"UCRL2-MC": "-", "UCRL2": "--", "human": "-.", "machine": ":"}
+
+RC = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E5E5E5",
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "cede",
+}
+
+
+def figure(columns: int, *, width: float, height: float, **options: Any) -> tuple[Any, Any]:
+    plt = pyplot()
+    plt.rcParams.update(RC)
+    picture, axes = plt.subplots(1, columns, figsize=(width, height), layout="constrained", **options)
+    return picture, axes
+
+
+def caption(picture: Any, text: str, width: int = 95) -> None:
+    """What was run, in small print under the picture."""
+    picture.supxlabel(fill(text, width), fontsize=6, color="#555555")
+
+
+def save(picture: Any, path: Path) -> list[Path]:
+    """PNG and SVG, each written whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    for kind in ("png", "svg"):
+        target = path.with_suffix(f".{kind}")
+        partial = target.with_suffix(f".partial.{kind}")
+        picture.savefig(partial, bbox_inches="tight")
+        partial.replace(target)
+        written.append(target)
+    pyplot().close(picture)
+    return written

@@ -1,0 +1,51 @@
+"""Pictures of the lane driving task: a road, and a drive coloured by who drove. Colours are safe for the colour-blind."""
+
+from typing import Any
+
+from cede.worlds import road
+from cede.worlds.lane_driving import Drive
+
+DRIVER_COLOURS = {"machine": "#0072B2", "human": "#E69F00"}
+CELL_COLOURS = {"road": "#F2F2F2", "grass": "#A6D3A0", "stone": "#8C8C8C", "car": "#A63D40"}
+CELL_MARKS = {"road": "", "grass": "", "stone": "o", "car": "s"}
+
+
+def draw_road(axes: Any, along: road.Road, title: str = "") -> None:
+    """Rows from the bottom upward, three lanes; stones and cars also carry a mark, so that grey printing will do."""
+    for row, cells in enumerate(along.cells):
+        for lane, cell in enumerate(cells):
+            kind = road.CELLS[cell]
+            axes.fill(
+                [lane, lane + 1, lane + 1, lane], [row, row, row + 1, row + 1], facecolor=CELL_COLOURS[kind], edgecolor="white"
+            )
+            if CELL_MARKS[kind]:
+                axes.plot(lane + 0.5, row + 0.5, CELL_MARKS[kind], color="white", markersize=5)
+    axes.set_xlim(0, 3)
+    axes.set_ylim(0, len(along.cells))
+    axes.set_aspect("equal")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_title(title, fontsize=9)
+
+
+def draw_drive(axes: Any, driven: Drive, agents: tuple[str, ...] = ("machine", "human"), title: str = "") -> None:
+    """The road and, on it, the car's way; each segment has the colour of whoever drove it."""
+    draw_road(axes, driven.road, title)
+    for t, agent in enumerate(driven.agents):
+        x = driven.lanes[t : t + 2] + 0.5
+        colour = DRIVER_COLOURS.get(agents[agent], "black")
+        axes.plot(x, [t + 0.5, t + 1.5], color="white", linewidth=5, solid_capstyle="round", zorder=3)
+        axes.plot(x, [t + 0.5, t + 1.5], color=colour, linewidth=3, solid_capstyle="round", zorder=4)
+    axes.plot(driven.lanes[0] + 0.5, 0.5, "^", color="black", markersize=6, zorder=5)
+
+
+def legend_handles() -> list[Any]:
+    """What the colours mean, for a legend below."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    cells = [Patch(facecolor=colour, edgecolor="#CCCCCC", label=name) for name, colour in CELL_COLOURS.items()]
+    drivers = [Line2D([], [], color=colour, linewidth=3, label=f"{name} drives") for name, colour in DRIVER_COLOURS.items()]
+    return [*cells, *drivers]

@@ -1,0 +1,94 @@
+"""Slow, obvious twins of the library's formulas, written from the paper and nothing else."""
+
+from itertools import product
+
+import numpy as np
+from scipy.optimize import linprog
+
+
+def least_mean_lp(centre, width, values):
+    """min q . values over distributions q with |q - centre|_1 <= width, by linear programming."""
+    n = len(centre)
+    # variables q (n), z (n) with z >= |q - centre|
+    eye = np.eye(n)
+    upper = np.block([[eye, -eye], [-eye, -eye], [np.zeros((1, n)), np.ones((1, n))]])
+    bounds = np.concatenate([centre, -np.asarray(centre), [width]])
+    equal = np.concatenate([np.ones(n), np.zeros(n)])[None, :]
+    cost = np.concatenate([values, np.zeros(n)])
+    tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    result = linprog(
+        cost, A_ub=upper, b_ub=bounds, A_eq=equal, b_eq=[1.0], bounds=[(0, None)] * (2 * n), method="highs", options=tight
+    )
+    assert result.status == 0, result.message
+    return result.fun
+
+
+def least_mean_evi(centre, width, values):
+    """The while-loop of the appendix's extended value iteration (Algorithm 3)."""
+    order = np.argsort(values, kind="stable")
+    p = np.array(centre, dtype=float)[order]
+    p[0] = min(1.0, p[0] + width / 2)
+    last = len(p) - 1
+    while p.sum() > 1 + 1e-15:
+        p[last] = max(0.0, 1 - (p.sum() - p[last]))
+        last -= 1
+    return p @ np.asarray(values)[order]
+
+
+def slot_of(varies_with, t, prev):
+    return {None: 0, "time": t, "prev_agent": prev}[varies_with]
+
+
+def plan_slow(agents, agent_width, environment, env_width, env_cost, control, switch, horizon, varies_with, least_mean):
+    """Theorem 1, loop by loop. agents[d]: (slots, S, A); environment: (S, A, S); widths without the last axis."""
+    n_states, n_actions = env_cost.shape
+    n_agents = len(agents)
+    value = np.zeros((horizon + 1, n_states, n_agents))
+    q = np.zeros((horizon, n_states, n_agents, n_agents))
+    for t in reversed(range(horizon)):
+        for s, d in product(range(n_states), range(n_agents)):
+            inner = [env_cost[s, a] + least_mean(environment[s, a], env_width[s, a], value[t + 1, :, d]) for a in range(n_actions)]
+            for prev in range(n_agents):
+                c = slot_of(varies_with[d], t, prev)
+                agent = least_mean(agents[d][c, s], agent_width[d][c, s], np.array(inner))
+                q[t, s, prev, d] = control[d] + switch[prev, d] + agent
+        value[t] = q[t].min(axis=-1)
+    return value, q
+
+
+def evaluate_slow(mdp, policy):
+    """Lemma 5 (the Bellman equation of a policy), loop by loop."""
+    task, dense = mdp.task, mdp.environment.transition.toarray()
+    value = np.zeros((task.horizon + 1, task.n_states, task.n_agents))
+    for t in reversed(range(task.horizon)):
+        for s, prev in product(range(task.n_states), range(task.n_agents)):
+            d = policy[t, s, prev]
+            agent = mdp.team.agents[d]
+            table = agent.policy if agent.varies_with is None else agent.policy[slot_of(agent.varies_with, t, prev)]
+            total = agent.control_cost + task.switch_cost[prev, d]
+            for a in range(task.n_actions):
+                total += table[s, a] * (task.env_cost[s, a] + dense[s * task.n_actions + a] @ value[t + 1, :, d])
+            value[t, s, prev] = total
+    return value
+
+
+def all_policies(horizon, n_states, n_agents):
+    for flat in product(range(n_agents), repeat=horizon * n_states * n_agents):
+        yield np.array(flat).reshape(horizon, n_states, n_agents)
+
+
+def count_slow(task, episodes):
+    """N(slot, s, a), N'(s, a, s') and N(s, slot, s') as dense arrays."""
+    slots = int(task.n_slots.sum())
+    agents = np.zeros((slots, task.n_states, task.n_actions), dtype=int)
+    environment = np.zeros((task.n_states, task.n_actions, task.n_states), dtype=int)
+    flat = np.zeros((task.n_states, slots, task.n_states), dtype=int)
+    for e in episodes:
+        for t, (s, prev, d, a, after) in enumerate(
+            zip(e.states[:-1], e.prev_agents, e.agents, e.actions, e.states[1:], strict=True)
+        ):
+            slot = task.slot[d] + slot_of(task.varies_with[d], t, prev)
+            agents[slot, s, a] += 1
+            environment[s, a, after] += 1
+            flat[s, slot, after] += 1
+    return agents, environment, flat

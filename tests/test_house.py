@@ -1,0 +1,136 @@
+"""The house rules: imports point one way, names are documented, start-up is light, the documents run."""
+
+import ast
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cede
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "cede"
+
+# A module may import from its own room and from those above it.
+ROOMS = [
+    {"_kernels", "_check", "_extras", "_progress"},
+    {"table"},
+    {"belief"},
+    {"model"},
+    {"counts"},
+    {"planning"},
+    {"simulation", "learners"},
+    {"worlds"},
+    {"experiments"},
+    {"cli"},
+]
+
+
+def room(module: str) -> int:
+    top = module.removeprefix("cede.").split(".")[0]
+    return next(i for i, names in enumerate(ROOMS) if top in names)
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "cede":
+            whole = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "cede" else [node.module]
+            found |= {name for name in whole if name != "cede.__version__"}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("cede.")}
+    return found
+
+
+def test_imports_point_one_way():
+    for path in SOURCE.rglob("*.py"):
+        here = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        if here == "__init__":
+            continue
+        for module in imports_of(path):
+            assert room(module) <= room(here), f"{here} imports {module}"
+
+
+def test_public_names():
+    assert len(cede.__all__) == len(set(cede.__all__))
+    for name in cede.__all__:
+        assert getattr(cede, name) is not None
+    typed = re.findall(r"import (\w+) as (\w+)", (SOURCE / "__init__.py").read_text())
+    assert {b for a, b in typed if a == b} == set(cede.__all__) - {"__version__"}
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        cede.nothing  # noqa: B018
+    assert dir(cede) == sorted(cede.__all__)
+
+
+def test_every_public_name_and_every_public_function_is_documented():
+    for name in set(cede.__all__) - {"__version__"}:
+        assert getattr(cede, name).__doc__, name
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        assert ast.get_docstring(tree), path
+
+
+def run(code: str, **options) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, **options).stdout
+
+
+def test_importing_loads_nothing_heavy():
+    heavy = "{'numpy', 'scipy', 'numba', 'matplotlib', 'rich'} & set(sys.modules)"
+    assert run(f"import sys, cede; print({heavy})").strip() == "set()"
+    assert run(f"import sys, cede.cli; print({heavy} - {{'rich'}})").strip() == "set()"
+
+
+def test_importing_compiles_nothing():
+    code = """
+from cede import _kernels, learners, worlds
+print(sum(len(getattr(kernel, "signatures", [])) for kernel in vars(_kernels).values()))
+"""
+    assert run(code).strip() == "0"
+
+
+def test_kernels_work_without_a_place_for_a_cache():
+    """A read-only installation: numba finds no directory to write to, and compiles in memory."""
+    code = """
+import numba.core.caching as caching
+caching.CacheImpl._locator_classes = []
+from cede import _kernels
+import numpy as np
+print(_kernels.first_outside(np.array([0, 5]), 3))
+"""
+    assert run(code).strip() == "1"
+
+
+def test_missing_extra_is_answered_with_the_command(monkeypatch):
+    from cede import _extras
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'pip install "cede\[plots\]"'):
+        _extras.pyplot()
+
+
+@pytest.mark.parametrize("document", ["README.md"])
+def test_documents_run(document):
+    result = doctest.testfile(
+        str(ROOT / document), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    )
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_paper_map_names_things_that_exist():
+    text = (ROOT / "docs" / "paper-map.md").read_text()
+    names = re.findall(r"`(?:src/)?cede/([\w/]+)\.py: (\w+)`", text)
+    tests = re.findall(r"`tests/(\w+)\.py: (\w+)`", text)
+    assert len(names) > 10
+    assert len(tests) > 10
+    for module, name in names:
+        assert re.search(rf"\b(def|class) {name}\b", (SOURCE / f"{module}.py").read_text()), (module, name)
+    for module, name in tests:
+        assert f"def {name}(" in (ROOT / "tests" / f"{module}.py").read_text(), (module, name)
+
+
+def test_changelog_knows_this_version():
+    assert f"## {cede.__version__}" in (ROOT / "CHANGELOG.md").read_text()
