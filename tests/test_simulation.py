@@ -18,7 +18,7 @@ def test_same_seed_same_bits_and_other_seed_other_bits():
 
 
 def test_regret_is_the_papers_expectation():
-    """Eq. 5 by loops: the start distribution and d_0 included."""
+    """Eq. 6 by loops: the start distribution and d_0 included."""
     mdp = random_mdp(3, n_states=3, n_agents=2, horizon=3)
     learner = cede.ucrl2_mc(mdp.task, scale=0.3)
     rng = np.random.default_rng(0)

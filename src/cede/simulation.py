@@ -1,6 +1,6 @@
 """Playing episodes under the true model, and measuring what a learner's policies really cost.
 
-Regret is the paper's (Eq. 5): for every episode the expected cost of its policy minus that of the best policy, both computed
+Regret is the paper's (Eq. 6): for every episode the expected cost of its policy minus that of the best policy, both computed
 exactly by dynamic programming from the start distribution. Nothing of it is sampled.
 """
 
