@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.belief import Belief, appendix_constant, cost_constant, printed_constant, radii, steps_before
+from cede.belief import Belief, appendix_constant, cost_constant, holds, printed_constant, radii, steps_before
 from problems import play, random_mdp
 
 
@@ -91,12 +91,12 @@ def test_widths_of_a_learner_are_the_printed_ones():
     np.testing.assert_allclose(agents.width, np.sqrt(2 * np.log(t**7.0 * 8 * 2.0**4 / 0.2) / np.maximum(1, n)), rtol=1e-12)
 
 
-def inside(belief: Belief, truth: Belief) -> bool:
-    """Does every true row lie in its set?"""
-    centre, true = belief.centre.matrix().toarray(), truth.centre.matrix().toarray()[truth.row.ravel()]
-    total = centre.sum(axis=1, keepdims=True)
-    p = np.where(total > 0, centre / np.maximum(total, 1), 1 / centre.shape[1])[belief.row.ravel()]
-    return bool((np.abs(p - true).sum(axis=1) <= belief.width[belief.row.ravel()] + 1e-12).all())
+def test_holds_means_within_the_width_of_every_row():
+    truth = Belief.of(np.array([[0.5, 0.5], [1.0, 0.0]]), 0.0, (2, 1))
+    counts = np.array([[3.0, 1.0], [0.0, 0.0]])  # distances 0.5, and 1 from the uniform distribution
+    assert holds(Belief.of(counts, [0.5, 1.0], (2, 1)), truth)
+    assert not holds(Belief.of(counts, [0.49, 1.0], (2, 1)), truth)
+    assert not holds(Belief.of(counts, [0.5, 0.99], (2, 1)), truth)
 
 
 def test_coverage_and_optimism_on_riverswim():
@@ -112,7 +112,7 @@ def test_coverage_and_optimism_on_riverswim():
         always = True
         for _ in range(60):
             agents, environment = learner.beliefs
-            now = inside(agents, mdp.truth[0]) and inside(environment, mdp.truth[1])
+            now = holds(agents, mdp.truth[0]) and holds(environment, mdp.truth[1])
             if now:
                 assert (learner.plan.value <= optimum + 1e-9).all()
             always = always and now
@@ -121,7 +121,7 @@ def test_coverage_and_optimism_on_riverswim():
     assert np.mean(covered) >= 1 - 0.9
 
 
-def test_optimism_whenever_the_truth_is_inside():
+def test_optimism_whenever_the_truth_is_holds():
     """Narrow sets, so that the truth is often outside: the implication must hold all the same, and both cases occur."""
     seen = set()
     for seed in range(25):
@@ -132,7 +132,7 @@ def test_optimism_whenever_the_truth_is_inside():
             learner.observe_episode(e)
             learner.end_episode()
             agents, environment = learner.beliefs
-            now = inside(agents, mdp.truth[0]) and inside(environment, mdp.truth[1])
+            now = holds(agents, mdp.truth[0]) and holds(environment, mdp.truth[1])
             seen.add(now)
             if now:
                 assert (learner.plan.value <= optimum + 1e-9).all()

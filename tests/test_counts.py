@@ -96,8 +96,8 @@ def test_memory_follows_what_was_seen():
     n = 100_000
     task = cede.Task(env_cost=np.zeros((n, 4)), agents=["one", "two"], horizon=5)
     tally = cede.counts.Tally(task, cede.Counts.zeros(task), flat=False)
-    assert len(tally.environment.column) == 0
+    assert len(tally.environment.table.column) == 0
     step = [np.array([x]) for x in (0, 99_999, 0, 1, 3, 12_345)]
     tally.add(*step)
-    assert tally.environment.end[0] <= 8
+    assert tally.environment.table.end[0] <= 8
     assert tally.counts.environment[99_999 * 4 + 3, 12_345] == 1

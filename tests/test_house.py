@@ -23,6 +23,7 @@ ROOMS = [
     {"counts"},
     {"planning"},
     {"simulation", "learners"},
+    {"fleet"},
     {"worlds"},
     {"experiments"},
     {"cli"},

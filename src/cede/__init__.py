@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from cede.counts import Counts as Counts
     from cede.counts import Episode as Episode
     from cede.counts import count as count
+    from cede.fleet import Fleet as Fleet
+    from cede.fleet import FleetHistory as FleetHistory
+    from cede.fleet import simulate_fleet as simulate_fleet
     from cede.learners import Learner as Learner
     from cede.learners import fixed as fixed
     from cede.learners import greedy as greedy
@@ -47,6 +50,7 @@ _HOME = {
     "planning": ("Plan", "solve", "evaluate", "expected_cost", "optimistic_plan", "flatten"),
     "learners": ("Learner", "ucrl2_mc", "ucrl2", "greedy", "fixed", "oracle"),
     "simulation": ("History", "rollout", "simulate"),
+    "fleet": ("Fleet", "FleetHistory", "simulate_fleet"),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

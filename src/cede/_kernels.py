@@ -479,6 +479,18 @@ def roll(agents, environment, slot, vary, env_cost, control_cost, switch_cost, p
 
 
 @kernel
+def sum_up(prevs, who, costs, control):
+    """Cost and hand-overs of an episode; adds each agent's steps to control."""
+    total, switches = 0.0, 0
+    for t in range(who.size):
+        total += costs[t]
+        control[who[t]] += 1
+        if who[t] != prevs[t]:
+            switches += 1
+    return total, switches
+
+
+@kernel
 def add_one(pool, r, column):
     """Count one more `column` in row r, keeping the row sorted. The caller has seen to it that the pool is long enough."""
     start, n = pool.start[r], pool.size[r]

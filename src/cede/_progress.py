@@ -1,7 +1,8 @@
-"""A progress bar for anything that takes longer than two seconds, in a terminal only."""
+"""A progress bar for anything that takes longer than two seconds, in a terminal only; or a report to a function."""
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -12,11 +13,16 @@ INTERVAL = 0.1  # seconds between two updates
 class Progress:
     """Counts steps; shows a bar with the time left once it is worth it. Costs next to nothing until then."""
 
-    def __init__(self, label: str, total: int, *, visible: bool = True) -> None:
+    def __init__(self, label: str, total: int, progress: bool | Callable[[int], None] = True) -> None:
         self.label = label
         self.total = total
         self.done = 0
-        self.next_look = time.monotonic() + PATIENCE if visible and sys.stderr.isatty() else float("inf")
+        self.report = progress if callable(progress) else None
+        self.next_look = float("inf")
+        if self.report is not None:
+            self.next_look = 0.0
+        elif progress and sys.stderr.isatty():
+            self.next_look = time.monotonic() + PATIENCE
         self.bar: Any = None
         self.task: Any = None
 
@@ -29,6 +35,10 @@ class Progress:
             self.show()
 
     def show(self) -> None:
+        self.next_look = time.monotonic() + INTERVAL
+        if self.report is not None:
+            self.report(self.done)
+            return
         if self.bar is None:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -40,9 +50,10 @@ class Progress:
             self.task = self.bar.add_task(self.label, total=self.total)
             self.bar.start()
         self.bar.update(self.task, completed=self.done)
-        self.next_look = time.monotonic() + INTERVAL
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.report is not None:
+            self.report(self.done)
         if self.bar is not None:
             self.bar.update(self.task, completed=self.done)
             self.bar.stop()

@@ -62,6 +62,15 @@ class Belief:
         return Layer(c.start, c.size, c.total, c.column, c.weight, self.width, self.row)
 
 
+def holds(belief: Belief, truth: Belief) -> bool:
+    """Does every true row lie in its set? (The event of Lemma 3; `truth` has width 0.)"""
+    total = belief.centre.total[:, None]
+    uniform = 1.0 / belief.centre.n_columns
+    centre = np.where(total > 0, belief.centre.matrix().toarray() / np.maximum(total, 1e-300), uniform)
+    distance = np.abs(centre[belief.row] - truth.centre.matrix().toarray()[truth.row]).sum(axis=-1)
+    return bool((distance <= belief.width[belief.row] + 1e-12).all())
+
+
 def steps_before(episode: int, horizon: int) -> int:
     """t_k = max(1, (k - 1) L): the paper's (k - 1) L is 0 in the first episode, and its logarithm no number."""
     return max(1, (episode - 1) * horizon)

@@ -73,8 +73,17 @@ def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False) -> Cou
     tally = Tally(task, Counts.zeros(task, flat=flat), flat=flat)
     for episode in episodes:
         tally.add_episode(episode)
-        tally.episodes += 1
+        tally.end_episode()
     return tally.counts
+
+
+@dataclass(eq=False)
+class EnvironmentTally:
+    """What was seen of an environment. The learners of a fleet share one."""
+
+    table: Table
+    rows: int  # counted rows; rows of a known table may follow
+    episodes: int  # episodes counted into it, of all teams
 
 
 class Tally:
@@ -93,9 +102,10 @@ class Tally:
         self.flat = flat
         self.times = np.arange(task.horizon)
         self.n_actions = int(task.n_slots.sum()) if flat else task.n_actions
-        self.agent_rows, self.environment_rows = counts.agents.shape[0], counts.environment.shape[0]
+        self.agent_rows = counts.agents.shape[0]
         self.agents = Table.of(below(counts.agents, known_agents))
-        self.environment = Table.of(below(counts.environment, known_environment))
+        rows = Table.of(below(counts.environment, known_environment))
+        self.environment = EnvironmentTally(rows, counts.environment.shape[0], counts.episodes)
         self.episodes = counts.episodes
 
     def add(self, times: Ints, states: Ints, prevs: Ints, agents: Ints, actions: Ints, nexts: Ints) -> None:
@@ -104,8 +114,8 @@ class Tally:
         sizes = (task.slot, task.vary, task.n_states, self.n_actions, self.flat)
         steps = (times, states, prevs, agents, actions, nexts)
         while True:
-            wanted = _kernels.count_steps(self.agents.pool, self.environment.pool, *sizes, *steps)
-            for table, places in zip((self.agents, self.environment), wanted, strict=True):
+            wanted = _kernels.count_steps(self.agents.pool, self.environment.table.pool, *sizes, *steps)
+            for table, places in zip((self.agents, self.environment.table), wanted, strict=True):
                 if places > 0:
                     table.lengthen(places)
             if max(wanted) == 0:
@@ -116,12 +126,16 @@ class Tally:
         steps = (self.times[: len(episode.actions)], states[:-1], episode.prev_agents, episode.agents, episode.actions)
         self.add(*steps, states[1:])
 
+    def end_episode(self) -> None:
+        self.episodes += 1
+        self.environment.episodes += 1
+
     @property
     def counts(self) -> Counts:
         """A snapshot."""
         return Counts(
             agents=self.agents.matrix(self.agent_rows).astype(np.int64),
-            environment=self.environment.matrix(self.environment_rows).astype(np.int64),
+            environment=self.environment.table.matrix(self.environment.rows).astype(np.int64),
             episodes=self.episodes,
         )
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from cede import __version__, _check, _kernels
 from cede._check import Floats
 from cede.belief import CONSTANTS, Belief, Scale, ScaleOf, cost_constant, radii, scale_of, steps_before
-from cede.counts import Counts, Episode, Tally
+from cede.counts import Counts, EnvironmentTally, Episode, Tally
 from cede.model import Environment, Task, TwoLayerMDP
 from cede.planning import Plan, Policy, certain_policies, checked_policy, flatten, plan_with, solve
 
@@ -90,8 +90,13 @@ class Learner:
         if self._steps:
             self._tally.add(*np.array(self._steps, dtype=np.int64).T.copy())
             self._steps = []
-        self._tally.episodes += 1
-        if replan and self.recipe.policy is None:
+        self._tally.end_episode()
+        if replan:
+            self.replan()
+
+    def replan(self) -> None:
+        """Plan anew from all that was counted."""
+        if self.recipe.policy is None:
             self._plan = self._make_plan()
 
     def observe_episode(self, episode: Episode) -> None:
@@ -115,6 +120,17 @@ class Learner:
             if at >= 0:
                 _check.index("observe_episode", f"{name}[{at}]", values[at], size)
         self._tally.add_episode(episode)
+
+    @property
+    def environment_tally(self) -> EnvironmentTally | None:
+        """What was seen of the environment, to be shared; None if this learner learns nothing that others could use."""
+        shareable = not self.recipe.flat and self.recipe.known_environment is None and self.recipe.policy is None
+        return self._tally.environment if shareable else None
+
+    def share_environment(self, tally: EnvironmentTally) -> None:
+        """Count into, and plan from, a tally that other learners use too."""
+        self._tally.environment = tally
+        self._plan = None
 
     # ------------------------------------------------------------------------------------------------- what it knows
 
@@ -172,21 +188,26 @@ class Learner:
             return self._certain
         task, known = self.task, self.recipe.known_agents
         slots = sum(1 if d in known else int(n) for d, n in enumerate(task.n_slots))
-        width = self._width("agents", self._tally.agents.total, self._tally.agent_rows, slots * task.n_states, task.n_actions)
-        return Belief(self._tally.agents, width, self._rows[0])
+        tally, rows = self._tally, slots * task.n_states
+        width = self._width("agents", tally.agents.total, tally.agent_rows, rows, task.n_actions, tally.episodes)
+        return Belief(tally.agents, width, self._rows[0])
 
     def _environment_belief(self) -> Belief:
         tally = self._tally
-        rows = tally.environment_rows
-        width = self._width("environment", tally.environment.total, rows, rows, self.task.n_states)
-        return Belief(tally.environment, width, self._rows[1])
+        table, rows = tally.environment.table, tally.environment.rows
+        width = self._width("environment", table.total, rows, rows, self.task.n_states, tally.environment.episodes)
+        return Belief(table, width, self._rows[1])
 
-    def _width(self, layer: str, visits: Floats, counted: int, rows: int, outcomes: int) -> Floats:
-        """Radius times scale; rows that follow the counted ones are known."""
+    def _width(self, layer: str, visits: Floats, counted: int, rows: int, outcomes: int, episodes: int) -> Floats:
+        """Radius times scale; rows that follow the counted ones are known.
+
+        episodes: how many were counted into this table. A fleet's environment is seen by all its teams, and Lemma 3 needs t_k to be
+        at least the visits of a row.
+        """
         r = self.recipe
         if r.radius is None:
             return np.zeros(len(visits))
-        steps = steps_before(self.episode, self.task.horizon)
+        steps = steps_before(episodes + 1, self.task.horizon)
         constant = CONSTANTS[r.radius](steps=steps, rows=rows, outcomes=outcomes, delta=r.delta)
         return radii(visits, constant, scale=r.scale.at(layer, self.episode), counted=counted)
 
@@ -226,9 +247,10 @@ def row_maps(task: Task, recipe: Recipe, tally: Tally) -> tuple[Any, Any]:
         places = slice(task.slot[agent], task.slot[agent] + task.n_slots[agent])
         agents[places] = behind + np.arange(len(policy) * task.n_states).reshape(-1, task.n_states)
         behind += len(policy) * task.n_states
-    environment = np.arange(tally.environment_rows).reshape(task.n_states, -1)
+    rows = tally.environment.rows
+    environment = np.arange(rows).reshape(task.n_states, -1)
     if recipe.known_environment is not None:
-        environment = tally.environment_rows + recipe.known_environment.truth.row
+        environment = rows + recipe.known_environment.truth.row
     return agents, environment
 
 

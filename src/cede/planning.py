@@ -31,7 +31,7 @@ class Plan:
 
 
 def optimistic_plan(task: Task, agents: Belief, environment: Belief, *, seed: int = 0) -> Plan:
-    """The policy and tables of least cost, exactly (Theorem 1, Eq. 12). Ties between agents go to one of them, drawn by the seed."""
+    """The policy and tables of least cost, exactly (Theorem 1, Eq. 12). Ties between agents are broken by the seed."""
     owner = "optimistic_plan"
     slots = (int(task.n_slots.sum()), task.n_states)
     for argument, belief, shape, columns in (

@@ -4,7 +4,7 @@ Regret is the paper's (Eq. 6): for every episode the expected cost of its policy
 exactly by dynamic programming from the start distribution. Nothing of it is sampled.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,17 @@ class History:
     settings: Mapping[str, Any]  # learner, radii, scale, delta, seeds, version
 
 
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """What N teams did in K rounds of L steps."""
+
+    expected_cost: Floats  # (N, K) exact expected cost of each policy
+    costs: Floats  # (N, K) realised
+    control: Ints  # (N, K, D of the largest team) steps of each agent
+    switches: Ints  # (N, K)
+    optimum: Floats  # (N,)
+
+
 def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episode:
     """One episode of a switching policy (or plan) under the true model."""
     given = policy.policy if isinstance(policy, Plan) else policy
@@ -48,7 +59,12 @@ def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episo
 def generator(owner: str, seed: Seed) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
-    return np.random.default_rng(_check.integer(owner, "seed", seed, 0))
+    return generators(_check.integer(owner, "seed", seed, 0), 1)[0]
+
+
+def generators(seed: int, n: int) -> list[np.random.Generator]:
+    """One independent stream of luck per team; the first ones do not depend on how many there are."""
+    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(n)]
 
 
 def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
@@ -62,42 +78,62 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
     return Episode(states, who[:-1], who[1:], actions, costs)
 
 
-def simulate(mdp: TwoLayerMDP, learner: "Learner", episodes: int, *, seed: Seed = 0, progress: bool = True) -> History:
+def simulate(
+    mdp: TwoLayerMDP, learner: "Learner", episodes: int, *, seed: Seed = 0, progress: bool | Callable[[int], None] = True
+) -> History:
     """Let a learner run for some episodes: plan, play, count, again. It goes on from what it knows already.
 
-    A progress bar appears in a terminal if this takes longer than two seconds.
+    A progress bar appears in a terminal if this takes longer than two seconds; progress=False hides it. A function given as
+    progress is called with the number of episodes done.
     """
     episodes = _check.integer("simulate", "episodes", episodes, 1)
     fits("simulate", mdp, learner)
     rng = generator("simulate", seed)
-    optimum = start_cost(mdp, solve(mdp).value)
-    shape = (episodes, mdp.task.horizon)
-    expected, costs = np.empty(episodes), np.empty(shape)
-    agents, prev_agents = np.empty(shape, dtype=np.int16), np.empty(shape, dtype=np.int16)
-    evaluated: Policy | None = None
-    with Progress(learner.recipe.name, episodes, visible=progress) as bar:
-        for k in range(episodes):
-            policy = learner.plan.policy
-            if policy is not evaluated:  # learners that never change their plan are evaluated once
-                expected[k] = start_cost(mdp, value_of(mdp, policy))
-                evaluated = policy
-            else:
-                expected[k] = expected[k - 1]
-            episode = roll(mdp, policy, rng)
-            learner.observe_episode(episode)
-            learner.end_episode()
-            costs[k], agents[k], prev_agents[k] = episode.costs, episode.agents, episode.prev_agents
-            bar.advance()
+    rounds = play([mdp], [learner], episodes, [rng], progress, learner.recipe.name)
     return History(
-        regret=np.cumsum(expected - optimum),
-        expected_cost=expected,
-        cost=costs.sum(axis=1),
-        control=np.stack([(agents == d).sum(axis=1) for d in range(mdp.task.n_agents)], axis=1),
-        switches=(agents != prev_agents).sum(axis=1),
-        optimum=optimum,
+        regret=np.cumsum(rounds.expected_cost[0] - rounds.optimum[0]),
+        expected_cost=rounds.expected_cost[0],
+        cost=rounds.costs[0],
+        control=rounds.control[0],
+        switches=rounds.switches[0],
+        optimum=float(rounds.optimum[0]),
         agents=tuple(mdp.task.agents),
         settings={**learner.settings, "simulation_seed": seed if isinstance(seed, int) else "generator"},
     )
+
+
+def play(
+    mdps: Sequence[TwoLayerMDP],
+    learners: Sequence["Learner"],
+    episodes: int,
+    rngs: Sequence[np.random.Generator],
+    progress: bool | Callable[[int], None],
+    label: str,
+) -> Rounds:
+    """Synchronous rounds of any number of teams: all play, then all count, then all plan from what all have counted."""
+    n, most = len(mdps), max(mdp.task.n_agents for mdp in mdps)
+    optimum = np.array([start_cost(mdp, solve(mdp).value) for mdp in mdps])
+    expected, costs = np.empty((n, episodes)), np.empty((n, episodes))
+    control, switches = np.zeros((n, episodes, most), dtype=int), np.empty((n, episodes), dtype=int)
+    evaluated: list[Policy | None] = [None] * n
+    with Progress(label, episodes, progress) as bar:
+        for k in range(episodes):
+            for i, (mdp, learner, rng) in enumerate(zip(mdps, learners, rngs, strict=True)):
+                policy = learner.plan.policy
+                if policy is evaluated[i]:  # learners that never change their plan are evaluated once
+                    expected[i, k] = expected[i, k - 1]
+                else:
+                    expected[i, k] = start_cost(mdp, value_of(mdp, policy))
+                    evaluated[i] = policy
+                episode = roll(mdp, policy, rng)
+                costs[i, k], switches[i, k] = _kernels.sum_up(episode.prev_agents, episode.agents, episode.costs, control[i, k])
+                learner.observe_episode(episode)
+            for learner in learners:
+                learner.end_episode(replan=False)
+            for learner in learners:
+                learner.replan()
+            bar.advance()
+    return Rounds(expected, costs, control, switches, optimum)
 
 
 def fits(owner: str, mdp: TwoLayerMDP, learner: "Learner") -> None:

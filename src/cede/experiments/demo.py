@@ -13,7 +13,7 @@ from cede.experiments import style
 from cede.learners import Learner, fixed, ucrl2_mc
 from cede.model import TwoLayerMDP
 from cede.planning import Policy
-from cede.simulation import History, simulate
+from cede.simulation import History, generator, simulate
 from cede.worlds import lane_driving, road
 from cede.worlds.lane_driving import drive
 from cede.worlds.pictures import draw_drive, legend_handles
@@ -47,7 +47,7 @@ def learn_in_two_parts(
     mdp: TwoLayerMDP, learner: Learner, episodes: int, seed: int, progress: bool
 ) -> tuple[Policy, Policy, History]:
     """One run, with a look at the policy on the way."""
-    rng = np.random.default_rng(seed)
+    rng = generator("demo", seed)
     first = simulate(mdp, learner, EARLY - 1, seed=rng, progress=False)
     early = learner.plan.policy
     rest = simulate(mdp, learner, episodes - EARLY + 1, seed=rng, progress=progress)
