@@ -9,11 +9,12 @@ from cede.worlds.pictures import DRIVER_COLOURS
 
 COLOURS = {
     "UCRL2-MC": "#D55E00",
-    "UCRL2": "#009E73",
+    "UCRL2 (appendix)": "#009E73",
+    "UCRL2 (same-form)": "#CC79A7",
     "human": DRIVER_COLOURS["human"],
     "machine": DRIVER_COLOURS["machine"],
 }
-LINES = {"UCRL2-MC": "-", "UCRL2": "--", "human": "-.", "machine": ":"}
+LINES = {"UCRL2-MC": "-", "UCRL2 (appendix)": "--", "UCRL2 (same-form)": (0, (5, 1)), "human": "-.", "machine": ":"}
 
 RC = {
     "font.size": 9,
@@ -27,16 +28,35 @@ RC = {
 }
 
 
-def figure(columns: int, *, width: float, height: float, **options: Any) -> tuple[Any, Any]:
+def label(name: str) -> str:
+    """How a learner is called in a legend."""
+    return name if name.startswith("UCRL2") else f"{name} alone"
+
+
+def figure(columns: int, *, width: float, height: float, rows: int = 1, **options: Any) -> tuple[Any, Any]:
     plt = pyplot()
     plt.rcParams.update(RC)
-    picture, axes = plt.subplots(1, columns, figsize=(width, height), layout="constrained", **options)
+    picture, axes = plt.subplots(rows, columns, figsize=(width, height), layout="constrained", **options)
     return picture, axes
 
 
 def caption(picture: Any, text: str, width: int = 95) -> None:
     """What was run, in small print under the picture."""
     picture.supxlabel(fill(text, width), fontsize=6, color="#555555")
+
+
+def stamp_quick(picture: Any) -> None:
+    """A quick run must never be mistaken for the real one."""
+    picture.text(
+        0.99,
+        0.99,
+        "QUICK RUN: few episodes",
+        ha="right",
+        va="top",
+        fontsize=8,
+        color="white",
+        bbox={"facecolor": "#B00020", "edgecolor": "none", "boxstyle": "round"},
+    )
 
 
 def save(picture: Any, path: Path) -> list[Path]:

@@ -1,0 +1,45 @@
+"""Figure `action-size`: UCRL2-MC's regret relative to UCRL2's as the action space grows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cede.experiments import river
+from cede.experiments.core import Figure, Options, Outcome, Part, Row
+from cede.experiments.curves import draw_ratios
+
+MACRO = (1, 2, 3, 4)  # steps per decision: 2, 4, 8, 16 actions
+AGENTS = (0.0, 1.0)
+EPISODES, QUICK_EPISODES = 20_000, 400
+REPEATS, QUICK_REPEATS = 5, 2
+
+
+def parts(options: Options) -> list[Part]:
+    episodes = options.choose("episodes", EPISODES, QUICK_EPISODES)
+    repeats = options.choose("repeats", REPEATS, QUICK_REPEATS)
+    result = []
+    for macro in MACRO:
+        for name in river.LEARNERS:
+            for repeat in range(repeats):
+                seed = options.seed + repeat
+                arguments = {"learner": name, "agents": list(AGENTS), "macro": macro, "episodes": episodes, "seed": seed}
+                result.append(Part("river:one_team", arguments, episodes, f"{2**macro} actions, {name}"))
+    return result
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    return [row for _, outcome in outcomes for row in outcome["curve"] if row["episode"] == row["episodes"]]
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    note = "RiverSwim in macro steps of m = 1 to 4 steps (20 macro steps an episode), printed radii, agents p = 0 and 1."
+    return draw_ratios(rows, "actions", "number of actions", path, note, ticks=[2**m for m in MACRO])
+
+
+FIGURE = Figure(
+    "action-size",
+    "Ratio of UCRL2-MC's regret to UCRL2's for 2, 4, 8 and 16 actions",
+    "UCRL2-MC learns a table for every action, so its advantage shrinks as actions are added, but it stays in scale.",
+    parts,
+    table,
+    draw,
+)

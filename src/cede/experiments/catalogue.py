@@ -1,0 +1,47 @@
+"""All figures, in the order of the paper."""
+
+from collections.abc import Sequence
+
+from cede.experiments import (
+    action_size,
+    drivers_cost,
+    guarantee,
+    human_control,
+    hundred_teams,
+    many_teams,
+    riverswim_task,
+    roads,
+    single_team,
+    team_count,
+    team_size,
+    trajectories,
+)
+from cede.experiments.core import Figure
+
+FIGURES: dict[str, Figure] = {
+    module.FIGURE.name: module.FIGURE
+    for module in (
+        roads,
+        trajectories,
+        single_team,
+        many_teams,
+        riverswim_task,
+        team_count,
+        hundred_teams,
+        drivers_cost,
+        human_control,
+        action_size,
+        team_size,
+        guarantee,
+    )
+}
+
+
+def chosen(names: Sequence[str]) -> list[Figure]:
+    """Figures by name, or "all"."""
+    if list(names) == ["all"]:
+        return list(FIGURES.values())
+    for name in names:
+        if name not in FIGURES:
+            raise ValueError(f"figure: name is {name!r}, must be all or one of {', '.join(FIGURES)}")
+    return [FIGURES[name] for name in dict.fromkeys(names)]

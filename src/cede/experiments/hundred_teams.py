@@ -1,0 +1,49 @@
+"""Figure `hundred-teams`: regret with a hundred teams."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cede.experiments import river, style
+from cede.experiments.core import Figure, Options, Outcome, Part, Row
+from cede.experiments.curves import draw_curves, finish
+
+TEAMS, QUICK_TEAMS = 100, 30
+EPISODES, QUICK_EPISODES = 10_000, 150
+
+
+def parts(options: Options) -> list[Part]:
+    episodes, repeats = options.choose("episodes", EPISODES, QUICK_EPISODES), options.choose("repeats", 1, 1)
+    teams = QUICK_TEAMS if options.quick else TEAMS
+    return [
+        Part(
+            "river:fleet_run",
+            {"learner": name, "teams": teams, "episodes": episodes, "seed": options.seed + repeat},
+            teams * episodes,
+            f"{teams} teams, {name}",
+        )
+        for name in river.LEARNERS
+        for repeat in range(repeats)
+    ]
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    return [row for _, outcome in outcomes for row in outcome["curve"]]
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    picture, axes = style.figure(1, width=4.6, height=3.3)
+    draw_curves(axes, rows)
+    axes.set_ylabel("total regret of all teams")
+    axes.legend(fontsize=8)
+    finish(picture, rows, f"RiverSwim, printed radii, {rows[0]['teams']} teams of agents p and 1 - p with p uniform per team.")
+    return style.save(picture, path)
+
+
+FIGURE = Figure(
+    "hundred-teams",
+    "Total regret with 100 teams",
+    "With a hundred teams the shared belief about the river is learned in no time; UCRL2 learns it a hundred times.",
+    parts,
+    table,
+    draw,
+)

@@ -1,0 +1,152 @@
+"""Runs in the lane driving task, shared by the figures that show them."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cede.belief import Scale
+from cede.experiments.core import Options, Outcome, Part, Row
+from cede.experiments.curves import curve_rows, learner_settings
+from cede.fleet import Fleet, simulate_fleet
+from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
+from cede.model import TwoLayerMDP
+from cede.simulation import generator, play, roll
+from cede.worlds import lane_driving, road
+from cede.worlds.lane_driving import HUMAN, drive
+
+DELTA = 0.1
+SIGMA = 2.0
+COSTS = ((0.2, 0.1), (0.0, 0.0))  # (c_c(H), c_x), as in the paper
+RADII = ("printed", "schedule", "constant")
+LEARNERS = ("UCRL2-MC", "UCRL2 (appendix)", "UCRL2 (same-form)")
+CONSTANT = (0.1, 0.01)  # agents, environment
+DRIVES_AT = (5, 500, 3000)  # episodes of the drives in the paper's figure
+ROADS = 500  # per level, to measure who drives after learning
+
+
+def scale_of(radii: str, episodes: int) -> Scale:
+    if radii == "printed":
+        return Scale()
+    return Scale.authors(episodes) if radii == "schedule" else Scale(*CONSTANT)
+
+
+def make_learner(name: str, mdp: TwoLayerMDP, radii: str, episodes: int, seed: int) -> Learner:
+    """As in the authors' runs: UCRL2-MC knows the machine, UCRL2 has no use for it."""
+    scale = scale_of(radii, episodes)
+    if name == "UCRL2-MC":
+        machine = {"machine": mdp.team.agents[0].policy}
+        return ucrl2_mc(mdp.task, delta=DELTA, scale=scale, known_agents=machine, seed=seed)
+    if name.startswith("UCRL2"):
+        return ucrl2(mdp.task, delta=DELTA, radius=name.split("(")[1].rstrip(")"), scale=scale, seed=seed)
+    return fixed(mdp.task, name)
+
+
+def team_parts(options: Options, learners: Sequence[str], radii: Sequence[str], full: int, quick: int) -> list[Part]:
+    """One team, every learner, both cost settings, every repeat."""
+    episodes, repeats = options.choose("episodes", full, quick), options.choose("repeats", 1, 1)
+    result = []
+    for costs in COSTS:
+        for name in learners:
+            for kind in radii if name.startswith("UCRL2") else ("none",):
+                for repeat in range(repeats):
+                    arguments = {
+                        "learner": name,
+                        "radii": kind,
+                        "costs": list(costs),
+                        "episodes": episodes,
+                        "seed": options.seed + repeat,
+                    }
+                    label = f"{name}, {kind} radii, costs {costs}"
+                    result.append(Part("lane:one_team", arguments, episodes * effort(kind), label))
+    return result
+
+
+def effort(radii: str) -> int:
+    """Rough price of an episode, for the progress bar: those who plan and those who do not."""
+    return 1 if radii == "none" else 40
+
+
+def report_work(progress: Callable[[int], None], radii: str, before: int, done: int) -> None:
+    progress(effort(radii) * (before + done))
+
+
+def drive_episodes(episodes: int) -> tuple[int, ...]:
+    """When to look: the paper's episodes, as far as the run goes, and the last one of a short run."""
+    reached = tuple(k for k in DRIVES_AT if k <= episodes)
+    return reached if len(reached) == len(DRIVES_AT) else (*reached, episodes)
+
+
+def one_team(
+    learner: str, radii: str, costs: Sequence[float], episodes: int, seed: int, progress: Callable[[int], None]
+) -> Outcome:
+    """A run with its regret, drives on the way, and who drives at the end."""
+    mdp = lane_driving(sigma=SIGMA, control_cost=costs[0], switch_cost=costs[1])
+    who = make_learner(learner, mdp, radii, episodes, seed)
+    rng = generator("one_team", seed)
+    about = {"learner": learner, "radii": radii, "control_cost": costs[0], "switch_cost": costs[1], "seed": seed}
+    stops = drive_episodes(episodes) if learner == "UCRL2-MC" else ()
+    expected: list[float] = []
+    outcome: Outcome = {"curve": [], "drive": [], "control": []}
+    for end in sorted({k - 1 for k in stops} | {episodes}):
+        before = len(expected)
+        if end > before:
+            report = partial(report_work, progress, radii, before)
+            rounds = play([mdp], [who], end - before, [rng], report, learner)
+            expected += rounds.expected_cost[0].tolist()
+        if end + 1 in stops:
+            outcome["drive"] += drives(mdp, who, end + 1, about, seed)
+    optimum = float(rounds.optimum[0])
+    outcome["curve"] = curve_rows(np.cumsum(np.array(expected) - optimum), {**about, **learner_settings(who)})
+    if learner == "UCRL2-MC":
+        outcome["control"] = control_rows(mdp, who, {**about, **learner_settings(who)}, seed)
+    return outcome
+
+
+def drives(mdp: TwoLayerMDP, learner: Learner, k: int, about: Row, seed: int) -> list[Row]:
+    """The policy of episode k on one road of each level, row by row of the road."""
+    rows = []
+    for level, traffic in enumerate(road.LEVELS):
+        along = road.sample_road(mdp.horizon + 1, traffic, seed=20 + level + 1000 * seed)
+        driven = drive(mdp, learner.plan.policy, along, seed=level + 1000 * seed)
+        for r in range(len(along.levels)):
+            cells = {f"cell_{lane}": int(along.cells[r, lane]) for lane in range(3)}
+            agent = int(driven.agents[r]) if r < mdp.horizon else ""
+            here = {"row": r, "lane": int(driven.lanes[r]), "agent": agent, "cost": driven.cost}
+            rows.append({**about, "episode": k, "traffic": traffic, **here, **cells})
+    return rows
+
+
+def control_rows(mdp: TwoLayerMDP, learner: Learner, about: Row, seed: int) -> list[Row]:
+    """Share of steps that the human drives, by initial traffic, on fresh roads with the policy learned last."""
+    rows = []
+    for level, traffic in enumerate(road.LEVELS):
+        busy = TwoLayerMDP(road.environment(road.traffic_mix("lane", traffic)), mdp.team, mdp.horizon, mdp.start_agent)
+        rng = np.random.default_rng([seed, level])
+        shares = [float((roll(busy, learner.plan.policy, rng).agents == HUMAN).mean()) for _ in range(ROADS)]
+        error = float(np.std(shares, ddof=1) / np.sqrt(ROADS))
+        rows.append({**about, "traffic": traffic, "roads": ROADS, "human_share": float(np.mean(shares)), "standard_error": error})
+    return rows
+
+
+def fleet_run(
+    learner: str,
+    radii: str,
+    costs: Sequence[float],
+    teams: int,
+    episodes: int,
+    seed: int,
+    progress: Callable[[int], None],
+) -> Outcome:
+    """Many teams with humans of different noise, sigma uniform in (0, 4), one machine, one road."""
+    sigmas = np.random.default_rng([seed, 4]).uniform(0, 4, size=teams)
+    mdps = [lane_driving(sigma=float(sigma), control_cost=costs[0], switch_cost=costs[1]) for sigma in sigmas]
+    learners = [make_learner(learner, mdp, radii, episodes, seed + 7919 * i) for i, mdp in enumerate(mdps)]
+    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, progress=progress)
+    about: Row = {"learner": learner, "radii": radii, "control_cost": costs[0], "switch_cost": costs[1], "teams": teams}
+    return {"curve": curve_rows(history.regret, {**about, "seed": seed, **learner_settings(learners[0])})}
+
+
+def cost_label(control_cost: Any, switch_cost: Any) -> str:
+    return rf"$c_c(\mathbb{{H}}) = {control_cost:g},\ c_x = {switch_cost:g}$"

@@ -1,0 +1,50 @@
+"""Figure `many-teams`: total regret of ten teams that share one belief about the road, against UCRL2."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cede.experiments import lane, style
+from cede.experiments.core import Figure, Options, Outcome, Part, Row
+from cede.experiments.curves import draw_curves, finish, select
+
+TEAMS, QUICK_TEAMS = 10, 4
+EPISODES, QUICK_EPISODES = 5000, 60
+RADII = "schedule"
+
+
+def parts(options: Options) -> list[Part]:
+    episodes, repeats = options.choose("episodes", EPISODES, QUICK_EPISODES), options.choose("repeats", 1, 1)
+    teams = QUICK_TEAMS if options.quick else TEAMS
+    result = []
+    for costs in lane.COSTS:
+        for name in lane.LEARNERS:
+            for repeat in range(repeats):
+                arguments = {"learner": name, "radii": RADII, "costs": list(costs), "teams": teams, "episodes": episodes}
+                label = f"{teams} teams, {name}, costs {costs}"
+                result.append(Part("lane:fleet_run", {**arguments, "seed": options.seed + repeat}, teams * episodes * 40, label))
+    return result
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    return [row for _, outcome in outcomes for row in outcome["curve"]]
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    picture, panels = style.figure(len(lane.COSTS), width=6.6, height=3.4, sharey=True)
+    for axes, (control, switch) in zip(panels, lane.COSTS, strict=True):
+        draw_curves(axes, select(rows, control_cost=control, switch_cost=switch), lane.cost_label(control, switch))
+    panels[0].set_ylabel("total regret of all teams")
+    panels[0].legend(fontsize=8)
+    note = f"Lane driving, {rows[0]['teams']} teams in synchronous rounds, σ uniform in (0, 4), one belief about the road; authors' schedule "
+    finish(picture, rows, note + "of radii (no guarantee) for all.")
+    return style.save(picture, path)
+
+
+FIGURE = Figure(
+    "many-teams",
+    "Total regret of ten teams with a shared environment belief, against UCRL2",
+    "Ten drivers, one road. UCRL2-MC pools what all of them see of the road; UCRL2 cannot.",
+    parts,
+    table,
+    draw,
+)

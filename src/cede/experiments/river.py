@@ -1,0 +1,80 @@
+"""Runs in RiverSwim, shared by the figures that show them. All with the printed radii."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import log, sqrt
+
+import numpy as np
+
+from cede.belief import holds
+from cede.experiments.core import Outcome, Row
+from cede.experiments.curves import curve_rows, learner_settings
+from cede.fleet import Fleet, simulate_fleet
+from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
+from cede.model import Task, TwoLayerMDP
+from cede.simulation import generator, play
+from cede.worlds import riverswim
+
+DELTA = 0.1
+LEARNERS = ("UCRL2-MC", "UCRL2 (appendix)", "UCRL2 (same-form)")
+BLOCKS = 100  # looks at the confidence sets in a run
+
+
+def make_learner(name: str, mdp: TwoLayerMDP, seed: int) -> Learner:
+    if name == "UCRL2-MC":
+        return ucrl2_mc(mdp.task, delta=DELTA, seed=seed)
+    if name.startswith("UCRL2"):
+        return ucrl2(mdp.task, delta=DELTA, radius=name.split("(")[1].rstrip(")"), seed=seed)
+    return fixed(mdp.task, name)
+
+
+def theorem_2(task: Task, episodes: int, delta: float) -> float:
+    """The bound on the regret at the end of the proof of Theorem 2, with its constants 13 and 12."""
+    steps, S, A, D, L = episodes * task.horizon, task.n_states, task.n_actions, task.n_agents, task.horizon
+    agents = 13 * L * sqrt(A * S * D * steps * log(steps * S * D / delta))
+    return agents + 12 * L * S * sqrt(A * steps * log(steps * S * A / delta))
+
+
+def report_work(progress: Callable[[int], None], before: int, done: int) -> None:
+    progress(before + done)
+
+
+def one_team(
+    learner: str,
+    agents: Sequence[float],
+    macro: int,
+    episodes: int,
+    seed: int,
+    progress: Callable[[int], None],
+    look_inside: bool = False,
+) -> Outcome:
+    """One team; with look_inside also whether the truth lay in the confidence sets, and the bound of Theorem 2."""
+    mdp = riverswim(agents=agents, macro=macro)
+    who = make_learner(learner, mdp, seed)
+    rng = generator("one_team", seed)
+    expected: list[float] = []
+    outside = looks = 0
+    sizes = np.diff(np.linspace(0, episodes, min(BLOCKS, episodes) + 1 if look_inside else 2).astype(int))
+    for size in sizes:
+        if look_inside and who.environment_tally is not None:
+            looks += 1
+            outside += not all(holds(belief, truth) for belief, truth in zip(who.beliefs, mdp.truth, strict=True))
+        before = len(expected)
+        rounds = play([mdp], [who], int(size), [rng], partial(report_work, progress, before), learner)
+        expected += rounds.expected_cost[0].tolist()
+    about: Row = {"learner": learner, "agents": len(agents), "actions": mdp.task.n_actions, "seed": seed, **learner_settings(who)}
+    curve = curve_rows(np.cumsum(np.array(expected) - rounds.optimum[0]), about)
+    if look_inside:
+        for row in curve:
+            row |= {"looks": looks, "outside": outside, "bound": theorem_2(mdp.task, row["episode"], DELTA)}
+    return {"curve": curve}
+
+
+def fleet_run(learner: str, teams: int, episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
+    """N teams of two agents p and 1 - p, p uniform for each team; the same teams for every learner of one seed."""
+    chances = np.random.default_rng([seed, 6]).uniform(size=teams)
+    mdps = [riverswim(agents=[p, 1 - p]) for p in chances]
+    learners = [make_learner(learner, mdp, seed + 7919 * i) for i, mdp in enumerate(mdps)]
+    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, progress=progress)
+    about: Row = {"learner": learner, "teams": teams, "seed": seed, **learner_settings(learners[0])}
+    return {"curve": curve_rows(history.regret, about)}

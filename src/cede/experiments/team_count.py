@@ -1,0 +1,43 @@
+"""Figure `team-count`: UCRL2-MC's regret relative to UCRL2's as the number of teams grows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cede.experiments import river
+from cede.experiments.core import Figure, Options, Outcome, Part, Row
+from cede.experiments.curves import draw_ratios
+
+TEAMS, QUICK_TEAMS = tuple(range(3, 11)), (3, 6, 10)
+EPISODES, QUICK_EPISODES = 20_000, 300
+REPEATS, QUICK_REPEATS = 5, 2
+
+
+def parts(options: Options) -> list[Part]:
+    episodes = options.choose("episodes", EPISODES, QUICK_EPISODES)
+    repeats = options.choose("repeats", REPEATS, QUICK_REPEATS)
+    result = []
+    for teams in QUICK_TEAMS if options.quick else TEAMS:
+        for name in river.LEARNERS:
+            for repeat in range(repeats):
+                arguments = {"learner": name, "teams": teams, "episodes": episodes, "seed": options.seed + repeat}
+                result.append(Part("river:fleet_run", arguments, teams * episodes, f"{teams} teams, {name}"))
+    return result
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    return [row for _, outcome in outcomes for row in outcome["curve"] if row["episode"] == row["episodes"]]
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    note = "RiverSwim, printed radii, agents p and 1 - p with p uniform per team, synchronous rounds."
+    return draw_ratios(rows, "teams", "number of teams $N$", path, note)
+
+
+FIGURE = Figure(
+    "team-count",
+    "Ratio of UCRL2-MC's regret to UCRL2's for 3 to 10 teams",
+    "The more teams share one environment, the more UCRL2-MC gains on UCRL2.",
+    parts,
+    table,
+    draw,
+)
