@@ -14,6 +14,7 @@ app = typer.Typer(
 )
 
 Out = Annotated[Path, typer.Option(help="Directory for pictures and tables.")]
+Jobs = Annotated[int, typer.Option(help="Runs side by side.", min=1)]
 Seed = Annotated[int, typer.Option(help="Same seed, same numbers.", min=0)]
 
 
@@ -52,22 +53,68 @@ def main(
 
 @app.command()
 def demo(
-    episodes: Annotated[int, typer.Option(help="Episodes to learn for.", min=6)] = 3000,
     seed: Seed = 0,
-    out: Out = Path("out"),
+    jobs: Jobs = 2,
+    out: Out = Path("out/demo"),
 ) -> None:
-    """One team of a machine and a human learns to share a car. About a minute; makes two pictures."""
-    from cede.experiments import demo as experiment
+    """Quick runs of one team and of many teams in the obstacle task, then a page that shows them. About a minute."""
+    run_figures(["roads", "single-team", "many-teams", "trajectories"], {"quick": True, "seed": seed, "jobs": jobs, "out": out})
 
-    say("Training the machine on roads without cars, then learning when to hand over ...")
-    result = experiment.run(episodes, seed)
-    title = f"Lane driving, last {max(1, episodes // 10):,} of {episodes:,} episodes"
-    print_table(title, experiment.COLUMNS, experiment.summary(result))
-    say("UCRL2-MC here uses scaled radii, which learn fast and carry no guarantee; the printed radii say nothing")
-    say("in this task for 20,000 episodes (docs/paper-map.md, errata).")
-    for path in experiment.draw(result, out):
-        if path.suffix == ".png":
-            say(f"picture: {path}")
+
+@app.command()
+def figure(
+    names: Annotated[list[str], typer.Argument(help="Names of figures, or all.", metavar="NAME...|all")],
+    quick: Annotated[bool, typer.Option("--quick", help="Few episodes, in seconds; says so in the picture.")] = False,
+    episodes: Annotated[int | None, typer.Option(help="Episodes of each run, instead of the paper's.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Repeats with other seeds, instead of the paper's.")] = None,
+    seed: Seed = 0,
+    jobs: Jobs = 2,
+    out: Annotated[Path | None, typer.Option(help="Directory; out/figures, or out/quick with --quick.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace tables of other runs in the directory.")] = False,
+) -> None:
+    """Run experiments of the paper and draw their figures; an interrupted run goes on where it stopped."""
+    where = out or Path("out/quick" if quick else "out/figures")
+    chosen = {"quick": quick, "episodes": episodes, "repeats": repeats, "seed": seed, "jobs": jobs, "out": where}
+    run_figures(names, {**chosen, "overwrite": overwrite})
+
+
+@app.command()
+def claims(
+    out: Annotated[Path, typer.Option(help="Directory with the tables of figures.")] = Path("out/figures"),
+    readme: Annotated[Path | None, typer.Option(help="A document whose table of verdicts is made anew.")] = None,
+) -> None:
+    """List what the paper claims, with what was measured and a verdict, from the tables of a directory."""
+    with clear_errors():
+        from cede.experiments import claims as experiment
+        from cede.experiments.core import load_table, write_whole
+        from cede.experiments.report import write_report
+
+        report = write_report(out)
+        found = experiment.all_findings(out)
+        columns = ("claim", "measured", "uncertainty", "verdict", "figure")
+        print_table("Claims of the paper", columns, [tuple(getattr(f, name) for name in columns) for f in found])
+        missing = experiment.missing_figures(out)
+        if missing:
+            say(f"not run: {', '.join(missing)} (cede figure NAME --out {out})")
+        if readme is not None:
+            rows = load_table(out / "claims.csv")
+            write_whole(readme, experiment.with_verdicts(readme.read_text(encoding="utf-8"), rows))
+            say(f"verdicts written to {readme}")
+        say(f"report: {report}")
+
+
+def run_figures(names: list[str], chosen: dict[str, Any]) -> None:
+    """Run, draw, report."""
+    with clear_errors():
+        from cede.experiments.catalogue import chosen as by_name
+        from cede.experiments.core import Options, run
+        from cede.experiments.report import write_report
+
+        options = Options(**chosen)
+        for path in run(by_name(names), options, say):
+            if path.suffix == ".png":
+                say(f"picture: {path}")
+        say(f"report: {write_report(options.out)}")
 
 
 @app.command()

@@ -66,6 +66,11 @@ class Part:
         return outcome
 
 
+def report_work(progress: Callable[[int], None], effort: int, before: int, done: int) -> None:
+    """Progress of a part in units of its work: so many episodes before and now, each of some effort."""
+    progress(effort * (before + done))
+
+
 @dataclass(frozen=True)
 class Figure:
     """Settings stand at the top of the figure's module; here is what is done with them."""

@@ -65,7 +65,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         axes.grid(axis="x", visible=False)
         axes.margins(y=0.12)
     panels[0].set_ylabel("expected cost of an episode (exact)")
-    note = "Lane driving, ten steps, human with σ = 2, machine trained on no-car roads. Nine steps, as the authors logged (theirs in brackets): "
+    note = "Lane driving, ten steps, human with σ = 2, machine trained on no-car roads. "
+    note += "Nine steps, as the authors logged (theirs in brackets): "
     note += "; ".join(
         f"{traffic}: "
         + ", ".join(

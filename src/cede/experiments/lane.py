@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cede.belief import Scale
-from cede.experiments.core import Options, Outcome, Part, Row
+from cede.experiments.core import Options, Outcome, Part, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
 from cede.fleet import Fleet, simulate_fleet
 from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
@@ -68,10 +68,6 @@ def effort(radii: str) -> int:
     return 1 if radii == "none" else 40
 
 
-def report_work(progress: Callable[[int], None], radii: str, before: int, done: int) -> None:
-    progress(effort(radii) * (before + done))
-
-
 def drive_episodes(episodes: int) -> tuple[int, ...]:
     """When to look: the paper's episodes, as far as the run goes, and the last one of a short run."""
     reached = tuple(k for k in DRIVES_AT if k <= episodes)
@@ -92,7 +88,7 @@ def one_team(
     for end in sorted({k - 1 for k in stops} | {episodes}):
         before = len(expected)
         if end > before:
-            report = partial(report_work, progress, radii, before)
+            report = partial(report_work, progress, effort(radii), before)
             rounds = play([mdp], [who], end - before, [rng], report, learner)
             expected += rounds.expected_cost[0].tolist()
         if end + 1 in stops:
@@ -143,7 +139,8 @@ def fleet_run(
     sigmas = np.random.default_rng([seed, 4]).uniform(0, 4, size=teams)
     mdps = [lane_driving(sigma=float(sigma), control_cost=costs[0], switch_cost=costs[1]) for sigma in sigmas]
     learners = [make_learner(learner, mdp, radii, episodes, seed + 7919 * i) for i, mdp in enumerate(mdps)]
-    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, progress=progress)
+    report = partial(report_work, progress, effort(radii) * teams, 0)
+    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, progress=report)
     about: Row = {"learner": learner, "radii": radii, "control_cost": costs[0], "switch_cost": costs[1], "teams": teams}
     return {"curve": curve_rows(history.regret, {**about, "seed": seed, **learner_settings(learners[0])})}
 

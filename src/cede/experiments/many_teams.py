@@ -21,7 +21,11 @@ def parts(options: Options) -> list[Part]:
             for repeat in range(repeats):
                 arguments = {"learner": name, "radii": RADII, "costs": list(costs), "teams": teams, "episodes": episodes}
                 label = f"{teams} teams, {name}, costs {costs}"
-                result.append(Part("lane:fleet_run", {**arguments, "seed": options.seed + repeat}, teams * episodes * 40, label))
+                result.append(
+                    Part(
+                        "lane:fleet_run", {**arguments, "seed": options.seed + repeat}, teams * episodes * lane.effort(RADII), label
+                    )
+                )
     return result
 
 
@@ -35,8 +39,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         draw_curves(axes, select(rows, control_cost=control, switch_cost=switch), lane.cost_label(control, switch))
     panels[0].set_ylabel("total regret of all teams")
     panels[0].legend(fontsize=8)
-    note = f"Lane driving, {rows[0]['teams']} teams in synchronous rounds, σ uniform in (0, 4), one belief about the road; authors' schedule "
-    finish(picture, rows, note + "of radii (no guarantee) for all.")
+    note = f"Lane driving, {rows[0]['teams']} teams in synchronous rounds, humans with σ uniform in (0, 4), one belief about the "
+    finish(picture, rows, note + "road; the authors' schedule of radii (no guarantee) for all learners.")
     return style.save(picture, path)
 
 

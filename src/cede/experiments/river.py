@@ -7,7 +7,7 @@ from math import log, sqrt
 import numpy as np
 
 from cede.belief import holds
-from cede.experiments.core import Outcome, Row
+from cede.experiments.core import Outcome, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
 from cede.fleet import Fleet, simulate_fleet
 from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
@@ -35,10 +35,6 @@ def theorem_2(task: Task, episodes: int, delta: float) -> float:
     return agents + 12 * L * S * sqrt(A * steps * log(steps * S * A / delta))
 
 
-def report_work(progress: Callable[[int], None], before: int, done: int) -> None:
-    progress(before + done)
-
-
 def one_team(
     learner: str,
     agents: Sequence[float],
@@ -60,7 +56,7 @@ def one_team(
             looks += 1
             outside += not all(holds(belief, truth) for belief, truth in zip(who.beliefs, mdp.truth, strict=True))
         before = len(expected)
-        rounds = play([mdp], [who], int(size), [rng], partial(report_work, progress, before), learner)
+        rounds = play([mdp], [who], int(size), [rng], partial(report_work, progress, 1, before), learner)
         expected += rounds.expected_cost[0].tolist()
     about: Row = {"learner": learner, "agents": len(agents), "actions": mdp.task.n_actions, "seed": seed, **learner_settings(who)}
     curve = curve_rows(np.cumsum(np.array(expected) - rounds.optimum[0]), about)
@@ -75,6 +71,6 @@ def fleet_run(learner: str, teams: int, episodes: int, seed: int, progress: Call
     chances = np.random.default_rng([seed, 6]).uniform(size=teams)
     mdps = [riverswim(agents=[p, 1 - p]) for p in chances]
     learners = [make_learner(learner, mdp, seed + 7919 * i) for i, mdp in enumerate(mdps)]
-    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, progress=progress)
+    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, progress=partial(report_work, progress, teams, 0))
     about: Row = {"learner": learner, "teams": teams, "seed": seed, **learner_settings(learners[0])}
     return {"curve": curve_rows(history.regret, about)}

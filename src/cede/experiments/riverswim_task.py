@@ -62,7 +62,14 @@ def arrow(axes: Any, row: Row) -> None:
 
     here, there, right = 2 * row["state"], 2 * row["next"], row["action"] == "right"
     colour, line = ("#0072B2", "-") if right else ("#D55E00", (0, (4, 2)))
-    options = {"arrowstyle": "-|>", "mutation_scale": 9, "color": colour, "linestyle": line, "linewidth": 1.1, "zorder": 2}
+    options: dict[str, Any] = {
+        "arrowstyle": "-|>",
+        "mutation_scale": 9,
+        "color": colour,
+        "linestyle": line,
+        "linewidth": 1.1,
+        "zorder": 2,
+    }
     text = f"{row['probability']:g}"
     if here == there:
         y, bend = (0.36, -1.5) if right else (-0.36, 1.5)

@@ -40,23 +40,16 @@ def figure(columns: int, *, width: float, height: float, rows: int = 1, **option
     return picture, axes
 
 
-def caption(picture: Any, text: str, width: int = 95) -> None:
+def caption(picture: Any, text: str) -> None:
     """What was run, in small print under the picture."""
-    picture.supxlabel(fill(text, width), fontsize=6, color="#555555")
+    width = int(23 * picture.get_figwidth())
+    picture.text(0.5, -0.01, fill(text, width), ha="center", va="top", fontsize=6, color="#555555")
 
 
 def stamp_quick(picture: Any) -> None:
     """A quick run must never be mistaken for the real one."""
-    picture.text(
-        0.99,
-        0.99,
-        "QUICK RUN: few episodes",
-        ha="right",
-        va="top",
-        fontsize=8,
-        color="white",
-        bbox={"facecolor": "#B00020", "edgecolor": "none", "boxstyle": "round"},
-    )
+    box = {"facecolor": "#B00020", "edgecolor": "none", "boxstyle": "round"}
+    picture.text(0.5, 1.02, "QUICK RUN: few episodes", ha="center", va="bottom", fontsize=8, color="white", bbox=box)
 
 
 def save(picture: Any, path: Path) -> list[Path]:

@@ -52,8 +52,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "trajectories",
     "Who drives early and late",
-    "Blue: the machine drives, orange: the human. With scaled radii the human is called where traffic gets heavy, and less often when "
-    "control and hand-overs cost something; with the printed radii the choice stays arbitrary.",
+    "Blue: the machine drives, orange: the human. With scaled radii the human is called where traffic gets heavy, and less often "
+    "when control and hand-overs cost something; with the printed radii the choice stays arbitrary.",
     parts,
     table,
     draw,
