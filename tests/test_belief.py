@@ -121,7 +121,7 @@ def test_coverage_and_optimism_on_riverswim():
     assert np.mean(covered) >= 1 - 0.9
 
 
-def test_optimism_whenever_the_truth_is_holds():
+def test_optimism_whenever_the_truth_is_inside():
     """Narrow sets, so that the truth is often outside: the implication must hold all the same, and both cases occur."""
     seen = set()
     for seed in range(25):

@@ -22,7 +22,19 @@ from cede.experiments.report import write_report
 from cede.worlds import riverswim
 
 invoke = CliRunner().invoke
-NAMES = ["roads", "trajectories", "single-team", "many-teams", "riverswim", "team-count", "hundred-teams", "drivers", "human-control", "action-size", "team-size"]
+NAMES = [
+    "roads",
+    "trajectories",
+    "single-team",
+    "many-teams",
+    "riverswim",
+    "team-count",
+    "hundred-teams",
+    "drivers",
+    "human-control",
+    "action-size",
+    "team-size",
+]
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +235,8 @@ def test_tables_keep_numbers_exactly(tmp_path):
     rows = [{"x": 0.1 + 0.2, "n": 3, "text": 'a, "b"', "none": "", "cede": cede.__version__}]
     save_table(tmp_path / "t.csv", rows)
     assert load_table(tmp_path / "t.csv") == rows
-    assert list(csv.reader((tmp_path / "t.csv").open()))[0] == list(rows[0])
+    with (tmp_path / "t.csv").open() as file:
+        assert next(csv.reader(file)) == list(rows[0])
 
 
 def test_part_names_depend_on_everything_that_decides_the_result():

@@ -20,7 +20,8 @@ def minimum(centre, width, values, guess=0.0):
     best = values.min()
     u, p = np.zeros(len(values) + _kernels.BLOCK), np.zeros(len(values) + _kernels.BLOCK)
     u[: len(values)], p[: len(values)] = values - best, centre
-    n = -(-len(values) // _kernels.BLOCK) * _kernels.BLOCK
+    short = len(values) <= _kernels.FEW
+    n = len(values) if short else -(-len(values) // _kernels.BLOCK) * _kernels.BLOCK
     found, theta = _kernels.least_sum(u, p, n, 0.5 * width * centre.sum(), guess)
     return best + found / centre.sum(), theta
 

@@ -52,16 +52,21 @@ class Pool(NamedTuple):
 # How an agent's policy varies: the place of a row among the agent's slots is 0, t or prev_agent.
 CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
 
-# Passes run over whole blocks so that the compiler can use vector registers for all of them.
+# Passes over long rows run over whole blocks, so that the compiler can use vector registers for all of them.
 BLOCK = 16
+FEW = 6  # outcomes up to which a row is short
 
 # Share of the mass in question below which `search` goes from the worst outcome downward instead of halving.
 NEAR = 0.03
 
 
 def kernel(function: Function, **extra: Any) -> Function:
-    """Compile on first call, cache on disk where a directory can be written, release the GIL."""
-    options = {"nogil": True, "error_model": "numpy", **extra}
+    """Compile on first call, cache on disk where a directory can be written, release the GIL.
+
+    Kernels allocate nothing: what they need is passed in. So numba need not count references to arrays, which in small
+    functions costs more than the work itself.
+    """
+    options = {"nogil": True, "error_model": "numpy", "_nrt": False, **extra}
     try:
         return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # numba found no directory that it may write to
@@ -81,8 +86,7 @@ def vector_kernel(function: Function) -> Function:
 # ---------------------------------------------------------------------------------------------- the inner minimum
 
 
-@vector_kernel
-def look(u, p, n, theta):
+def look_at(u, p, n, theta):
     """Mass worse than theta, mass equal to it, and sum_j p_j min(u_j, theta)."""
     worse, equal, capped = 0.0, 0.0, 0.0
     for j in range(n):
@@ -90,6 +94,20 @@ def look(u, p, n, theta):
         worse += q if x > theta else 0.0
         equal += q if x == theta else 0.0
         capped += q * (x if x < theta else theta)
+    return worse, equal, capped
+
+
+look_at_few = kernel(look_at)
+look_at_many = vector_kernel(look_at)
+
+
+@inlined
+def look(u, p, n, theta):
+    """`look_at`, compiled for short rows and for whole blocks."""
+    if n <= FEW:
+        worse, equal, capped = look_at_few(u, p, n, theta)
+    else:
+        worse, equal, capped = look_at_many(u, p, n, theta)
     return worse, equal, capped
 
 
@@ -134,7 +152,7 @@ def search(u, p, n, budget):
 def least_sum(u, p, n, budget, guess):
     """max_theta [ sum_j p_j min(u_j, theta) - budget theta ] and the theta where it is reached.
 
-    u >= 0 and p fill whole blocks (n is a multiple of BLOCK, the rest zeros); budget >= 0. `guess` is where to look first
+    u >= 0 and p are padded (see `pad`); budget >= 0. `guess` is where to look first
     (0: no idea). It saves passes and changes nothing: theta is an outcome, found exactly, and the sum depends on it alone.
     """
     if guess > 0.0:
@@ -155,8 +173,8 @@ def position(u, n, theta):
 
 @inlined
 def pad(u, p, n):
-    """Fill u and p with zeros up to a whole block; the padded length."""
-    padded = (n + BLOCK - 1) // BLOCK * BLOCK
+    """Fill u and p of a long row with zeros up to a whole block; the padded length."""
+    padded = n if n <= FEW else (n + BLOCK - 1) // BLOCK * BLOCK
     for j in range(n, padded):
         u[j] = 0.0
         p[j] = 0.0
@@ -244,8 +262,11 @@ def mark_needed(agents, row, slot, vary, follow, policy, t, d, mark, marks):
 
 
 @kernel
-def environment_minima(environment, v, mark, marks, guess, u, p, x):
-    """x[r] = min_p sum_s' p(s') v(s') over the set of row r, for every marked row."""
+def environment_minima(environment, v, mark, marks, guess, later_guess, u, p, x):
+    """x[r] = min_p sum_s' p(s') v(s') over the set of row r, for every marked row.
+
+    guess[r]: the outcome at which the mass ran out when this step was planned last (-1: never); later_guess: one time step later.
+    """
     starts, sizes, totals, columns, weights, widths, _ = environment
     n_states = v.size
     best = smallest(v, n_states)
@@ -283,11 +304,10 @@ def environment_minima(environment, v, mark, marks, guess, u, p, x):
             for j in range(n):
                 u[j] = v[columns[start + j]] - best
                 p[j] = weights[start + j]
-            # Where the mass ran out one time step later is where it will most likely run out now.
-            known = u[guess[r]] if guess[r] >= 0 else 0.0
+            at = guess[r] if guess[r] >= 0 else later_guess[r]
+            known = u[at] if at >= 0 else 0.0
             value, theta = least_sum(u, p, pad(u, p, n), 0.5 * width * totals[r], known)
-            if theta != known:
-                guess[r] = position(u, n, theta)
+            guess[r] = at if theta == known else position(u, n, theta)
         x[r] = best + value / totals[r]
 
 
@@ -372,31 +392,41 @@ def switch(control_cost, switch_cost, vary, m, alike, follow, policy, value, t, 
             value[t, s, prev] = q[d]
 
 
+def room_to_work(horizon: int, n_states: int, n_actions: int, n_agents: int, n_rows: int, agent_rows: int) -> tuple[Any, Any]:
+    """What `backward` needs beside its arguments: floats and ints. The ints remember where searches ended; used again for a
+    similar plan they save passes, and change nothing else.
+    """
+    longest = max(n_states, n_actions) + BLOCK
+    floats = np.empty(n_agents * n_rows + 2 * longest + n_actions + n_states + n_agents + n_agents * n_agents)
+    ints = np.full((horizon + 1) * n_agents * n_rows + 2 * n_agents + agent_rows, -1, dtype=np.int32)
+    return floats, ints
+
+
 @kernel
-def backward(agents, environment, slot, vary, env_cost, control_cost, switch_cost, follow, policy, value, seed):
+def backward(agents, environment, slot, vary, env_cost, control_cost, switch_cost, follow, policy, value, seed, floats, ints):
     """Theorem 1 from the last step to the first.
 
     agents, environment: Layer. slot: (D,) first slot of each agent; vary: (D,) how it varies. env_cost: (S, A).
     control_cost: (D,). switch_cost: (D, D). value: (L + 1, S, D), written. policy: (L, S, D), written, or, with `follow`,
-    read: value is then what that policy costs.
+    read: value is then what that policy costs. floats, ints: of `room_to_work`.
     """
     starts, sizes, totals, columns, weights, widths, agent_row = agents
     row = environment.row
     horizon, n_states, n_agents = policy.shape
     n_actions = env_cost.shape[1]
     n_rows = environment.start.size
-    x = np.empty((n_agents, n_rows))  # least expected v_{t+1}(., d) of each environment row
-    marks = np.full((n_agents, n_rows), -1, np.int32)
-    guess = np.full((n_agents, n_rows), -1, np.int32)
-    agent_guess = np.full(starts.size, -1, np.int32)
-    same = np.empty(n_agents, np.int64)
-    longest = max(n_states, n_actions) + BLOCK
-    u, p = np.empty(longest), np.empty(longest)
-    y = np.empty(n_actions)
-    v = np.empty(n_states)
-    m = np.empty((n_agents, n_agents))  # m[prev, d]: the agent's minimum
-    q = np.empty(n_agents)
-    alike = np.empty(n_agents, np.int64)
+    size, longest = n_agents * n_rows, max(n_states, n_actions) + BLOCK
+    x = floats[:size].reshape((n_agents, n_rows))  # least expected v_{t+1}(., d) of each environment row
+    u, p = floats[size : size + longest], floats[size + longest : size + 2 * longest]
+    rest = floats[size + 2 * longest :]
+    y, v, q = rest[:n_actions], rest[n_actions : n_actions + n_states], rest[n_actions + n_states : n_actions + n_states + n_agents]
+    m = rest[n_actions + n_states + n_agents :].reshape((n_agents, n_agents))  # m[prev, d]: the agent's minimum
+    guess = ints[: horizon * size].reshape((horizon, n_agents, n_rows))
+    marks = ints[horizon * size : (horizon + 1) * size].reshape((n_agents, n_rows))
+    tail = ints[(horizon + 1) * size :]
+    same, alike, agent_guess = tail[:n_agents], tail[n_agents : 2 * n_agents], tail[2 * n_agents :]
+    for r in range(size):
+        marks[r // n_rows, r % n_rows] = -1
     same_start(switch_cost, vary, alike)
     for s in range(n_states):
         for d in range(n_agents):
@@ -409,7 +439,7 @@ def backward(agents, environment, slot, vary, env_cost, control_cost, switch_cos
             if same[d] == d:
                 for s in range(n_states):
                     v[s] = value[t + 1, s, d]
-                environment_minima(environment, v, t, marks[d], guess[d], u, p, x[d])
+                environment_minima(environment, v, t, marks[d], guess[t, d], guess[min(t + 1, horizon - 1), d], u, p, x[d])
         for s in range(n_states):
             filled = -1  # the agent for whose column y was made
             for d in range(n_agents):
@@ -524,10 +554,12 @@ def add_one(pool, r, column):
 
 
 @kernel
-def count_steps(agents, environment, slot, vary, n_states, n_actions, flat, times, states, prevs, who, actions, nexts):
-    """Add steps to both pools, or, if one may be too short, add nothing and return how many places it wants."""
+def count_steps(agents, environment, slot, vary, n_states, n_actions, flat, times, states, prevs, who, actions, nexts, rows):
+    """Add steps to both pools, or, if one may be too short, add nothing and return how many places it wants.
+
+    rows: (2, n) room to work.
+    """
     n = states.size
-    rows = np.empty((2, n), np.int64)
     wanted_agents, wanted_environment = 0, 0
     for i in range(n):
         place = slot[who[i]] + context(vary[who[i]], times[i], prevs[i])
@@ -546,12 +578,12 @@ def count_steps(agents, environment, slot, vary, n_states, n_actions, flat, time
 
 
 @kernel
-def radii(visits, counted, constant, scale):
+def radii(visits, counted, constant, scale, result):
     """scale sqrt(constant / max(1, visits)) for the counted rows; the rows behind them are known."""
-    result = np.zeros(visits.size)
     for r in range(counted):
         result[r] = scale * np.sqrt(constant / max(1.0, visits[r]))
-    return result
+    for r in range(counted, visits.size):
+        result[r] = 0.0
 
 
 @kernel

@@ -97,7 +97,8 @@ CONSTANTS: dict[str, Callable[..., float]] = {"printed": printed_constant, "appe
 def radii(visits: Floats, constant: float, *, scale: float = 1.0, counted: int | None = None) -> Floats:
     """The width of each row: scale sqrt(constant / max(1, visits)). Rows from `counted` on are known: width 0."""
     n = len(visits) if counted is None else counted
-    widths: Floats = _kernels.radii(visits, n, constant, scale)
+    widths = np.empty(len(visits))
+    _kernels.radii(visits, n, constant, scale, widths)
     return widths
 
 

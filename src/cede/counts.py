@@ -113,8 +113,9 @@ class Tally:
         task = self.task
         sizes = (task.slot, task.vary, task.n_states, self.n_actions, self.flat)
         steps = (times, states, prevs, agents, actions, nexts)
+        rows = np.empty((2, len(states)), dtype=np.int64)
         while True:
-            wanted = _kernels.count_steps(self.agents.pool, self.environment.table.pool, *sizes, *steps)
+            wanted = _kernels.count_steps(self.agents.pool, self.environment.table.pool, *sizes, *steps, rows)
             for table, places in zip((self.agents, self.environment.table), wanted, strict=True):
                 if places > 0:
                     table.lengthen(places)

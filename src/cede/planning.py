@@ -6,9 +6,10 @@ evaluate          the same recursion with the policy given instead of chosen
 flatten           the switching problem as UCRL2 sees it: the action is the agent
 """
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +21,8 @@ from cede.belief import Belief
 from cede.model import Agent, Environment, Task, Team, TwoLayerMDP
 
 Policy = NDArray[np.int16]
+
+MOST_ROOMS = 6  # working arrays of so many sizes are kept per thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +87,22 @@ def _backward(
     task: Task, env_cost: Floats, agents: Belief, environment: Belief, follow: bool, policy: Policy, value: Floats, seed: int
 ) -> None:
     costs = (env_cost, task.control_cost, task.switch_cost)
-    _kernels.backward(agents.layer, environment.layer, task.slot, task.vary, *costs, follow, policy, value, seed)
+    rows = (environment.centre.n_rows, agents.centre.n_rows)
+    room = _room((task.horizon, task.n_states, env_cost.shape[1], task.n_agents, *rows))
+    _kernels.backward(agents.layer, environment.layer, task.slot, task.vary, *costs, follow, policy, value, seed, *room)
+
+
+_kept = threading.local()  # rooms to work of this thread, by size
+
+
+def _room(sizes: tuple[int, ...]) -> tuple[Any, Any]:
+    """Arrays for the kernel to work in, kept for the next plan of the same size in this thread."""
+    rooms: dict[tuple[int, ...], tuple[Any, Any]] = _kept.__dict__.setdefault("rooms", {})
+    room = rooms.pop(sizes, None) or _kernels.room_to_work(*sizes)
+    rooms[sizes] = room  # last in the order of use
+    if len(rooms) > MOST_ROOMS:
+        del rooms[next(iter(rooms))]
+    return room
 
 
 def checked_policy(owner: str, task: Task, policy: ArrayLike) -> Policy:
