@@ -1,9 +1,9 @@
-# make demo: sets up and learns the obstacle task.   make test: sets up and passes the tests.
+# make demo: sets up, runs the main experiments in a quick version and writes a report.   make test: sets up and passes the tests.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench docs clean
+.PHONY: demo test lint bench docs figures verdicts clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -12,7 +12,7 @@ $(READY): pyproject.toml
 	touch $@
 
 demo: $(READY)
-	$(BIN)/cede demo --out out
+	$(BIN)/cede demo --out out/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto
@@ -21,6 +21,14 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# All figures at full size, about an hour on two cores; goes on where it was stopped.
+figures: $(READY)
+	$(BIN)/cede figure all --out results
+
+# The README's table of verdicts, from the tables in results/.
+verdicts: $(READY)
+	$(BIN)/cede claims --out results --readme README.md
 
 bench: $(READY)
 	$(BIN)/python benchmarks/planning.py

@@ -58,7 +58,7 @@ def demo(
     out: Out = Path("out/demo"),
 ) -> None:
     """Quick runs of one team and of many teams in the obstacle task, then a page that shows them. About a minute."""
-    run_figures(["roads", "single-team", "many-teams", "trajectories"], {"quick": True, "seed": seed, "jobs": jobs, "out": out})
+    run_figures(["overview", "single-team", "many-teams"], {"quick": True, "seed": seed, "jobs": jobs, "out": out})
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""All figures, in the order of the paper."""
+"""All figures: an overview, those of the paper in its order, and the guarantee."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,7 @@ from cede.experiments import (
     human_control,
     hundred_teams,
     many_teams,
+    overview,
     riverswim_task,
     roads,
     single_team,
@@ -21,6 +22,7 @@ from cede.experiments.core import Figure
 FIGURES: dict[str, Figure] = {
     module.FIGURE.name: module.FIGURE
     for module in (
+        overview,
         roads,
         trajectories,
         single_team,

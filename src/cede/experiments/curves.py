@@ -53,16 +53,14 @@ def half_width(table: Floats) -> Floats:
     return widths
 
 
-def draw_curves(axes: Any, rows: Sequence[Row], title: str = "", label_last: bool = True) -> None:
+def draw_curves(axes: Any, rows: Sequence[Row], title: str = "") -> None:
     """Regret over episodes, one line per learner, band over seeds."""
-    ends: list[tuple[float, str]] = []
     for name in values(rows, "learner"):
         x, mean, half = over_repeats(select(rows, learner=name))
         colour = style.COLOURS[name]
         axes.plot(x, mean, color=colour, linestyle=style.LINES[name], linewidth=1.6, label=style.label(name))
         if half.any():
             axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
-        ends.append((mean[-1], name))
     axes.set_title(title, fontsize=9)
     axes.set_xlabel("episode $k$")
     axes.set_xlim(0, max(row["episode"] for row in rows))

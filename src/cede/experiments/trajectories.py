@@ -30,6 +30,12 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
     ]
 
 
+def drive_of(rows: Sequence[Row]) -> Drive:
+    """A drive from its rows, one per row of the road."""
+    lanes, agents = np.array([row["lane"] for row in rows]), np.array([row["agent"] for row in rows[:-1]])
+    return Drive(road_of(rows), lanes, agents, rows[0]["cost"])
+
+
 def draw(rows: list[Row], path: Path) -> list[Path]:
     moments = values(rows, "episode")
     columns = len(lane.COSTS) * len(moments)
@@ -40,8 +46,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
                 axes = panels[i, j * len(moments) + m]
                 traffic = road.LEVELS[m % 3]
                 here = select(rows, radii=radii, control_cost=control, switch_cost=switch, episode=k, traffic=traffic)
-                lanes, agents = np.array([row["lane"] for row in here]), np.array([row["agent"] for row in here[:-1]])
-                draw_drive(axes, Drive(road_of(here), lanes, agents, here[0]["cost"]), title=f"$k$ = {k:,}\n{traffic}")
+                draw_drive(axes, drive_of(here), title=f"$k$ = {k:,}\n{traffic}")
                 if m == 0:
                     axes.set_ylabel(f"{SHOWN[radii]}\n{lane.cost_label(control, switch)}", fontsize=8)
     picture.legend(handles=legend_handles(), loc="outside lower center", ncols=6, fontsize=8)
