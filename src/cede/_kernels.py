@@ -86,6 +86,7 @@ def vector_kernel(function: Function) -> Function:
 # ---------------------------------------------------------------------------------------------- the inner minimum
 
 
+@inlined
 def look_at(u, p, n, theta):
     """Mass worse than theta, mass equal to it, and sum_j p_j min(u_j, theta)."""
     worse, equal, capped = 0.0, 0.0, 0.0
@@ -97,8 +98,15 @@ def look_at(u, p, n, theta):
     return worse, equal, capped
 
 
-look_at_few = kernel(look_at)
-look_at_many = vector_kernel(look_at)
+# Two functions with names of their own: numba's cache on disk tells kernels apart by name, not by how they are compiled.
+@kernel
+def look_at_few(u, p, n, theta):
+    return look_at(u, p, n, theta)
+
+
+@vector_kernel
+def look_at_many(u, p, n, theta):
+    return look_at(u, p, n, theta)
 
 
 @inlined

@@ -41,7 +41,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note = (
         f"Lane driving, σ = 2, human control costs {COSTS[0]}, a hand-over {COSTS[1]}, machine known; radii times 0.1 (agents) and "
     )
-    finish(picture, select(rows, kind="curve"), note + "0.01 (environment), no guarantee. Left: the same heavy-traffic road.")
+    finish(picture, select(rows, kind="curve"), note + "and 0.01 (environment), no guarantee. Left: the same heavy-traffic road.")
     return style.save(picture, path)
 
 
