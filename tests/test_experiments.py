@@ -189,6 +189,10 @@ def test_number_of_jobs_changes_nothing(done, tmp_path):
         (["figure", "roads", "--episodes", "0"], "figure: episodes is 0, must be an integer of at least 1"),
         (["figure", "roads", "--repeats", "-3"], "figure: repeats is -3, must be an integer of at least 1"),
         (["figure", "roads", "--out", "/proc/nowhere"], "must be a directory that can be written"),
+        (
+            ["figure", "many-teams", "--radii", "wide"],
+            "figure: radii is 'wide', must be one of None, 'printed', 'schedule', 'constant'",
+        ),
         (["claims", "--out", "nothing-here"], "must hold at least one figure"),
     ],
 )

@@ -104,6 +104,15 @@ print(_kernels.first_outside(np.array([0, 5]), 3))
     assert run(code).strip() == "1"
 
 
+def test_kernels_have_names_of_their_own():
+    """numba's cache on disk tells kernels of one file apart by name and first line, not by how they are compiled."""
+    from cede import _kernels
+
+    names = [kernel.py_func.__qualname__ for kernel in vars(_kernels).values() if hasattr(kernel, "py_func")]
+    assert len(names) > 20
+    assert len(names) == len(set(names))
+
+
 def test_missing_extra_is_answered_with_the_command(monkeypatch):
     from cede import _extras
 

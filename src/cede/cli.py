@@ -70,12 +70,13 @@ def figure(
     seed: Seed = 0,
     jobs: Jobs = 2,
     out: Annotated[Path | None, typer.Option(help="Directory; out/figures, or out/quick with --quick.")] = None,
+    radii: Annotated[str | None, typer.Option(help="many-teams: printed, schedule (default) or constant.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace tables of other runs in the directory.")] = False,
 ) -> None:
     """Run experiments of the paper and draw their figures; an interrupted run goes on where it stopped."""
     where = out or Path("out/quick" if quick else "out/figures")
     chosen = {"quick": quick, "episodes": episodes, "repeats": repeats, "seed": seed, "jobs": jobs, "out": where}
-    run_figures(names, {**chosen, "overwrite": overwrite})
+    run_figures(names, {**chosen, "radii": radii, "overwrite": overwrite})
 
 
 @app.command()

@@ -22,7 +22,7 @@ from cede.model import Agent, Environment, Task, Team, TwoLayerMDP
 
 Policy = NDArray[np.int16]
 
-MOST_ROOMS = 6  # working arrays of so many sizes are kept per thread
+MOST_ROOMS, MOST_BYTES = 6, 2**25  # working arrays of so many sizes are kept per thread, each of at most so many bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,8 @@ def _room(sizes: tuple[int, ...]) -> tuple[Any, Any]:
     """Arrays for the kernel to work in, kept for the next plan of the same size in this thread."""
     rooms: dict[tuple[int, ...], tuple[Any, Any]] = _kept.__dict__.setdefault("rooms", {})
     room = rooms.pop(sizes, None) or _kernels.room_to_work(*sizes)
-    rooms[sizes] = room  # last in the order of use
+    if room[0].nbytes + room[1].nbytes <= MOST_BYTES:
+        rooms[sizes] = room  # last in the order of use
     if len(rooms) > MOST_ROOMS:
         del rooms[next(iter(rooms))]
     return room

@@ -32,8 +32,10 @@ class Options:
     jobs: int = 2
     out: Path = Path("out/figures")
     overwrite: bool = False
+    radii: str | None = None  # many-teams: "printed", "schedule" or "constant"
 
     def __post_init__(self) -> None:
+        _check.choice("figure", "radii", self.radii, (None, "printed", "schedule", "constant"))
         for name in ("episodes", "repeats"):
             if getattr(self, name) is not None:
                 _check.integer("figure", name, getattr(self, name), 1)
@@ -157,6 +159,7 @@ def identity(options: Options) -> Row:
         "quick": int(options.quick),
         "asked_episodes": options.episodes or "",
         "asked_repeats": options.repeats or "",
+        "asked_radii": options.radii or "",
         "base_seed": options.seed,
     }
 

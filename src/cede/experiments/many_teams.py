@@ -9,21 +9,27 @@ from cede.experiments.curves import draw_curves, finish, select
 
 TEAMS, QUICK_TEAMS = 10, 4
 EPISODES, QUICK_EPISODES = 5000, 60
-RADII = "schedule"
+RADII = "schedule"  # unless asked for others
+SHOWN = {
+    "printed": "radii as printed",
+    "schedule": "the authors' schedule of radii (no guarantee)",
+    "constant": "radii times 0.1 (agents) and 0.01 (environment) (no guarantee)",
+}
 
 
 def parts(options: Options) -> list[Part]:
     episodes, repeats = options.choose("episodes", EPISODES, QUICK_EPISODES), options.choose("repeats", 1, 1)
     teams = QUICK_TEAMS if options.quick else TEAMS
+    radii = options.radii or RADII
     result = []
     for costs in lane.COSTS:
         for name in lane.LEARNERS:
             for repeat in range(repeats):
-                arguments = {"learner": name, "radii": RADII, "costs": list(costs), "teams": teams, "episodes": episodes}
+                arguments = {"learner": name, "radii": radii, "costs": list(costs), "teams": teams, "episodes": episodes}
                 label = f"{teams} teams, {name}, costs {costs}"
                 result.append(
                     Part(
-                        "lane:fleet_run", {**arguments, "seed": options.seed + repeat}, teams * episodes * lane.effort(RADII), label
+                        "lane:fleet_run", {**arguments, "seed": options.seed + repeat}, teams * episodes * lane.effort(radii), label
                     )
                 )
     return result
@@ -40,7 +46,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     panels[0].set_ylabel("total regret of all teams")
     panels[0].legend(fontsize=8)
     note = f"Lane driving, {rows[0]['teams']} teams in synchronous rounds, humans with σ uniform in (0, 4), one belief about the "
-    finish(picture, rows, note + "road; the authors' schedule of radii (no guarantee) for all learners.")
+    finish(picture, rows, f"{note}road; {SHOWN[rows[0]['radii']]} for all learners.")
     return style.save(picture, path)
 
 

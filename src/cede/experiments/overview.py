@@ -38,10 +38,9 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     panels[2].set_ylabel("total regret (exact)")
     panels[2].legend(fontsize=8)
     picture.legend(handles=legend_handles(), loc="outside lower center", ncols=6, fontsize=8)
-    note = (
-        f"Lane driving, σ = 2, human control costs {COSTS[0]}, a hand-over {COSTS[1]}, machine known; radii times 0.1 (agents) and "
-    )
-    finish(picture, select(rows, kind="curve"), note + "and 0.01 (environment), no guarantee. Left: the same heavy-traffic road.")
+    note = f"Lane driving, σ = 2, human control costs {COSTS[0]}, a hand-over {COSTS[1]}, machine known. "
+    note += "Radii times 0.1 (agents) and 0.01 (environment): no guarantee. Left: the same heavy-traffic road."
+    finish(picture, select(rows, kind="curve"), note)
     return style.save(picture, path)
 
 

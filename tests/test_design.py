@@ -1,0 +1,87 @@
+"""The snippets of the design, as written."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cede
+
+P = np.tile(np.array([[0.9, 0.1], [0.3, 0.7]])[:, None, :], (1, 2, 1))
+C = np.array([[0.0, 0.1], [1.0, 0.9]])
+start = np.array([1.0, 0.0])
+policy_m = np.array([[0.9, 0.1], [0.5, 0.5]])
+policy_h = np.array([[0.2, 0.8], [0.8, 0.2]])
+
+
+def problem():
+    env = cede.Environment(transition=P, cost=C, start=start)
+    machine = cede.Agent("machine", policy_m)
+    human = cede.Agent("human", policy_h, control_cost=0.2)
+    return cede.TwoLayerMDP(env, cede.Team([machine, human], switch_cost=0.1), horizon=10, start_agent=0)
+
+
+def test_a_problem_from_arrays():
+    mdp = problem()
+    sizes = (
+        mdp.environment.n_states,
+        mdp.environment.n_actions,
+        mdp.team.n_agents,
+        mdp.team.agents[1].name,
+        mdp.horizon,
+        mdp.start_agent,
+    )
+    assert sizes == (2, 2, 2, "human", 10, 0)
+    sparse = cede.Environment(transition=sp.coo_matrix(P.reshape(4, 2)), cost=C, start=start)
+    np.testing.assert_array_equal(sparse.transition.toarray(), mdp.environment.transition.toarray())
+
+
+def test_the_best_policy_and_what_any_policy_costs():
+    mdp = problem()
+    plan = cede.solve(mdp)
+    value = cede.evaluate(mdp, plan.policy)
+    assert plan.policy.shape == (10, 2, 2)
+    assert plan.value.shape == (11, 2, 2)
+    assert (plan.value[-1] == 0).all()
+    np.testing.assert_allclose(value, plan.value)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        lambda task: cede.ucrl2_mc(task, delta=0.1),
+        lambda task: cede.ucrl2_mc(task, scale=cede.Scale(agents=0.1, environment=0.01), known_agents={"machine": policy_m}),
+        lambda task: cede.ucrl2_mc(task, scale=cede.Scale.authors(episodes=20_000)),
+        lambda task: cede.ucrl2(task, radius="same-form"),
+    ],
+)
+def test_learning_it(recipe):
+    mdp = problem()
+    history = cede.simulate(mdp, recipe(mdp.task), episodes=200, seed=0)
+    shapes = [a.shape for a in (history.regret, history.cost, history.control, history.switches)]
+    assert shapes == [(200,), (200,), (200, 2), (200,)]
+
+
+def test_inside_ones_own_system():
+    mdp = problem()
+    task, learner, rng = mdp.task, cede.ucrl2_mc(mdp.task), np.random.default_rng(0)
+
+    def your_system(agent, state):
+        action = rng.choice(2, p=(policy_m, policy_h)[agent][state])
+        return action, rng.choice(2, p=P[state, action])
+
+    for _ in range(3):
+        state = 0
+        agent = task.start_agent
+        for t in range(task.horizon):
+            prev_agent, agent = agent, learner.choose(t, state, agent)
+            action, next_state = your_system(agent, state)
+            learner.observe(t, state, prev_agent, agent, action, next_state)
+            state = next_state
+        learner.end_episode()
+    assert learner.counts.environment.sum() == 30
+
+
+def test_many_teams_one_environment():
+    mdps = [problem(), problem()]
+    fleet = cede.Fleet([cede.ucrl2_mc(m.task) for m in mdps])
+    assert cede.simulate_fleet(mdps, fleet, episodes=10, seed=0).regret.shape == (10,)
