@@ -47,8 +47,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "overview",
     "Who should drive, and what it saves to know",
-    "A machine that was trained without traffic and a human who sees badly share a car. The learner finds out who should drive, cell "
-    "by cell; either driver alone keeps paying.",
+    "A machine that was trained without traffic and a human who sees badly share a car. The learner finds out who should drive, "
+    "cell by cell; either driver alone keeps paying.",
     parts,
     table,
     draw,

@@ -1,6 +1,7 @@
 """Parts side by side on the local cores, with one bar for all of them and the time left."""
 
 import multiprocessing
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,8 +23,12 @@ def _start(done: Any) -> None:
 
 
 def _work(index: int, part: Part, path: Path) -> None:
+    parent = os.getppid()
+
     def progress(episodes: int) -> None:
         _done[index] = episodes
+        if os.getppid() != parent:  # whoever asked for this was killed: do not go on alone
+            os._exit(1)
 
     save_outcome(path, part.run(progress))
     _done[index] = part.work
