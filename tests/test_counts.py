@@ -101,3 +101,10 @@ def test_memory_follows_what_was_seen():
     tally.add(*step)
     assert tally.environment.table.end[0] <= 8
     assert tally.counts.environment[99_999 * 4 + 3, 12_345] == 1
+
+
+def test_long_episodes_are_counted_in_pieces():
+    mdp = random_mdp(4, n_states=3, n_agents=2, n_actions=2, horizon=1000, kinds=[None])
+    episodes = play(mdp, 2, 0)
+    counts = cede.count(mdp.task, episodes)
+    np.testing.assert_array_equal(counts.environment.toarray(), count_slow(mdp.task, episodes)[1].reshape(-1, 3))

@@ -153,6 +153,17 @@ CASES = {
         lambda: cede.simulate(mdp(), cede.fixed(task(), 0), 0),
         "simulate: episodes is 0, must be an integer of at least 1",
     ),
+    "other costs": (
+        lambda: cede.simulate(mdp(), cede.fixed(task(switch_cost=0.5), 0), 1),
+        "simulate: the learner's switch_cost is another, must be that of mdp",
+    ),
+    "delta none": (lambda: cede.ucrl2_mc(task(), delta=None), r"ucrl2_mc: delta is None, must be a number in \(0, 1\)"),
+    "step down": (lambda: cede.StepDown(1.0, 0.1, 0, 0.1), "StepDown: every is 0, must be more than 0"),
+    "huge cost": (lambda: task(env_cost=C + 1e200), r"Task: the largest env_cost is 1e\+200, must be at most 1e\+100 in size"),
+    "belief": (
+        lambda: cede.Belief.of([[0.5, -0.5]], 0.0, (1, 1)),
+        "Belief: a weight of centre is -0.5, must be finite and at least 0",
+    ),
     "other learner": (
         lambda: cede.simulate(mdp(), cede.fixed(task(horizon=4), 0), 1),
         "simulate: the learner's horizon is 4, must be 3, as in mdp",
@@ -238,6 +249,8 @@ def test_a_wrong_episode_leaves_the_learner_as_it_was():
     short = cede.Episode(good.states[:-1], good.prev_agents, good.agents, good.actions, good.costs)
     with pytest.raises(ValueError, match=r"observe_episode: the number of states - 1, .* is \(2, 3, 3, 3\)"):
         learner.observe_episode(short)
+    with pytest.raises(ValueError, match="count: the type of actions is float64, must be an integer type"):
+        cede.count(problem.task, [cede.Episode(good.states, good.prev_agents, good.agents, good.actions * 1.0, good.costs)])
     learner.observe(0, 0, 0, 0, 0, 0)
     with pytest.raises(ValueError, match="the number of steps observed already is 1, must be 0"):
         learner.observe_episode(good)

@@ -38,11 +38,19 @@ def test_rounds_are_synchronous():
     environment = forward[0].counts.environment
     for mdp, learner in zip(mdps, forward, strict=True):
         lone = cede.ucrl2_mc(mdp.task, scale=0.2)
-        counts = cede.Counts(learner.counts.agents, environment, 1)
+        counts = cede.Counts(learner.counts.agents, environment, 1, environment_episodes=4)
+        assert learner.counts.environment_episodes == 4
         again = cede.Learner(mdp.task, lone.recipe, counts=counts)
-        again._tally.environment.episodes = 4
         np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
         np.testing.assert_array_equal(again.plan.value, learner.plan.value)
+
+
+def test_the_first_round_is_synchronous_too():
+    """In episode 1 nobody has seen anything, whoever stands first."""
+    mdps = teams(4)
+    together = cede.simulate_fleet(mdps, cede.Fleet([cede.ucrl2_mc(m.task, scale=0.01) for m in mdps]), 1, seed=0)
+    for mdp, cost in zip(mdps, together.expected_cost[:, 0], strict=True):
+        assert cede.expected_cost(mdp, cede.ucrl2_mc(mdp.task, scale=0.01).plan.policy) == cost
 
 
 def test_radii_of_a_shared_environment_count_the_steps_of_all_teams():
@@ -85,6 +93,7 @@ def test_same_seed_same_bits_whatever_the_number_of_teams():
     ("learners", "message"),
     [
         (lambda: [], "Fleet: learners is empty, must be at least one Learner"),
+        (lambda: [cede.ucrl2_mc(riverswim().task)] * 2, r"Fleet: learners\[1\] is there twice"),
         (lambda: ["human"], r"Fleet: learners\[0\] is 'human', must be a Learner"),
         (
             lambda: [cede.ucrl2_mc(riverswim().task), cede.ucrl2_mc(riverswim(horizon=5).task)],

@@ -1,6 +1,7 @@
 """The learners: that they learn, what they are told, and how they compare (printed radii, RiverSwim)."""
 
 import inspect
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -167,3 +168,56 @@ def test_keeping_the_plan_for_an_episode():
     learner.end_episode(replan=False)
     assert learner.plan is plan
     assert learner.counts.episodes == 1
+
+
+def test_ties_of_neighbouring_seeds_and_episodes_are_unrelated():
+    mdp = cede.worlds.riverswim(agents=[0.5, 0.5])
+    flat = [cede.ucrl2_mc(mdp.task, seed=seed).plan.policy[:, :, 0].ravel() for seed in range(6)]
+    for a, b in pairwise(flat):
+        for shift in (-1, 0, 1):
+            assert 0.3 < np.mean(np.roll(a, shift) == b) < 0.7
+
+
+def test_a_known_agent_that_flips_coins_still_ties():
+    """Where all actions are equal, an agent's mean is that value, without rounding."""
+    mdp = cede.worlds.riverswim(agents=[0.1, 0.7])
+    known = {a.name: a.policy for a in mdp.team.agents}
+    learner = cede.ucrl2_mc(mdp.task, known_agents=known)  # nothing is known of the river: all is a tie
+    shares = np.bincount(learner.plan.policy.ravel(), minlength=2) / learner.plan.policy.size
+    assert (shares > 0.3).all()
+
+
+def test_what_is_observed_counts_when_the_episode_ends():
+    mdp = cede.worlds.riverswim()
+    learner = cede.ucrl2_mc(mdp.task)
+    episode = play(mdp, 1, 0)[0]
+    learner.observe_episode(episode)
+    assert learner.counts.environment.sum() == 0
+    with pytest.raises(ValueError, match="the number of steps observed already is 20, must be 0"):
+        learner.observe_episode(episode)
+    with pytest.raises(ValueError, match="observe: this episode is observed already"):
+        learner.observe(0, 0, 0, 0, 0, 0)
+    learner.end_episode()
+    assert learner.counts.environment.sum() == 20
+
+
+def test_a_schedule_that_fails_loses_nothing():
+    mdp = cede.worlds.riverswim()
+    learner = cede.ucrl2_mc(mdp.task, scale=cede.Scale(agents=lambda k: 1.0 if k == 1 else -1.0))
+    learner.observe_episode(play(mdp, 1, 0)[0])
+    plan = learner.plan
+    with pytest.raises(ValueError, match=r"Scale, episode 2: agents is -1\.0"):
+        learner.end_episode()
+    assert learner.episode == 1
+    assert learner.counts.environment.sum() == 0
+    assert learner.plan is plan
+
+
+def test_beliefs_are_snapshots():
+    mdp = cede.worlds.riverswim()
+    learner = cede.ucrl2_mc(mdp.task)
+    cede.simulate(mdp, learner, 5)
+    agents, environment = learner.beliefs
+    before = cede.optimistic_plan(mdp.task, agents, environment).value
+    cede.simulate(mdp, learner, 200)
+    np.testing.assert_array_equal(cede.optimistic_plan(mdp.task, agents, environment).value, before)

@@ -51,6 +51,27 @@ def test_inner_minimum_with_counts_of_very_different_size(seed):
     assert found == pytest.approx(expected, rel=1e-10, abs=1e-10 * np.abs(values).max())
 
 
+@pytest.mark.parametrize(
+    ("values", "centre", "width"),
+    [((1, 3, 0, 2), (0.1, 0.3, 0.4, 0.2), 1.2), ((1, 3, 0, 2), (0.2, 0.4, 0.1, 0.3), 1.4), ((0, 1), (0.5, 0.5), 1.0)],
+)
+def test_inner_minimum_ends_where_weights_round_against_it(values, centre, width):
+    """Sums of probabilities that round to either side of the budget: no outcome fits exactly, the search must end all the same."""
+    values, centre = np.array(values, dtype=float), np.array(centre)
+    for order in (np.arange(len(values)), np.arange(len(values))[::-1]):
+        assert minimum(centre[order], width, values[order])[0] == pytest.approx(least_mean_lp(centre, width, values), abs=1e-12)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=150, deadline=None)
+def test_inner_minimum_with_round_probabilities(seed):
+    """Probabilities in tenths and widths in fifths: the budget often runs out between two outcomes."""
+    rng = np.random.default_rng(seed)
+    centre = rng.multinomial(10, np.ones(5) / 5) / 10
+    values, width = rng.permutation(5).astype(float), float(rng.integers(1, 10)) / 5
+    assert minimum(centre, width, values)[0] == pytest.approx(least_mean_evi(centre, width, values), abs=1e-12)
+
+
 def test_the_papers_closed_form_loses_mass_and_ours_does_not():
     """NOTES, trap 1: for b = (.7, .2, .1), d = .1 the printed lemma sums to .95."""
     values, centre = np.array([0.0, 1.0, 10.0]), np.array([0.7, 0.2, 0.1])

@@ -30,6 +30,10 @@ def test_always_right_is_not_quite_optimal():
     assert 0 < always - cede.expected_cost(mdp, cede.solve(mdp).policy) < 0.01
 
 
+def test_agents_that_are_nearly_alike_have_names_of_their_own():
+    assert riverswim(agents=[0.5001, 0.4999]).task.agents == ("p=0.5 (0)", "p=0.5 (1)")
+
+
 @pytest.mark.parametrize("macro", [2, 3, 4])
 def test_macro_steps_are_m_steps(macro):
     """A macro action followed by its cost equals the m single steps it stands for."""

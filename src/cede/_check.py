@@ -63,7 +63,10 @@ def probability(owner: str, place: str, value: Any) -> float:
     expected = "a number in (0, 1)"
     if isinstance(value, bool | np.bool_ | str) or ndim(value) != 0:
         fail(owner, place, show(value), expected)
-    result = float(value)
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        fail(owner, place, show(value), expected)
     if not 0.0 < result < 1.0:
         fail(owner, place, result, expected)
     return result

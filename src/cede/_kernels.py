@@ -145,6 +145,8 @@ def search(u, p, n, budget):
         theta = (sum_hi - sum_lo) / (worse_lo - worse_hi)
         if exact or not lo < theta < hi or budget - worse_hi < NEAR * (worse_lo - worse_hi):
             theta = largest_below(u, n, hi)
+            if theta <= lo:  # rounding of the weights: nothing is left between, the budget runs out at hi
+                return sum_hi + hi * (worse_hi - budget), hi
         worse, equal, capped = look(u, p, n, theta)
         if worse <= budget < worse + equal:
             return capped - budget * theta, theta
@@ -321,12 +323,17 @@ def environment_minima(environment, v, mark, marks, guess, later_guess, u, p, x)
 
 @inlined
 def known_mean(starts, sizes, totals, columns, weights, r, s, cost, x, d, row):
-    """sum_a p(a) (c_e(s, a) + x(s, a)) for an agent whose row r is certain; only the actions that it takes are looked at."""
+    """sum_a p(a) (c_e(s, a) + x(s, a)) for an agent whose row r is certain; only the actions that it takes are looked at.
+
+    Summed as differences from the first action: where all actions are equal there is no rounding, and ties stay ties.
+    """
+    first = columns[starts[r]]
+    base = cost[s, first] + x[d, row[s, first]]
     result = 0.0
-    for j in range(starts[r], starts[r] + sizes[r]):
+    for j in range(starts[r] + 1, starts[r] + sizes[r]):
         a = columns[j]
-        result += weights[j] * (cost[s, a] + x[d, row[s, a]])
-    return result / totals[r]
+        result += weights[j] * (cost[s, a] + x[d, row[s, a]] - base)
+    return base + result / totals[r]
 
 
 @inlined

@@ -46,7 +46,11 @@ class Belief:
     @classmethod
     def of(cls, centre: ArrayLike | sp.sparray, width: ArrayLike, places: tuple[int, int]) -> "Belief":
         """From an array or SciPy matrix with one row per place; rows of zeros have not been seen (uniform)."""
-        table = Table.of(sp.csr_array(centre))
+        matrix = sp.csr_array(centre, dtype=np.float64)
+        if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
+            worst = matrix.data[~(matrix.data >= 0) | ~np.isfinite(matrix.data)][0]
+            _check.fail("Belief", "a weight of centre", worst, "finite and at least 0")
+        table = Table.of(matrix)
         widths = _check.array("Belief", "width", np.broadcast_to(width, table.n_rows), (table.n_rows,), "(rows,)")
         if (widths < 0).any():
             where = int(np.argmax(widths < 0))
@@ -54,6 +58,10 @@ class Belief:
         if places[0] * places[1] != table.n_rows:
             _check.fail("Belief", "the number of rows of centre", table.n_rows, f"{places[0]} x {places[1]}")
         return cls(table, widths, np.arange(table.n_rows).reshape(places))
+
+    def copy(self) -> "Belief":
+        """Its own arrays, which nobody changes."""
+        return Belief(Table.of(self.centre.matrix()), self.width.copy(), self.row.copy())
 
     @cached_property
     def layer(self) -> Layer:
@@ -110,6 +118,12 @@ class StepDown:
     step: float
     every: float
     least: float
+
+    def __post_init__(self) -> None:
+        for name in ("start", "step", "least"):
+            _check.number("StepDown", name, getattr(self, name), least=0.0)
+        if not _check.number("StepDown", "every", self.every, least=0.0) > 0:
+            _check.fail("StepDown", "every", self.every, "more than 0")
 
     def __call__(self, episode: int) -> float:
         return max(self.start - self.step * floor((episode - 1) / self.every), self.least)

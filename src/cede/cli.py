@@ -58,7 +58,9 @@ def demo(
     out: Out = Path("out/demo"),
 ) -> None:
     """Quick runs of one team and of many teams in the obstacle task, then a page that shows them. About a minute."""
-    run_figures(["overview", "single-team", "many-teams"], {"quick": True, "seed": seed, "jobs": jobs, "out": out})
+    run_figures(
+        ["overview", "single-team", "many-teams"], {"quick": True, "seed": seed, "jobs": jobs, "out": out, "overwrite": True}
+    )
 
 
 @app.command()
@@ -98,7 +100,7 @@ def claims(
         if missing:
             say(f"not run: {', '.join(missing)} (cede figure NAME --out {out})")
         if readme is not None:
-            rows = load_table(out / "claims.csv")
+            rows = load_table(out / "claims.csv", as_text=True)
             write_whole(readme, experiment.with_verdicts(readme.read_text(encoding="utf-8"), rows))
             say(f"verdicts written to {readme}")
         say(f"report: {report}")
@@ -111,6 +113,8 @@ def run_figures(names: list[str], chosen: dict[str, Any]) -> None:
         from cede.experiments.core import Options, run
         from cede.experiments.report import write_report
 
+        if chosen.get("radii") is not None and names != ["many-teams"]:
+            raise ValueError("figure: radii is given, must be left out: only many-teams has a choice")
         options = Options(**chosen)
         for path in run(by_name(names), options, say):
             if path.suffix == ".png":

@@ -14,6 +14,8 @@ from cede._check import Floats
 from cede.model import Task
 from cede.table import Ints, Table, canonical
 
+CHUNK = 64  # steps counted by one call: the room that a call wants grows with their number squared
+
 
 @dataclass(frozen=True, eq=False)
 class Episode:
@@ -43,6 +45,7 @@ class Counts:
     agents: sp.csr_array  # (slots * S, A) int64
     environment: sp.csr_array  # (S * A, S) int64; flat: (S * slots, S)
     episodes: int
+    environment_episodes: int  # counted into `environment`; more than `episodes` in a fleet, whose teams share it
 
     @classmethod
     def zeros(cls, task: Task, *, flat: bool = False) -> "Counts":
@@ -52,6 +55,7 @@ class Counts:
             agents=sp.csr_array((slots * task.n_states, task.n_actions), dtype=np.int64),
             environment=sp.csr_array(shape, dtype=np.int64),
             episodes=0,
+            environment_episodes=0,
         )
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -65,14 +69,40 @@ class Counts:
             agents=canonical(self.agents + other.agents),
             environment=canonical(self.environment + other.environment),
             episodes=self.episodes + other.episodes,
+            environment_episodes=self.environment_episodes + other.environment_episodes,
         )
+
+
+def checked_episode(owner: str, task: Task, episode: Episode) -> Episode:
+    """An episode that fits the task, in the integers that kernels read."""
+    n = len(episode.actions)
+    sides = (len(episode.states) - 1, len(episode.prev_agents), len(episode.agents))
+    if n > task.horizon or sides != (n, n, n):
+        what = "the number of states - 1, prev_agents, agents and actions"
+        _check.fail(owner, what, (*sides, n), f"equal, at most {task.horizon}")
+    found = []
+    for name, size in (
+        ("states", task.n_states),
+        ("prev_agents", task.n_agents),
+        ("agents", task.n_agents),
+        ("actions", task.n_actions),
+    ):
+        values = np.asarray(getattr(episode, name))
+        if values.dtype.kind not in "iu":
+            _check.fail(owner, f"the type of {name}", values.dtype, "an integer type")
+        values = values.astype(np.int64, copy=False)
+        at = _kernels.first_outside(values, size)
+        if at >= 0:
+            _check.index(owner, f"{name}[{at}]", values[at], size)
+        found.append(values)
+    return Episode(found[0], found[1], found[2], found[3], episode.costs)
 
 
 def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False) -> Counts:
     """The counts of some episodes."""
     tally = Tally(task, Counts.zeros(task, flat=flat), flat=flat)
     for episode in episodes:
-        tally.add_episode(episode)
+        tally.add_episode(checked_episode("count", task, episode))
         tally.end_episode()
     return tally.counts
 
@@ -105,22 +135,23 @@ class Tally:
         self.agent_rows = counts.agents.shape[0]
         self.agents = Table.of(below(counts.agents, known_agents))
         rows = Table.of(below(counts.environment, known_environment))
-        self.environment = EnvironmentTally(rows, counts.environment.shape[0], counts.episodes)
+        self.environment = EnvironmentTally(rows, counts.environment.shape[0], counts.environment_episodes)
         self.episodes = counts.episodes
 
-    def add(self, times: Ints, states: Ints, prevs: Ints, agents: Ints, actions: Ints, nexts: Ints) -> None:
-        """Count steps (arrays of one length, at most a horizon of them at once)."""
+    def add(self, *steps: Ints) -> None:
+        """Count steps: times, states, previous agents, agents, actions and next states, arrays of one length."""
         task = self.task
         sizes = (task.slot, task.vary, task.n_states, self.n_actions, self.flat)
-        steps = (times, states, prevs, agents, actions, nexts)
-        rows = np.empty((2, len(states)), dtype=np.int64)
-        while True:
-            wanted = _kernels.count_steps(self.agents.pool, self.environment.table.pool, *sizes, *steps, rows)
-            for table, places in zip((self.agents, self.environment.table), wanted, strict=True):
-                if places > 0:
-                    table.lengthen(places)
-            if max(wanted) == 0:
-                return
+        for begin in range(0, len(steps[0]), CHUNK):
+            some = [array[begin : begin + CHUNK] for array in steps]
+            rows = np.empty((2, len(some[0])), dtype=np.int64)
+            while True:
+                wanted = _kernels.count_steps(self.agents.pool, self.environment.table.pool, *sizes, *some, rows)
+                for table, places in zip((self.agents, self.environment.table), wanted, strict=True):
+                    if places > 0:
+                        table.lengthen(places)
+                if max(wanted) == 0:
+                    break
 
     def add_episode(self, episode: Episode) -> None:
         states = episode.states
@@ -138,6 +169,7 @@ class Tally:
             agents=self.agents.matrix(self.agent_rows).astype(np.int64),
             environment=self.environment.table.matrix(self.environment.rows).astype(np.int64),
             episodes=self.episodes,
+            environment_episodes=self.environment.episodes,
         )
 
 

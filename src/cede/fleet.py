@@ -29,15 +29,13 @@ class Fleet:
             if not isinstance(learner, Learner):
                 _check.fail("Fleet", f"learners[{i}]", _check.show(learner), "a Learner")
             same_environment(self.learners[0], learner, i)
-        shared = None
-        for i, learner in enumerate(self.learners):
-            tally = learner.environment_tally
-            if tally is None:
-                continue
+            if learner in self.learners[:i]:
+                _check.fail("Fleet", f"learners[{i}]", "there twice", "a Learner of its own")
             if learner.episode != 1:
                 _check.fail("Fleet", f"the number of episodes that learner {i} has seen", learner.episode - 1, "0")
-            shared = shared or tally
-            learner.share_environment(shared)
+        sharing = [learner for learner in self.learners if learner.environment_tally is not None]
+        for learner in sharing[1:]:
+            learner.share_environment(sharing[0])
 
     def __len__(self) -> int:
         return len(self.learners)
@@ -63,7 +61,7 @@ def same_environment(first: Learner, learner: Learner, i: int) -> None:
 class FleetHistory:
     """One run of a fleet: N teams, K episodes each."""
 
-    regret: Floats  # (K,) cumulative over episodes, summed over teams (Eq. 16), exact
+    regret: Floats  # (K,) cumulative over episodes, summed over teams (Eq. 15), exact
     team_regret: Floats  # (N,) at the end
     expected_cost: Floats  # (N, K)
     cost: Floats  # (N, K) realised

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from cede import __version__, _check, _kernels
 from cede._check import Floats
 from cede.belief import CONSTANTS, Belief, Scale, ScaleOf, cost_constant, radii, scale_of, steps_before
-from cede.counts import Counts, EnvironmentTally, Episode, Tally
+from cede.counts import Counts, EnvironmentTally, Episode, Tally, checked_episode
 from cede.model import Environment, Task, TwoLayerMDP
 from cede.planning import Plan, Policy, certain_policies, checked_policy, flatten, plan_with, solve
 
@@ -53,7 +53,8 @@ class Learner:
         zeros = Counts.zeros(task, flat=recipe.flat)
         parts = known_parts(task, recipe)
         self._tally = Tally(task, zeros if counts is None else zeros + counts, flat=recipe.flat, **parts)
-        self._steps: list[tuple[int, int, int, int, int, int]] = []
+        self._steps: list[tuple[int, int, int, int, int, int]] = []  # of the running episode, one by one
+        self._episode: Episode | None = None  # the running episode, if it was observed all at once
         self._plan: Plan | None = None
         self._rows = row_maps(task, recipe, self._tally)
         self._certain = certain_belief(task) if recipe.flat else None
@@ -73,6 +74,8 @@ class Learner:
         """One step, in order: t = 0, 1, 2, ... `agent` is who really acted, whatever was chosen."""
         task = self.task
         t = _check.index("observe", "t", t, task.horizon)
+        if self._episode is not None:
+            _check.fail("observe", "this episode", "observed already", "ended first (end_episode)")
         if t != len(self._steps):
             _check.fail("observe", "t", t, f"{len(self._steps)}, the next step of this episode")
         step = (
@@ -87,9 +90,14 @@ class Learner:
 
     def end_episode(self, *, replan: bool = True) -> None:
         """Count what was seen and plan again, or keep the plan. An episode may end before the horizon."""
+        for layer in ("agents", "environment"):
+            self.recipe.scale.at(layer, self.episode + 1)  # a schedule that fails must fail before anything is counted
         if self._steps:
             self._tally.add(*np.array(self._steps, dtype=np.int64).T.copy())
             self._steps = []
+        if self._episode is not None:
+            self._tally.add_episode(self._episode)
+            self._episode = None
         self._tally.end_episode()
         if replan:
             self.replan()
@@ -100,26 +108,11 @@ class Learner:
             self._plan = self._make_plan()
 
     def observe_episode(self, episode: Episode) -> None:
-        """All steps of an episode at once; `end_episode` is still to be called."""
-        task = self.task
-        if self._steps:
-            _check.fail("observe_episode", "the number of steps observed already", len(self._steps), "0")
-        n = len(episode.actions)
-        sides = (len(episode.states) - 1, len(episode.prev_agents), len(episode.agents))
-        if n > task.horizon or sides != (n, n, n):
-            what = "the number of states - 1, prev_agents, agents and actions"
-            _check.fail("observe_episode", what, (*sides, n), f"equal, at most {task.horizon}")
-        for name, size in (
-            ("states", task.n_states),
-            ("prev_agents", task.n_agents),
-            ("agents", task.n_agents),
-            ("actions", task.n_actions),
-        ):
-            values = getattr(episode, name)
-            at = _kernels.first_outside(values, size)
-            if at >= 0:
-                _check.index("observe_episode", f"{name}[{at}]", values[at], size)
-        self._tally.add_episode(episode)
+        """All steps of an episode at once; they count when `end_episode` is called."""
+        seen = len(self._steps) if self._episode is None else len(self._episode.actions)
+        if seen:
+            _check.fail("observe_episode", "the number of steps observed already", seen, "0")
+        self._episode = checked_episode("observe_episode", self.task, episode)
 
     @property
     def environment_tally(self) -> EnvironmentTally | None:
@@ -127,9 +120,9 @@ class Learner:
         shareable = not self.recipe.flat and self.recipe.known_environment is None and self.recipe.policy is None
         return self._tally.environment if shareable else None
 
-    def share_environment(self, tally: EnvironmentTally) -> None:
-        """Count into, and plan from, a tally that other learners use too."""
-        self._tally.environment = tally
+    def share_environment(self, other: "Learner") -> None:
+        """From now on count the environment together with another learner, and plan from what both have seen."""
+        self._tally.environment = other._tally.environment
         self._plan = None
 
     # ------------------------------------------------------------------------------------------------- what it knows
@@ -153,8 +146,8 @@ class Learner:
 
     @property
     def beliefs(self) -> tuple[Belief, Belief]:
-        """The sets from which the current episode was planned: agents, environment."""
-        return self._agents_belief(), self._environment_belief()
+        """The sets that follow from what was counted: agents, environment. Snapshots: they stay when the learner goes on."""
+        return self._agents_belief().copy(), self._environment_belief().copy()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -179,7 +172,7 @@ class Learner:
             shape = (task.horizon + 1, task.n_states, task.n_agents)
             return Plan(r.policy, np.broadcast_to(np.nan, shape))
         # Ties depend on the seed and the episode alone: a learner made again from the same counts makes the same plan.
-        tie_seed = ((self.seed + 1) * 0x9E3779B97F4A7C15 + self.episode) % 2**63
+        tie_seed = scramble(scramble(self.seed) + self.episode)
         env_cost = self._optimistic_costs() if r.flat else task.env_cost
         return plan_with(self._flat_task, env_cost, self._agents_belief(), self._environment_belief(), tie_seed)
 
@@ -226,6 +219,14 @@ class Learner:
         result = np.empty((task.n_states, tally.n_actions))
         _kernels.lower_costs(tally.agents.pool, task.env_cost, least, spread, radius, result)
         return result
+
+
+def scramble(number: int) -> int:
+    """63 bits that look random (splitmix64): neighbouring seeds and episodes must not have neighbouring ties."""
+    z = (number + 0x9E3779B97F4A7C15) % 2**64
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+    return (z ^ (z >> 31)) >> 1
 
 
 def known_parts(task: Task, recipe: Recipe) -> dict[str, Any]:

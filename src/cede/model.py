@@ -27,6 +27,7 @@ LETTERS = {None: "(S, A)", "time": "(L, S, A)", "prev_agent": "(D, S, A)"}
 
 # A plan holds (L + 1) S D values; beyond this many no machine could keep one, and products of sizes could overflow.
 MOST_VALUES = 2**40
+MOST_COST = 1e100  # so that no sum of costs can overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +228,10 @@ class Task:
         put(self, "control_cost", _check.array("Task", "control_cost", control_cost, (len(names),), "(D,)"))
         put(self, "switch_cost", checked_switch_cost("Task", self.switch_cost, len(names)))
         put(self, "varies_with", varies_with)
+        for name in ("env_cost", "control_cost", "switch_cost"):
+            largest = float(np.abs(getattr(self, name)).max())
+            if largest > MOST_COST:
+                _check.fail("Task", f"the largest {name}", largest, f"at most {MOST_COST:g} in size")
         put(self, "start_agent", self.agent_index("Task", "start_agent", self.start_agent))
         put(self, "state_names", _check.names("Task", "state_names", self.state_names, env_cost.shape[0]))
         put(self, "action_names", _check.names("Task", "action_names", self.action_names, env_cost.shape[1]))

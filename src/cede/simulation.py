@@ -98,7 +98,7 @@ def simulate(
         switches=rounds.switches[0],
         optimum=float(rounds.optimum[0]),
         agents=tuple(mdp.task.agents),
-        settings={**learner.settings, "simulation_seed": seed if isinstance(seed, int) else "generator"},
+        settings={**learner.settings, "simulation_seed": "generator" if isinstance(seed, np.random.Generator) else int(seed)},
     )
 
 
@@ -118,8 +118,8 @@ def play(
     evaluated: list[Policy | None] = [None] * n
     with Progress(label, episodes, progress) as bar:
         for k in range(episodes):
-            for i, (mdp, learner, rng) in enumerate(zip(mdps, learners, rngs, strict=True)):
-                policy = learner.plan.policy
+            policies = [learner.plan.policy for learner in learners]  # all plan before any plays
+            for i, (mdp, learner, rng, policy) in enumerate(zip(mdps, learners, rngs, policies, strict=True)):
                 if policy is evaluated[i]:  # learners that never change their plan are evaluated once
                     expected[i, k] = expected[i, k - 1]
                 else:
@@ -137,14 +137,17 @@ def play(
 
 
 def fits(owner: str, mdp: TwoLayerMDP, learner: "Learner") -> None:
-    """A learner of another task would learn nonsense."""
+    """A learner of another task would learn nonsense. It may have been told less: that an agent varies is not checked."""
     task, told = mdp.task, learner.task
     for what, mine, theirs in (
         ("states", told.n_states, task.n_states),
         ("actions", told.n_actions, task.n_actions),
         ("agents", told.agents, task.agents),
         ("horizon", told.horizon, task.horizon),
-        ("varies_with", told.varies_with, task.varies_with),
+        ("start_agent", told.start_agent, task.start_agent),
     ):
         if mine != theirs:
             _check.fail(owner, f"the learner's {what}", _check.show(mine), f"{_check.show(theirs)}, as in mdp")
+    for what in ("env_cost", "control_cost", "switch_cost"):
+        if not np.array_equal(getattr(told, what), getattr(task, what)):
+            _check.fail(owner, f"the learner's {what}", "another", "that of mdp")

@@ -31,7 +31,8 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    note = "RiverSwim in macro steps of m = 1 to 4 steps (20 macro steps an episode), printed radii, agents p = 0 and 1."
+    note = "RiverSwim in macro steps of m = 1 to 4 steps (20 macro steps an episode), printed radii, agents p = 0 and 1. "
+    note += "A macro step can cost up to 4, which lies outside Theorem 2."
     return draw_ratios(rows, "actions", "number of actions", path, note, ticks=[2**m for m in MACRO])
 
 

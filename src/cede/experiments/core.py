@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,19 @@ class Options:
         return int(given) if given is not None else (quick if self.quick else full)
 
 
+@cache
+def code_digest(module: str) -> str:
+    """Of the library, the worlds, and the module of the run; not of what only draws, reports or talks to users."""
+    package = Path(__file__).parent.parent
+    sources = [*package.glob("*.py"), *(package / "worlds").glob("*.py")]
+    deciding = [path for path in sources if path.name not in ("cli.py", "pictures.py", "_progress.py", "_extras.py")]
+    deciding += [package / "experiments" / f"{name}.py" for name in ("curves", module)]
+    digest = hashlib.sha256()
+    for path in sorted(set(deciding)):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
 @dataclass(frozen=True)
 class Part:
     """One run. `function` is "module:name" in this package, called with `arguments` (JSON) and a progress function."""
@@ -59,7 +73,8 @@ class Part:
 
     @property
     def key(self) -> str:
-        text = json.dumps([self.function, self.arguments, __version__], sort_keys=True)
+        """A digest of all that decides the result: what is run, with which arguments, by which code."""
+        text = json.dumps([self.function, self.arguments, code_digest(self.function.split(":")[0])], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def run(self, progress: Callable[[int], None]) -> Outcome:
@@ -123,11 +138,12 @@ def save_table(path: Path, rows: Sequence[Row]) -> None:
     write_whole(path, "".join(text))
 
 
-def load_table(path: Path) -> list[Row]:
-    """The rows of a table; numbers as numbers. Refuses tables of other versions and files that are no tables."""
+def load_table(path: Path, *, as_text: bool = False) -> list[Row]:
+    """The rows of a table; numbers as numbers unless asked. Refuses tables of other versions and files that are no tables."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            rows = [{name: number_or_text(value) for name, value in row.items()} for row in csv.DictReader(file)]
+            found = [*csv.DictReader(file)]
+            rows = [{name: value if as_text else number_or_text(value) for name, value in row.items()} for row in found]
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from error
     if not rows or "cede" not in rows[0]:

@@ -1,6 +1,7 @@
 """Runs in the lane driving task, shared by the figures that show them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,13 +34,16 @@ def scale_of(radii: str, episodes: int) -> Scale:
 
 
 def make_learner(name: str, mdp: TwoLayerMDP, radii: str, episodes: int, seed: int) -> Learner:
-    """As in the authors' runs: UCRL2-MC knows the machine, UCRL2 has no use for it."""
+    """As in the authors' runs: UCRL2-MC knows the machine; UCRL2 has no use for that, and learns one table p(s' | s, d) for each
+    agent, as in the appendix, though the machine's steering varies with time.
+    """
     scale = scale_of(radii, episodes)
     if name == "UCRL2-MC":
         machine = {"machine": mdp.team.agents[0].policy}
         return ucrl2_mc(mdp.task, delta=DELTA, scale=scale, known_agents=machine, seed=seed)
     if name.startswith("UCRL2"):
-        return ucrl2(mdp.task, delta=DELTA, radius=name.split("(")[1].rstrip(")"), scale=scale, seed=seed)
+        pooled = replace(mdp.task, varies_with=None)
+        return ucrl2(pooled, delta=DELTA, radius=name.split("(")[1].rstrip(")"), scale=scale, seed=seed)
     return fixed(mdp.task, name)
 
 

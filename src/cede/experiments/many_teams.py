@@ -45,8 +45,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         draw_curves(axes, select(rows, control_cost=control, switch_cost=switch), lane.cost_label(control, switch))
     panels[0].set_ylabel("total regret of all teams")
     panels[0].legend(fontsize=8)
-    note = f"Lane driving, {rows[0]['teams']} teams in synchronous rounds, humans with σ uniform in (0, 4), one belief about the "
-    finish(picture, rows, f"{note}road; {SHOWN[rows[0]['radii']]} for all learners.")
+    note = f"Lane driving, {rows[0]['teams']} teams in synchronous rounds, σ uniform in (0, 4), machine known to UCRL2-MC, "
+    finish(picture, rows, f"{note}one belief about the road; {SHOWN[rows[0]['radii']]} for all learners.")
     return style.save(picture, path)
 
 

@@ -34,8 +34,9 @@ def write_report(out: Path) -> Path:
     present = [name for name in FIGURES if (out / f"{name}.csv").exists() and (out / f"{name}.png").exists()]
     if not present:
         raise ValueError(f"report: out is {str(out)!r}, must hold at least one figure; run cede figure first")
-    first = load_table(out / f"{present[0]}.csv")[0]
-    identity = {name: first[name] for name in ("cede", "quick", "asked_episodes", "asked_repeats", "base_seed")}
+    firsts = [load_table(out / f"{name}.csv")[0] for name in present]
+    identity = {name: firsts[0][name] for name in ("cede", "base_seed")}
+    identity["quick"] = int(any(first["quick"] for first in firsts))  # one quick figure makes it a quick report
     found = all_findings(out)
     if found:
         save_findings(out, found, identity)
@@ -88,7 +89,9 @@ def section(out: Path, name: str) -> str:
     figure = FIGURES[name]
     picture = base64.b64encode((out / f"{name}.png").read_bytes()).decode()
     image = f'<img alt="{escape(figure.title)}" src="data:image/png;base64,{picture}">'
+    first = load_table(out / f"{name}.csv")[0]
+    about = f"cede {first['cede']}, base seed {first['base_seed']}" + (", quick run" if first["quick"] else "")
     return (
         f'<h2 id="{name}">{escape(figure.title)}</h2><p>{escape(figure.story)}</p>'
-        f"<figure>{image}<figcaption>Table: {name}.csv; vector picture: {name}.svg</figcaption></figure>"
+        f"<figure>{image}<figcaption>Table: {name}.csv; vector picture: {name}.svg; {about}</figcaption></figure>"
     )

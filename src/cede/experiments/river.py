@@ -12,12 +12,11 @@ from cede.experiments.curves import curve_rows, learner_settings
 from cede.fleet import Fleet, simulate_fleet
 from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
 from cede.model import Task, TwoLayerMDP
-from cede.simulation import generator, play
+from cede.simulation import play, simulate
 from cede.worlds import riverswim
 
 DELTA = 0.1
 LEARNERS = ("UCRL2-MC", "UCRL2 (appendix)", "UCRL2 (same-form)")
-BLOCKS = 100  # looks at the confidence sets in a run
 
 
 def make_learner(name: str, mdp: TwoLayerMDP, seed: int) -> Learner:
@@ -36,34 +35,30 @@ def theorem_2(task: Task, episodes: int, delta: float) -> float:
 
 
 def one_team(
-    learner: str,
-    agents: Sequence[float],
-    macro: int,
-    episodes: int,
-    seed: int,
-    progress: Callable[[int], None],
-    look_inside: bool = False,
+    learner: str, agents: Sequence[float], macro: int, episodes: int, seed: int, progress: Callable[[int], None]
 ) -> Outcome:
-    """One team; with look_inside also whether the truth lay in the confidence sets, and the bound of Theorem 2."""
+    """One team; beside the regret the bound of Theorem 2."""
     mdp = riverswim(agents=agents, macro=macro)
     who = make_learner(learner, mdp, seed)
-    rng = generator("one_team", seed)
-    expected: list[float] = []
-    outside = looks = 0
-    sizes = np.diff(np.linspace(0, episodes, min(BLOCKS, episodes) + 1 if look_inside else 2).astype(int))
-    for size in sizes:
-        if look_inside and who.environment_tally is not None:
-            looks += 1
-            outside += not all(holds(belief, truth) for belief, truth in zip(who.beliefs, mdp.truth, strict=True))
-        before = len(expected)
-        rounds = play([mdp], [who], int(size), [rng], partial(report_work, progress, 1, before), learner)
-        expected += rounds.expected_cost[0].tolist()
+    regret = simulate(mdp, who, episodes, seed=seed, progress=progress).regret
     about: Row = {"learner": learner, "agents": len(agents), "actions": mdp.task.n_actions, "seed": seed, **learner_settings(who)}
-    curve = curve_rows(np.cumsum(np.array(expected) - rounds.optimum[0]), about)
-    if look_inside:
-        for row in curve:
-            row |= {"looks": looks, "outside": outside, "bound": theorem_2(mdp.task, row["episode"], DELTA)}
-    return {"curve": curve}
+    curve = curve_rows(regret, about)
+    return {"curve": [{**row, "bound": theorem_2(mdp.task, row["episode"], DELTA)} for row in curve]}
+
+
+def coverage(agents: Sequence[float], runs: int, episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
+    """In how many of many short runs did the truth ever leave UCRL2-MC's sets? Looked at before every episode."""
+    mdp = riverswim(agents=agents)
+    left = 0
+    for run in range(runs):
+        who, rng = ucrl2_mc(mdp.task, delta=DELTA, seed=seed + run), np.random.default_rng([seed, run])
+        outside = False
+        for _ in range(episodes):
+            outside = outside or not all(holds(belief, truth) for belief, truth in zip(who.beliefs, mdp.truth, strict=True))
+            play([mdp], [who], 1, [rng], False, "coverage")
+        left += outside
+        progress((run + 1) * episodes)
+    return {"coverage": [{"runs": runs, "run_episodes": episodes, "left": left, "delta": DELTA, "seed": seed}]}
 
 
 def fleet_run(learner: str, teams: int, episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:

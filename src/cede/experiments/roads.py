@@ -47,7 +47,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         draw_road(axes, road_of(select(rows, traffic=traffic)), rf"$\gamma_0$ = {traffic}")
     picture.legend(handles=legend_handles()[:4], loc="outside lower center", ncols=4, fontsize=8)
     finish(
-        picture, rows, "Three roads, eleven rows each, drawn from the tables of Appendix C; the car starts below, in the middle."
+        picture, rows, "Three roads, eleven rows each, drawn from the tables of Appendix D; the car starts below, in the middle."
     )
     return style.save(picture, path)
 

@@ -90,5 +90,5 @@ def riverswim(
 
 
 def agent_name(chances: Floats, i: int) -> str:
-    name = f"p={chances[i]:.3g}"
-    return name if list(chances).count(chances[i]) == 1 else f"{name} ({i})"
+    names = [f"p={chance:.3g}" for chance in chances]
+    return names[i] if names.count(names[i]) == 1 else f"{names[i]} ({i})"

@@ -27,7 +27,7 @@ LANES = ("left lane", "middle lane", "right lane")
 WALL = len(CELLS)
 
 CELL_COST = np.array([0.0, 2.0, 4.0, 10.0])
-# [level, cell type] and [level of a row, level of the next]; Appendix C
+# [level, cell type] and [level of a row, level of the next]; Appendix D
 CELL_TABLE = np.array([[0.7, 0.2, 0.1, 0.0], [0.6, 0.2, 0.1, 0.1], [0.5, 0.2, 0.1, 0.2]])
 LEVEL_TABLE = np.array([[0.99, 0.01, 0.0], [0.01, 0.98, 0.01], [0.0, 0.01, 0.99]])
 
