@@ -45,14 +45,19 @@ def index(owner: str, place: str, value: Any, size: int) -> int:
     return integer(owner, place, value, 0, size - 1)
 
 
-def number(owner: str, place: str, value: Any, *, least: float | None = None) -> float:
-    expected = "a finite number" if least is None else f"a finite number of at least {least:g}"
+def scalar(owner: str, place: str, value: Any, expected: str) -> float:
+    """A real number, whatever its type; not a truth value, not text."""
     if isinstance(value, bool | np.bool_ | str) or ndim(value) != 0:
         fail(owner, place, show(value), expected)
     try:
-        result = float(value)
+        return float(value)
     except (TypeError, ValueError):
         fail(owner, place, show(value), expected)
+
+
+def number(owner: str, place: str, value: Any, *, least: float | None = None) -> float:
+    expected = "a finite number" if least is None else f"a finite number of at least {least:g}"
+    result = scalar(owner, place, value, expected)
     if not np.isfinite(result) or (least is not None and result < least):
         fail(owner, place, result, expected)
     return result
@@ -61,12 +66,7 @@ def number(owner: str, place: str, value: Any, *, least: float | None = None) ->
 def probability(owner: str, place: str, value: Any) -> float:
     """A number strictly between 0 and 1."""
     expected = "a number in (0, 1)"
-    if isinstance(value, bool | np.bool_ | str) or ndim(value) != 0:
-        fail(owner, place, show(value), expected)
-    try:
-        result = float(value)
-    except (TypeError, ValueError):
-        fail(owner, place, show(value), expected)
+    result = scalar(owner, place, value, expected)
     if not 0.0 < result < 1.0:
         fail(owner, place, result, expected)
     return result

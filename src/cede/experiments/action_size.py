@@ -1,6 +1,7 @@
 """Figure `action-size`: UCRL2-MC's regret relative to UCRL2's as the action space grows."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from cede.experiments import river
@@ -15,15 +16,8 @@ REPEATS, QUICK_REPEATS = 5, 2
 
 def parts(options: Options) -> list[Part]:
     episodes = options.choose("episodes", EPISODES, QUICK_EPISODES)
-    repeats = options.choose("repeats", REPEATS, QUICK_REPEATS)
-    result = []
-    for macro in MACRO:
-        for name in river.LEARNERS:
-            for repeat in range(repeats):
-                seed = options.seed + repeat
-                arguments = {"learner": name, "agents": list(AGENTS), "macro": macro, "episodes": episodes, "seed": seed}
-                result.append(Part("river:one_team", arguments, episodes, f"{2**macro} actions, {name}"))
-    return result
+    runs = product(MACRO, river.LEARNERS, options.seeds(REPEATS, QUICK_REPEATS))
+    return [river.team_part(name, AGENTS, episodes, seed, macro=macro) for macro, name, seed in runs]
 
 
 def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:

@@ -48,6 +48,10 @@ class Options:
         given = getattr(self, name)
         return int(given) if given is not None else (quick if self.quick else full)
 
+    def seeds(self, full: int, quick: int) -> list[int]:
+        """One for each repeat."""
+        return [self.seed + repeat for repeat in range(self.choose("repeats", full, quick))]
+
 
 @cache
 def code_digest(module: str) -> str:

@@ -1,6 +1,7 @@
 """Figure `guarantee`: what Theorem 2 promises beside what is measured, in RiverSwim with the printed radii."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from cede.experiments import river, style
@@ -17,12 +18,8 @@ NAMES = {"p=0.3": "agent p = 0.3 alone", "p=0.7": "agent p = 0.7 alone"}
 
 def parts(options: Options) -> list[Part]:
     episodes = options.choose("episodes", EPISODES, QUICK_EPISODES)
-    repeats = options.choose("repeats", REPEATS, QUICK_REPEATS)
-    result = []
-    for name in LEARNERS:
-        for repeat in range(repeats):
-            arguments = {"learner": name, "agents": list(AGENTS), "macro": 1, "episodes": episodes, "seed": options.seed + repeat}
-            result.append(Part("river:one_team", arguments, episodes, f"guarantee, {name}"))
+    seeds = options.seeds(REPEATS, QUICK_REPEATS)
+    result = [river.team_part(name, AGENTS, episodes, seed) for name, seed in product(LEARNERS, seeds)]
     runs = QUICK_RUNS if options.quick else RUNS
     looks = {"agents": list(AGENTS), "runs": runs, "episodes": RUN_EPISODES, "seed": options.seed}
     result.append(Part("river:coverage", looks, runs * RUN_EPISODES, "guarantee, coverage"))

@@ -1,6 +1,7 @@
 """Figure `hundred-teams`: regret with a hundred teams."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from cede.experiments import river, style
@@ -12,18 +13,8 @@ EPISODES, QUICK_EPISODES = 10_000, 150
 
 
 def parts(options: Options) -> list[Part]:
-    episodes, repeats = options.choose("episodes", EPISODES, QUICK_EPISODES), options.choose("repeats", 1, 1)
-    teams = QUICK_TEAMS if options.quick else TEAMS
-    return [
-        Part(
-            "river:fleet_run",
-            {"learner": name, "teams": teams, "episodes": episodes, "seed": options.seed + repeat},
-            teams * episodes,
-            f"{teams} teams, {name}",
-        )
-        for name in river.LEARNERS
-        for repeat in range(repeats)
-    ]
+    episodes, teams = options.choose("episodes", EPISODES, QUICK_EPISODES), QUICK_TEAMS if options.quick else TEAMS
+    return [river.fleet_part(name, teams, episodes, seed) for name, seed in product(river.LEARNERS, options.seeds(1, 1))]
 
 
 def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,21 +50,12 @@ def make_learner(name: str, mdp: TwoLayerMDP, radii: str, episodes: int, seed: i
 
 def team_parts(options: Options, learners: Sequence[str], radii: Sequence[str], full: int, quick: int) -> list[Part]:
     """One team, every learner, both cost settings, every repeat."""
-    episodes, repeats = options.choose("episodes", full, quick), options.choose("repeats", 1, 1)
+    episodes = options.choose("episodes", full, quick)
     result = []
-    for costs in COSTS:
-        for name in learners:
-            for kind in radii if name.startswith("UCRL2") else ("none",):
-                for repeat in range(repeats):
-                    arguments = {
-                        "learner": name,
-                        "radii": kind,
-                        "costs": list(costs),
-                        "episodes": episodes,
-                        "seed": options.seed + repeat,
-                    }
-                    label = f"{name}, {kind} radii, costs {costs}"
-                    result.append(Part("lane:one_team", arguments, episodes * effort(kind), label))
+    for costs, name in product(COSTS, learners):
+        for kind, seed in product(radii if name.startswith("UCRL2") else ["none"], options.seeds(1, 1)):
+            arguments = {"learner": name, "radii": kind, "costs": list(costs), "episodes": episodes, "seed": seed}
+            result.append(Part("lane:one_team", arguments, episodes * effort(kind), f"{name}, {kind} radii, costs {costs}"))
     return result
 
 

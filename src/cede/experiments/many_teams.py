@@ -1,6 +1,7 @@
 """Figure `many-teams`: total regret of ten teams that share one belief about the road, against UCRL2."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from cede.experiments import lane, style
@@ -18,20 +19,13 @@ SHOWN = {
 
 
 def parts(options: Options) -> list[Part]:
-    episodes, repeats = options.choose("episodes", EPISODES, QUICK_EPISODES), options.choose("repeats", 1, 1)
-    teams = QUICK_TEAMS if options.quick else TEAMS
+    episodes, teams = options.choose("episodes", EPISODES, QUICK_EPISODES), QUICK_TEAMS if options.quick else TEAMS
     radii = options.radii or RADII
     result = []
-    for costs in lane.COSTS:
-        for name in lane.LEARNERS:
-            for repeat in range(repeats):
-                arguments = {"learner": name, "radii": radii, "costs": list(costs), "teams": teams, "episodes": episodes}
-                label = f"{teams} teams, {name}, costs {costs}"
-                result.append(
-                    Part(
-                        "lane:fleet_run", {**arguments, "seed": options.seed + repeat}, teams * episodes * lane.effort(radii), label
-                    )
-                )
+    for costs, name, seed in product(lane.COSTS, lane.LEARNERS, options.seeds(1, 1)):
+        arguments = {"learner": name, "radii": radii, "costs": list(costs), "teams": teams, "episodes": episodes, "seed": seed}
+        work = teams * episodes * lane.effort(radii)
+        result.append(Part("lane:fleet_run", arguments, work, f"{teams} teams, {name}, costs {costs}"))
     return result
 
 

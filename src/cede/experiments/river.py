@@ -7,7 +7,7 @@ from math import log, sqrt
 import numpy as np
 
 from cede.belief import holds
-from cede.experiments.core import Outcome, Row, report_work
+from cede.experiments.core import Outcome, Part, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
 from cede.fleet import Fleet, simulate_fleet
 from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
@@ -32,6 +32,16 @@ def theorem_2(task: Task, episodes: int, delta: float) -> float:
     steps, S, A, D, L = episodes * task.horizon, task.n_states, task.n_actions, task.n_agents, task.horizon
     agents = 13 * L * sqrt(A * S * D * steps * log(steps * S * D / delta))
     return agents + 12 * L * S * sqrt(A * steps * log(steps * S * A / delta))
+
+
+def team_part(learner: str, agents: Sequence[float], episodes: int, seed: int, *, macro: int = 1) -> Part:
+    arguments = {"learner": learner, "agents": list(agents), "macro": macro, "episodes": episodes, "seed": seed}
+    return Part("river:one_team", arguments, episodes, f"{len(agents)} agents, {2**macro} actions, {learner}")
+
+
+def fleet_part(learner: str, teams: int, episodes: int, seed: int) -> Part:
+    arguments = {"learner": learner, "teams": teams, "episodes": episodes, "seed": seed}
+    return Part("river:fleet_run", arguments, teams * episodes, f"{teams} teams, {learner}")
 
 
 def one_team(

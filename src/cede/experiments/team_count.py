@@ -1,6 +1,7 @@
 """Figure `team-count`: UCRL2-MC's regret relative to UCRL2's as the number of teams grows."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from cede.experiments import river
@@ -14,14 +15,8 @@ REPEATS, QUICK_REPEATS = 5, 2
 
 def parts(options: Options) -> list[Part]:
     episodes = options.choose("episodes", EPISODES, QUICK_EPISODES)
-    repeats = options.choose("repeats", REPEATS, QUICK_REPEATS)
-    result = []
-    for teams in QUICK_TEAMS if options.quick else TEAMS:
-        for name in river.LEARNERS:
-            for repeat in range(repeats):
-                arguments = {"learner": name, "teams": teams, "episodes": episodes, "seed": options.seed + repeat}
-                result.append(Part("river:fleet_run", arguments, teams * episodes, f"{teams} teams, {name}"))
-    return result
+    runs = product(QUICK_TEAMS if options.quick else TEAMS, river.LEARNERS, options.seeds(REPEATS, QUICK_REPEATS))
+    return [river.fleet_part(name, teams, episodes, seed) for teams, name, seed in runs]
 
 
 def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:

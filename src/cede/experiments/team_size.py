@@ -1,6 +1,7 @@
 """Figure `team-size`: UCRL2-MC's regret relative to UCRL2's as the team grows."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 from cede.experiments import river
@@ -14,16 +15,8 @@ REPEATS, QUICK_REPEATS = 5, 2
 
 def parts(options: Options) -> list[Part]:
     episodes = options.choose("episodes", EPISODES, QUICK_EPISODES)
-    repeats = options.choose("repeats", REPEATS, QUICK_REPEATS)
-    result = []
-    for n in QUICK_SIZES if options.quick else SIZES:
-        agents = [i / (n - 1) for i in range(n)]
-        for name in river.LEARNERS:
-            for repeat in range(repeats):
-                seed = options.seed + repeat
-                arguments = {"learner": name, "agents": agents, "macro": 1, "episodes": episodes, "seed": seed}
-                result.append(Part("river:one_team", arguments, episodes, f"{n} agents, {name}"))
-    return result
+    runs = product(QUICK_SIZES if options.quick else SIZES, river.LEARNERS, options.seeds(REPEATS, QUICK_REPEATS))
+    return [river.team_part(name, [i / (n - 1) for i in range(n)], episodes, seed) for n, name, seed in runs]
 
 
 def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
