@@ -48,7 +48,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     axes.set_yscale("log")
     axes.set_xlabel("episode $k$")
     axes.set_ylabel("total regret")
-    axes.legend(fontsize=7, ncols=2)
+    picture.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=7)
     axes.set_ylim(1, None)
     looked = select(rows, kind="coverage")[0]
     note = "RiverSwim, agents 0.3 and 0.7, radii as printed. The truth left UCRL2-MC's sets in "
