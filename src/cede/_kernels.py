@@ -16,6 +16,9 @@ that outcome with passes over the row instead of sorting it; see docs/decisions/
 
 A layer of tables is passed as `Layer`. Row r holds the outcomes column[start[r] : start[r] + size[r]], sorted, with weights
 that sum to total[r]; its distribution is weight / total. A row of size 0 was never seen and stands for the uniform one.
+
+All kernels are in this one file on purpose: numba's cache on disk notices a change only in the file of the function that it
+compiles, not in those of the functions that this one calls.
 """
 
 from collections.abc import Callable
