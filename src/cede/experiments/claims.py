@@ -372,7 +372,7 @@ def markdown(rows: Sequence[Row]) -> str:
         cells = (row["claim"], row["measured"], row["uncertainty"], f"**{row['verdict']}**", f"`{row['figure']}`")
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
     first = rows[0]
-    quick = ", quick run" if first["quick"] else ""
+    quick = ", quick run" if int(first["quick"]) else ""
     lines += ["", f"*cede {first['cede']}, base seed {first['base_seed']}{quick}; tables in `results/`.*"]
     return "\n".join(lines)
 

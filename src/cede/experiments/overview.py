@@ -12,7 +12,7 @@ from cede.worlds.pictures import draw_drive, legend_handles
 
 COSTS = lane.COSTS[0]
 RADII = "constant"
-TRAFFIC = "heavy"
+TRAFFIC = "light"
 
 
 def parts(options: Options) -> list[Part]:
@@ -28,7 +28,7 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(3, width=7.4, height=3.6, width_ratios=(1, 1, 3))
+    picture, panels = style.figure(3, width=7.4, height=3.9, width_ratios=(1, 1, 2.6))
     drives = select(rows, kind="drive")
     moments = values(drives, "episode")
     for axes, k in zip(panels, (moments[0], moments[-1]), strict=False):
@@ -37,9 +37,9 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     draw_curves(panels[2], select(rows, kind="curve"), "")
     panels[2].set_ylabel("total regret (exact)")
     panels[2].legend(fontsize=8)
-    picture.legend(handles=legend_handles(), loc="outside lower center", ncols=6, fontsize=8)
+    picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6, fontsize=8)
     note = f"Lane driving, σ = 2, human control costs {COSTS[0]}, a hand-over {COSTS[1]}, machine known. "
-    note += "Radii times 0.1 (agents) and 0.01 (environment): no guarantee. Left: the same heavy-traffic road."
+    note += "Radii times 0.1 (agents) and 0.01 (environment): no guarantee. Left: the same road in light traffic, early and late."
     finish(picture, select(rows, kind="curve"), note)
     return style.save(picture, path)
 

@@ -45,7 +45,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     picture, panels = style.figure(3, width=4.4, height=4.6)
     for axes, traffic in zip(panels, road.LEVELS, strict=True):
         draw_road(axes, road_of(select(rows, traffic=traffic)), rf"$\gamma_0$ = {traffic}")
-    picture.legend(handles=legend_handles()[:4], loc="outside lower center", ncols=4, fontsize=8)
+    picture.legend(handles=legend_handles()[:4], loc="outside upper center", ncols=4, fontsize=8)
     finish(
         picture, rows, "Three roads, eleven rows each, drawn from the tables of Appendix D; the car starts below, in the middle."
     )

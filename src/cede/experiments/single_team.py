@@ -10,7 +10,7 @@ from cede.experiments.curves import draw_curves, finish, select
 EPISODES, QUICK_EPISODES = 20_000, 120
 LEARNERS = (*lane.LEARNERS, "human", "machine")
 PANEL = {
-    "printed": "radii as printed\n(vacuous here: no learner learns)",
+    "printed": "radii as printed\n(they say next to nothing here)",
     "schedule": "authors' schedule\n(no guarantee)",
     "constant": "constant scales 0.1, 0.01\n(no guarantee)",
 }
@@ -47,7 +47,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "single-team",
     "Regret of UCRL2-MC, UCRL2, the human and the machine, one team",
-    "One team learns the obstacle task. With the radii as printed nothing is learned in 20,000 episodes; with scaled radii both "
+    "One team learns the obstacle task. With the radii as printed next to nothing is learned in 20,000 episodes; with scaled radii both "
     "UCRL2-MC and UCRL2 learn, and stay below either driver alone. Rows: with and without costs of control and hand-over.",
     parts,
     table,

@@ -49,7 +49,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
                 draw_drive(axes, drive_of(here), title=f"$k$ = {k:,}\n{traffic}")
                 if m == 0:
                     axes.set_ylabel(f"{SHOWN[radii]}\n{lane.cost_label(control, switch)}", fontsize=8)
-    picture.legend(handles=legend_handles(), loc="outside lower center", ncols=6, fontsize=8)
+    picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6, fontsize=8)
     finish(picture, rows, "UCRL2-MC in lane driving. Rows: radii as printed, the authors' schedule, constant scales 0.1 and 0.01.")
     return style.save(picture, path)
 
