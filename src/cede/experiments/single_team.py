@@ -47,8 +47,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "single-team",
     "Regret of UCRL2-MC, UCRL2, the human and the machine, one team",
-    "One team learns the obstacle task. With the radii as printed next to nothing is learned in 20,000 episodes; with scaled radii both "
-    "UCRL2-MC and UCRL2 learn, and stay below either driver alone. Rows: with and without costs of control and hand-over.",
+    "One team learns the obstacle task. With the radii as printed next to nothing is learned in 20,000 episodes; with scaled radii "
+    "both UCRL2-MC and UCRL2 learn, and stay below either driver alone. Rows: with and without costs of control and hand-over.",
     parts,
     table,
     draw,
