@@ -40,16 +40,24 @@ def figure(columns: int, *, width: float, height: float, rows: int = 1, **option
     return picture, axes
 
 
+def lower_edge(picture: Any) -> float:
+    """Where the drawing ends below, in parts of the figure's height."""
+    picture.canvas.draw()
+    return float(picture.get_tightbbox().y0 / picture.get_figheight())
+
+
 def caption(picture: Any, text: str) -> None:
     """What was run, in small print under the picture."""
     width = int(23 * picture.get_figwidth())
-    picture.text(0.5, -0.01, fill(text, width), ha="center", va="top", fontsize=6, color="#555555")
+    below = lower_edge(picture) - 0.02
+    picture.text(0.5, below, fill(text, width), ha="center", va="top", fontsize=6, color="#555555")
 
 
 def stamp_quick(picture: Any) -> None:
     """A quick run must never be mistaken for the real one."""
     box = {"facecolor": "#B00020", "edgecolor": "none", "boxstyle": "round"}
-    picture.text(0.5, 1.02, "QUICK RUN: few episodes", ha="center", va="bottom", fontsize=8, color="white", bbox=box)
+    below = lower_edge(picture) - 0.03  # legends outside stand above, and would move onto anything put there
+    picture.text(0.5, below, "QUICK RUN: few episodes", ha="center", va="top", fontsize=8, color="white", bbox=box)
 
 
 def save(picture: Any, path: Path) -> list[Path]:
