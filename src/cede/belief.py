@@ -66,8 +66,17 @@ class Belief:
     @cached_property
     def layer(self) -> Layer:
         """The arrays that the compiled planner reads."""
-        c = self.centre
-        return Layer(c.start, c.size, c.total, c.column, c.weight, self.width, self.row)
+        return layer_of(self.centre, self.width, self.row)
+
+
+def layer_of(table: Table, width: Floats, row: Ints) -> Layer:
+    """The arrays that the compiled planner reads. Kernels are compiled for each type of array, and one that may not be written is
+    another type: so these two are never writable, wherever they come from.
+    """
+    fixed = [array.view() for array in (width, row)]
+    for array in fixed:
+        array.flags.writeable = False
+    return Layer(table.start, table.size, table.total, table.column, table.weight, *fixed)
 
 
 def holds(belief: Belief, truth: Belief) -> bool:

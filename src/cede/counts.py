@@ -11,10 +11,9 @@ import scipy.sparse as sp
 
 from cede import _check, _kernels
 from cede._check import Floats
+from cede._kernels import CHUNK
 from cede.model import Task
 from cede.table import Ints, Table, canonical
-
-CHUNK = 64  # steps counted by one call: the room that a call wants grows with their number squared
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,25 +141,28 @@ class Tally:
         """Count steps: times, states, previous agents, agents, actions and next states, arrays of one length."""
         task = self.task
         sizes = (task.slot, task.vary, task.n_states, self.n_actions, self.flat)
-        for begin in range(0, len(steps[0]), CHUNK):
-            some = [array[begin : begin + CHUNK] for array in steps]
-            rows = np.empty((2, len(some[0])), dtype=np.int64)
-            while True:
-                wanted = _kernels.count_steps(self.agents.pool, self.environment.table.pool, *sizes, *some, rows)
-                for table, places in zip((self.agents, self.environment.table), wanted, strict=True):
-                    if places > 0:
-                        table.lengthen(places)
-                if max(wanted) == 0:
-                    break
+        rows, done = np.empty((2, CHUNK), dtype=np.int64), 0
+        while done < len(steps[0]):
+            pools = (self.agents.pool, self.environment.table.pool)
+            done, *wanted = _kernels.count_steps(*pools, *sizes, *steps, rows, done)
+            self.make_room(*wanted)
 
-    def add_episode(self, episode: Episode) -> None:
-        states = episode.states
-        steps = (self.times[: len(episode.actions)], states[:-1], episode.prev_agents, episode.agents, episode.actions)
-        self.add(*steps, states[1:])
+    def make_room(self, agents: int, environment: int) -> None:
+        """So many places more in each pool."""
+        for table, places in ((self.agents, agents), (self.environment.table, environment)):
+            if places > 0:
+                table.lengthen(places)
 
-    def end_episode(self) -> None:
-        self.episodes += 1
-        self.environment.episodes += 1
+    def add_episode(self, episode: Episode, counted: int = 0) -> None:
+        """Count an episode, of which so many steps are counted already."""
+        rest = slice(counted, None)
+        times = self.times[: len(episode.actions)]
+        steps = (times, episode.states[:-1], episode.prev_agents, episode.agents, episode.actions, episode.states[1:])
+        self.add(*(array[rest] for array in steps))
+
+    def end_episode(self, n: int = 1) -> None:
+        self.episodes += n
+        self.environment.episodes += n
 
     @property
     def counts(self) -> Counts:

@@ -72,10 +72,20 @@ class FleetHistory:
 
 
 def simulate_fleet(
-    mdps: Sequence[TwoLayerMDP], fleet: Fleet, episodes: int, *, seed: int = 0, progress: bool | Callable[[int], None] = True
+    mdps: Sequence[TwoLayerMDP],
+    fleet: Fleet,
+    episodes: int,
+    *,
+    seed: int = 0,
+    evaluate_every: int = 1,
+    progress: bool | Callable[[int], None] = True,
 ) -> FleetHistory:
-    """Let all teams of a fleet run for some episodes in synchronous rounds. Team i has the luck of stream i of the seed."""
+    """Let all teams of a fleet run for some episodes in synchronous rounds. Team i has the luck of stream i of the seed.
+
+    evaluate_every: as in `simulate`.
+    """
     owner = "simulate_fleet"
+    evaluate_every = _check.integer(owner, "evaluate_every", evaluate_every, 1)
     episodes = _check.integer(owner, "episodes", episodes, 1)
     if len(mdps) != len(fleet):
         _check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner")
@@ -83,7 +93,8 @@ def simulate_fleet(
         fits(f"{owner}, team {i}", mdp, learner)
     rngs = generators(_check.integer(owner, "seed", seed, 0), len(mdps))
     names = {learner.recipe.name for learner in fleet.learners}
-    rounds = play(mdps, fleet.learners, episodes, rngs, progress, f"{len(mdps)} teams, {', '.join(sorted(names))}")
+    label = f"{len(mdps)} teams, {', '.join(sorted(names))}"
+    rounds = play(mdps, fleet.learners, episodes, rngs, progress, label, evaluate_every)
     regret = rounds.expected_cost - rounds.optimum[:, None]
     return FleetHistory(
         regret=np.cumsum(regret.sum(axis=0)),
@@ -93,5 +104,5 @@ def simulate_fleet(
         control=rounds.control,
         switches=rounds.switches,
         optimum=rounds.optimum,
-        settings={**fleet.learners[0].settings, "teams": len(mdps), "simulation_seed": seed},
+        settings={**fleet.learners[0].settings, "teams": len(mdps), "evaluate_every": evaluate_every, "simulation_seed": seed},
     )

@@ -9,7 +9,7 @@ oracle     the best policy, for comparison: it alone is told the truth
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,17 +17,35 @@ from numpy.typing import ArrayLike
 
 from cede import __version__, _check, _kernels
 from cede._check import Floats
-from cede.belief import CONSTANTS, Belief, Scale, ScaleOf, cost_constant, radii, scale_of, steps_before
+from cede._kernels import CHUNK, Ledger, Mind, Radii, Steps, World
+from cede.belief import CONSTANTS, Belief, Scale, ScaleOf, cost_constant, layer_of, scale_of, steps_before
 from cede.counts import Counts, EnvironmentTally, Episode, Tally, checked_episode
 from cede.model import Environment, Task, TwoLayerMDP
-from cede.planning import Plan, Policy, certain_policies, checked_policy, flatten, plan_with, solve
+from cede.planning import (
+    Plan,
+    Policy,
+    certain_policies,
+    checked_policy,
+    empty_plan,
+    flatten,
+    hands_for,
+    problem_of,
+    room_for,
+    run_pass,
+    solve,
+    threads_for,
+)
 
 MOST_SEED = 2**31 - 1
 
 
+Replan = Literal["every", "doubling"] | int
+Planning = Literal["full", "greedy"]
+
+
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """How a learner believes: all its settings, as data."""
+    """How a learner believes and plans: all its settings, as data."""
 
     name: str
     radius: str | None = "printed"  # a key of belief.CONSTANTS; None: width 0
@@ -37,6 +55,8 @@ class Recipe:
     known_agents: Mapping[int, Floats] = field(default_factory=dict)  # agent -> (slots, S, A)
     known_environment: Environment | None = None
     policy: Policy | None = None  # never plan, always this
+    planning: Planning = "full"  # the whole plan, or only what is visited
+    replan: Replan = "every"  # episode; when a count has doubled; or every so many episodes
 
 
 class Learner:
@@ -56,9 +76,10 @@ class Learner:
         self._steps: list[tuple[int, int, int, int, int, int]] = []  # of the running episode, one by one
         self._episode: Episode | None = None  # the running episode, if it was observed all at once
         self._plan: Plan | None = None
+        self._planned = 0  # the episode for which it was made, 0: none
+        self._stale = False  # has something been counted since it was asked whether a new plan is due?
         self._rows = row_maps(task, recipe, self._tally)
-        self._certain = certain_belief(task) if recipe.flat else None
-        self._flat_task = flatten(task) if recipe.flat else task
+        self._kept: Mind | None = None
 
     # ------------------------------------------------------------------------------------------------- in a control loop
 
@@ -68,6 +89,8 @@ class Learner:
         t = _check.index("choose", "t", t, task.horizon)
         state = _check.index("choose", "state", state, task.n_states)
         prev_agent = _check.index("choose", "prev_agent", prev_agent, task.n_agents)
+        if self.recipe.planning == "greedy":
+            return int(self._visit(t, state)[prev_agent])
         return int(self.plan.policy[t, state, prev_agent])
 
     def observe(self, t: int, state: int, prev_agent: int, agent: int, action: int, next_state: int) -> None:
@@ -88,10 +111,22 @@ class Learner:
         )
         self._steps.append(step)
 
-    def end_episode(self, *, replan: bool = True) -> None:
-        """Count what was seen and plan again, or keep the plan. An episode may end before the horizon."""
+    def end_episode(self, *, replan: bool | None = None) -> None:
+        """Count what was seen and plan again if the learner's rule (`replan=` of its recipe) says so; or, told so, in any case
+        (True) or not at all (False). An episode may end before the horizon.
+        """
         for layer in ("agents", "environment"):
             self.recipe.scale.at(layer, self.episode + 1)  # a schedule that fails must fail before anything is counted
+        self.count_episode()
+        if replan:
+            self.replan()
+        elif replan is False:
+            self._stale = False
+        elif self.recipe.planning == "full":
+            self._plan = self.plan
+
+    def count_episode(self) -> None:
+        """`end_episode` without planning: whether a plan is due is asked when it is needed, as in the rounds of a fleet."""
         if self._steps:
             self._tally.add(*np.array(self._steps, dtype=np.int64).T.copy())
             self._steps = []
@@ -99,8 +134,7 @@ class Learner:
             self._tally.add_episode(self._episode)
             self._episode = None
         self._tally.end_episode()
-        if replan:
-            self.replan()
+        self._stale = True
 
     def replan(self) -> None:
         """Plan anew from all that was counted."""
@@ -123,15 +157,16 @@ class Learner:
     def share_environment(self, other: "Learner") -> None:
         """From now on count the environment together with another learner, and plan from what both have seen."""
         self._tally.environment = other._tally.environment
-        self._plan = None
+        self._plan, self._planned = None, 0
 
     # ------------------------------------------------------------------------------------------------- what it knows
 
     @property
     def plan(self) -> Plan:
-        """The plan of the current episode."""
-        if self._plan is None:
+        """The plan of the current episode. With greedy planning: what would be chosen, everywhere."""
+        if self._plan is None or (self._stale and _kernels.is_due(self._mind(), self.episode, self._planned)):
             self._plan = self._make_plan()
+        self._stale = False
         return self._plan
 
     @property
@@ -147,7 +182,10 @@ class Learner:
     @property
     def beliefs(self) -> tuple[Belief, Belief]:
         """The sets that follow from what was counted: agents, environment. Snapshots: they stay when the learner goes on."""
-        return self._agents_belief().copy(), self._environment_belief().copy()
+        mind = self._mind()
+        _kernels.believe(mind, self._radii())
+        certain = certain_belief(self.task) if self.recipe.flat else Belief(self._tally.agents, mind.agents_width, self._rows[0])
+        return certain.copy(), Belief(self._tally.environment.table, mind.environment_width, self._rows[1]).copy()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -160,6 +198,8 @@ class Learner:
             "scale": str(r.scale) if bounded else None,
             "known_agents": [self.task.agents[d] for d in r.known_agents],
             "known_environment": r.known_environment is not None,
+            "planning": r.planning,
+            "replan": r.replan,
             "seed": self.seed,
             "cede": __version__,
         }
@@ -168,65 +208,182 @@ class Learner:
 
     def _make_plan(self) -> Plan:
         r, task = self.recipe, self.task
+        self._planned = self.episode
         if r.policy is not None:
             shape = (task.horizon + 1, task.n_states, task.n_agents)
             return Plan(r.policy, np.broadcast_to(np.nan, shape))
-        # Ties depend on the seed and the episode alone: a learner made again from the same counts makes the same plan.
-        tie_seed = scramble(scramble(self.seed) + self.episode)
-        env_cost = self._optimistic_costs() if r.flat else task.env_cost
-        return plan_with(self._flat_task, env_cost, self._agents_belief(), self._environment_belief(), tie_seed)
+        mind = self._mind()
+        _kernels.believe(mind, self._radii())
+        policy, value = empty_plan(task)
+        mode, source = (_kernels.CHOOSE, value) if r.planning == "full" else (_kernels.RAISE, mind.bounds)
+        run_pass(mind.problem, mind.agents, mind.environment, mode, policy, value, self._tie_seed(), source)
+        _kernels.note_visits(mind)
+        return Plan(policy, value)
 
-    def _agents_belief(self) -> Belief:
-        if self._certain is not None:
-            return self._certain
-        task, known = self.task, self.recipe.known_agents
-        slots = sum(1 if d in known else int(n) for d, n in enumerate(task.n_slots))
-        tally, rows = self._tally, slots * task.n_states
-        width = self._width("agents", tally.agents.total, tally.agent_rows, rows, task.n_actions, tally.episodes)
-        return Belief(tally.agents, width, self._rows[0])
+    def _visit(self, t: int, state: int) -> Policy:
+        """Greedy planning: back up one state. The agents to put in control there, by previous agent."""
+        mind, task = self._mind(), self.task
+        policy, _ = empty_plan(task)
+        room = room_for(policy.shape, mind.agents, mind.environment)
+        hands = hands_for(*mind.problem.env_cost.shape, task.n_agents)
+        _kernels.visit_once(mind, self._radii(), policy, t, state, self._tie_seed(), room, hands)
+        chosen: Policy = policy[t, state]
+        return chosen
 
-    def _environment_belief(self) -> Belief:
-        tally = self._tally
-        table, rows = tally.environment.table, tally.environment.rows
-        width = self._width("environment", table.total, rows, rows, self.task.n_states, tally.environment.episodes)
-        return Belief(table, width, self._rows[1])
+    def play(self, world: World, luck: Floats, seat: "Seat", ledger: Ledger, *, counting: bool, evaluate_every: int) -> int:
+        """Play simulated episodes in compiled code, as many as there is luck for, or fewer if the counts need more room.
 
-    def _width(self, layer: str, visits: Floats, counted: int, rows: int, outcomes: int, episodes: int) -> Floats:
-        """Radius times scale; rows that follow the counted ones are known.
-
-        episodes: how many were counted into this table. A fleet's environment is seen by all its teams, and Lemma 3 needs t_k to be
-        at least the visits of a row.
+        How many were played. With counting=False there is one, and it counts when `count_episode` is called.
         """
-        r = self.recipe
+        mind, r = self._mind(), self.recipe
+        if r.policy is None and r.planning == "full" and threads_for(mind.environment, self.task.horizon) > 1:
+            self._plan, luck = self.plan, luck[:1]  # several threads work on one plan: outside of the compiled loop
+        numbers = self._radii_ahead(len(luck))
+        policy, value = self._plan_to_change(mind)
+        room = room_for(policy.shape, mind.agents, mind.environment)
+        true_room = room_for(policy.shape, world.agents, world.environment)
+        actions = max(mind.problem.env_cost.shape[1], self.task.n_actions)
+        hands = hands_for(self.task.n_states, actions, self.task.n_agents)
+        now = (numbers, self.seed, self.episode, self._planned, luck[: len(numbers.cost)], counting, evaluate_every)
+        evaluation = (seat.policy, seat.value, seat.evaluated, true_room)
+        played, planned, counted, seat.evaluated, *wanted = _kernels.play_episodes(
+            mind, world, *now, policy, value, room, *evaluation, hands, seat.steps, ledger
+        )
+        if r.policy is None and planned:
+            self._plan, self._planned = Plan(policy, value), planned
+        steps = seat.steps
+        last = Episode(steps.states, steps.who[:-1], steps.who[1:], steps.actions, steps.costs)
+        if counting:
+            self._tally.make_room(*wanted)
+            self._tally.add_episode(last, counted)
+            self._tally.end_episode(played)
+            self._stale = True
+        else:
+            self._episode = last
+        return int(played)
+
+    def _plan_to_change(self, mind: Mind) -> tuple[Policy, Floats]:
+        """Arrays that hold the current plan, and may be overwritten by the next: a plan that was handed out stays as it is."""
+        if self.recipe.policy is not None:
+            self._planned = self._planned or self.episode
+            return self.recipe.policy, np.empty((0, 0, 0))
+        if self._plan is None:
+            self._planned = 0
+        if self._plan is None or (self._stale and mind.replan == 1):
+            return empty_plan(self.task)
+        return self._plan.policy.copy(), self._plan.value.copy()
+
+    def _tie_seed(self) -> int:
+        """Ties depend on the seed and the episode alone: a learner made again from the same counts makes the same plan."""
+        return int(_kernels.tie_seed(self.seed, self.episode))
+
+    def _radii(self, ahead: int = 0) -> Radii:
+        """The numbers behind the radii of this episode, or one to come.
+
+        The environment's follow from how many episodes were counted into it: a fleet's is seen by all its teams, and Lemma 3 needs
+        t_k to be at least the visits of a row.
+        """
+        r, task, tally, episode = self.recipe, self.task, self._tally, self.episode + ahead
         if r.radius is None:
-            return np.zeros(len(visits))
-        steps = steps_before(episodes + 1, self.task.horizon)
-        constant = CONSTANTS[r.radius](steps=steps, rows=rows, outcomes=outcomes, delta=r.delta)
-        return radii(visits, constant, scale=r.scale.at(layer, self.episode), counted=counted)
+            return Radii(0.0, 0.0, 0.0, 0.0, 0.0)
+        constant, agents, cost = CONSTANTS[r.radius], 0.0, 0.0
+        steps, common = steps_before(episode, task.horizon), tally.environment
+        if r.flat:
+            cost = cost_constant(steps=steps, rows=tally.agent_rows, delta=r.delta)
+        else:
+            slots = sum(1 if d in r.known_agents else int(n) for d, n in enumerate(task.n_slots))
+            agents = constant(steps=steps, rows=slots * task.n_states, outcomes=task.n_actions, delta=r.delta)
+        steps = steps_before(common.episodes + ahead + 1, task.horizon)
+        environment = constant(steps=steps, rows=common.rows, outcomes=task.n_states, delta=r.delta)
+        scale = r.scale
+        return Radii(agents, scale.at("agents", episode), environment, scale.at("environment", episode), cost)
 
-    def _optimistic_costs(self) -> Floats:
-        """UCRL2 knows c_e(s, a) and sees actions, but its table has none: it bounds the mean cost of each (s, d) from below."""
-        task, r, tally = self.task, self.recipe, self._tally
-        least = task.env_cost.min(axis=1)
-        spread = task.env_cost.max(axis=1) - least
-        if not spread.any():
-            return np.asarray(self._flat_task.env_cost)
-        radius = np.zeros(tally.agent_rows)
-        if r.radius is not None:
-            steps = steps_before(self.episode, task.horizon)
-            constant = cost_constant(steps=steps, rows=tally.agent_rows, delta=r.delta)
-            radius = radii(tally.agents.total, constant, scale=r.scale.at("environment", self.episode))
-        result = np.empty((task.n_states, tally.n_actions))
-        _kernels.lower_costs(tally.agents.pool, task.env_cost, least, spread, radius, result)
-        return result
+    def _radii_ahead(self, n: int) -> Radii:
+        """Those of the next n episodes, as arrays; of fewer, if the scale of a later one fails."""
+        found = [self._radii()]
+        for ahead in range(1, n):
+            try:
+                found.append(self._radii(ahead))
+            except ValueError:
+                break
+        return Radii(*np.array(found).T.copy())
+
+    def _mind(self) -> Mind:
+        """The arrays for the kernels: made once, and again when a table of counts had to move."""
+        agents, environment, kept = self._tally.agents, self._tally.environment.table, self._kept
+        if kept is None or kept.seen_agents.column is not agents.column or kept.seen_environment.column is not environment.column:
+            self._kept = kept = self._renewed_mind(kept)
+        return kept
+
+    def _renewed_mind(self, old: Mind | None) -> Mind:
+        tally, task, r = self._tally, self.task, self.recipe
+        tables = (tally.agents, tally.environment.table)
+        pools = [table.pool for table in tables]
+        widths = [np.zeros(table.n_rows) for table in tables] if old is None else [old.agents_width, old.environment_width]
+        layers = [layer_of(table, width, row) for table, width, row in zip(tables, widths, self._rows, strict=True)]
+        if r.flat:
+            layers[0] = certain_belief(task).layer if old is None else old.agents
+        if old is not None:
+            return old._replace(seen_agents=pools[0], seen_environment=pools[1], agents=layers[0], environment=layers[1])
+        least, most = task.env_cost.min(axis=1), task.env_cost.max(axis=1)
+        env_cost, learned_cost = task.env_cost, np.empty((0, 0))
+        if r.flat:
+            env_cost = flatten(task).env_cost
+            if (most > least).any():
+                learned_cost = env_cost.copy()
+                env_cost = learned_cost.view()
+                env_cost.flags.writeable = False  # the kernels are compiled for costs that they may not write
+        doubling, greedy = r.replan == "doubling", r.planning == "greedy"
+        mind = Mind(
+            *pools,
+            tally.agent_rows,
+            tally.environment.rows,
+            r.flat,
+            *layers,
+            *widths,
+            problem_of(task, env_cost),
+            learned_cost,
+            task.env_cost,
+            least,
+            most - least,
+            replan_code(r),
+            np.zeros(tally.agent_rows if doubling else 0),
+            np.zeros(tally.environment.rows if doubling else 0),
+            np.empty((0, 0, 0)),
+            np.empty((0, 0)),
+            np.empty((0, 0), dtype=np.int64),
+        )
+        return with_bounds(mind, task) if greedy else mind
 
 
-def scramble(number: int) -> int:
-    """63 bits that look random (splitmix64): neighbouring seeds and episodes must not have neighbouring ties."""
-    z = (number + 0x9E3779B97F4A7C15) % 2**64
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
-    return (z ^ (z >> 31)) >> 1
+def replan_code(recipe: Recipe) -> int:
+    """Of the kernels."""
+    if recipe.policy is not None:
+        return _kernels.NEVER
+    if isinstance(recipe.replan, str):
+        return _kernels.DOUBLING if recipe.replan == "doubling" else 1
+    return recipe.replan
+
+
+def with_bounds(mind: Mind, task: Task) -> Mind:
+    """The optimistic start of greedy planning: what the task would cost if all that is not known were at its best."""
+    if not mind.flat:
+        mind.agents_width[: mind.counted_agents] = 2.0
+    mind.environment_width[: mind.counted_environment] = 2.0
+    policy, bounds = empty_plan(task)
+    run_pass(mind.problem, mind.agents, mind.environment, _kernels.CHOOSE, policy, bounds, 0)
+    return mind._replace(bounds=bounds, least_bound=bounds.min(axis=1), least_at=bounds.argmin(axis=1).astype(np.int64))
+
+
+class Seat:
+    """A learner's place in a simulation: the policy that was evaluated last, and the episode being played."""
+
+    def __init__(self, task: Task) -> None:
+        self.policy, self.value = empty_plan(task)
+        self.evaluated = False
+        ints = [np.empty(task.horizon + more, dtype=np.int64) for more in (1, 1, 0)]
+        room = (np.arange(task.horizon), np.empty((2, CHUNK), dtype=np.int64))
+        self.steps = Steps(*ints, np.empty(task.horizon), *room)
 
 
 def known_parts(task: Task, recipe: Recipe) -> dict[str, Any]:
@@ -272,12 +429,18 @@ def ucrl2_mc(
     scale: Scale | ScaleOf = 1.0,
     known_agents: Mapping[str, ArrayLike] | None = None,
     known_environment: Environment | None = None,
+    planning: Planning = "full",
+    replan: Replan = "every",
     seed: int = 0,
 ) -> Learner:
     """UCRL2-MC (Algorithm 1): optimism over separate confidence sets of every agent and of the environment.
 
     With scale 1 the truth lies in all sets with probability 1 - delta and the regret obeys Theorem 2, if every step costs less than
     1. known_agents: policies that need not be learned, by name. known_environment: likewise.
+
+    planning="greedy" backs up only the states that are visited, from values that are only ever raised (Efroni et al. 2019): far
+    cheaper, and what it costs in regret is in docs/speed.md. replan: plan anew for "every" episode, when some count has
+    doubled since the last plan ("doubling", the rule of UCRL2), or for every n-th episode.
     """
     owner = "ucrl2_mc"
     recipe = Recipe(
@@ -286,11 +449,21 @@ def ucrl2_mc(
         scale=scale_of(owner, scale),
         known_agents=checked_task(owner, task).known_agents(owner, known_agents or {}),
         known_environment=checked_environment(owner, task, known_environment),
+        **checked_planning(owner, planning, replan),
     )
     return Learner(task, recipe, seed=seed)
 
 
-def ucrl2(task: Task, *, delta: float = 0.1, radius: str = "appendix", scale: Scale | ScaleOf = 1.0, seed: int = 0) -> Learner:
+def ucrl2(
+    task: Task,
+    *,
+    delta: float = 0.1,
+    radius: str = "appendix",
+    scale: Scale | ScaleOf = 1.0,
+    planning: Planning = "full",
+    replan: Replan = "every",
+    seed: int = 0,
+) -> Learner:
     """UCRL2 on the switching problem (Algorithm 2 of the appendix): optimism over p(s' | s, d).
 
     radius: "appendix", as printed there, or "same-form", that of UCRL2-MC for a table of this size, which is narrower. Which one
@@ -304,6 +477,7 @@ def ucrl2(task: Task, *, delta: float = 0.1, radius: str = "appendix", scale: Sc
         delta=_check.probability(owner, "delta", delta),
         scale=scale_of(owner, scale),
         flat=True,
+        **checked_planning(owner, planning, replan),
     )
     return Learner(checked_task(owner, task), recipe, seed=seed)
 
@@ -313,6 +487,8 @@ def greedy(
     *,
     known_agents: Mapping[str, ArrayLike] | None = None,
     known_environment: Environment | None = None,
+    planning: Planning = "full",
+    replan: Replan = "every",
     seed: int = 0,
 ) -> Learner:
     """Plans as if the frequencies seen so far were the truth, unseen rows uniform. May settle on the wrong agent for ever."""
@@ -322,6 +498,7 @@ def greedy(
         radius=None,
         known_agents=checked_task(owner, task).known_agents(owner, known_agents or {}),
         known_environment=checked_environment(owner, task, known_environment),
+        **checked_planning(owner, planning, replan),
     )
     return Learner(task, recipe, seed=seed)
 
@@ -357,3 +534,14 @@ def checked_environment(owner: str, task: Task, environment: Environment | None)
     if mine != theirs:
         _check.fail(owner, "(S, A) of known_environment", mine, f"{theirs}, as in the task")
     return environment
+
+
+def checked_planning(owner: str, planning: Any, replan: Any) -> dict[str, Any]:
+    _check.choice(owner, "planning", planning, ("full", "greedy"))
+    if isinstance(replan, str):
+        _check.choice(owner, "replan", replan, ("every", "doubling"))
+    else:
+        replan = _check.integer(owner, "replan", replan, 1)
+    if planning == "greedy" and replan not in ("every", 1):
+        _check.fail(owner, "replan", _check.show(replan), "'every': greedy planning has no whole plan to keep")
+    return {"planning": planning, "replan": replan}

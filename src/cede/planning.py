@@ -7,9 +7,11 @@ flatten           the switching problem as UCRL2 sees it: the action is the agen
 """
 
 import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,12 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from cede import _check, _kernels
 from cede._check import Floats
+from cede._kernels import Hands, Layer, Problem, Room
 from cede.belief import Belief
 from cede.model import Agent, Environment, Task, Team, TwoLayerMDP
 
 Policy = NDArray[np.int16]
 
 MOST_ROOMS, MOST_BYTES = 6, 2**25  # working arrays of so many sizes are kept per thread, each of at most so many bytes
+WORTH_THREADS = 100_000  # outcomes times time steps of a plan below which one thread is faster than several
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +49,15 @@ def optimistic_plan(task: Task, agents: Belief, environment: Belief, *, seed: in
             got = (*belief.row.shape, belief.centre.n_columns)
             _check.fail(owner, f"the places and outcomes of {argument}", got, str((*shape, columns)))
     _check.integer(owner, "seed", seed, 0, 2**63 - 1)
-    return plan_with(task, task.env_cost, agents, environment, seed)
-
-
-def plan_with(task: Task, env_cost: Floats, agents: Belief, environment: Belief, seed: int) -> Plan:
-    """`optimistic_plan` without its checks, with costs that may differ from the task's."""
-    policy = np.empty((task.horizon, task.n_states, task.n_agents), dtype=np.int16)
-    value = np.empty((task.horizon + 1, task.n_states, task.n_agents))
-    _backward(task, env_cost, agents, environment, False, policy, value, seed)
+    policy, value = empty_plan(task)
+    run_pass(problem_of(task), agents.layer, environment.layer, _kernels.CHOOSE, policy, value, seed)
     return Plan(policy, value)
+
+
+def empty_plan(task: Task) -> tuple[Policy, Floats]:
+    """Arrays for a policy and its value."""
+    shape = (task.horizon, task.n_states, task.n_agents)
+    return np.empty(shape, dtype=np.int16), np.empty((shape[0] + 1, *shape[1:]))
 
 
 def solve(mdp: TwoLayerMDP, *, seed: int = 0) -> Plan:
@@ -67,9 +71,9 @@ def evaluate(mdp: TwoLayerMDP, policy: ArrayLike) -> Floats:
 
 
 def value_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
-    task = mdp.task
-    value = np.empty((task.horizon + 1, task.n_states, task.n_agents))
-    _backward(task, task.env_cost, *mdp.truth, True, policy, value, 0)
+    _, value = empty_plan(mdp.task)
+    agents, environment = mdp.truth
+    run_pass(problem_of(mdp.task), agents.layer, environment.layer, _kernels.FOLLOW, policy, value, 0)
     return value
 
 
@@ -80,30 +84,116 @@ def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike) -> float:
 
 def start_cost(mdp: TwoLayerMDP, value: Floats) -> float:
     """What a value says of a whole episode: its mean over the start distribution, d_0 in control before."""
-    return float(mdp.environment.start @ value[0, :, mdp.task.start_agent])
+    return float(_kernels.start_mean(mdp.environment.start, value, mdp.task.start_agent))
 
 
-def _backward(
-    task: Task, env_cost: Floats, agents: Belief, environment: Belief, follow: bool, policy: Policy, value: Floats, seed: int
+# ------------------------------------------------------------------------------------------------- running the kernel
+
+_threads = 1
+_helpers: ThreadPoolExecutor | None = None
+_helpers_lock = threading.Lock()
+_kept = threading.local()  # rooms to work in of this thread, by size
+
+
+def set_threads(threads: int) -> int:
+    """Let one plan or evaluation use so many threads, and return how many it was before.
+
+    Every number of threads gives the same bits. More than one pays for large problems; small ones are done by one thread anyway.
+    """
+    global _threads, _helpers  # noqa: PLW0603 (a setting of the process, like that of every numerical library)
+    threads = _check.integer("set_threads", "threads", threads, 1, 1024)
+    with _helpers_lock:
+        if threads > _threads or threads == 1:
+            _helpers = ThreadPoolExecutor(threads - 1, "cede") if threads > 1 else None
+        before, _threads = _threads, threads
+    return before
+
+
+def threads_for(environment: Layer, horizon: int) -> int:
+    """How many threads a pass over this table is worth."""
+    return _threads if environment.column.size * horizon >= WORTH_THREADS else 1
+
+
+def problem_of(task: Task, env_cost: Floats | None = None) -> Problem:
+    """What kernels need of a task; with costs that may differ from its own."""
+    costs = (task.env_cost if env_cost is None else env_cost, task.control_cost, task.switch_cost)
+    return Problem(task.slot, task.vary, *costs)
+
+
+def run_pass(
+    problem: Problem,
+    agents: Layer,
+    environment: Layer,
+    mode: int,
+    policy: Policy,
+    value: Floats,
+    seed: int,
+    source: Floats | None = None,
 ) -> None:
-    costs = (env_cost, task.control_cost, task.switch_cost)
-    rows = (environment.centre.n_rows, agents.centre.n_rows)
-    room = _room((task.horizon, task.n_states, env_cost.shape[1], task.n_agents, *rows))
-    _kernels.backward(agents.layer, environment.layer, task.slot, task.vary, *costs, follow, policy, value, seed, *room)
+    """One whole pass of the kernel. Helpers join where there are several threads; who comes late finds nothing left to do."""
+    room, horizon = room_for(policy.shape, agents, environment), len(policy)
+    pass_on = (agents, environment, problem, mode, policy, policy, value, value if source is None else source, seed, room)
+    _kernels.begin(problem, 1, value, room)
+
+    def work(hands: Hands) -> None:
+        phase = 0
+        while (phase := _kernels.backward(*pass_on, hands, phase, -1)) < 3 * horizon:
+            time.sleep(0)  # another thread is not finished: let it have the processor
+
+    helpers, joined = _helpers, []
+    sizes = (*problem.env_cost.shape, len(problem.slot))
+    if helpers is not None:
+        for _ in range(1, threads_for(environment, horizon)):
+            hands = _kernels.hands_to_work(*sizes, np.zeros_like(_work()))
+            joined.append((helpers.submit(work, hands), hands))
+    work(hands_for(*sizes))
+    for future, hands in joined:
+        if not future.cancel():
+            future.result()
+            _work()[:] += hands.work
 
 
-_kept = threading.local()  # rooms to work of this thread, by size
-
-
-def _room(sizes: tuple[int, ...]) -> tuple[Any, Any]:
-    """Arrays for the kernel to work in, kept for the next plan of the same size in this thread."""
-    rooms: dict[tuple[int, ...], tuple[Any, Any]] = _kept.__dict__.setdefault("rooms", {})
+def room_for(shape: tuple[int, ...], agents: Layer, environment: Layer) -> Room:
+    """Arrays for the kernel to work in, kept for the next plan of the same size in this thread. shape: (L, S, D)."""
+    sizes = (shape[0], shape[2], environment.start.size, agents.start.size)
+    rooms: dict[tuple[int, ...], Room] = _kept.__dict__.setdefault("rooms", {})
     room = rooms.pop(sizes, None) or _kernels.room_to_work(*sizes)
-    if room[0].nbytes + room[1].nbytes <= MOST_BYTES:
+    if sum(array.nbytes for array in room) <= MOST_BYTES:
         rooms[sizes] = room  # last in the order of use
     if len(rooms) > MOST_ROOMS:
         del rooms[next(iter(rooms))]
     return room
+
+
+def hands_for(n_states: int, n_actions: int, n_agents: int) -> Hands:
+    """This thread's own arrays, likewise."""
+    sizes = (n_states, n_actions, n_agents)
+    if _kept.__dict__.get("sizes") != sizes:
+        _kept.hands, _kept.sizes = _kernels.hands_to_work(*sizes, _work()), sizes
+    hands: Hands = _kept.hands
+    return hands
+
+
+class Work(NamedTuple):
+    """What plans and evaluations have cost, in units that no clock is needed for."""
+
+    rows: int  # environment rows whose minimum or mean was taken
+    outcomes: int  # outcomes gathered for them: the non-zeros of a plain backup
+    looked_at: int  # outcomes looked at in search of the threshold
+    agents: int  # agents' minima or means
+
+    def __sub__(self, other: "Work") -> "Work":
+        return Work(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def work_done() -> Work:
+    """By all passes that this thread has asked for."""
+    return Work(*(int(n) for n in _work()))
+
+
+def _work() -> NDArray[np.int64]:
+    work: NDArray[np.int64] = _kept.__dict__.setdefault("work", np.zeros(4, dtype=np.int64))
+    return work
 
 
 def checked_policy(owner: str, task: Task, policy: ArrayLike) -> Policy:
@@ -118,7 +208,7 @@ def checked_policy(owner: str, task: Task, policy: ArrayLike) -> Policy:
     if len(bad):
         place = _check.place_of("policy", bad[0])
         _check.fail(owner, place, given[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
-    return np.ascontiguousarray(given, dtype=np.int16)
+    return np.require(given, np.int16, ["C", "W"])  # one type of array for all, writable: kernels are compiled once
 
 
 @overload

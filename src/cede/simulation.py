@@ -4,25 +4,27 @@ Regret is the paper's (Eq. 6): for every episode the expected cost of its policy
 exactly by dynamic programming from the start distribution. Nothing of it is sampled.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cede import _check, _kernels
 from cede._check import Floats
+from cede._kernels import Ledger, World
 from cede._progress import Progress
 from cede.counts import Episode
+from cede.learners import Learner, Seat
 from cede.model import TwoLayerMDP
-from cede.planning import Plan, Policy, checked_policy, solve, start_cost, value_of
+from cede.planning import Plan, Policy, checked_policy, problem_of, solve, start_cost
 from cede.table import Ints
 
-if TYPE_CHECKING:
-    from cede.learners import Learner
-
 Seed = int | np.random.Generator
+
+MOST_SECONDS, MOST_AT_ONCE = 0.1, 10_000  # of one call of compiled code: progress is shown, and an interrupt heard, in between
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,11 @@ class Rounds:
     switches: Ints  # (N, K)
     optimum: Floats  # (N,)
 
+    def ledger(self, team: int, begin: int, end: int) -> Ledger:
+        """Where a kernel writes down what a team does in some of its episodes."""
+        here = (team, slice(begin, end))
+        return Ledger(self.expected_cost[here], self.costs[here], self.control[here], self.switches[here])
+
 
 def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episode:
     """One episode of a switching policy (or plan) under the true model."""
@@ -69,27 +76,41 @@ def generators(seed: int, n: int) -> list[np.random.Generator]:
 
 def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
     """`rollout` without its checks. Draws 2 L + 1 uniform numbers, whatever happens: the same seed means the same luck."""
-    task, (agents, environment) = mdp.task, mdp.truth
-    horizon = task.horizon
-    states, who, actions, costs = np.empty(horizon + 1, int), np.empty(horizon + 1, int), np.empty(horizon, int), np.empty(horizon)
-    who[0] = task.start_agent
-    model = (agents.layer, environment.layer, task.slot, task.vary, task.env_cost, task.control_cost, task.switch_cost)
-    _kernels.roll(*model, policy, mdp.cumulated_start, rng.random(2 * horizon + 1), states, who, actions, costs)
-    return Episode(states, who[:-1], who[1:], actions, costs)
+    steps = Seat(mdp.task).steps
+    _kernels.roll(world_of(mdp), policy, rng.random(2 * mdp.horizon + 1), steps)
+    return Episode(steps.states, steps.who[:-1], steps.who[1:], steps.actions, steps.costs)
+
+
+def world_of(mdp: TwoLayerMDP) -> World:
+    """The truth, as kernels read it."""
+    agents, environment = mdp.truth
+    start = (mdp.environment.start, mdp.cumulated_start, mdp.task.start_agent)
+    return World(agents.layer, environment.layer, problem_of(mdp.task), *start)
 
 
 def simulate(
-    mdp: TwoLayerMDP, learner: "Learner", episodes: int, *, seed: Seed = 0, progress: bool | Callable[[int], None] = True
+    mdp: TwoLayerMDP,
+    learner: Learner,
+    episodes: int,
+    *,
+    seed: Seed = 0,
+    evaluate_every: int = 1,
+    progress: bool | Callable[[int], None] = True,
 ) -> History:
     """Let a learner run for some episodes: plan, play, count, again. It goes on from what it knows already.
+
+    Each episode's policy is evaluated exactly. Where that costs more than learning (greedy planning makes no whole policy; to
+    evaluate one it must be made), evaluate_every=n does it every n-th episode and carries the cost on between: the regret is then
+    an approximation, and `settings` say so.
 
     A progress bar appears in a terminal if this takes longer than two seconds; progress=False hides it. A function given as
     progress is called with the number of episodes done.
     """
     episodes = _check.integer("simulate", "episodes", episodes, 1)
+    evaluate_every = _check.integer("simulate", "evaluate_every", evaluate_every, 1)
     fits("simulate", mdp, learner)
     rng = generator("simulate", seed)
-    rounds = play([mdp], [learner], episodes, [rng], progress, learner.recipe.name)
+    rounds = play([mdp], [learner], episodes, [rng], progress, learner.recipe.name, evaluate_every)
     return History(
         regret=np.cumsum(rounds.expected_cost[0] - rounds.optimum[0]),
         expected_cost=rounds.expected_cost[0],
@@ -98,45 +119,59 @@ def simulate(
         switches=rounds.switches[0],
         optimum=float(rounds.optimum[0]),
         agents=tuple(mdp.task.agents),
-        settings={**learner.settings, "simulation_seed": "generator" if isinstance(seed, np.random.Generator) else int(seed)},
+        settings={
+            **learner.settings,
+            "evaluate_every": evaluate_every,
+            "simulation_seed": "generator" if isinstance(seed, np.random.Generator) else int(seed),
+        },
     )
 
 
 def play(
     mdps: Sequence[TwoLayerMDP],
-    learners: Sequence["Learner"],
+    learners: Sequence[Learner],
     episodes: int,
     rngs: Sequence[np.random.Generator],
     progress: bool | Callable[[int], None],
     label: str,
+    evaluate_every: int = 1,
 ) -> Rounds:
-    """Synchronous rounds of any number of teams: all play, then all count, then all plan from what all have counted."""
+    """Synchronous rounds of any number of teams: all plan from what all have counted, all play, all count.
+
+    A team alone plays many episodes in one call of compiled code.
+    """
     n, most = len(mdps), max(mdp.task.n_agents for mdp in mdps)
     optimum = np.array([start_cost(mdp, solve(mdp).value) for mdp in mdps])
-    expected, costs = np.empty((n, episodes)), np.empty((n, episodes))
-    control, switches = np.zeros((n, episodes, most), dtype=int), np.empty((n, episodes), dtype=int)
-    evaluated: list[Policy | None] = [None] * n
+    rounds = Rounds(
+        expected_cost=np.empty((n, episodes)),
+        costs=np.empty((n, episodes)),
+        control=np.zeros((n, episodes, most), dtype=np.int64),
+        switches=np.empty((n, episodes), dtype=np.int64),
+        optimum=optimum,
+    )
+    worlds, seats = [world_of(mdp) for mdp in mdps], [Seat(mdp.task) for mdp in mdps]
+    alone, done, at_once = n == 1, 0, 1
     with Progress(label, episodes, progress) as bar:
-        for k in range(episodes):
-            policies = [learner.plan.policy for learner in learners]  # all plan before any plays
-            for i, (mdp, learner, rng, policy) in enumerate(zip(mdps, learners, rngs, policies, strict=True)):
-                if policy is evaluated[i]:  # learners that never change their plan are evaluated once
-                    expected[i, k] = expected[i, k - 1]
-                else:
-                    expected[i, k] = start_cost(mdp, value_of(mdp, policy))
-                    evaluated[i] = policy
-                episode = roll(mdp, policy, rng)
-                costs[i, k], switches[i, k] = _kernels.sum_up(episode.prev_agents, episode.agents, episode.costs, control[i, k])
-                learner.observe_episode(episode)
-            for learner in learners:
-                learner.end_episode(replan=False)
-            for learner in learners:
-                learner.replan()
-            bar.advance()
-    return Rounds(expected, costs, control, switches, optimum)
+        while done < episodes:
+            at_once = min(at_once, episodes - done)
+            begun = time.perf_counter()
+            for i, (world, learner, rng, seat) in enumerate(zip(worlds, learners, rngs, seats, strict=True)):
+                luck = rng.random((at_once, 2 * learner.task.horizon + 1))
+                played = 0
+                while played < at_once:
+                    ledger = rounds.ledger(i, done + played, done + at_once)
+                    played += learner.play(world, luck[played:], seat, ledger, counting=alone, evaluate_every=evaluate_every)
+            if not alone:
+                for learner in learners:
+                    learner.count_episode()
+            done += at_once
+            bar.advance(at_once)
+            if alone and time.perf_counter() - begun < MOST_SECONDS / 2:
+                at_once = min(2 * at_once, MOST_AT_ONCE)
+    return rounds
 
 
-def fits(owner: str, mdp: TwoLayerMDP, learner: "Learner") -> None:
+def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     """A learner of another task would learn nonsense. It may have been told less: that an agent varies is not checked."""
     task, told = mdp.task, learner.task
     for what, mine, theirs in (

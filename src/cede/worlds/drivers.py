@@ -10,7 +10,7 @@ from cede._check import Floats
 from cede.belief import Scale, StepDown
 from cede.learners import ucrl2
 from cede.model import Agent, Team, TwoLayerMDP
-from cede.simulation import roll
+from cede.simulation import play
 from cede.worlds import road
 
 HORIZON = 10
@@ -62,11 +62,9 @@ def machine_policy(episodes: int = 5000, seed: int = 2) -> Floats:
     """
     mdp = solo((1.0, 0.0, 0.0))
     scale = Scale(environment=StepDown(0.1, 0.01, episodes / 10, 0.01))
-    learner = ucrl2(mdp.task, radius="same-form", scale=scale, seed=seed)
-    rng = np.random.default_rng(seed)
-    for k in range(1, episodes + 1):
-        learner.observe_episode(roll(mdp, learner.plan.policy, rng))
-        learner.end_episode(replan=k % REPLAN_EVERY == 0 or k == episodes)
+    learner = ucrl2(mdp.task, radius="same-form", scale=scale, replan=REPLAN_EVERY, seed=seed)
+    play([mdp], [learner], episodes, [np.random.default_rng(seed)], False, "machine", evaluate_every=episodes)
+    learner.replan()
     steering = learner.plan.policy[:, :, 0]  # who was in control before does not matter here
     policy: Floats = np.eye(3)[steering]
     policy.setflags(write=False)
