@@ -8,55 +8,21 @@ oracle     the best policy, for comparison: it alone is told the truth
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from cede import __version__, _check, _kernels
 from cede._check import Floats
 from cede._kernels import CHUNK, Ledger, Mind, Radii, Steps, World
-from cede.belief import CONSTANTS, Belief, Scale, ScaleOf, cost_constant, layer_of, scale_of, steps_before
+from cede.belief import CONSTANTS, Belief, Scale, ScaleOf, cost_constant, scale_of, steps_before
 from cede.counts import Counts, EnvironmentTally, Episode, Tally, checked_episode
 from cede.model import Environment, Task, TwoLayerMDP
-from cede.planning import (
-    Plan,
-    Policy,
-    certain_policies,
-    checked_policy,
-    empty_plan,
-    flatten,
-    hands_for,
-    problem_of,
-    room_for,
-    run_pass,
-    solve,
-    threads_for,
-)
+from cede.planning import Plan, Policy, checked_policy, empty_plan, hands_for, room_for, run_pass, solve, threads_for
+from cede.recipe import Planning, Recipe, Replan, certain_belief, known_parts, mind_of, row_maps
 
 MOST_SEED = 2**31 - 1
-
-
-Replan = Literal["every", "doubling"] | int
-Planning = Literal["full", "greedy"]
-
-
-@dataclass(frozen=True, eq=False)
-class Recipe:
-    """How a learner believes and plans: all its settings, as data."""
-
-    name: str
-    radius: str | None = "printed"  # a key of belief.CONSTANTS; None: width 0
-    delta: float = 0.1
-    scale: Scale = field(default_factory=Scale)
-    flat: bool = False  # learn p(s' | s, d) instead of the two layers
-    known_agents: Mapping[int, Floats] = field(default_factory=dict)  # agent -> (slots, S, A)
-    known_environment: Environment | None = None
-    policy: Policy | None = None  # never plan, always this
-    planning: Planning = "full"  # the whole plan, or only what is visited
-    replan: Replan = "every"  # episode; when a count has doubled; or every so many episodes
 
 
 class Learner:
@@ -225,7 +191,7 @@ class Learner:
         mind, task = self._mind(), self.task
         policy, _ = empty_plan(task)
         room = room_for(policy.shape, mind.agents, mind.environment)
-        hands = hands_for(*mind.problem.env_cost.shape, task.n_agents)
+        hands = hands_for(task.n_states, mind.environment.row.shape[1], task.n_agents)
         _kernels.visit_once(mind, self._radii(), policy, t, state, self._tie_seed(), room, hands)
         chosen: Policy = policy[t, state]
         return chosen
@@ -242,7 +208,7 @@ class Learner:
         policy, value = self._plan_to_change(mind)
         room = room_for(policy.shape, mind.agents, mind.environment)
         true_room = room_for(policy.shape, world.agents, world.environment)
-        actions = max(mind.problem.env_cost.shape[1], self.task.n_actions)
+        actions = max(mind.environment.row.shape[1], self.task.n_actions)
         hands = hands_for(self.task.n_states, actions, self.task.n_agents)
         now = (numbers, self.seed, self.episode, self._planned, luck[: len(numbers.cost)], counting, evaluate_every)
         evaluation = (seat.policy, seat.value, seat.evaluated, true_room)
@@ -312,67 +278,8 @@ class Learner:
         """The arrays for the kernels: made once, and again when a table of counts had to move."""
         agents, environment, kept = self._tally.agents, self._tally.environment.table, self._kept
         if kept is None or kept.seen_agents.column is not agents.column or kept.seen_environment.column is not environment.column:
-            self._kept = kept = self._renewed_mind(kept)
+            self._kept = kept = mind_of(self.task, self.recipe, self._tally, self._rows, kept)
         return kept
-
-    def _renewed_mind(self, old: Mind | None) -> Mind:
-        tally, task, r = self._tally, self.task, self.recipe
-        tables = (tally.agents, tally.environment.table)
-        pools = [table.pool for table in tables]
-        widths = [np.zeros(table.n_rows) for table in tables] if old is None else [old.agents_width, old.environment_width]
-        layers = [layer_of(table, width, row) for table, width, row in zip(tables, widths, self._rows, strict=True)]
-        if r.flat:
-            layers[0] = certain_belief(task).layer if old is None else old.agents
-        if old is not None:
-            return old._replace(seen_agents=pools[0], seen_environment=pools[1], agents=layers[0], environment=layers[1])
-        least, most = task.env_cost.min(axis=1), task.env_cost.max(axis=1)
-        env_cost, learned_cost = task.env_cost, np.empty((0, 0))
-        if r.flat:
-            env_cost = flatten(task).env_cost
-            if (most > least).any():
-                learned_cost = env_cost.copy()
-                env_cost = learned_cost.view()
-                env_cost.flags.writeable = False  # the kernels are compiled for costs that they may not write
-        doubling, greedy = r.replan == "doubling", r.planning == "greedy"
-        mind = Mind(
-            *pools,
-            tally.agent_rows,
-            tally.environment.rows,
-            r.flat,
-            *layers,
-            *widths,
-            problem_of(task, env_cost),
-            learned_cost,
-            task.env_cost,
-            least,
-            most - least,
-            replan_code(r),
-            np.zeros(tally.agent_rows if doubling else 0),
-            np.zeros(tally.environment.rows if doubling else 0),
-            np.empty((0, 0, 0)),
-            np.empty((0, 0)),
-            np.empty((0, 0), dtype=np.int64),
-        )
-        return with_bounds(mind, task) if greedy else mind
-
-
-def replan_code(recipe: Recipe) -> int:
-    """Of the kernels."""
-    if recipe.policy is not None:
-        return _kernels.NEVER
-    if isinstance(recipe.replan, str):
-        return _kernels.DOUBLING if recipe.replan == "doubling" else 1
-    return recipe.replan
-
-
-def with_bounds(mind: Mind, task: Task) -> Mind:
-    """The optimistic start of greedy planning: what the task would cost if all that is not known were at its best."""
-    if not mind.flat:
-        mind.agents_width[: mind.counted_agents] = 2.0
-    mind.environment_width[: mind.counted_environment] = 2.0
-    policy, bounds = empty_plan(task)
-    run_pass(mind.problem, mind.agents, mind.environment, _kernels.CHOOSE, policy, bounds, 0)
-    return mind._replace(bounds=bounds, least_bound=bounds.min(axis=1), least_at=bounds.argmin(axis=1).astype(np.int64))
 
 
 class Seat:
@@ -381,42 +288,14 @@ class Seat:
     def __init__(self, task: Task) -> None:
         self.policy, self.value = empty_plan(task)
         self.evaluated = False
-        ints = [np.empty(task.horizon + more, dtype=np.int64) for more in (1, 1, 0)]
-        room = (np.arange(task.horizon), np.empty((2, CHUNK), dtype=np.int64))
-        self.steps = Steps(*ints, np.empty(task.horizon), *room)
-
-
-def known_parts(task: Task, recipe: Recipe) -> dict[str, Any]:
-    """The tables that are given, to be laid behind the counted rows."""
-    parts: dict[str, Any] = {}
-    if recipe.known_agents:
-        tables = [policy.reshape(-1, task.n_actions) for policy in recipe.known_agents.values()]
-        parts["known_agents"] = sp.csr_array(np.concatenate(tables))
-    if recipe.known_environment is not None:
-        parts["known_environment"] = recipe.known_environment.truth.centre.matrix()
-    return parts
-
-
-def row_maps(task: Task, recipe: Recipe, tally: Tally) -> tuple[Any, Any]:
-    """Which row of its table serves which place: the counted one, or the given one behind."""
-    agents = np.arange(tally.agent_rows).reshape(-1, task.n_states)
-    behind = tally.agent_rows
-    for agent, policy in recipe.known_agents.items():
-        places = slice(task.slot[agent], task.slot[agent] + task.n_slots[agent])
-        agents[places] = behind + np.arange(len(policy) * task.n_states).reshape(-1, task.n_states)
-        behind += len(policy) * task.n_states
-    rows = tally.environment.rows
-    environment = np.arange(rows).reshape(task.n_states, -1)
-    if recipe.known_environment is not None:
-        environment = rows + recipe.known_environment.truth.row
-    return agents, environment
-
-
-def certain_belief(task: Task) -> Belief:
-    """The agents of the flattened problem."""
-    slots = int(task.n_slots.sum())
-    tables = np.concatenate([policy.reshape(-1, slots) for policy in certain_policies(task)])
-    return Belief.of(tables, 0.0, (slots, task.n_states))
+        self.steps = Steps(
+            states=np.empty(task.horizon + 1, dtype=np.int64),
+            who=np.empty(task.horizon + 1, dtype=np.int64),
+            actions=np.empty(task.horizon, dtype=np.int64),
+            costs=np.empty(task.horizon),
+            times=np.arange(task.horizon),
+            rows=np.empty((2, CHUNK), dtype=np.int64),
+        )
 
 
 # ----------------------------------------------------------------------------------------------------------- recipes

@@ -141,7 +141,7 @@ def run_pass(
             time.sleep(0)  # another thread is not finished: let it have the processor
 
     helpers, joined = _helpers, []
-    sizes = (*problem.env_cost.shape, len(problem.slot))
+    sizes = (problem.env_cost.shape[0], problem.env_cost.shape[1], len(problem.slot))
     if helpers is not None:
         for _ in range(1, threads_for(environment, horizon)):
             hands = _kernels.hands_to_work(*sizes, np.zeros_like(_work()))

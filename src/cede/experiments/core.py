@@ -57,7 +57,7 @@ class Options:
 def code_digest(module: str) -> str:
     """Of the library, the worlds, and the module of the run; not of what only draws, reports or talks to users."""
     package = Path(__file__).parent.parent
-    sources = [*package.glob("*.py"), *(package / "worlds").glob("*.py")]
+    sources = [path for folder in (package, package / "_kernels", package / "worlds") for path in folder.glob("*.py")]
     deciding = [path for path in sources if path.name not in ("cli.py", "pictures.py", "_progress.py", "_extras.py")]
     deciding += [package / "experiments" / f"{name}.py" for name in ("curves", module)]
     digest = hashlib.sha256()

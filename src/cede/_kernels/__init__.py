@@ -1,0 +1,47 @@
+"""Every compiled function: arrays in, arrays out, trusting its input.
+
+compiling    how kernels are compiled and kept
+data         the arrays that they work on, in bundles
+minimum      the inner minimum of one row
+passes       Theorem 1: the backward pass over all rows, states and times
+episodes     playing and counting
+minds        a learner: radii, plans, runs of episodes
+"""
+
+from cede._kernels.data import BLOCK as BLOCK
+from cede._kernels.data import BY_PREV_AGENT as BY_PREV_AGENT
+from cede._kernels.data import BY_TIME as BY_TIME
+from cede._kernels.data import CHOOSE as CHOOSE
+from cede._kernels.data import CHUNK as CHUNK
+from cede._kernels.data import CONSTANT as CONSTANT
+from cede._kernels.data import DOUBLING as DOUBLING
+from cede._kernels.data import FOLLOW as FOLLOW
+from cede._kernels.data import NEVER as NEVER
+from cede._kernels.data import RAISE as RAISE
+from cede._kernels.data import Hands as Hands
+from cede._kernels.data import Layer as Layer
+from cede._kernels.data import Ledger as Ledger
+from cede._kernels.data import Mind as Mind
+from cede._kernels.data import Pool as Pool
+from cede._kernels.data import Problem as Problem
+from cede._kernels.data import Radii as Radii
+from cede._kernels.data import Room as Room
+from cede._kernels.data import Steps as Steps
+from cede._kernels.data import World as World
+from cede._kernels.data import hands_to_work as hands_to_work
+from cede._kernels.data import room_to_work as room_to_work
+from cede._kernels.episodes import count_steps as count_steps
+from cede._kernels.episodes import first_outside as first_outside
+from cede._kernels.episodes import roll as roll
+from cede._kernels.episodes import start_mean as start_mean
+from cede._kernels.minds import believe as believe
+from cede._kernels.minds import is_due as is_due
+from cede._kernels.minds import note_visits as note_visits
+from cede._kernels.minds import play_episodes as play_episodes
+from cede._kernels.minds import radii as radii
+from cede._kernels.minds import tie_seed as tie_seed
+from cede._kernels.minds import visit_once as visit_once
+from cede._kernels.minimum import FEW as FEW
+from cede._kernels.minimum import least_sum as least_sum
+from cede._kernels.passes import backward as backward
+from cede._kernels.passes import begin as begin

@@ -1,0 +1,186 @@
+"""The arrays that kernels work on, in bundles, and the codes in them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# How an agent's policy varies: the place of a row among the agent's slots is 0, t or prev_agent.
+CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
+
+# What a pass does with the policy.
+CHOOSE = 0  # the best agent everywhere, from the values of this pass
+FOLLOW = 1  # what is given: the values are its cost
+RAISE = 2  # the best agent everywhere, one step ahead of given values, which are raised by what is found
+
+# When a learner plans anew: after so many episodes, or one of these.
+DOUBLING, NEVER = 0, -1
+
+# Passes over long rows run over whole blocks, so that the compiler can use vector registers for all of them.
+BLOCK = 16
+
+CHUNK = 64  # steps counted at once: the room wanted for them grows with their number squared
+
+
+class Layer(NamedTuple):
+    """A layer of tables. Row r holds the outcomes column[start[r] : start[r] + size[r]], sorted, with weights that sum to
+    total[r]; its distribution is weight / total. A row of size 0 was never seen and stands for the uniform one.
+    """
+
+    start: Any  # (rows,) int64: where a row begins in the pool
+    size: Any  # (rows,) int64: how many outcomes it holds
+    total: Any  # (rows,) float64: sum of its weights
+    column: Any  # (pool,) int32: outcomes, ascending in each row
+    weight: Any  # (pool,) float64
+    width: Any  # (rows,) float64: L1 radius around weight / total
+    row: Any  # agents: (slots, S); environment: (S, A) int64: which row serves which place
+
+
+class Pool(NamedTuple):
+    """A growing table of counts (counts.py); the first five fields as in `Layer`."""
+
+    start: Any
+    size: Any
+    total: Any
+    column: Any
+    weight: Any
+    room: Any  # (rows,) int64: how many outcomes fit before the row must move
+    end: Any  # (1,) int64: first free place of the pool
+
+
+class Problem(NamedTuple):
+    slot: Any  # (D,) int64: the first slot of each agent
+    vary: Any  # (D,) int64: how it varies
+    env_cost: Any  # (S, A)
+    control_cost: Any  # (D,)
+    switch_cost: Any  # (D, D)
+
+
+class Room(NamedTuple):
+    """What the threads of one pass share. The guesses remember where searches ended; used again for a similar plan they save
+    passes, and change nothing else.
+    """
+
+    x: Any  # (rows, D): least expected v_{t+1}(., d) of each environment row
+    marks: Any  # (rows, D) int32: the stamp of the last step that needed the row for this agent
+    guess: Any  # (L, rows + 1, D) int32: outcome at which the mass ran out, -1: never; the last row is the uniform one
+    agent_guess: Any  # (agents' rows,) int32
+    alike: Any  # (D,) int64: see `same_start`
+    changed: Any  # (L + 1,) int64: did a value of this time step change?
+    taken: Any  # (3 L,) int64: chunks of each phase that a thread has begun
+    done: Any  # (3 L,) int64: and those that are finished
+    stamp: Any  # (1,) int64: one for each step ever done in this room
+
+
+class Hands(NamedTuple):
+    """What one thread works with."""
+
+    u: Any  # outcomes of the row at hand, above the least
+    p: Any  # and their weights
+    y: Any  # (A or more,) what each action leads to
+    q: Any  # (D,) what each agent leads to
+    m: Any  # (D, D): m[prev, d], the agent's minimum
+    same: Any  # (D,) int64: see `equal_columns`
+    least: Any  # (D,) the least v_{t+1}(., d)
+    constant: Any  # (D,) bool: is v_{t+1}(., d) one value?
+    uniform: Any  # (D,) the minimum of rows that were never seen
+    uniform_width: Any  # (D,) the width for which it holds, -1: none
+    work: Any  # (4,) int64: environment rows minimised, outcomes gathered, outcomes looked at in passes, agents' minima
+
+
+def room_to_work(horizon: int, n_agents: int, n_rows: int, agent_rows: int) -> Room:
+    """What `backward` needs beside its arguments."""
+    return Room(
+        x=np.empty((n_rows, n_agents)),
+        marks=np.full((n_rows, n_agents), -1, dtype=np.int32),
+        guess=np.full((horizon, n_rows + 1, n_agents), -1, dtype=np.int32),
+        agent_guess=np.full(agent_rows, -1, dtype=np.int32),
+        alike=np.empty(n_agents, dtype=np.int64),
+        changed=np.empty(horizon + 1, dtype=np.int64),
+        taken=np.empty(3 * horizon, dtype=np.int64),
+        done=np.empty(3 * horizon, dtype=np.int64),
+        stamp=np.zeros(1, dtype=np.int64),
+    )
+
+
+def hands_to_work(n_states: int, n_actions: int, n_agents: int, work: Any) -> Hands:
+    """A thread's own arrays; what it does is added to `work`."""
+    longest = max(n_states, n_actions) + BLOCK
+    return Hands(
+        u=np.empty(longest),
+        p=np.empty(longest),
+        y=np.empty(n_actions),
+        q=np.empty(n_agents),
+        m=np.empty((n_agents, n_agents)),
+        same=np.empty(n_agents, dtype=np.int64),
+        least=np.empty(n_agents),
+        constant=np.empty(n_agents, dtype=np.bool_),
+        uniform=np.empty(n_agents),
+        uniform_width=np.empty(n_agents),
+        work=work,
+    )
+
+
+class World(NamedTuple):
+    """The truth, as a simulation needs it."""
+
+    agents: Layer
+    environment: Layer
+    problem: Problem
+    start: Any  # (S,) probabilities
+    cumulated_start: Any  # (S,) their running sums
+    start_agent: Any  # int
+
+
+class Steps(NamedTuple):
+    """One episode as it is played."""
+
+    states: Any  # (L + 1,) int64
+    who: Any  # (L + 1,) int64: who[0] = d_0, who[t + 1] acts at time t
+    actions: Any  # (L,) int64
+    costs: Any  # (L,)
+    times: Any  # (L,) int64: 0, 1, 2, ...
+    rows: Any  # (2, CHUNK) int64: room to count in
+
+
+class Mind(NamedTuple):
+    """A learner: what it saw, what it believes, how it plans."""
+
+    seen_agents: Pool
+    seen_environment: Pool
+    counted_agents: Any  # int: rows of the first that are counted; those behind are known
+    counted_environment: Any  # int
+    flat: Any  # bool: the second holds p(s' | s, d)
+    agents: Layer  # the belief
+    environment: Layer
+    agents_width: Any  # (rows,) their widths, to be written by `believe`
+    environment_width: Any
+    problem: Problem
+    learned_cost: Any  # (S, slots): env_cost of the problem, to be written where it must be learned; else empty
+    true_cost: Any  # (S, A)
+    least_cost: Any  # (S,) least of the true cost over actions
+    spread: Any  # (S,) greatest minus least
+    replan: Any  # int: episodes that share a plan; DOUBLING or NEVER
+    planned_agents: Any  # (rows,) visits when the plan was made, for DOUBLING; else empty
+    planned_environment: Any
+    bounds: Any  # (L + 1, S, D) values for greedy planning, only ever raised; else empty
+    least_bound: Any  # (L + 1, D) their least over states
+    least_at: Any  # (L + 1, D) int64: the first state that has it
+
+
+class Radii(NamedTuple):
+    """The numbers of one episode from which radii follow: scale sqrt(constant / max(1, visits))."""
+
+    agents: Any  # constants
+    agents_scale: Any
+    environment: Any
+    environment_scale: Any
+    cost: Any
+
+
+class Ledger(NamedTuple):
+    """What is written down of n episodes of D agents."""
+
+    expected_cost: Any  # (n,) exact, of the policy
+    cost: Any  # (n,) realised
+    control: Any  # (n, D) int64: steps of each agent
+    switches: Any  # (n,) int64

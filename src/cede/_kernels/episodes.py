@@ -1,0 +1,135 @@
+"""Episodes: playing them under the true tables, and counting what was seen."""
+
+from cede._kernels.compiling import inlined, kernel
+from cede._kernels.data import BY_PREV_AGENT, BY_TIME, CHUNK
+
+
+@inlined
+def context(vary, t, prev):
+    """The slot, counted from the agent's first, that acts at time t after prev."""
+    if vary == BY_TIME:
+        return t
+    if vary == BY_PREV_AGENT:
+        return prev
+    return 0
+
+
+@inlined
+def draw(layer, r, chance):
+    """The outcome of row r at which the cumulated probability passes chance."""
+    n = layer.size[r]
+    start = layer.start[r]
+    left = chance * layer.total[r]
+    for j in range(start, start + n - 1):
+        left -= layer.weight[j]
+        if left < 0.0:
+            return layer.column[j]
+    return layer.column[start + n - 1]
+
+
+@inlined
+def enter(world, chance, steps):
+    """The first state of an episode. chance: (2 L + 1,) uniform numbers, the last one for this."""
+    s = 0
+    while s < world.start.size - 1 and world.cumulated_start[s] <= chance[chance.size - 1]:
+        s += 1
+    steps.states[0] = s
+    steps.who[0] = world.start_agent
+
+
+@inlined
+def step(world, t, d, chance, steps):
+    """Agent d acts at time t, under the true tables."""
+    slot, vary, env_cost, control_cost, switch_cost = world.problem
+    s, prev = steps.states[t], steps.who[t]
+    a = draw(world.agents, world.agents.row[slot[d] + context(vary[d], t, prev), s], chance[2 * t])
+    steps.states[t + 1] = draw(world.environment, world.environment.row[s, a], chance[2 * t + 1])
+    steps.who[t + 1] = d
+    steps.actions[t] = a
+    steps.costs[t] = env_cost[s, a] + control_cost[d] + switch_cost[prev, d]
+
+
+@kernel
+def roll(world, policy, chance, steps):
+    """One episode of a policy."""
+    enter(world, chance, steps)
+    for t in range(policy.shape[0]):
+        step(world, t, policy[t, steps.states[t], steps.who[t]], chance, steps)
+
+
+@kernel
+def start_mean(start, value, start_agent):
+    """What a value says of a whole episode."""
+    total = 0.0
+    for s in range(start.size):
+        total += start[s] * value[0, s, start_agent]
+    return total
+
+
+@kernel
+def add_one(pool, r, column):
+    """Count one more `column` in row r, keeping the row sorted. The caller has seen to it that the pool is long enough."""
+    start, n = pool.start[r], pool.size[r]
+    lo, hi = start, start + n
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if pool.column[middle] < column:
+            lo = middle + 1
+        else:
+            hi = middle
+    pool.total[r] += 1.0
+    if lo < start + n and pool.column[lo] == column:
+        pool.weight[lo] += 1.0
+        return
+    if n == pool.room[r]:  # move the row to the end of the pool, with twice the room
+        target = pool.end[0]
+        pool.room[r] = 2 * n + 2
+        pool.end[0] = target + pool.room[r]
+        for j in range(n):
+            pool.column[target + j] = pool.column[start + j]
+            pool.weight[target + j] = pool.weight[start + j]
+        pool.start[r] = target
+        lo += target - start
+        start = target
+    for j in range(start + n, lo, -1):
+        pool.column[j] = pool.column[j - 1]
+        pool.weight[j] = pool.weight[j - 1]
+    pool.column[lo] = column
+    pool.weight[lo] = 1.0
+    pool.size[r] = n + 1
+
+
+@kernel
+def count_steps(agents, environment, slot, vary, n_states, n_actions, flat, times, states, prevs, who, actions, nexts, rows, done):
+    """Add steps to both pools, from step `done` on, until a pool may be too short.
+
+    How many steps are counted then, and how many places each pool wants. rows: (2, CHUNK) room to work.
+    """
+    while done < states.size:
+        n = min(CHUNK, states.size - done)
+        wanted_agents, wanted_environment = 0, 0
+        for i in range(n):
+            d = who[done + i]
+            place = slot[d] + context(vary[d], times[done + i], prevs[done + i])
+            rows[0, i] = place * n_states + states[done + i]
+            rows[1, i] = states[done + i] * n_actions + (place if flat else actions[done + i])
+            wanted_agents += 2 * (agents.size[rows[0, i]] + n) + 2
+            wanted_environment += 2 * (environment.size[rows[1, i]] + n) + 2
+        wanted_agents -= agents.column.size - agents.end[0]
+        wanted_environment -= environment.column.size - environment.end[0]
+        if wanted_agents > 0 or wanted_environment > 0:
+            return done, max(wanted_agents, 0), max(wanted_environment, 0)
+        for i in range(n):
+            add_one(agents, rows[0, i], actions[done + i])
+            add_one(environment, rows[1, i], nexts[done + i])
+        done += n
+    return done, 0, 0
+
+
+@kernel
+def first_outside(values, size):
+    """Where the first element lies that is no index below size; -1 if there is none."""
+    for i in range(values.size):
+        if not 0 <= values[i] < size:
+            return i
+    return -1

@@ -1,0 +1,283 @@
+"""A learner in compiled code: from counts to radii to plans, and whole runs of episodes.
+
+Plans are made in full (`make_plan`), or greedily, only where the learner is (`visit`).
+"""
+
+import numpy as np
+
+from cede._kernels.compiling import inlined, kernel
+from cede._kernels.data import CHOOSE, DOUBLING, FOLLOW, NEVER, RAISE, Radii
+from cede._kernels.episodes import count_steps, enter, start_mean, step
+from cede._kernels.passes import backward, begin, contexts, mixed, same_start
+
+
+@inlined
+def radius(visits, constant, scale):
+    return scale * np.sqrt(constant / max(1.0, visits))
+
+
+@kernel
+def radii(visits, counted, constant, scale, result):
+    """The radius of each counted row; the rows behind them are known."""
+    for r in range(counted):
+        result[r] = radius(visits[r], constant, scale)
+    for r in range(counted, visits.size):
+        result[r] = 0.0
+
+
+@inlined
+def lower_cost(seen, true_cost, least, spread, r, s, constant, scale):
+    """Mean cost seen in row r of an agent, in state s, minus its radius; at least the least cost of the state."""
+    result = least[s]
+    if seen.total[r] > 0.0:
+        mean = 0.0
+        for j in range(seen.start[r], seen.start[r] + seen.size[r]):
+            mean += seen.weight[j] * true_cost[s, seen.column[j]]
+        result = max(result, mean / seen.total[r] - spread[s] * radius(seen.total[r], constant, scale))
+    return result
+
+
+@kernel
+def believe(mind, numbers):
+    """Make the widths (and, for UCRL2, the costs) that follow from what was counted."""
+    if not mind.flat:
+        radii(mind.seen_agents.total, mind.counted_agents, numbers.agents, numbers.agents_scale, mind.agents_width)
+    scale = numbers.environment_scale
+    radii(mind.seen_environment.total, mind.counted_environment, numbers.environment, scale, mind.environment_width)
+    if mind.learned_cost.size > 0:
+        n_states, n_slots = mind.learned_cost.shape
+        for c in range(n_slots):
+            for s in range(n_states):
+                mind.learned_cost[s, c] = lower_cost(
+                    mind.seen_agents, mind.true_cost, mind.least_cost, mind.spread, c * n_states + s, s, numbers.cost, scale
+                )
+
+
+@inlined
+def believe_at(mind, numbers, t, s):
+    """`believe`, only what a backup of state s at time t needs."""
+    n_agents = mind.problem.slot.size
+    if not mind.flat:
+        for d in range(n_agents):
+            first, last = contexts(mind.problem.vary[d], t, n_agents)
+            for c in range(first, last):
+                r = mind.agents.row[mind.problem.slot[d] + c, s]
+                if r < mind.counted_agents:
+                    mind.agents_width[r] = radius(mind.seen_agents.total[r], numbers.agents, numbers.agents_scale)
+    n_states, n_columns = mind.environment.row.shape
+    for a in range(n_columns):
+        r = mind.environment.row[s, a]
+        if r < mind.counted_environment:
+            mind.environment_width[r] = radius(mind.seen_environment.total[r], numbers.environment, numbers.environment_scale)
+        if mind.learned_cost.size > 0:
+            mind.learned_cost[s, a] = lower_cost(
+                mind.seen_agents,
+                mind.true_cost,
+                mind.least_cost,
+                mind.spread,
+                a * n_states + s,
+                s,
+                numbers.cost,
+                numbers.environment_scale,
+            )
+
+
+@inlined
+def has_doubled(total, planned):
+    """Has a row been visited as often since the plan was made as before it, or for the first time?"""
+    found = False
+    for r in range(planned.size):
+        found = found or total[r] >= planned[r] + max(1.0, planned[r])
+    return found
+
+
+@kernel
+def tie_seed(seed, episode):
+    """The seed of the ties of an episode: neighbouring seeds and episodes must not have neighbouring ties."""
+    step = np.uint64(0x9E3779B97F4A7C15)
+    scrambled = mixed(np.uint64(seed) + step) >> np.uint64(1)
+    return np.int64(mixed(scrambled + np.uint64(episode) + step) >> np.uint64(1))
+
+
+@kernel
+def is_due(mind, episode, planned):
+    """Must there be a new plan for this episode? `planned`: the episode for which the last one was made, 0: none."""
+    if planned == 0:
+        return True
+    if mind.replan == DOUBLING:
+        return has_doubled(mind.seen_agents.total, mind.planned_agents) or has_doubled(
+            mind.seen_environment.total, mind.planned_environment
+        )
+    return mind.replan != NEVER and episode - planned >= mind.replan
+
+
+@kernel
+def note_visits(mind):
+    """Keep what the doubling rule compares with."""
+    for r in range(mind.planned_agents.size):
+        mind.planned_agents[r] = mind.seen_agents.total[r]
+    for r in range(mind.planned_environment.size):
+        mind.planned_environment[r] = mind.seen_environment.total[r]
+
+
+@kernel
+def find_least(bounds, t, d, least_bound, least_at):
+    """The least bound of a time step, from the state that had it before."""
+    for s in range(least_at[t, d], bounds.shape[1]):
+        if bounds[t, s, d] == least_bound[t, d]:
+            least_at[t, d] = s
+            return
+    at = 0
+    for s in range(bounds.shape[1]):
+        if bounds[t, s, d] < bounds[t, at, d]:
+            at = s
+    least_bound[t, d] = bounds[t, at, d]
+    least_at[t, d] = at
+
+
+@inlined
+def visit(mind, numbers, policy, t, s, seed, room, hands):
+    """Greedy planning: one backup of state s at time t, from values that were only ever raised; raises its own.
+
+    Efroni, Merlis, Ghavamzadeh and Mannor 2019, with the switch as the decision. Writes policy[t, s, :].
+    """
+    horizon, n_agents = policy.shape[0], policy.shape[2]
+    believe_at(mind, numbers, t, s)
+    for d in range(n_agents):
+        hands.same[d] = d
+        hands.least[d] = mind.least_bound[t + 1, d]
+        hands.constant[d] = t == horizon - 1
+        hands.uniform_width[d] = -1.0
+    first, mode = np.int64(3 * (horizon - 1 - t)), np.int64(RAISE)
+    for phase in range(first, first + 3):
+        room.taken[phase] = 0
+        room.done[phase] = 0
+    room.changed[t] = 0
+    room.stamp[0] += horizon
+    bounds, only = mind.bounds, np.int64(s)
+    backward(mind.agents, mind.environment, mind.problem, mode, policy, policy, bounds, bounds, seed, room, hands, first, only)
+    if room.changed[t]:
+        for d in range(n_agents):
+            if mind.least_at[t, d] == s:
+                find_least(bounds, t, d, mind.least_bound, mind.least_at)
+
+
+@kernel
+def visit_once(mind, numbers, policy, t, s, seed, room, hands):
+    """`visit`, for a system that is not simulated."""
+    same_start(mind.problem.switch_cost, mind.problem.vary, room.alike)
+    visit(mind, numbers, policy, t, s, seed, room, hands)
+
+
+@inlined
+def make_plan(mind, policy, value, seed, room, hands):
+    """The optimistic plan of what is believed: in full, or, with greedy planning, one step ahead of the bounds everywhere."""
+    begin(mind.problem, np.int64(1), value, room)
+    mode, source = (RAISE, mind.bounds) if mind.bounds.size > 0 else (CHOOSE, value)
+    first, only = np.int64(0), np.int64(-1)
+    backward(mind.agents, mind.environment, mind.problem, mode, policy, policy, value, source, seed, room, hands, first, only)
+
+
+@inlined
+def cost_of(world, policy, before, value, afresh, room, hands):
+    """The exact expected cost of a policy. `value` holds that of `before` unless afresh; both are brought up to date."""
+    begin(world.problem, afresh, value, room)
+    mode, seed, first = np.int64(FOLLOW), np.int64(0), np.int64(0)  # not the constants: kernels are compiled for each of those
+    agents, environment, only = world.agents, world.environment, np.int64(-1)
+    backward(agents, environment, world.problem, mode, policy, before, value, value, seed, room, hands, first, only)
+    horizon, n_states, n_agents = policy.shape
+    for t in range(horizon):
+        for s in range(n_states):
+            for d in range(n_agents):
+                before[t, s, d] = policy[t, s, d]
+    return start_mean(world.start, value, world.start_agent)
+
+
+@kernel
+def play_episodes(
+    mind,
+    world,
+    numbers,
+    seed,
+    episode,
+    planned,
+    chance,
+    counting,
+    evaluate_every,
+    policy,
+    value,
+    room,
+    before,
+    true_value,
+    evaluated,
+    true_room,
+    hands,
+    steps,
+    ledger,
+):
+    """Up to n episodes: plan where it is due, evaluate, play, count.
+
+    numbers: Radii of (n,) arrays. episode: k of the first; planned: for which episode policy and value were made, 0: none.
+    chance: (n, 2 L + 1). counting: False: the caller counts each episode, there is one. before, true_value: the policy evaluated
+    last and its value, if `evaluated`; with evaluate_every = m that is done before episodes 1, m + 1, ..., and the cost carried on.
+
+    Returns the episodes played, for which episode the plan was made, how many steps of the last episode are counted, whether
+    there is a policy evaluated last, and the pools' wants.
+    """
+    horizon = policy.shape[0]
+    greedy = mind.bounds.size > 0
+    states, who, actions, costs, times, rows = steps
+    n = chance.shape[0]
+    for i in range(n):
+        k = episode + i
+        now = Radii(
+            numbers.agents[i], numbers.agents_scale[i], numbers.environment[i], numbers.environment_scale[i], numbers.cost[i]
+        )
+        ties = tie_seed(seed, k)
+        looking = not evaluated or (k - 1) % evaluate_every == 0
+        if (looking or not greedy) and is_due(mind, k, planned):
+            believe(mind, now)
+            make_plan(mind, policy, value, ties, room, hands)
+            note_visits(mind)
+            planned = k
+        if looking:
+            ledger.expected_cost[i] = cost_of(world, policy, before, true_value, np.int64(not evaluated), true_room, hands)
+            evaluated = True
+        else:
+            ledger.expected_cost[i] = start_mean(world.start, true_value, world.start_agent)
+        if greedy:  # after evaluation, which may have used the same room
+            same_start(mind.problem.switch_cost, mind.problem.vary, room.alike)
+        enter(world, chance[i], steps)
+        total, handed = 0.0, 0
+        for t in range(horizon):
+            if greedy:
+                visit(mind, now, policy, t, states[t], ties, room, hands)
+            step(world, t, policy[t, states[t], who[t]], chance[i], steps)
+            total += costs[t]
+            ledger.control[i, who[t + 1]] += 1
+            handed += who[t + 1] != who[t]
+        ledger.cost[i] = total
+        ledger.switches[i] = handed
+        if not counting:
+            return i + 1, planned, 0, evaluated, 0, 0
+        n_states, columns = mind.environment.row.shape
+        done, more_agents, more_environment = count_steps(
+            mind.seen_agents,
+            mind.seen_environment,
+            mind.problem.slot,
+            mind.problem.vary,
+            n_states,
+            columns,
+            mind.flat,
+            times,
+            states[:-1],
+            who[:-1],
+            who[1:],
+            actions,
+            states[1:],
+            rows,
+            np.int64(0),
+        )
+        if done < horizon:
+            return i + 1, planned, done, evaluated, more_agents, more_environment
+    return n, planned, horizon, evaluated, 0, 0

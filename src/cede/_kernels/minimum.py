@@ -1,0 +1,126 @@
+"""The inner minimum: the least mean of v over the distributions within L1 distance `width` of a centre.
+
+With u = v - min v >= 0 and b = width / 2, moving mass b from the worst outcomes onto the best leaves
+
+    min v + max_{theta >= 0} [ sum_j p_j min(u_j, theta) - b theta ],
+
+a concave piecewise linear function of theta whose maximum lies at the outcome where the mass above falls to b. We search
+that outcome with passes over the row instead of sorting it; see docs/decisions/0003-threshold-instead-of-sorting.md.
+"""
+
+import numpy as np
+
+from cede._kernels.compiling import inlined, kernel, vector_kernel
+from cede._kernels.data import BLOCK
+
+FEW = 6  # outcomes up to which a row is short
+
+# Share of the mass in question below which `search` goes from the worst outcome downward instead of halving.
+NEAR = 0.03
+
+
+@inlined
+def look_at(u, p, n, theta):
+    """Mass worse than theta, mass equal to it, and sum_j p_j min(u_j, theta)."""
+    worse, equal, capped = 0.0, 0.0, 0.0
+    for j in range(n):
+        x, q = u[j], p[j]
+        worse += q if x > theta else 0.0
+        equal += q if x == theta else 0.0
+        capped += q * (x if x < theta else theta)
+    return worse, equal, capped
+
+
+# Two functions with names of their own: numba's cache on disk tells kernels apart by name, not by how they are compiled.
+@kernel
+def look_at_few(u, p, n, theta):
+    return look_at(u, p, n, theta)
+
+
+@vector_kernel
+def look_at_many(u, p, n, theta):
+    return look_at(u, p, n, theta)
+
+
+@inlined
+def look(u, p, n, theta):
+    """`look_at`, compiled for short rows and for whole blocks."""
+    if n <= FEW:
+        worse, equal, capped = look_at_few(u, p, n, theta)
+    else:
+        worse, equal, capped = look_at_many(u, p, n, theta)
+    return worse, equal, capped
+
+
+@vector_kernel
+def largest_below(u, n, limit):
+    """The largest element of u[:n] that is smaller than limit; -1 if there is none."""
+    found = -1.0
+    for j in range(n):
+        x = u[j] if u[j] < limit else -1.0
+        found = x if x > found else found
+    return found
+
+
+@kernel
+def search(u, p, n, budget):
+    """`least_sum` from scratch: narrow down (lo, hi) until theta is found."""
+    lo, hi = 0.0, np.inf
+    looks = 2
+    worse_lo, _, _ = look(u, p, n, lo)  # mass worse than lo: more than the budget
+    if worse_lo <= budget:
+        return 0.0, 0.0, looks
+    worse_hi = 0.0  # mass at hi and worse: at most the budget
+    _, _, sum_hi = look(u, p, n, hi)  # sum of p u below hi
+    sum_lo = 0.0  # sum of p u up to lo
+    exact = False
+    while True:
+        # The mean of what lies between lo and hi splits it, unless it is all one value. Near hi, take outcome by outcome.
+        theta = (sum_hi - sum_lo) / (worse_lo - worse_hi)
+        if exact or not lo < theta < hi or budget - worse_hi < NEAR * (worse_lo - worse_hi):
+            theta = largest_below(u, n, hi)
+            if theta <= lo:  # rounding of the weights: nothing is left between, the budget runs out at hi
+                return sum_hi + hi * (worse_hi - budget), hi, looks
+        looks += 1
+        worse, equal, capped = look(u, p, n, theta)
+        if worse <= budget < worse + equal:
+            return capped - budget * theta, theta, looks
+        if worse > budget:
+            exact = worse == worse_lo
+            lo, worse_lo, sum_lo = theta, worse, capped - theta * worse
+        else:
+            exact = worse + equal == worse_hi
+            hi, worse_hi, sum_hi = theta, worse + equal, capped - theta * (worse + equal)
+
+
+@kernel
+def least_sum(u, p, n, budget, guess):
+    """max_theta [ sum_j p_j min(u_j, theta) - budget theta ], the theta where it is reached, and how many passes that took.
+
+    u >= 0 and p are padded (see `pad`); budget >= 0. `guess` is where to look first
+    (0: no idea). It saves passes and changes nothing: theta is an outcome, found exactly, and the sum depends on it alone.
+    """
+    if guess > 0.0:
+        worse, equal, capped = look(u, p, n, guess)
+        if worse <= budget < worse + equal:
+            return capped - budget * guess, guess, 1
+    return search(u, p, n, budget)
+
+
+@kernel
+def position(u, n, theta):
+    """The first place of theta in u[:n]."""
+    for j in range(n):
+        if u[j] == theta:
+            return j
+    return -1
+
+
+@inlined
+def pad(u, p, n):
+    """Fill u and p of a long row with zeros up to a whole block; the padded length."""
+    padded = n if n <= FEW else (n + BLOCK - 1) // BLOCK * BLOCK
+    for j in range(n, padded):
+        u[j] = 0.0
+        p[j] = 0.0
+    return padded
