@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede.belief import Belief, appendix_constant, cost_constant, holds, printed_constant, radii, steps_before
+from cede._kernels import appendix_constant, cost_constant, printed_constant, steps_before
+from cede.belief import Belief, holds, radii
 from problems import play, random_mdp
 
 

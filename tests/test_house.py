@@ -2,6 +2,8 @@
 
 import ast
 import doctest
+import hashlib
+import importlib
 import re
 import subprocess
 import sys
@@ -89,7 +91,7 @@ def test_importing_loads_nothing_heavy():
 def test_importing_compiles_nothing():
     code = """
 from cede import _kernels, learners, worlds
-print(sum(len(getattr(kernel, "signatures", [])) for kernel in vars(_kernels).values()))
+print(sum(len(getattr(kernel, "signatures", [])) for kernel in vars(_kernels).values() if callable(kernel)))
 """
     assert run(code).strip() == "0"
 
@@ -106,13 +108,32 @@ print(_kernels.first_outside(np.array([0, 5]), 3))
     assert run(code).strip() == "1"
 
 
-def test_kernels_have_names_of_their_own():
-    """numba's cache on disk tells kernels of one file apart by name and first line, not by how they are compiled."""
+def kernels():
     from cede import _kernels
 
-    names = [kernel.py_func.__qualname__ for kernel in vars(_kernels).values() if hasattr(kernel, "py_func")]
-    assert len(names) > 20
+    for path in (SOURCE / "_kernels").glob("*.py"):
+        module = importlib.import_module(f"{_kernels.__name__}.{path.stem}")
+        for value in vars(module).values():
+            if hasattr(value, "py_func") and value.py_func.__module__ == module.__name__:
+                yield value
+
+
+def test_kernels_have_names_of_their_own():
+    """numba's cache on disk tells kernels of one file apart by name and first line, not by how they are compiled."""
+    names = [(kernel.py_func.__module__, kernel.py_func.__qualname__) for kernel in kernels()]
+    assert len(names) > 30
     assert len(names) == len(set(names))
+
+
+def test_an_edit_of_any_kernel_compiles_all_anew():
+    """numba's cache on disk does not see changes in other files than a kernel's own: the names must."""
+    from cede._kernels import compiling
+
+    digest = hashlib.sha256()
+    for path in sorted((SOURCE / "_kernels").glob("*.py")):
+        digest.update(path.read_bytes())
+    assert digest.hexdigest()[:12] == compiling.DIGEST
+    assert all(kernel.py_func.__qualname__.endswith(compiling.DIGEST) for kernel in kernels())
 
 
 def test_missing_extra_is_answered_with_the_command(monkeypatch):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede.belief import cost_constant, radii
+from cede._kernels import cost_constant
+from cede.belief import radii
 from problems import play, random_mdp
 
 
@@ -100,7 +101,8 @@ def test_ucrl2_bounds_the_mean_cost_of_an_agent_where_it_depends_on_the_action()
     for e in play(mdp, 40, 0):
         learner.observe_episode(e)
         learner.end_episode()
-    lower = learner._optimistic_costs()
+    learner.replan()
+    lower = learner._mind().learned_cost
     counts = learner.counts.agents.toarray().reshape(2, 3, 3)
     constant = cost_constant(steps=40 * 4, rows=6, delta=0.1)
     for d in range(2):

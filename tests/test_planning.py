@@ -22,7 +22,7 @@ def minimum(centre, width, values, guess=0.0):
     u[: len(values)], p[: len(values)] = values - best, centre
     short = len(values) <= _kernels.FEW
     n = len(values) if short else -(-len(values) // _kernels.BLOCK) * _kernels.BLOCK
-    found, theta = _kernels.least_sum(u, p, n, 0.5 * width * centre.sum(), guess)
+    found, theta, _ = _kernels.least_sum(u, p, n, 0.5 * width * centre.sum(), guess)
     return best + found / centre.sum(), theta
 
 

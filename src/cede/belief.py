@@ -9,13 +9,13 @@ t_k = max(1, (k - 1) L) the steps seen before episode k:
 
 with rows = |S||D| and outcomes = |A| for the agents, rows = |S||A| and outcomes = |S| for the environment. UCRL2's table has
 rows = |S||D| and outcomes = |S|; with the printed form we call its radius "same-form". Everything is computed from logarithms:
-2^(|S| + 1) has no place in a float.
+2^(|S| + 1) has no place in a float. The formulas are in _kernels/radii.py.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import floor, log
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,6 @@ from cede import _check, _kernels
 from cede._check import Floats
 from cede._kernels import Layer
 from cede.table import Ints, Table
-
-LOG_2 = log(2.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,27 +86,7 @@ def holds(belief: Belief, truth: Belief) -> bool:
     return bool((distance <= belief.width[belief.row] + 1e-12).all())
 
 
-def steps_before(episode: int, horizon: int) -> int:
-    """t_k = max(1, (k - 1) L): the paper's (k - 1) L is 0 in the first episode, and its logarithm no number."""
-    return max(1, (episode - 1) * horizon)
-
-
-def printed_constant(*, steps: int, rows: int, outcomes: int, delta: float) -> float:
-    """beta^k of Section 3, of either layer, and of UCRL2's table ("same-form")."""
-    return 2 * (7 * log(steps) + log(rows) + (outcomes + 1) * LOG_2 - log(delta))
-
-
-def appendix_constant(*, steps: int, rows: int, outcomes: int, delta: float) -> float:
-    """UCRL2's beta_k of Algorithm 2 in the appendix."""
-    return 14 * outcomes * (LOG_2 + log(steps) + log(rows) - log(delta))
-
-
-def cost_constant(*, steps: int, rows: int, delta: float) -> float:
-    """UCRL2's radius of a mean cost with range 1 (Jaksch, Ortner and Auer 2010)."""
-    return 3.5 * (LOG_2 + log(steps) + log(rows) - log(delta))
-
-
-CONSTANTS: dict[str, Callable[..., float]] = {"printed": printed_constant, "appendix": appendix_constant}
+RADII = {"printed": _kernels.PRINTED, "appendix": _kernels.APPENDIX, None: _kernels.NO_RADIUS}
 
 
 def radii(visits: Floats, constant: float, *, scale: float = 1.0, counted: int | None = None) -> Floats:
@@ -167,6 +145,18 @@ class Scale:
             environment=StepDown(0.1, 0.01, n / 10, 0.01),
             name=f"authors' schedule for {n} episodes",
         )
+
+    def ahead(self, layer: str, episode: int, n: int) -> Floats:
+        """Of n episodes; of fewer, but at least one, if a later one fails."""
+        if not callable(getattr(self, layer)):
+            return np.full(n, self.at(layer, episode))
+        found = [self.at(layer, episode)]
+        for later in range(episode + 1, episode + n):
+            try:
+                found.append(self.at(layer, later))
+            except ValueError:
+                break
+        return np.array(found)
 
     def at(self, layer: str, episode: int) -> float:
         value = getattr(self, layer)

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from cede import __version__, _check, _kernels
 from cede._check import Floats
 from cede._kernels import CHUNK, Ledger, Mind, Radii, Steps, World
-from cede.belief import CONSTANTS, Belief, Scale, ScaleOf, cost_constant, scale_of, steps_before
+from cede.belief import Belief, Scale, ScaleOf, scale_of
 from cede.counts import Counts, EnvironmentTally, Episode, Tally, checked_episode
 from cede.model import Environment, Task, TwoLayerMDP
 from cede.planning import Plan, Policy, checked_policy, empty_plan, hands_for, room_for, run_pass, solve, threads_for
-from cede.recipe import Planning, Recipe, Replan, certain_belief, known_parts, mind_of, row_maps
+from cede.recipe import Planning, Recipe, Replan, certain_belief, known_parts, mind_of, row_maps, sizes_of
 
 MOST_SEED = 2**31 - 1
 
@@ -45,6 +45,7 @@ class Learner:
         self._planned = 0  # the episode for which it was made, 0: none
         self._stale = False  # has something been counted since it was asked whether a new plan is due?
         self._rows = row_maps(task, recipe, self._tally)
+        self._sizes = sizes_of(task, recipe, self._tally)
         self._kept: Mind | None = None
 
     # ------------------------------------------------------------------------------------------------- in a control loop
@@ -211,8 +212,8 @@ class Learner:
         actions = max(mind.environment.row.shape[1], self.task.n_actions)
         hands = hands_for(self.task.n_states, actions, self.task.n_agents)
         now = (numbers, self.seed, self.episode, self._planned, luck[: len(numbers.cost)], counting, evaluate_every)
-        evaluation = (seat.policy, seat.value, seat.evaluated, true_room)
-        played, planned, counted, seat.evaluated, *wanted = _kernels.play_episodes(
+        evaluation = (seat.policy, seat.value, seat.judged, true_room)
+        played, planned, counted, seat.judged, *wanted = _kernels.play_episodes(
             mind, world, *now, policy, value, room, *evaluation, hands, seat.steps, ledger
         )
         if r.policy is None and planned:
@@ -243,36 +244,17 @@ class Learner:
         """Ties depend on the seed and the episode alone: a learner made again from the same counts makes the same plan."""
         return int(_kernels.tie_seed(self.seed, self.episode))
 
-    def _radii(self, ahead: int = 0) -> Radii:
-        """The numbers behind the radii of this episode, or one to come.
-
-        The environment's follow from how many episodes were counted into it: a fleet's is seen by all its teams, and Lemma 3 needs
-        t_k to be at least the visits of a row.
-        """
-        r, task, tally, episode = self.recipe, self.task, self._tally, self.episode + ahead
-        if r.radius is None:
-            return Radii(0.0, 0.0, 0.0, 0.0, 0.0)
-        constant, agents, cost = CONSTANTS[r.radius], 0.0, 0.0
-        steps, common = steps_before(episode, task.horizon), tally.environment
-        if r.flat:
-            cost = cost_constant(steps=steps, rows=tally.agent_rows, delta=r.delta)
-        else:
-            slots = sum(1 if d in r.known_agents else int(n) for d, n in enumerate(task.n_slots))
-            agents = constant(steps=steps, rows=slots * task.n_states, outcomes=task.n_actions, delta=r.delta)
-        steps = steps_before(common.episodes + ahead + 1, task.horizon)
-        environment = constant(steps=steps, rows=common.rows, outcomes=task.n_states, delta=r.delta)
-        scale = r.scale
-        return Radii(agents, scale.at("agents", episode), environment, scale.at("environment", episode), cost)
+    def _radii(self) -> Radii:
+        """The numbers behind the radii of this episode."""
+        return Radii(*(float(array[0]) for array in self._radii_ahead(1)))
 
     def _radii_ahead(self, n: int) -> Radii:
-        """Those of the next n episodes, as arrays; of fewer, if the scale of a later one fails."""
-        found = [self._radii()]
-        for ahead in range(1, n):
-            try:
-                found.append(self._radii(ahead))
-            except ValueError:
-                break
-        return Radii(*np.array(found).T.copy())
+        """Those of the next n episodes, as arrays; of fewer, but at least one, if the scale of a later one fails."""
+        scales = [self.recipe.scale.ahead(layer, self.episode, n) for layer in ("agents", "environment")]
+        n = min(len(scale) for scale in scales)
+        result = Radii(np.empty(n), np.empty(n), np.empty(n), *(scale[:n] for scale in scales))
+        _kernels.constants_ahead(self._sizes, self.episode, self._tally.environment.episodes, result)
+        return result
 
     def _mind(self) -> Mind:
         """The arrays for the kernels: made once, and again when a table of counts had to move."""
@@ -287,7 +269,7 @@ class Seat:
 
     def __init__(self, task: Task) -> None:
         self.policy, self.value = empty_plan(task)
-        self.evaluated = False
+        self.judged = 0  # the episode for which it was made, 0: none
         self.steps = Steps(
             states=np.empty(task.horizon + 1, dtype=np.int64),
             who=np.empty(task.horizon + 1, dtype=np.int64),

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from cede import _kernels
 from cede._check import Floats
-from cede._kernels import Mind
-from cede.belief import Belief, Scale, layer_of
+from cede._kernels import Mind, Sizes
+from cede.belief import RADII, Belief, Scale, layer_of
 from cede.counts import Tally
 from cede.model import Environment, Task
 from cede.planning import Policy, certain_policies, empty_plan, flatten, problem_of, run_pass
@@ -24,7 +24,7 @@ class Recipe:
     """How a learner believes and plans: all its settings, as data."""
 
     name: str
-    radius: str | None = "printed"  # a key of belief.CONSTANTS; None: width 0
+    radius: str | None = "printed"  # a key of belief.RADII; None: width 0
     delta: float = 0.1
     scale: Scale = field(default_factory=Scale)
     flat: bool = False  # learn p(s' | s, d) instead of the two layers
@@ -77,6 +77,15 @@ def mind_of(task: Task, recipe: Recipe, tally: Tally, rows: tuple[Any, Any], old
         least_at=np.empty((0, 0), dtype=np.int64),
     )
     return with_bounds(mind, task) if recipe.planning == "greedy" else mind
+
+
+def sizes_of(task: Task, recipe: Recipe, tally: Tally) -> Sizes:
+    """What the constants of its radii depend on. Agents that are known count as one table, whatever they vary with."""
+    slots = int(task.n_slots.sum())
+    if not recipe.flat:
+        slots = sum(1 if d in recipe.known_agents else int(n) for d, n in enumerate(task.n_slots))
+    sizes = (task.horizon, task.n_states, task.n_actions, slots * task.n_states, tally.environment.rows)
+    return Sizes(RADII[recipe.radius], recipe.delta, *sizes)
 
 
 def replan_code(recipe: Recipe) -> int:

@@ -8,6 +8,7 @@ episodes     playing and counting
 minds        a learner: radii, plans, runs of episodes
 """
 
+from cede._kernels.data import APPENDIX as APPENDIX
 from cede._kernels.data import BLOCK as BLOCK
 from cede._kernels.data import BY_PREV_AGENT as BY_PREV_AGENT
 from cede._kernels.data import BY_TIME as BY_TIME
@@ -17,6 +18,8 @@ from cede._kernels.data import CONSTANT as CONSTANT
 from cede._kernels.data import DOUBLING as DOUBLING
 from cede._kernels.data import FOLLOW as FOLLOW
 from cede._kernels.data import NEVER as NEVER
+from cede._kernels.data import NO_RADIUS as NO_RADIUS
+from cede._kernels.data import PRINTED as PRINTED
 from cede._kernels.data import RAISE as RAISE
 from cede._kernels.data import Hands as Hands
 from cede._kernels.data import Layer as Layer
@@ -26,6 +29,7 @@ from cede._kernels.data import Pool as Pool
 from cede._kernels.data import Problem as Problem
 from cede._kernels.data import Radii as Radii
 from cede._kernels.data import Room as Room
+from cede._kernels.data import Sizes as Sizes
 from cede._kernels.data import Steps as Steps
 from cede._kernels.data import World as World
 from cede._kernels.data import hands_to_work as hands_to_work
@@ -38,10 +42,15 @@ from cede._kernels.minds import believe as believe
 from cede._kernels.minds import is_due as is_due
 from cede._kernels.minds import note_visits as note_visits
 from cede._kernels.minds import play_episodes as play_episodes
-from cede._kernels.minds import radii as radii
 from cede._kernels.minds import tie_seed as tie_seed
 from cede._kernels.minds import visit_once as visit_once
 from cede._kernels.minimum import FEW as FEW
 from cede._kernels.minimum import least_sum as least_sum
 from cede._kernels.passes import backward as backward
 from cede._kernels.passes import begin as begin
+from cede._kernels.radii import appendix_constant as appendix_constant
+from cede._kernels.radii import constants_ahead as constants_ahead
+from cede._kernels.radii import cost_constant as cost_constant
+from cede._kernels.radii import printed_constant as printed_constant
+from cede._kernels.radii import radii as radii
+from cede._kernels.radii import steps_before as steps_before

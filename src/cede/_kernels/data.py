@@ -15,6 +15,8 @@ RAISE = 2  # the best agent everywhere, one step ahead of given values, which ar
 # When a learner plans anew: after so many episodes, or one of these.
 DOUBLING, NEVER = 0, -1
 
+PRINTED, APPENDIX, NO_RADIUS = 0, 1, -1  # radii
+
 # Passes over long rows run over whole blocks, so that the compiler can use vector registers for all of them.
 BLOCK = 16
 
@@ -66,6 +68,7 @@ class Room(NamedTuple):
     agent_guess: Any  # (agents' rows,) int32
     alike: Any  # (D,) int64: see `same_start`
     changed: Any  # (L + 1,) int64: did a value of this time step change?
+    busy: Any  # (L,) int64: is there anything to do at this time step?
     taken: Any  # (3 L,) int64: chunks of each phase that a thread has begun
     done: Any  # (3 L,) int64: and those that are finished
     stamp: Any  # (1,) int64: one for each step ever done in this room
@@ -96,6 +99,7 @@ def room_to_work(horizon: int, n_agents: int, n_rows: int, agent_rows: int) -> R
         agent_guess=np.full(agent_rows, -1, dtype=np.int32),
         alike=np.empty(n_agents, dtype=np.int64),
         changed=np.empty(horizon + 1, dtype=np.int64),
+        busy=np.empty(horizon, dtype=np.int64),
         taken=np.empty(3 * horizon, dtype=np.int64),
         done=np.empty(3 * horizon, dtype=np.int64),
         stamp=np.zeros(1, dtype=np.int64),
@@ -167,14 +171,26 @@ class Mind(NamedTuple):
     least_at: Any  # (L + 1, D) int64: the first state that has it
 
 
+class Sizes(NamedTuple):
+    """All that the constants of radii depend on, but for time."""
+
+    kind: Any  # int: PRINTED, APPENDIX or NO_RADIUS
+    delta: Any
+    horizon: Any
+    n_states: Any
+    n_actions: Any
+    agent_rows: Any  # |S||D|; more where agents vary
+    environment_rows: Any  # |S||A|; |S||D| for UCRL2
+
+
 class Radii(NamedTuple):
-    """The numbers of one episode from which radii follow: scale sqrt(constant / max(1, visits))."""
+    """The numbers of an episode from which radii follow, scale sqrt(constant / max(1, visits)); or arrays, of several."""
 
     agents: Any  # constants
-    agents_scale: Any
     environment: Any
-    environment_scale: Any
     cost: Any
+    agents_scale: Any
+    environment_scale: Any
 
 
 class Ledger(NamedTuple):

@@ -9,20 +9,7 @@ from cede._kernels.compiling import inlined, kernel
 from cede._kernels.data import CHOOSE, DOUBLING, FOLLOW, NEVER, RAISE, Radii
 from cede._kernels.episodes import count_steps, enter, start_mean, step
 from cede._kernels.passes import backward, begin, contexts, mixed, same_start
-
-
-@inlined
-def radius(visits, constant, scale):
-    return scale * np.sqrt(constant / max(1.0, visits))
-
-
-@kernel
-def radii(visits, counted, constant, scale, result):
-    """The radius of each counted row; the rows behind them are known."""
-    for r in range(counted):
-        result[r] = radius(visits[r], constant, scale)
-    for r in range(counted, visits.size):
-        result[r] = 0.0
+from cede._kernels.radii import radii, radius
 
 
 @inlined
@@ -209,7 +196,7 @@ def play_episodes(
     room,
     before,
     true_value,
-    evaluated,
+    judged,
     true_room,
     hands,
     steps,
@@ -219,10 +206,11 @@ def play_episodes(
 
     numbers: Radii of (n,) arrays. episode: k of the first; planned: for which episode policy and value were made, 0: none.
     chance: (n, 2 L + 1). counting: False: the caller counts each episode, there is one. before, true_value: the policy evaluated
-    last and its value, if `evaluated`; with evaluate_every = m that is done before episodes 1, m + 1, ..., and the cost carried on.
+    last and its value; judged: for which episode it was made, 0: there is none. With evaluate_every = m policies are evaluated
+    before episodes 1, m + 1, ..., and the cost carried on between.
 
     Returns the episodes played, for which episode the plan was made, how many steps of the last episode are counted, whether
-    there is a policy evaluated last, and the pools' wants.
+    (for which episode) a policy was evaluated, and the pools' wants.
     """
     horizon = policy.shape[0]
     greedy = mind.bounds.size > 0
@@ -231,18 +219,18 @@ def play_episodes(
     for i in range(n):
         k = episode + i
         now = Radii(
-            numbers.agents[i], numbers.agents_scale[i], numbers.environment[i], numbers.environment_scale[i], numbers.cost[i]
+            numbers.agents[i], numbers.environment[i], numbers.cost[i], numbers.agents_scale[i], numbers.environment_scale[i]
         )
         ties = tie_seed(seed, k)
-        looking = not evaluated or (k - 1) % evaluate_every == 0
+        looking = judged == 0 or (k - 1) % evaluate_every == 0
         if (looking or not greedy) and is_due(mind, k, planned):
             believe(mind, now)
             make_plan(mind, policy, value, ties, room, hands)
             note_visits(mind)
             planned = k
-        if looking:
-            ledger.expected_cost[i] = cost_of(world, policy, before, true_value, np.int64(not evaluated), true_room, hands)
-            evaluated = True
+        if looking and planned != judged:  # the same plan costs the same
+            ledger.expected_cost[i] = cost_of(world, policy, before, true_value, np.int64(judged == 0), true_room, hands)
+            judged = planned
         else:
             ledger.expected_cost[i] = start_mean(world.start, true_value, world.start_agent)
         if greedy:  # after evaluation, which may have used the same room
@@ -259,7 +247,7 @@ def play_episodes(
         ledger.cost[i] = total
         ledger.switches[i] = handed
         if not counting:
-            return i + 1, planned, 0, evaluated, 0, 0
+            return i + 1, planned, 0, judged, 0, 0
         n_states, columns = mind.environment.row.shape
         done, more_agents, more_environment = count_steps(
             mind.seen_agents,
@@ -279,5 +267,5 @@ def play_episodes(
             np.int64(0),
         )
         if done < horizon:
-            return i + 1, planned, done, evaluated, more_agents, more_environment
-    return n, planned, horizon, evaluated, 0, 0
+            return i + 1, planned, done, judged, more_agents, more_environment
+    return n, planned, horizon, judged, 0, 0

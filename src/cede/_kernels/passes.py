@@ -332,8 +332,10 @@ def begin(problem, afresh, value, room):
     for i in range(3 * horizon):
         room.taken[i] = 0
         room.done[i] = 0
-    for t in range(horizon + 1):
+    for t in range(horizon):
+        room.busy[t] = afresh
         room.changed[t] = afresh
+    room.changed[horizon] = afresh
     for s in range(value.shape[1]):
         for d in range(value.shape[2]):
             value[horizon, s, d] = 0.0
@@ -353,7 +355,7 @@ def backward(agents, environment, problem, mode, policy, before, value, source, 
     the last. only: -1, or the one state that is backed up, in the three phases of one time step (see `visit`).
     """
     row = environment.row
-    x, marks, guess, agent_guess, alike, any_changed, taken, done, stamps = room
+    x, marks, guess, agent_guess, alike, any_changed, busy, taken, done, stamps = room
     horizon, n_states, n_agents = policy.shape
     single = only >= 0
     first_state, last_state = (only, only + 1) if single else (0, n_states)
@@ -372,9 +374,9 @@ def backward(agents, environment, problem, mode, policy, before, value, source, 
         now_guess, later_guess = guess[t], guess[min(t + 1, horizon - 1)]
         stamp = np.int32((stamps[0] + (0 if steady else t)) % 2147483647)
         chunks = row_chunks if kind == ENVIRONMENT else state_chunks
-        if kind == MARK and steady and t < horizon - 1:
+        if (steady and t < horizon - 1) if kind == MARK else not busy[t]:
             chunks = 0
-        if kind != MARK and known_ahead != t and not single:
+        if kind != MARK and known_ahead != t and chunks > 0 and not single:
             look_ahead(after, hands)
             known_ahead = t
         chunk = fetch_add(taken, phase, 1)
@@ -384,6 +386,7 @@ def backward(agents, environment, problem, mode, policy, before, value, source, 
             if kind == MARK:
                 for s in range(begin_state, end_state):
                     if must_do(mode, any_changed, policy, before, t, s):
+                        busy[t] = 1
                         mark_needed(agents, row, problem, mode, policy, t, s, stamp, marks)
             elif kind == ENVIRONMENT:
                 for i in range(chunk * ROWS_AT_ONCE, min((chunk + 1) * ROWS_AT_ONCE, n_rows)):
