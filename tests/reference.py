@@ -92,3 +92,31 @@ def count_slow(task, episodes):
             environment[s, a, after] += 1
             flat[s, slot, after] += 1
     return agents, environment, flat
+
+
+def greedy_start_slow(task):
+    """What the task would cost if everything unknown were at its best: the start of greedy planning."""
+    value = np.zeros((task.horizon + 1, task.n_states, task.n_agents))
+    least = task.env_cost.min(axis=1)
+    for t in reversed(range(task.horizon)):
+        for s, prev in product(range(task.n_states), range(task.n_agents)):
+            value[t, s, prev] = min(
+                task.control_cost[d] + task.switch_cost[prev, d] + least[s] + value[t + 1, :, d].min() for d in range(task.n_agents)
+            )
+    return value
+
+
+def greedy_visit_slow(task, tables, bounds, t, s):
+    """One backup of (t, s) from the bounds one step later; raises bounds[t, s]. Returns q[prev, d]."""
+    agents, agent_width, environment, env_width = tables
+    q = np.empty((task.n_agents, task.n_agents))
+    for prev, d in product(range(task.n_agents), range(task.n_agents)):
+        slot = task.slot[d] + slot_of(task.varies_with[d], t, prev)
+        inner = [
+            task.env_cost[s, a] + least_mean_evi(environment[s, a], min(env_width[s, a], 2), bounds[t + 1, :, d])
+            for a in range(task.n_actions)
+        ]
+        mean = least_mean_evi(agents[slot, s], min(agent_width[slot, s], 2), np.array(inner))
+        q[prev, d] = task.control_cost[d] + task.switch_cost[prev, d] + mean
+    bounds[t, s] = np.maximum(bounds[t, s], q.min(axis=1))
+    return q

@@ -107,6 +107,7 @@ class Learner:
         """Plan anew from all that was counted."""
         if self.recipe.policy is None:
             self._plan = self._make_plan()
+            self._stale = False
 
     def observe_episode(self, episode: Episode) -> None:
         """All steps of an episode at once; they count when `end_episode` is called."""
@@ -211,12 +212,15 @@ class Learner:
         true_room = room_for(policy.shape, world.agents, world.environment)
         actions = max(mind.environment.row.shape[1], self.task.n_actions)
         hands = hands_for(self.task.n_states, actions, self.task.n_agents)
-        now = (numbers, self.seed, self.episode, self._planned, luck[: len(numbers.cost)], counting, evaluate_every)
+        fresh = self._plan is not None and not self._stale
+        now = (numbers, self.seed, self.episode, self._planned, fresh, luck[: len(numbers.cost)], counting, evaluate_every)
         evaluation = (seat.policy, seat.value, seat.judged, true_room)
         played, planned, counted, seat.judged, *wanted = _kernels.play_episodes(
             mind, world, *now, policy, value, room, *evaluation, hands, seat.steps, ledger
         )
-        if r.policy is None and planned:
+        if r.planning == "greedy":  # the policy was made where it was needed, and for this episode
+            self._plan, self._planned = None, 0
+        elif r.policy is None:
             self._plan, self._planned = Plan(policy, value), planned
         steps = seat.steps
         last = Episode(steps.states, steps.who[:-1], steps.who[1:], steps.actions, steps.costs)
@@ -234,9 +238,8 @@ class Learner:
         if self.recipe.policy is not None:
             self._planned = self._planned or self.episode
             return self.recipe.policy, np.empty((0, 0, 0))
-        if self._plan is None:
-            self._planned = 0
-        if self._plan is None or (self._stale and mind.replan == 1):
+        if self._plan is None or (self._stale and mind.replan == 1):  # there will be a new one at once
+            self._plan, self._planned = None, 0
             return empty_plan(self.task)
         return self._plan.policy.copy(), self._plan.value.copy()
 

@@ -188,6 +188,7 @@ def play_episodes(
     seed,
     episode,
     planned,
+    fresh,
     chance,
     counting,
     evaluate_every,
@@ -204,10 +205,10 @@ def play_episodes(
 ):
     """Up to n episodes: plan where it is due, evaluate, play, count.
 
-    numbers: Radii of (n,) arrays. episode: k of the first; planned: for which episode policy and value were made, 0: none.
-    chance: (n, 2 L + 1). counting: False: the caller counts each episode, there is one. before, true_value: the policy evaluated
-    last and its value; judged: for which episode it was made, 0: there is none. With evaluate_every = m policies are evaluated
-    before episodes 1, m + 1, ..., and the cost carried on between.
+    numbers: Radii of (n,) arrays. episode: k of the first; planned: for which episode policy and value were made, 0: none; fresh:
+    they are to be used in the first episode, come what may. chance: (n, 2 L + 1). counting: False: the caller counts each episode,
+    there is one. before, true_value: the policy evaluated last and its value; judged: for which episode it was made, 0: there is
+    none. With evaluate_every = m policies are evaluated before episodes 1, m + 1, ..., and the cost carried on between.
 
     Returns the episodes played, for which episode the plan was made, how many steps of the last episode are counted, whether
     (for which episode) a policy was evaluated, and the pools' wants.
@@ -223,7 +224,7 @@ def play_episodes(
         )
         ties = tie_seed(seed, k)
         looking = judged == 0 or (k - 1) % evaluate_every == 0
-        if (looking or not greedy) and is_due(mind, k, planned):
+        if (looking or not greedy) and not (fresh and i == 0) and is_due(mind, k, planned):
             believe(mind, now)
             make_plan(mind, policy, value, ties, room, hands)
             note_visits(mind)
