@@ -30,8 +30,10 @@ figures: $(READY)
 verdicts: $(READY)
 	$(BIN)/cede claims --out results --readme README.md
 
+# Ratios to what users would pick instead, measured in one run: a dated table and a plot in benchmarks/results/. Some minutes.
 bench: $(READY)
-	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python benchmarks/run.py
 
 # The documents' examples are executed by the tests; there is nothing to build yet.
 docs: $(READY)

@@ -62,18 +62,31 @@ def largest_below(u, n, limit):
     return found
 
 
+@vector_kernel
+def ends(u, p, n):
+    """Mass worse than the best outcome, and sum_j p_j u_j."""
+    worse, total = 0.0, 0.0
+    for j in range(n):
+        worse += p[j] if u[j] > 0.0 else 0.0
+        total += p[j] * u[j]
+    return worse, total
+
+
 @kernel
-def search(u, p, n, budget):
-    """`least_sum` from scratch: narrow down (lo, hi) until theta is found."""
+def search(u, p, n, budget, guess, worse, equal, capped):
+    """`least_sum` where the guess, if there is one, was wrong: narrow down (lo, hi) until theta is found."""
     lo, hi = 0.0, np.inf
-    looks = 2
-    worse_lo, _, _ = look(u, p, n, lo)  # mass worse than lo: more than the budget
+    worse_lo, sum_hi = ends(u, p, n)  # mass worse than lo: more than the budget; sum of p u below hi
     if worse_lo <= budget:
-        return 0.0, 0.0, looks
-    worse_hi = 0.0  # mass at hi and worse: at most the budget
-    _, _, sum_hi = look(u, p, n, hi)  # sum of p u below hi
-    sum_lo = 0.0  # sum of p u up to lo
+        return 0.0, 0.0, 2
+    worse_hi, sum_lo = 0.0, 0.0  # mass at hi and worse: at most the budget; sum of p u up to lo
+    if guess > 0.0:
+        if worse > budget:
+            lo, worse_lo, sum_lo = guess, worse, capped - guess * worse
+        else:
+            hi, worse_hi, sum_hi = guess, worse + equal, capped - guess * (worse + equal)
     exact = False
+    looks = 2
     while True:
         # The mean of what lies between lo and hi splits it, unless it is all one value. Near hi, take outcome by outcome.
         theta = (sum_hi - sum_lo) / (worse_lo - worse_hi)
@@ -100,11 +113,12 @@ def least_sum(u, p, n, budget, guess):
     u >= 0 and p are padded (see `pad`); budget >= 0. `guess` is where to look first
     (0: no idea). It saves passes and changes nothing: theta is an outcome, found exactly, and the sum depends on it alone.
     """
+    worse, equal, capped = 0.0, 0.0, 0.0
     if guess > 0.0:
         worse, equal, capped = look(u, p, n, guess)
         if worse <= budget < worse + equal:
             return capped - budget * guess, guess, 1
-    return search(u, p, n, budget)
+    return search(u, p, n, budget, guess, worse, equal, capped)
 
 
 @kernel

@@ -145,7 +145,7 @@ def row_minima(environment, after, r, stamp, guess, later_guess, x, marks, hands
     u, p, _, _, _, same, least, constant, uniform, uniform_width, work = hands
     n_states, n_agents = after.shape
     n_rows = x.shape[0]
-    width, start, n = widths[r], starts[r], sizes[r]
+    width, start, n = widths[r], np.uintp(starts[r]), sizes[r]  # unsigned: no check for places counted from the end
     padded = -1  # p is not filled yet
     helpful = -1  # where the mass ran out for another agent
     for e in range(n_agents):
@@ -175,14 +175,14 @@ def row_minima(environment, after, r, stamp, guess, later_guess, x, marks, hands
         work[1] += n
         value = 0.0
         if width == 0.0:
-            for j in range(start, start + n):
-                value += weights[j] * (after[np.uintp(columns[j]), d] - best)
+            for j in range(n):
+                value += weights[start + np.uintp(j)] * (after[np.uintp(columns[start + np.uintp(j)]), d] - best)
         else:
             for j in range(n):
-                u[j] = after[np.uintp(columns[start + j]), d] - best  # unsigned: no check for places counted from the end
+                u[j] = after[np.uintp(columns[start + np.uintp(j)]), d] - best
             if padded < 0:
                 for j in range(n):
-                    p[j] = weights[start + j]
+                    p[j] = weights[start + np.uintp(j)]
                 padded = pad(u, p, n)
             at = guess[r, d]
             if at < 0:

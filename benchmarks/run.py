@@ -1,0 +1,248 @@
+"""All benchmarks in one run: `make bench`. Ratios are the result; seconds stand beside them, but machines are noisy.
+
+Writes a dated table (Markdown), the same as JSON, and a plot of how cost grows into benchmarks/results/. --quick: fewer repeats and no
+large problems, to see that it runs; writes to out/bench instead.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import cede
+from cede import _kernels, planning
+from measure import Taken, machine, peak_memory, save, seconds_of_process, times
+from peers import dense_plan, plain_arguments, plain_backup, quantecon_problem
+from problems import lane_belief, random_belief, two_humans
+from report import draw_growth, write_table
+
+Row = dict[str, Any]
+SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
+SCALES = {"constant scales 0.1, 0.01": (0.1, 0.01), "scales 0.3, 0.05": (0.3, 0.05), "known (width 0)": (0.0, 0.0)}
+
+
+def row(section: str, what: str, against: str, target: str, ours: Taken, theirs: Taken, *, better: str, **more: Any) -> Row:
+    """One measured ratio. better: "slower" gives ours / theirs, "faster" theirs / ours."""
+    ratio = ours.wall / theirs.wall if better == "slower" else theirs.wall / ours.wall
+    cpu = ours.cpu / theirs.cpu if better == "slower" else theirs.cpu / ours.cpu
+    result = {"section": section, "what": what, "against": against, "ratio": ratio, "cpu_ratio": cpu, "better": better}
+    return {**result, "target": target, "wall_ms": 1e3 * ours.wall, "cpu_ms": 1e3 * ours.cpu, **more}
+
+
+def forget() -> None:
+    """No help from the plan before: where its searches ended is forgotten."""
+    planning._kept.__dict__.pop("rooms", None)
+
+
+def planner(sizes: tuple[int, ...], repeats: int) -> list[Row]:
+    rows = []
+    problems: list[tuple[str, str, int, Callable[[], Any]]] = [
+        (f"lane driving, {name}", "<= 3", repeats, lambda s=scale: lane_belief(cede.Scale(*s))) for name, scale in SCALES.items()
+    ]
+    problems += [(f"random, {n:,} states", "<= 5", repeats if n < 50_000 else 3, lambda n=n: random_belief(n)) for n in sizes]
+    for name, target, n, make in problems:
+        task, agents, environment = make()
+        arguments = plain_arguments(task, agents, environment)
+
+        def again(problem: Any = (task, agents, environment)) -> None:
+            cede.optimistic_plan(*problem)
+
+        def scratch(problem: Any = (task, agents, environment)) -> None:
+            forget()
+            cede.optimistic_plan(*problem)
+
+        second, first, plain = times(again, scratch, lambda arguments=arguments: plain_backup(*arguments), repeats=n)
+        nonzeros = int(environment.centre.size.sum())
+        touched = nonzeros * task.n_agents * task.horizon
+        more = {"states": task.n_states, "nonzeros": nonzeros, "plain_ns": 1e9 * plain.wall / touched}
+        for how, taken in (("from scratch", first), ("planned again", second)):
+            ns = {"ns_per_nonzero": 1e9 * taken.wall / touched}
+            rows.append(
+                row("planner", f"{name}, {how}", "plain compiled backup", target, taken, plain, better="slower", **more, **ns)
+            )
+    return rows
+
+
+def threads(sizes: tuple[int, ...], repeats: int) -> list[Row]:
+    rows = []
+    problems = [("lane driving", lane_belief(cede.Scale(0.1, 0.01)))]
+    problems += [(f"random, {n:,} states", random_belief(n)) for n in sizes if n in (1_000, 10_000, 100_000)]
+    for name, problem in problems:
+        plans = {}
+
+        def plan_with(n: int, problem: Any = problem, plans: Any = plans) -> None:
+            planning.set_threads(n)
+            plans[n] = cede.optimistic_plan(*problem)
+
+        two, one = times(lambda p=plan_with: p(2), lambda p=plan_with: p(1), repeats=min(repeats, 5))
+        planning.set_threads(1)
+        same = all(np.array_equal(getattr(plans[1], f), getattr(plans[2], f)) for f in ("policy", "value"))
+        assert same, "two threads must give the bits of one"
+        rows.append(row("threads", f"{name}, two threads", "one thread", ">= 1.6", two, one, better="faster", same_bits=same))
+    return rows
+
+
+def peers(repeats: int) -> list[Row]:
+    mdp = two_humans()
+    from quantecon.markov import backward_induction
+
+    ddp, zeros = quantecon_problem(mdp), np.zeros(mdp.environment.n_states * 2)
+    value = cede.solve(mdp).value
+    theirs = -backward_induction(ddp, mdp.horizon, zeros)[0]
+    np.testing.assert_allclose(theirs.reshape(value.shape), value, atol=1e-9)
+    ours, quantecon = times(lambda: cede.solve(mdp), lambda: backward_induction(ddp, mdp.horizon, zeros), repeats=repeats)
+    what = "solve, lane driving, two agents"
+    rows = [row("peers", what, "QuantEcon backward_induction, product form", ">= 20", ours, quantecon, better="faster")]
+    task, agents, environment = lane_belief(cede.Scale(0.1, 0.01))
+    value = cede.optimistic_plan(task, agents, environment).value
+    np.testing.assert_allclose(dense_plan(task, agents, environment), value, atol=1e-9)
+    (ours,) = times(lambda: cede.optimistic_plan(task, agents, environment), repeats=repeats)
+    (dense,) = times(lambda: dense_plan(task, agents, environment), repeats=1)
+    what = "optimistic plan, lane driving, 1,152 states"
+    rows.append(row("peers", what, "dense NumPy transcription", ">= 100", ours, dense, better="faster"))
+    return rows
+
+
+def worlds() -> dict[str, tuple[cede.TwoLayerMDP, dict[str, Any], int]]:
+    lane = cede.worlds.lane_driving(control_cost=0.2, switch_cost=0.1)
+    known = {"known_agents": {"machine": lane.team.agents[0].policy}, "scale": cede.Scale(0.1, 0.01)}
+    return {"RiverSwim": (cede.worlds.riverswim(agents=[0.3, 0.7]), {}, 2000), "lane driving": (lane, known, 150)}
+
+
+def per_episode(mdp: cede.TwoLayerMDP, learners: list[Any], episodes: int, repeats: int, warm: int, **options: Any) -> list[Taken]:
+    """Of learners that have run for a while, in blocks of episodes."""
+    for learner in learners:
+        cede.simulate(mdp, learner, warm, progress=False, evaluate_every=10**9)
+    blocks = [lambda a=a: cede.simulate(mdp, a, episodes, progress=False, **options) for a in learners]
+    return [Taken(t.wall / episodes, t.cpu / episodes) for t in times(*blocks, repeats=repeats)]
+
+
+def planning_less(repeats: int) -> list[Row]:
+    """What greedy planning and the replanning rules save, per episode, without evaluation."""
+    rows = []
+    for world, (mdp, options, episodes) in worlds().items():
+        ways = {"full": {}, "greedy": {"planning": "greedy"}, "doubling": {"replan": "doubling"}, "every 10": {"replan": 10}}
+        learners = [cede.ucrl2_mc(mdp.task, **options, **way) for way in ways.values()]
+        taken = per_episode(mdp, learners, episodes, repeats, 3000, evaluate_every=10**9)
+        names = {"greedy": "greedy planning", "doubling": 'replan="doubling"', "every 10": "replan=10"}
+        for way, ours in list(zip(ways, taken, strict=True))[1:]:
+            target = ">= 50" if (world, way) == ("lane driving", "greedy") else ""
+            what = f"{world}, {names[way]}, an episode"
+            rows.append(row("planning less", what, "a full plan in every episode", target, ours, taken[0], better="faster"))
+    return rows
+
+
+def episodes_per_second(repeats: int) -> list[Row]:
+    """Whole episodes with exact evaluation, each learner alone on one core."""
+    rows = []
+    for world, (mdp, options, episodes) in worlds().items():
+        told = replace(mdp.task, varies_with=None)
+        scale = {"scale": options["scale"]} if "scale" in options else {}
+        known = {"known_agents": options["known_agents"]} if "known_agents" in options else {}
+        every, n = {"evaluate_every": 1}, episodes
+        ways = {
+            "UCRL2-MC": (cede.ucrl2_mc(mdp.task, **options), every, n),
+            'UCRL2-MC, replan="doubling"': (cede.ucrl2_mc(mdp.task, **options, replan="doubling"), every, n),
+            "UCRL2-MC, greedy planning": (cede.ucrl2_mc(mdp.task, **options, planning="greedy"), every, n),
+            "UCRL2-MC, greedy planning, evaluated every 100": (
+                cede.ucrl2_mc(mdp.task, **options, planning="greedy"),
+                {"evaluate_every": 100},
+                10 * n,
+            ),
+            "UCRL2 (same-form)": (cede.ucrl2(told, radius="same-form", **scale), every, n),
+            "greedy": (cede.greedy(mdp.task, **known), every, n),
+            "one agent": (cede.fixed(mdp.task, 0), every, 10 * n),
+        }
+        for name, (learner, how, count) in ways.items():
+            (taken,) = per_episode(mdp, [learner], count, repeats, 500, **how)
+            share = kernel_share(mdp, learner, count, **how)
+            here = {"section": "episodes", "what": f"{world}, {name}", "per_second": 1 / taken.wall}
+            rows.append({**here, "wall_us": 1e6 * taken.wall, "cpu_us": 1e6 * taken.cpu, "kernel_share": share})
+    return rows
+
+
+def kernel_share(mdp: cede.TwoLayerMDP, learner: Any, episodes: int, **options: Any) -> float:
+    """Part of the time that `simulate` spends inside compiled code."""
+    inside, kernel = 0.0, _kernels.play_episodes
+
+    def timed(*arguments: Any) -> Any:
+        nonlocal inside
+        begin = perf_counter()
+        result = kernel(*arguments)
+        inside += perf_counter() - begin
+        return result
+
+    _kernels.play_episodes = timed
+    try:
+        begin = perf_counter()
+        cede.simulate(mdp, learner, episodes, progress=False, **options)
+        return inside / (perf_counter() - begin)
+    finally:
+        _kernels.play_episodes = kernel
+
+
+def memory(sizes: tuple[int, ...]) -> list[Row]:
+    largest = max(sizes)
+    plan = f"from problems import random_belief\nimport cede\ncede.optimistic_plan(*random_belief({largest}))"
+    lane = "import cede\nm = cede.worlds.lane_driving()\nlearner = cede.ucrl2_mc(m.task, scale=0.1)\n"
+    lane += "cede.simulate(m, learner, 300, progress=False)"
+    cases = {
+        "kernels loaded, nothing planned": ("import cede\ncede.solve(cede.worlds.riverswim())", ""),
+        "lane driving, a learner for 300 episodes": (lane, ""),
+        f"{largest:,} states, 4 actions, 3 agents, 10 successors, horizon 20: one plan": (plan, "<= 1.5 GiB"),
+    }
+    return [{"section": "memory", "what": w, "gib": peak_memory(code), "target": t} for w, (code, t) in cases.items()]
+
+
+def start_up() -> list[Row]:
+    both = "import cede; m = cede.worlds.riverswim(); "
+    both += "cede.simulate(m, cede.ucrl2_mc(m.task), 2, progress=False)"
+    with tempfile.TemporaryDirectory() as empty:
+        first = seconds_of_process(both, NUMBA_CACHE_DIR=empty)
+        second = seconds_of_process(both, NUMBA_CACHE_DIR=empty)
+    cases = {
+        "import cede": seconds_of_process("import cede"),
+        "a first run: compiles the kernels": first,
+        "every later run": second,
+    }
+    return [{"section": "start-up", "what": what, "seconds": seconds} for what, seconds in cases.items()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few repeats, small problems")
+    quick = parser.parse_args().quick
+    sizes, repeats = (SIZES[:2], 2) if quick else (SIZES, 11)
+    few = min(repeats, 5)
+    facts = machine()
+    sections = (
+        lambda: planner(sizes, repeats),
+        lambda: threads(sizes, repeats),
+        lambda: peers(repeats),
+        lambda: planning_less(few),
+        lambda: episodes_per_second(few),
+        lambda: memory(sizes),
+        start_up,
+    )
+    rows: list[Row] = []
+    for section in sections:
+        found = section()
+        rows += found
+        for one in found:
+            print("  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{v}" for k, v in one.items() if v != ""), flush=True)
+    out = Path("out/bench") if quick else Path(__file__).parent / "results"
+    out.mkdir(parents=True, exist_ok=True)
+    name = datetime.now(UTC).strftime("%Y-%m-%d")
+    save(out / f"{name}.json", {"date": name, "quick": quick, "machine": facts, "rows": rows})
+    written = [write_table(out / f"{name}.md", name, facts, rows), draw_growth(out / f"{name}.png", rows, facts)]
+    print(*(f"written: {path}" for path in written), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
