@@ -1,5 +1,6 @@
 """What users would pick instead: a plain compiled backup, QuantEcon, and a dense NumPy transcription of the paper."""
 
+import warnings
 from typing import Any
 
 import numba
@@ -80,21 +81,26 @@ def least_means(p: np.ndarray, width: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def quantecon_problem(mdp: cede.TwoLayerMDP) -> Any:
-    """The switching problem as an ordinary one: states (s, prev_agent), actions the agents; rewards are minus costs."""
+    """The switching problem as an ordinary one: actions are the agents, states (s, prev_agent), or (t, s, prev_agent) if an agent
+    varies with time; rewards are minus costs. The values of time 0 come first.
+    """
     from quantecon.markov import DiscreteDP
 
     flat = cede.flatten(mdp)
-    task, n_agents = flat.task, flat.task.n_agents
-    transition = sp.coo_array(flat.environment.transition)
-    s, d = np.divmod(transition.coords[0], n_agents)
-    rows, columns, data = [], [], []
-    for prev in range(n_agents):
-        rows.append((s * n_agents + prev) * n_agents + d)
-        columns.append(transition.coords[1] * n_agents + d)
-        data.append(transition.data)
-    pairs, states = task.n_states * n_agents * n_agents, task.n_states * n_agents
+    task = flat.task
+    n_times = task.horizon if task.vary.any() else 1
+    shape = (n_times, task.n_states, task.n_agents)
+    rows, columns, data, rewards = [], [], [], []
+    for t, s, prev, d in np.ndindex(*shape, task.n_agents):
+        slot = task.slot[d] + (t if task.vary[d] else 0)
+        part = flat.environment.transition[[s * task.n_actions + slot]]
+        rows.append(np.full(part.nnz, len(rows)))
+        columns.append(np.ravel_multi_index(((t + 1) % n_times, part.indices, d), shape))
+        data.append(part.data)
+        rewards.append(-(task.env_cost[s, slot] + task.control_cost[d] + task.switch_cost[prev, d]))
     where = (np.concatenate(rows), np.concatenate(columns))
-    matrix = sp.csr_matrix((np.concatenate(data), where), shape=(pairs, states))
-    cost = task.env_cost[:, None, :] + task.control_cost + task.switch_cost[None]
-    indices = np.divmod(np.arange(pairs), n_agents)
-    return DiscreteDP(-cost.ravel(), matrix, 1.0, indices[0], indices[1])
+    matrix = sp.csr_matrix((np.concatenate(data), where), shape=(len(rows), int(np.prod(shape))))
+    state, action = np.divmod(np.arange(len(rows)), task.n_agents)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that beta = 1 has no infinite horizon
+        return DiscreteDP(np.array(rewards), matrix, 1.0, state, action)

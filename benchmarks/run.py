@@ -1,7 +1,7 @@
 """All benchmarks in one run: `make bench`. Ratios are the result; seconds stand beside them, but machines are noisy.
 
-Writes a dated table (Markdown), the same as JSON, and a plot of how cost grows into benchmarks/results/. --quick: fewer repeats and no
-large problems, to see that it runs; writes to out/bench instead.
+Writes a dated table (Markdown), the same as JSON, and a plot of how cost grows into benchmarks/results/. --quick: fewer repeats
+and no large problems, to see that it runs; writes to out/bench instead.
 """
 
 import argparse
@@ -89,16 +89,24 @@ def threads(sizes: tuple[int, ...], repeats: int) -> list[Row]:
 
 
 def peers(repeats: int) -> list[Row]:
-    mdp = two_humans()
     from quantecon.markov import backward_induction
 
-    ddp, zeros = quantecon_problem(mdp), np.zeros(mdp.environment.n_states * 2)
-    value = cede.solve(mdp).value
-    theirs = -backward_induction(ddp, mdp.horizon, zeros)[0]
-    np.testing.assert_allclose(theirs.reshape(value.shape), value, atol=1e-9)
-    ours, quantecon = times(lambda: cede.solve(mdp), lambda: backward_induction(ddp, mdp.horizon, zeros), repeats=repeats)
-    what = "solve, lane driving, two agents"
-    rows = [row("peers", what, "QuantEcon backward_induction, product form", ">= 20", ours, quantecon, better="faster")]
+    rows = []
+    lane = cede.worlds.lane_driving(control_cost=0.2, switch_cost=0.1)
+    known = {"lane driving": (lane, ">= 20"), "lane driving, agents that do not vary with time": (two_humans(), "")}
+    for name, (mdp, target) in known.items():
+        ddp = quantecon_problem(mdp)
+        zeros = np.zeros(ddp.num_states)
+        value = cede.solve(mdp).value[0]
+        theirs = -backward_induction(ddp, mdp.horizon, zeros)[0][0, : value.size]
+        np.testing.assert_allclose(theirs.reshape(value.shape), value, atol=1e-9)
+        ours, quantecon = times(
+            lambda mdp=mdp: cede.solve(mdp),
+            lambda mdp=mdp, ddp=ddp, zeros=zeros: backward_induction(ddp, mdp.horizon, zeros),
+            repeats=repeats,
+        )
+        against = "QuantEcon backward_induction, product form"
+        rows.append(row("peers", f"solve, {name}", against, target, ours, quantecon, better="faster"))
     task, agents, environment = lane_belief(cede.Scale(0.1, 0.01))
     value = cede.optimistic_plan(task, agents, environment).value
     np.testing.assert_allclose(dense_plan(task, agents, environment), value, atol=1e-9)
@@ -109,27 +117,33 @@ def peers(repeats: int) -> list[Row]:
     return rows
 
 
-def worlds() -> dict[str, tuple[cede.TwoLayerMDP, dict[str, Any], int]]:
+def worlds() -> dict[str, tuple[cede.TwoLayerMDP, dict[str, Any]]]:
     lane = cede.worlds.lane_driving(control_cost=0.2, switch_cost=0.1)
     known = {"known_agents": {"machine": lane.team.agents[0].policy}, "scale": cede.Scale(0.1, 0.01)}
-    return {"RiverSwim": (cede.worlds.riverswim(agents=[0.3, 0.7]), {}, 2000), "lane driving": (lane, known, 150)}
+    return {"RiverSwim": (cede.worlds.riverswim(agents=[0.3, 0.7]), {}), "lane driving": (lane, known)}
 
 
-def per_episode(mdp: cede.TwoLayerMDP, learners: list[Any], episodes: int, repeats: int, warm: int, **options: Any) -> list[Taken]:
-    """Of learners that have run for a while, in blocks of episodes."""
-    for learner in learners:
-        cede.simulate(mdp, learner, warm, progress=False, evaluate_every=10**9)
-    blocks = [lambda a=a: cede.simulate(mdp, a, episodes, progress=False, **options) for a in learners]
-    return [Taken(t.wall / episodes, t.cpu / episodes) for t in times(*blocks, repeats=repeats)]
+def per_episode(mdp: cede.TwoLayerMDP, learner: Any, seconds: float, repeats: int, **options: Any) -> Taken:
+    """Of a learner that has run for a while, in blocks of episodes that take about so long."""
+    options = options or {"evaluate_every": 10**9}
+    cede.simulate(mdp, learner, 3000, progress=False, evaluate_every=10**9)
+    episodes, taken = 100, 0.0
+    while taken < seconds:
+        episodes *= 2
+        begin = perf_counter()
+        cede.simulate(mdp, learner, episodes, progress=False, **options)
+        taken = perf_counter() - begin
+    (block,) = times(lambda: cede.simulate(mdp, learner, episodes, progress=False, **options), repeats=repeats)
+    return Taken(block.wall / episodes, block.cpu / episodes)
 
 
 def planning_less(repeats: int) -> list[Row]:
     """What greedy planning and the replanning rules save, per episode, without evaluation."""
     rows = []
-    for world, (mdp, options, episodes) in worlds().items():
+    for world, (mdp, options) in worlds().items():
         ways = {"full": {}, "greedy": {"planning": "greedy"}, "doubling": {"replan": "doubling"}, "every 10": {"replan": 10}}
         learners = [cede.ucrl2_mc(mdp.task, **options, **way) for way in ways.values()]
-        taken = per_episode(mdp, learners, episodes, repeats, 3000, evaluate_every=10**9)
+        taken = [per_episode(mdp, learner, 0.3, repeats) for learner in learners]
         names = {"greedy": "greedy planning", "doubling": 'replan="doubling"', "every 10": "replan=10"}
         for way, ours in list(zip(ways, taken, strict=True))[1:]:
             target = ">= 50" if (world, way) == ("lane driving", "greedy") else ""
@@ -141,27 +155,23 @@ def planning_less(repeats: int) -> list[Row]:
 def episodes_per_second(repeats: int) -> list[Row]:
     """Whole episodes with exact evaluation, each learner alone on one core."""
     rows = []
-    for world, (mdp, options, episodes) in worlds().items():
+    for world, (mdp, options) in worlds().items():
         told = replace(mdp.task, varies_with=None)
         scale = {"scale": options["scale"]} if "scale" in options else {}
         known = {"known_agents": options["known_agents"]} if "known_agents" in options else {}
-        every, n = {"evaluate_every": 1}, episodes
+        every, seldom = {"evaluate_every": 1}, {"evaluate_every": 100}
         ways = {
-            "UCRL2-MC": (cede.ucrl2_mc(mdp.task, **options), every, n),
-            'UCRL2-MC, replan="doubling"': (cede.ucrl2_mc(mdp.task, **options, replan="doubling"), every, n),
-            "UCRL2-MC, greedy planning": (cede.ucrl2_mc(mdp.task, **options, planning="greedy"), every, n),
-            "UCRL2-MC, greedy planning, evaluated every 100": (
-                cede.ucrl2_mc(mdp.task, **options, planning="greedy"),
-                {"evaluate_every": 100},
-                10 * n,
-            ),
-            "UCRL2 (same-form)": (cede.ucrl2(told, radius="same-form", **scale), every, n),
-            "greedy": (cede.greedy(mdp.task, **known), every, n),
-            "one agent": (cede.fixed(mdp.task, 0), every, 10 * n),
+            "UCRL2-MC": (cede.ucrl2_mc(mdp.task, **options), every),
+            'UCRL2-MC, replan="doubling"': (cede.ucrl2_mc(mdp.task, **options, replan="doubling"), every),
+            "UCRL2-MC, greedy planning": (cede.ucrl2_mc(mdp.task, **options, planning="greedy"), every),
+            "UCRL2-MC, greedy planning, evaluated every 100": (cede.ucrl2_mc(mdp.task, **options, planning="greedy"), seldom),
+            "UCRL2 (same-form)": (cede.ucrl2(told, radius="same-form", **scale), every),
+            "greedy": (cede.greedy(mdp.task, **known), every),
+            "one agent": (cede.fixed(mdp.task, 0), every),
         }
-        for name, (learner, how, count) in ways.items():
-            (taken,) = per_episode(mdp, [learner], count, repeats, 500, **how)
-            share = kernel_share(mdp, learner, count, **how)
+        for name, (learner, how) in ways.items():
+            taken = per_episode(mdp, learner, 0.3, repeats, **how)
+            share = kernel_share(mdp, learner, max(200, int(0.3 / taken.wall)), **how)
             here = {"section": "episodes", "what": f"{world}, {name}", "per_second": 1 / taken.wall}
             rows.append({**here, "wall_us": 1e6 * taken.wall, "cpu_us": 1e6 * taken.cpu, "kernel_share": share})
     return rows
