@@ -1,4 +1,4 @@
-"""All figures: an overview, those of the paper in its order, and the guarantee."""
+"""All figures: an overview, those of the paper in its order, the guarantee, and ways of planning less."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ from cede.experiments import (
     hundred_teams,
     many_teams,
     overview,
+    planning_ways,
     riverswim_task,
     roads,
     single_team,
@@ -35,6 +36,7 @@ FIGURES: dict[str, Figure] = {
         action_size,
         team_size,
         guarantee,
+        planning_ways,
     )
 }
 

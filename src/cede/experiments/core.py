@@ -59,7 +59,7 @@ def code_digest(module: str) -> str:
     package = Path(__file__).parent.parent
     sources = [path for folder in (package, package / "_kernels", package / "worlds") for path in folder.glob("*.py")]
     deciding = [path for path in sources if path.name not in ("cli.py", "pictures.py", "_progress.py", "_extras.py")]
-    deciding += [package / "experiments" / f"{name}.py" for name in ("curves", module)]
+    deciding += [package / "experiments" / f"{name}.py" for name in ("curves", "ways", module)]
     digest = hashlib.sha256()
     for path in sorted(set(deciding)):
         digest.update(path.read_bytes())

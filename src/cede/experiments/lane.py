@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cede.belief import Scale
+from cede.experiments import ways
 from cede.experiments.core import Options, Outcome, Part, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
 from cede.fleet import Fleet, simulate_fleet
@@ -34,14 +35,14 @@ def scale_of(radii: str, episodes: int) -> Scale:
     return Scale.authors(episodes) if radii == "schedule" else Scale(*CONSTANT)
 
 
-def make_learner(name: str, mdp: TwoLayerMDP, radii: str, episodes: int, seed: int) -> Learner:
+def make_learner(name: str, mdp: TwoLayerMDP, radii: str, episodes: int, seed: int, **planning: Any) -> Learner:
     """As in the authors' runs: UCRL2-MC knows the machine; UCRL2 has no use for that, and learns one table p(s' | s, d) for each
     agent, as in the appendix, though the machine's steering varies with time.
     """
     scale = scale_of(radii, episodes)
     if name == "UCRL2-MC":
         machine = {"machine": mdp.team.agents[0].policy}
-        return ucrl2_mc(mdp.task, delta=DELTA, scale=scale, known_agents=machine, seed=seed)
+        return ucrl2_mc(mdp.task, delta=DELTA, scale=scale, known_agents=machine, seed=seed, **planning)
     if name.startswith("UCRL2"):
         pooled = replace(mdp.task, varies_with=None)
         return ucrl2(pooled, delta=DELTA, radius=name.split("(")[1].rstrip(")"), scale=scale, seed=seed)
@@ -94,6 +95,19 @@ def one_team(
     if learner == "UCRL2-MC":
         outcome["control"] = control_rows(mdp, who, {**about, **learner_settings(who)}, seed)
     return outcome
+
+
+def planning_run(
+    way: str, radii: str, costs: Sequence[float], episodes: int, seed: int, progress: Callable[[int], None]
+) -> Outcome:
+    """UCRL2-MC, planning in one of the ways of `ways`: its regret, and what planning alone costs."""
+    mdp = lane_driving(sigma=SIGMA, control_cost=costs[0], switch_cost=costs[1])
+
+    def make() -> Learner:
+        return make_learner("UCRL2-MC", mdp, radii, episodes, seed, **ways.WAYS[way])
+
+    about: Row = {"world": "lane driving", "way": way, "radii": radii, "seed": seed}
+    return ways.measured(mdp, make, episodes, about, seed, progress)
 
 
 def drives(mdp: TwoLayerMDP, learner: Learner, k: int, about: Row, seed: int) -> list[Row]:

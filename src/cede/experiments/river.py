@@ -7,6 +7,7 @@ from math import log, sqrt
 import numpy as np
 
 from cede.belief import holds
+from cede.experiments import ways
 from cede.experiments.core import Outcome, Part, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
 from cede.fleet import Fleet, simulate_fleet
@@ -54,6 +55,16 @@ def one_team(
     about: Row = {"learner": learner, "agents": len(agents), "actions": mdp.task.n_actions, "seed": seed, **learner_settings(who)}
     curve = curve_rows(regret, about)
     return {"curve": [{**row, "bound": theorem_2(mdp.task, row["episode"], DELTA)} for row in curve]}
+
+
+def planning_run(way: str, agents: Sequence[float], episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
+    """UCRL2-MC, planning in one of the ways of `ways`: its regret, and what planning alone costs."""
+    mdp = riverswim(agents=agents)
+
+    def make() -> Learner:
+        return ucrl2_mc(mdp.task, delta=DELTA, seed=seed, **ways.WAYS[way])
+
+    return ways.measured(mdp, make, episodes, {"world": "RiverSwim", "way": way, "radii": "printed", "seed": seed}, seed, progress)
 
 
 def coverage(agents: Sequence[float], runs: int, episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:

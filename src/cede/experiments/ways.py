@@ -1,0 +1,32 @@
+"""Ways of planning less, and how they are measured in either world."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cede.experiments.core import Outcome, Row
+from cede.experiments.curves import curve_rows, learner_settings
+from cede.learners import Learner
+from cede.model import TwoLayerMDP
+from cede.planning import work_done
+from cede.simulation import simulate
+
+WAYS: dict[str, dict[str, Any]] = {
+    "every episode": {},
+    "every 10 episodes": {"replan": 10},
+    "doubling": {"replan": "doubling"},
+    "greedy": {"planning": "greedy"},
+}
+
+
+def measured(
+    mdp: TwoLayerMDP, make: Callable[[], Learner], episodes: int, about: Row, seed: int, progress: Callable[[int], None]
+) -> Outcome:
+    """The exact regret of a run; and the same run again without evaluation, to count what planning alone touches."""
+    learner = make()
+    regret = simulate(mdp, learner, episodes, seed=seed, progress=progress).regret
+    before = work_done()
+    simulate(mdp, make(), episodes, seed=seed, evaluate_every=episodes, progress=False)
+    work = work_done() - before
+    about = {**about, **learner_settings(learner)}
+    touched = {"outcomes_per_episode": work.outcomes / episodes, "looked_at_per_episode": work.looked_at / episodes}
+    return {"curve": curve_rows(regret, about), "work": [{**about, "episodes": episodes, **touched}]}
