@@ -22,6 +22,13 @@ def test_learn(method):
     assert "seed: 0" in result.output
 
 
+@pytest.mark.parametrize("ways", [["--planning", "greedy", "--evaluate-every", "5"], ["--replan", "doubling"], ["--replan", "7"]])
+def test_learn_with_less_planning(ways):
+    result = run(app, ["learn", "riverswim", "--episodes", "30", *ways])
+    assert result.exit_code == 0, result.output
+    assert f"{ways[0].removeprefix('--')}: {ways[1]}" in result.output.replace("\n", " ")
+
+
 @pytest.mark.parametrize("radii", ["authors", "small"])
 def test_learn_lane_driving(radii):
     result = run(app, ["learn", "lane-driving", "--radii", radii, "--episodes", "5", "--control-cost", "0.2"])
@@ -35,6 +42,8 @@ def test_learn_lane_driving(radii):
         (["learn", "riverswim", "--agents", "0.2,fast"], "must be numbers with commas between"),
         (["learn", "riverswim", "--agents", "0.2,1.4"], "riverswim: agents[1] is 1.4, must be a probability"),
         (["learn", "riverswim", "--delta", "2"], "delta is 2.0, must be a number in (0, 1)"),
+        (["learn", "riverswim", "--replan", "often"], "replan is 'often', must be one of 'every', 'doubling'"),
+        (["learn", "riverswim", "--planning", "greedy", "--replan", "3"], "replan is 3, must be 'every'"),
         (["learn", "nowhere"], "nowhere"),
         (["demo", "--jobs", "0"], "Invalid value"),
     ],

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from cede.planning import expected_cost as expected_cost
     from cede.planning import flatten as flatten
     from cede.planning import optimistic_plan as optimistic_plan
+    from cede.planning import set_threads as set_threads
     from cede.planning import solve as solve
     from cede.simulation import History as History
     from cede.simulation import rollout as rollout
@@ -47,7 +48,7 @@ _HOME = {
     "model": ("Environment", "Agent", "Team", "TwoLayerMDP", "Task"),
     "counts": ("Counts", "Episode", "count"),
     "belief": ("Belief", "Scale", "StepDown"),
-    "planning": ("Plan", "solve", "evaluate", "expected_cost", "optimistic_plan", "flatten"),
+    "planning": ("Plan", "solve", "evaluate", "expected_cost", "optimistic_plan", "flatten", "set_threads"),
     "learners": ("Learner", "ucrl2_mc", "ucrl2", "greedy", "fixed", "oracle"),
     "simulation": ("History", "rollout", "simulate"),
     "fleet": ("Fleet", "FleetHistory", "simulate_fleet"),

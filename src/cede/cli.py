@@ -36,6 +36,11 @@ class Radii(StrEnum):
     small = "small"
 
 
+class Ways(StrEnum):
+    full = "full"
+    greedy = "greedy"
+
+
 def show_version(wanted: bool) -> None:
     if wanted:
         from cede import __version__
@@ -134,6 +139,10 @@ def learn(
     control_cost: Annotated[float, typer.Option(help="Lane driving: cost of a step of human control.")] = 0.0,
     switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
     delta: Annotated[float, typer.Option(help="How likely the confidence sets may fail.")] = 0.1,
+    planning: Annotated[Ways, typer.Option(help="Whole plans, or only of what is visited.")] = Ways.full,
+    replan: Annotated[str, typer.Option(help="A new plan for every episode, by doubling, or every so many episodes.")] = "every",
+    evaluate_every: Annotated[int, typer.Option(help="Compute the exact cost of every n-th episode's policy.", min=1)] = 1,
+    threads: Annotated[int, typer.Option(help="Threads for one plan; pays for large problems.", min=1)] = 1,
     seed: Seed = 0,
 ) -> None:
     """Let a learner run in one of the two worlds and show what it learned, beside each agent alone."""
@@ -142,8 +151,10 @@ def learn(
     with clear_errors():
         mdp = make_world(world, agents, control_cost, switch_cost)
         scales = {Radii.printed: cede.Scale(), Radii.authors: cede.Scale.authors(episodes), Radii.small: cede.Scale(0.1, 0.01)}
-        learner = make_learner(mdp, method, delta, scales[radii], seed)
-        history = cede.simulate(mdp, learner, episodes, seed=seed)
+        ways = {"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan}
+        learner = make_learner(mdp, method, delta, scales[radii], seed, ways)
+        cede.set_threads(threads)
+        history = cede.simulate(mdp, learner, episodes, seed=seed, evaluate_every=evaluate_every)
         rows = [row_of(learner.settings["learner"], history)]
         for name in mdp.task.agents:
             rows.append(row_of(f"{name} alone", cede.simulate(mdp, cede.fixed(mdp.task, name), episodes, seed=seed)))
@@ -166,15 +177,15 @@ def make_world(world: World, agents: str, control_cost: float, switch_cost: floa
     return cede.worlds.riverswim(agents=chances, switch_cost=switch_cost)
 
 
-def make_learner(mdp: Any, method: Method, delta: float, scale: Any, seed: int) -> Any:
+def make_learner(mdp: Any, method: Method, delta: float, scale: Any, seed: int, ways: dict[str, Any]) -> Any:
     import cede
 
     if method is Method.greedy:
-        return cede.greedy(mdp.task, seed=seed)
+        return cede.greedy(mdp.task, seed=seed, **ways)
     if method is Method.ucrl2_mc:
-        return cede.ucrl2_mc(mdp.task, delta=delta, scale=scale, seed=seed)
+        return cede.ucrl2_mc(mdp.task, delta=delta, scale=scale, seed=seed, **ways)
     radius = "appendix" if method is Method.ucrl2 else "same-form"
-    return cede.ucrl2(mdp.task, delta=delta, radius=radius, scale=scale, seed=seed)
+    return cede.ucrl2(mdp.task, delta=delta, radius=radius, scale=scale, seed=seed, **ways)
 
 
 def row_of(name: str, history: Any) -> tuple[str, ...]:

@@ -53,7 +53,9 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     handles, names = panels[0, 0].get_legend_handles_labels()
     picture.legend(handles, [f"plan: {name}" for name in names], loc="outside upper center", ncols=len(names), fontsize=8)
     note = f"UCRL2-MC; lane driving with σ = {lane.SIGMA:g}, c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known. Below: outcomes "
-    note += "gathered by planning alone, first runs included, mean over repeats, on a logarithmic scale."
+    note += (
+        "gathered in planning (with the optimum and one evaluation), mean over repeats; how many times fewer; logarithmic scale."
+    )
     finish(picture, select(rows, kind="curve"), note)
     return style.save(picture, path)
 
@@ -75,6 +77,7 @@ def draw_work(axes: Any, rows: list[Row]) -> None:
     for i, value in enumerate(touched):
         axes.text(i, value, f"{touched[0] / value:.0f}×" if i else f"{value:,.0f}", ha="center", va="bottom", fontsize=7)
     axes.set_yscale("log")
+    axes.set_axisbelow(True)
     axes.set_ylim(min(touched) / 3, max(touched) * 4)
     axes.set_xticks(range(len(WAYS)), [way.replace(" episode", "\nepisode") for way in WAYS], fontsize=7)
     axes.grid(axis="x", visible=False)
@@ -83,8 +86,8 @@ def draw_work(axes: Any, rows: list[Row]) -> None:
 FIGURE = Figure(
     "planning",
     "What planning less costs in regret, and what it saves",
-    "A new plan for every episode against a new plan every ten episodes, the doubling rule of UCRL2, and greedy planning, which backs "
-    "up only the states that it visits. Above: regret. Below: the work of planning; the figures say how many times less it is.",
+    "A new plan for every episode against a new plan every ten episodes, the doubling rule of UCRL2, and greedy planning, which "
+    "backs up only the states that it visits. Above: regret. Below: the work of planning; the figures say how many times less it is.",
     parts,
     table,
     draw,
