@@ -53,9 +53,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     handles, names = panels[0, 0].get_legend_handles_labels()
     picture.legend(handles, [f"plan: {name}" for name in names], loc="outside upper center", ncols=len(names), fontsize=8)
     note = f"UCRL2-MC; lane driving with σ = {lane.SIGMA:g}, c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known. Below: outcomes "
-    note += (
-        "gathered in planning (with the optimum and one evaluation), mean over repeats; how many times fewer; logarithmic scale."
-    )
+    note += "gathered in planning (with the optimum and one evaluation), mean over repeats; how many times fewer; log scale."
     finish(picture, select(rows, kind="curve"), note)
     return style.save(picture, path)
 
@@ -87,7 +85,7 @@ FIGURE = Figure(
     "planning",
     "What planning less costs in regret, and what it saves",
     "A new plan for every episode against a new plan every ten episodes, the doubling rule of UCRL2, and greedy planning, which "
-    "backs up only the states that it visits. Above: regret. Below: the work of planning; the figures say how many times less it is.",
+    "backs up only the states that it visits. Above: regret. Below: the work of planning, and how many times less it is.",
     parts,
     table,
     draw,
