@@ -80,7 +80,7 @@ def threads(sizes: tuple[int, ...], repeats: int) -> list[Row]:
             planning.set_threads(n)
             plans[n] = cede.optimistic_plan(*problem)
 
-        two, one = times(lambda p=plan_with: p(2), lambda p=plan_with: p(1), repeats=min(repeats, 5))
+        two, one = times(lambda p=plan_with: p(2), lambda p=plan_with: p(1), repeats=repeats)
         planning.set_threads(1)
         same = all(np.array_equal(getattr(plans[1], f), getattr(plans[2], f)) for f in ("policy", "value"))
         assert same, "two threads must give the bits of one"

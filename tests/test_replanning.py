@@ -238,6 +238,17 @@ def test_evaluate_every_is_checked():
         cede.simulate(mdp, cede.greedy(mdp.task), 5, evaluate_every=0)
 
 
+def test_a_running_episode_must_end_before_a_simulation():
+    mdp = cede.worlds.riverswim()
+    learner = cede.ucrl2_mc(mdp.task)
+    learner.observe(0, 0, 0, 0, 0, 0)
+    with pytest.raises(ValueError, match="simulate: the number of steps of the learner's running episode is 1, must be 0"):
+        cede.simulate(mdp, learner, 3)
+    learner.end_episode()
+    cede.simulate(mdp, learner, 3)
+    assert learner.counts.environment.sum() == 61
+
+
 def test_a_scale_that_fails_later_stops_the_run_there():
     mdp = cede.worlds.riverswim()
     learner = cede.ucrl2_mc(mdp.task, scale=cede.Scale(agents=lambda k: 1.0 if k < 40 else -1.0))

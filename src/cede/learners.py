@@ -111,10 +111,14 @@ class Learner:
 
     def observe_episode(self, episode: Episode) -> None:
         """All steps of an episode at once; they count when `end_episode` is called."""
-        seen = len(self._steps) if self._episode is None else len(self._episode.actions)
-        if seen:
-            _check.fail("observe_episode", "the number of steps observed already", seen, "0")
+        if self.observed:
+            _check.fail("observe_episode", "the number of steps observed already", self.observed, "0")
         self._episode = checked_episode("observe_episode", self.task, episode)
+
+    @property
+    def observed(self) -> int:
+        """Steps of the running episode that were observed; they count when it ends."""
+        return len(self._steps) if self._episode is None else len(self._episode.actions)
 
     @property
     def environment_tally(self) -> EnvironmentTally | None:

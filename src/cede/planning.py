@@ -25,7 +25,7 @@ from cede.model import Agent, Environment, Task, Team, TwoLayerMDP
 
 Policy = NDArray[np.int16]
 
-MOST_ROOMS, MOST_BYTES = 6, 2**25  # working arrays of so many sizes are kept per thread, each of at most so many bytes
+MOST_BYTES = 2**28  # of working arrays that are kept per thread, beside those in use
 WORTH_THREADS = 100_000  # outcomes times time steps of a plan below which one thread is faster than several
 
 
@@ -157,11 +157,15 @@ def room_for(shape: tuple[int, ...], agents: Layer, environment: Layer) -> Room:
     """Arrays for the kernel to work in, kept for the next plan of the same size in this thread. shape: (L, S, D)."""
     sizes = (shape[0], shape[2], environment.start.size, agents.start.size)
     rooms: dict[tuple[int, ...], Room] = _kept.__dict__.setdefault("rooms", {})
-    room = rooms.pop(sizes, None) or _kernels.room_to_work(*sizes)
-    if sum(array.nbytes for array in room) <= MOST_BYTES:
-        rooms[sizes] = room  # last in the order of use
-    if len(rooms) > MOST_ROOMS:
-        del rooms[next(iter(rooms))]
+    room = rooms.pop(sizes, None)
+    if room is None:
+        room = _kernels.room_to_work(*sizes)
+        left = MOST_BYTES - sum(array.nbytes for array in room)
+        for old in reversed(list(rooms)):  # the one used last first
+            left -= sum(array.nbytes for array in rooms[old])
+            if left < 0:
+                del rooms[old]
+    rooms[sizes] = room  # last in the order of use
     return room
 
 

@@ -174,6 +174,10 @@ def play(
 def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     """A learner of another task would learn nonsense. It may have been told less: that an agent varies is not checked."""
     task, told = mdp.task, learner.task
+    if learner.observed:
+        _check.fail(
+            owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first (end_episode)"
+        )
     for what, mine, theirs in (
         ("states", told.n_states, task.n_states),
         ("actions", told.n_actions, task.n_actions),
