@@ -39,6 +39,21 @@ def test_inner_minimum_is_the_linear_programme(seed, n, width):
         assert minimum(centre, width, values, guess) == (found, theta)
 
 
+def test_inner_minimum_does_not_depend_on_the_guess():
+    """Weights that round, budgets at sums of them: every first guess leads to the same bits."""
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        n = int(rng.integers(2, 30))
+        centre = rng.random(n)
+        centre /= centre.sum()
+        values = rng.integers(0, 9, n) / 7
+        order = np.argsort(-values)
+        width = 2 * float(centre[order][: int(rng.integers(1, n))].sum())  # the budget runs out between two outcomes
+        if width < 2:
+            found = minimum(centre, width, values)
+            assert all(minimum(centre, width, values, guess) == found for guess in values - values.min())
+
+
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=60, deadline=None)
 def test_inner_minimum_with_counts_of_very_different_size(seed):

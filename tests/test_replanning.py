@@ -1,5 +1,9 @@
 """Planning less: greedy planning against its slow twin, the replanning rules, evaluation at intervals."""
 
+import copy
+import pickle
+import signal
+
 import numpy as np
 import pytest
 
@@ -222,8 +226,9 @@ def test_readonly_policies_are_taken():
     [
         ({"planning": "lazy"}, "ucrl2_mc: planning is 'lazy', must be one of 'full', 'greedy'"),
         ({"replan": "often"}, "ucrl2_mc: replan is 'often', must be one of 'every', 'doubling'"),
-        ({"replan": 0}, "ucrl2_mc: replan is 0, must be an integer of at least 1"),
-        ({"replan": 2.5}, "ucrl2_mc: replan is 2.5, must be an integer of at least 1"),
+        ({"replan": 0}, "ucrl2_mc: replan is 0, must be an integer from 1 to"),
+        ({"replan": 2.5}, "ucrl2_mc: replan is 2.5, must be an integer from 1 to"),
+        ({"replan": 2**70}, "ucrl2_mc: replan is 1180591620717411303424, must be an integer from 1 to"),
         ({"replan": "doubling", "planning": "greedy"}, "ucrl2_mc: replan is 'doubling', must be 'every': greedy planning"),
     ],
 )
@@ -234,7 +239,7 @@ def test_bad_settings_are_refused(options, message):
 
 def test_evaluate_every_is_checked():
     mdp = cede.worlds.riverswim()
-    with pytest.raises(ValueError, match="simulate: evaluate_every is 0, must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="simulate: evaluate_every is 0, must be an integer from 1 to"):
         cede.simulate(mdp, cede.greedy(mdp.task), 5, evaluate_every=0)
 
 
@@ -274,3 +279,135 @@ def test_long_episodes_are_counted_in_pieces():
     assert (learner.counts.environment != other.counts.environment).nnz == 0
     assert (learner.counts.agents != other.counts.agents).nnz == 0
     assert history.control.sum() == learner.counts.environment.sum() == 1800
+
+
+# ------------------------------------------------------------------------------------------ nothing is lost, nothing is trusted
+
+
+@pytest.mark.parametrize("options", [{}, {"replan": "doubling"}, {"planning": "greedy"}])
+def test_an_interrupt_leaves_the_books_in_order(options):
+    """Whenever Ctrl-C comes: every episode that was counted is counted as one."""
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        raise Stop
+
+    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
+    learner = cede.ucrl2_mc(mdp.task, **options)
+    cede.simulate(mdp, learner, 5)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        for _ in range(4):
+            signal.setitimer(signal.ITIMER_REAL, 0.13)
+            with pytest.raises(Stop):
+                cede.simulate(mdp, learner, 10**7, evaluate_every=10**7, progress=False)
+            assert learner.counts.environment.sum() == (learner.episode - 1) * 20 == learner.counts.agents.sum()
+            assert learner.episode > 6
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    cede.simulate(mdp, learner, 5)
+
+
+def test_an_interrupted_round_of_a_fleet_is_dropped(monkeypatch):
+    mdps = [cede.worlds.riverswim(agents=[p, 1 - p]) for p in (0.1, 0.2, 0.3)]
+    learners = [cede.ucrl2_mc(m.task) for m in mdps]
+    fleet = cede.Fleet(learners)
+    cede.simulate_fleet(mdps, fleet, 4)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learners[1], "play", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cede.simulate_fleet(mdps, fleet, 4)
+    assert all(learner.episode == 5 and learner.observed == 0 for learner in learners)
+    cede.simulate_fleet(mdps, fleet, 4)
+    assert learners[0].counts.environment.sum() == 3 * 8 * 20
+
+
+@pytest.mark.parametrize("twin", [copy.deepcopy, lambda learner: pickle.loads(pickle.dumps(learner))])
+@pytest.mark.parametrize("options", [{}, {"replan": "doubling"}, {"planning": "greedy"}])
+@pytest.mark.parametrize("recipe", [cede.ucrl2_mc, cede.ucrl2])
+def test_a_copy_goes_on_like_the_original(recipe, options, twin):
+    mdp = cede.worlds.riverswim(agents=[0.1, 0.9], macro=2)
+    learner = recipe(mdp.task, scale=0.3, **options)
+    cede.simulate(mdp, learner, 20)
+    other = twin(learner)
+    one, two = (cede.simulate(mdp, a, 200, seed=3, progress=False) for a in (learner, other))
+    np.testing.assert_array_equal(one.regret, two.regret)
+    np.testing.assert_array_equal(learner.plan.value, other.plan.value)
+
+
+def test_greedy_planning_keeps_no_plan():
+    """What `simulate` evaluates is what is played, whatever was asked of the plan before."""
+    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
+    runs = []
+    for meddle in (lambda a: None, lambda a: a.replan(), lambda a: (a.plan, a.choose(0, 3, 0))):
+        learner = cede.ucrl2_mc(mdp.task, scale=0.1, planning="greedy")
+        cede.simulate(mdp, learner, 60)
+        learner.end_episode(replan=False)
+        meddle(learner)
+        runs.append((learner, cede.simulate(mdp, learner, 1).expected_cost[0]))
+    assert runs[0][1] == runs[1][1]
+
+
+def test_a_plan_that_could_not_be_made_is_not_taken_for_made():
+    mdp = cede.worlds.riverswim()
+    learner = cede.ucrl2_mc(mdp.task, scale=cede.Scale(agents=lambda k: 1.0 if k < 12 else -1.0))
+    cede.simulate(mdp, learner, 11)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="Scale, episode 12"):
+            learner.plan  # noqa: B018
+
+
+def test_a_schedule_that_ends_stops_the_run_where_it_ends():
+    mdp = cede.worlds.riverswim()
+    schedule = [1.0] * 12
+    learner = cede.ucrl2_mc(mdp.task, scale=cede.Scale(agents=lambda k: schedule[k - 1]))
+    with pytest.raises(IndexError):
+        cede.simulate(mdp, learner, 100, progress=False)
+    assert learner.episode == 13
+
+
+def test_what_was_checked_cannot_be_changed_behind_the_learners_back():
+    mdp = cede.worlds.riverswim()
+    policy = np.zeros((20, 6, 2), dtype=np.int16)
+    learner = cede.fixed(mdp.task, policy)
+    policy[:] = 99
+    cede.simulate(mdp, learner, 3)
+    learner.plan.policy[0, 0, 0] = 99
+    with pytest.raises(ValueError, match=r"the learner's plan: policy\[0, 0, 0\] is 99"):
+        cede.simulate(mdp, learner, 3)
+    learner, episode = cede.ucrl2_mc(mdp.task), play(mdp, 1, 0)[0]
+    learner.observe_episode(episode)
+    episode.states[:] = 10**6
+    learner.end_episode()
+    assert learner.counts.environment.sum() == 20
+
+
+def test_sharing_is_refused_where_there_is_nothing_to_share():
+    river, other = cede.worlds.riverswim(), cede.worlds.riverswim(macro=2)
+    learner = cede.ucrl2_mc(river.task)
+    with pytest.raises(ValueError, match="share_environment: what a learner learns of the environment"):
+        learner.share_environment(cede.ucrl2(river.task))
+    with pytest.raises(ValueError, match=r"the shape of the other's table is \(24, 6\), must be \(12, 6\)"):
+        learner.share_environment(cede.ucrl2_mc(other.task))
+
+
+def test_rooms_of_other_problems_are_never_used():
+    """Same number of rows, more outcomes: what is remembered of one would lie outside the rows of the other."""
+    from cede import planning
+
+    planning._kept.__dict__.pop("rooms", None)
+    one = random_mdp(1, n_states=100, n_actions=2, n_agents=2, horizon=9, kinds=[None])
+    env = cede.Environment(np.full((20, 10, 20), 0.05), np.ones((20, 10)), np.full(20, 0.05))
+    varying = cede.Agent("a", np.full((9, 20, 10), 0.1), varies_with="time")
+    two = cede.TwoLayerMDP(env, cede.Team([varying, cede.Agent("b", np.full((20, 10), 0.1))]), 9)
+    for mdp in (one, two, one, two):
+        cede.simulate(mdp, cede.ucrl2_mc(mdp.task, scale=0.01), 3)
+    keys = list(planning._kept.rooms)
+    assert len({key[:4] for key in keys}) < len(keys)

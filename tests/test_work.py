@@ -1,9 +1,12 @@
 """No slowdown by accident: the work of the kernels is counted, not timed. Backups, outcomes touched, passes, agents' minima."""
 
+import threading
+
 import numpy as np
 import pytest
 
 import cede
+from cede import planning
 from cede.belief import Belief
 from cede.planning import Work, set_threads, work_done
 from problems import random_mdp, random_rows
@@ -34,7 +37,7 @@ def dense_belief(seed, *, n_states=40, n_actions=3, n_agents=2, horizon=6, switc
     for row in rows:
         row[rng.choice(n_states, successors, replace=False)] = rng.integers(1, 30, successors)
     agents = Belief.of(rng.integers(1, 9, (n_agents * n_states, n_actions)), 0.3, (n_agents, n_states))
-    return task, agents, Belief.of(rows, 0.4, (n_states, n_actions)), int((rows > 0).sum())
+    return task, agents, Belief.of(rows, 0.4037, (n_states, n_actions)), int((rows > 0).sum())
 
 
 def test_a_plan_touches_each_outcome_once_per_agent_and_step():
@@ -165,9 +168,9 @@ def test_helpers_work_is_counted_too():
 
 
 @pytest.mark.parametrize("threads", [2, 3, 5])
-def test_any_number_of_threads_gives_the_same_bits(threads):
+def test_any_number_of_threads_gives_the_same_bits(threads, monkeypatch):
+    monkeypatch.setattr(planning, "WORTH_THREADS", 0)
     rng = np.random.default_rng(threads)
-    mdp = random_mdp(threads, n_states=5, n_agents=3, n_actions=3, horizon=4)
     task, agents, environment, _ = dense_belief(6, n_states=900, n_agents=3, successors=30)
     transition = random_rows(rng, (300, 2, 300), sparse=0.8)
     env = cede.Environment(transition, rng.random((300, 2)), random_rows(rng, (1, 300))[0])
@@ -178,16 +181,39 @@ def test_any_number_of_threads_gives_the_same_bits(threads):
     try:
         for n in (1, threads):
             set_threads(n)
-            plan = cede.optimistic_plan(task, agents, environment, seed=3)
-            best = cede.solve(large)
-            run = cede.simulate(large, cede.ucrl2_mc(large.task, scale=0.05), 6, progress=False)
-            small = cede.solve(mdp)
-            found.append([plan.policy, plan.value, best.policy, best.value, cede.evaluate(large, best.policy), small.value])
-            found[-1] += [run.expected_cost, run.cost, run.control]
+            plan, best = cede.optimistic_plan(task, agents, environment, seed=3), cede.solve(large)
+            found.append([plan.policy, plan.value, best.policy, best.value, cede.evaluate(large, best.policy)])
+            for way in ({}, {"replan": "doubling"}, {"replan": 4}, {"planning": "greedy"}):
+                run = cede.simulate(large, cede.ucrl2_mc(large.task, scale=0.05, **way), 12, progress=False)
+                found[-1] += [run.expected_cost, run.cost, run.control]
     finally:
         set_threads(before)
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_an_interrupted_plan_spoils_no_other(monkeypatch):
+    """Helpers may still be at work when the plan was given up: the next one must not meet them."""
+    task, agents, environment, _ = dense_belief(8, n_states=900, successors=30)
+    alone = cede.optimistic_plan(task, agents, environment)
+    kernel, calls = planning._kernels.backward, []
+
+    def interrupted(*arguments):
+        calls.append(threading.current_thread())
+        if calls[-1] is threading.main_thread():
+            raise KeyboardInterrupt
+        return kernel(*arguments)
+
+    before = set_threads(2)
+    try:
+        for _ in range(5):
+            with monkeypatch.context() as patch:
+                patch.setattr(planning._kernels, "backward", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    cede.optimistic_plan(task, agents, environment)
+            np.testing.assert_array_equal(cede.optimistic_plan(task, agents, environment).value, alone.value)
+    finally:
+        set_threads(before)
 
 
 def test_plans_of_several_threads_at_once():

@@ -154,7 +154,7 @@ class Scale:
         for later in range(episode + 1, episode + n):
             try:
                 found.append(self.at(layer, later))
-            except ValueError:
+            except Exception:  # whatever it is, it is raised when that episode comes
                 break
         return np.array(found)
 

@@ -89,7 +89,7 @@ def checked_episode(owner: str, task: Task, episode: Episode) -> Episode:
         values = np.asarray(getattr(episode, name))
         if values.dtype.kind not in "iu":
             _check.fail(owner, f"the type of {name}", values.dtype, "an integer type")
-        values = values.astype(np.int64, copy=False)
+        values = values.astype(np.int64)  # a copy: what was checked must not change before it is counted
         at = _kernels.first_outside(values, size)
         if at >= 0:
             _check.index(owner, f"{name}[{at}]", values[at], size)

@@ -12,7 +12,7 @@ import numpy as np
 
 from cede import _check
 from cede._check import Floats
-from cede.learners import Learner
+from cede.learners import MOST_EPISODES, Learner
 from cede.model import TwoLayerMDP
 from cede.simulation import fits, generators, play
 from cede.table import Ints
@@ -85,7 +85,7 @@ def simulate_fleet(
     evaluate_every: as in `simulate`.
     """
     owner = "simulate_fleet"
-    evaluate_every = _check.integer(owner, "evaluate_every", evaluate_every, 1)
+    evaluate_every = _check.integer(owner, "evaluate_every", evaluate_every, 1, MOST_EPISODES)
     episodes = _check.integer(owner, "episodes", episodes, 1)
     if len(mdps) != len(fleet):
         _check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner")

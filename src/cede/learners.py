@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from cede import __version__, _check, _kernels
 from cede._check import Floats
-from cede._kernels import CHUNK, Ledger, Mind, Radii, Steps, World
+from cede._kernels import CHUNK, Ledger, Mind, Radii, Run, Steps, World
 from cede.belief import Belief, Scale, ScaleOf, scale_of
 from cede.counts import Counts, EnvironmentTally, Episode, Tally, checked_episode
 from cede.model import Environment, Task, TwoLayerMDP
@@ -23,6 +23,7 @@ from cede.planning import Plan, Policy, checked_policy, empty_plan, hands_for, r
 from cede.recipe import Planning, Recipe, Replan, certain_belief, known_parts, mind_of, row_maps, sizes_of
 
 MOST_SEED = 2**31 - 1
+MOST_EPISODES = 2**62
 
 
 class Learner:
@@ -80,7 +81,7 @@ class Learner:
 
     def end_episode(self, *, replan: bool | None = None) -> None:
         """Count what was seen and plan again if the learner's rule (`replan=` of its recipe) says so; or, told so, in any case
-        (True) or not at all (False). An episode may end before the horizon.
+        (True) or not at all (False); greedy planning keeps no plan. An episode may end before the horizon.
         """
         for layer in ("agents", "environment"):
             self.recipe.scale.at(layer, self.episode + 1)  # a schedule that fails must fail before anything is counted
@@ -102,6 +103,10 @@ class Learner:
             self._episode = None
         self._tally.end_episode()
         self._stale = True
+
+    def drop_episode(self) -> None:
+        """Forget what was observed of the running episode."""
+        self._steps, self._episode = [], None
 
     def replan(self) -> None:
         """Plan anew from all that was counted."""
@@ -128,14 +133,22 @@ class Learner:
 
     def share_environment(self, other: "Learner") -> None:
         """From now on count the environment together with another learner, and plan from what both have seen."""
-        self._tally.environment = other._tally.environment
+        mine, theirs = self.environment_tally, other.environment_tally
+        if mine is None or theirs is None:
+            _check.fail("share_environment", "what a learner learns of the environment", "nothing that others could use", "shared")
+        shapes = [(tally.rows, tally.table.n_columns) for tally in (mine, theirs)]
+        if shapes[0] != shapes[1]:
+            _check.fail("share_environment", "the shape of the other's table", shapes[1], f"{shapes[0]}, as of this one's")
+        self._tally.environment = theirs
         self._plan, self._planned = None, 0
 
     # ------------------------------------------------------------------------------------------------- what it knows
 
     @property
     def plan(self) -> Plan:
-        """The plan of the current episode. With greedy planning: what would be chosen, everywhere."""
+        """The plan of the current episode. With greedy planning: what would be chosen everywhere, as things stand when first asked
+        in this episode.
+        """
         if self._plan is None or (self._stale and _kernels.is_due(self._mind(), self.episode, self._planned)):
             self._plan = self._make_plan()
         self._stale = False
@@ -180,23 +193,25 @@ class Learner:
 
     def _make_plan(self) -> Plan:
         r, task = self.recipe, self.task
-        self._planned = self.episode
         if r.policy is not None:
             shape = (task.horizon + 1, task.n_states, task.n_agents)
-            return Plan(r.policy, np.broadcast_to(np.nan, shape))
-        mind = self._mind()
-        _kernels.believe(mind, self._radii())
-        policy, value = empty_plan(task)
-        mode, source = (_kernels.CHOOSE, value) if r.planning == "full" else (_kernels.RAISE, mind.bounds)
-        run_pass(mind.problem, mind.agents, mind.environment, mode, policy, value, self._tie_seed(), source)
-        _kernels.note_visits(mind)
-        return Plan(policy, value)
+            plan = Plan(r.policy, np.broadcast_to(np.nan, shape))
+        else:
+            mind = self._mind()
+            _kernels.believe(mind, self._radii())
+            policy, value = empty_plan(task)
+            mode, source = (_kernels.CHOOSE, value) if r.planning == "full" else (_kernels.RAISE, mind.bounds)
+            run_pass(mind.problem, mind.agents, mind.environment, mode, policy, value, self._tie_seed(), source)
+            _kernels.note_visits(mind)
+            plan = Plan(policy, value)
+        self._planned = self.episode
+        return plan
 
     def _visit(self, t: int, state: int) -> Policy:
         """Greedy planning: back up one state. The agents to put in control there, by previous agent."""
         mind, task = self._mind(), self.task
         policy, _ = empty_plan(task)
-        room = room_for(policy.shape, mind.agents, mind.environment)
+        room = room_for(mind.problem, policy.shape, mind.agents, mind.environment)
         hands = hands_for(task.n_states, mind.environment.row.shape[1], task.n_agents)
         _kernels.visit_once(mind, self._radii(), policy, t, state, self._tie_seed(), room, hands)
         chosen: Policy = policy[t, state]
@@ -212,43 +227,52 @@ class Learner:
             self._plan, luck = self.plan, luck[:1]  # several threads work on one plan: outside of the compiled loop
         numbers = self._radii_ahead(len(luck))
         policy, value = self._plan_to_change(mind)
-        room = room_for(policy.shape, mind.agents, mind.environment)
-        true_room = room_for(policy.shape, world.agents, world.environment)
+        fresh = r.planning == "full" and self._plan is not None and not self._stale
+        room = room_for(mind.problem, policy.shape, mind.agents, mind.environment)
+        true_room = room_for(world.problem, policy.shape, world.agents, world.environment)
         actions = max(mind.environment.row.shape[1], self.task.n_actions)
         hands = hands_for(self.task.n_states, actions, self.task.n_agents)
-        fresh = self._plan is not None and not self._stale
-        now = (numbers, self.seed, self.episode, self._planned, fresh, luck[: len(numbers.cost)], counting, evaluate_every)
-        evaluation = (seat.policy, seat.value, seat.judged, true_room)
-        played, planned, counted, seat.judged, *wanted = _kernels.play_episodes(
-            mind, world, *now, policy, value, room, *evaluation, hands, seat.steps, ledger
-        )
-        if r.planning == "greedy":  # the policy was made where it was needed, and for this episode
+        run, luck = seat.run, luck[: len(numbers.cost)]
+        run.played[0], run.planned[0], run.counted[0], run.wanted[:] = 0, self._planned, 0, 0
+        try:
+            now = (numbers, self.seed, self.episode, fresh, luck, counting, evaluate_every)
+            evaluation = (seat.policy, seat.value, true_room)
+            _kernels.play_episodes(mind, world, *now, policy, value, room, *evaluation, hands, seat.steps, ledger, run)
+        finally:  # an interrupt comes when the kernel is done: what it did must be in the books
+            self._book(seat, policy, value, counting)
+        return int(run.played[0])
+
+    def _book(self, seat: "Seat", policy: Policy, value: Floats, counting: bool) -> None:
+        """Take over what a run of episodes did."""
+        run, steps = seat.run, seat.steps
+        if self.recipe.planning == "greedy":  # the policy was made where it was needed, and for this episode
             self._plan, self._planned = None, 0
-        elif r.policy is None:
-            self._plan, self._planned = Plan(policy, value), planned
-        steps = seat.steps
+        elif self.recipe.policy is None and run.planned[0]:
+            self._plan, self._planned = Plan(policy, value), int(run.planned[0])
+        if run.played[0] == 0:
+            return
         last = Episode(steps.states, steps.who[:-1], steps.who[1:], steps.actions, steps.costs)
         if counting:
-            self._tally.make_room(*wanted)
-            self._tally.add_episode(last, counted)
-            self._tally.end_episode(played)
+            self._tally.make_room(*run.wanted.tolist())
+            self._tally.add_episode(last, int(run.counted[0]))
+            self._tally.end_episode(int(run.played[0]))
             self._stale = True
         else:
             self._episode = last
-        return int(played)
 
     def _plan_to_change(self, mind: Mind) -> tuple[Policy, Floats]:
         """Arrays that hold the current plan, and may be overwritten by the next: a plan that was handed out stays as it is."""
-        if self.recipe.policy is not None:
+        r, plan = self.recipe, self._plan
+        if r.policy is not None:
             self._planned = self._planned or self.episode
-            return self.recipe.policy, np.empty((0, 0, 0))
-        if self._plan is None or (self._stale and mind.replan == 1):  # there will be a new one at once
+            return unharmed(self.task, r.policy), np.empty((0, 0, 0))
+        if plan is None or r.planning == "greedy" or (self._stale and mind.replan == 1):  # there will be a new one at once
             self._plan, self._planned = None, 0
             return empty_plan(self.task)
-        return self._plan.policy.copy(), self._plan.value.copy()
+        return unharmed(self.task, plan.policy).copy(), plan.value.copy()
 
     def _tie_seed(self) -> int:
-        """Ties depend on the seed and the episode alone: a learner made again from the same counts makes the same plan."""
+        """Ties depend on the seed and the episode alone: from the same counts, in the same episode, comes the same full plan."""
         return int(_kernels.tie_seed(self.seed, self.episode))
 
     def _radii(self) -> Radii:
@@ -263,6 +287,17 @@ class Learner:
         _kernels.constants_ahead(self._sizes, self.episode, self._tally.environment.episodes, result)
         return result
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies: the arrays of the kernels look at one another, which copying would undo. Only what is state goes along."""
+        kept = None if self._kept is None else {name: getattr(self._kept, name) for name in STATE}
+        return {**self.__dict__, "_kept": kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        kept, self._kept = state["_kept"], None
+        if kept is not None:
+            self._kept = mind_of(self.task, self.recipe, self._tally, self._rows, None)._replace(**kept)
+
     def _mind(self) -> Mind:
         """The arrays for the kernels: made once, and again when a table of counts had to move."""
         agents, environment, kept = self._tally.agents, self._tally.environment.table, self._kept
@@ -271,12 +306,23 @@ class Learner:
         return kept
 
 
+STATE = ("planned_agents", "planned_environment", "bounds", "least_bound", "least_at")  # of a Mind, beside the counts
+
+
+def unharmed(task: Task, policy: Policy) -> Policy:
+    """A policy that was in other hands, before kernels trust it again."""
+    if policy.min() < 0 or policy.max() >= task.n_agents:
+        checked_policy("the learner's plan", task, policy)
+    return policy
+
+
 class Seat:
     """A learner's place in a simulation: the policy that was evaluated last, and the episode being played."""
 
     def __init__(self, task: Task) -> None:
         self.policy, self.value = empty_plan(task)
-        self.judged = 0  # the episode for which it was made, 0: none
+        zeros = [np.zeros(n, dtype=np.int64) for n in (1, 1, 1, 1, 2)]
+        self.run = Run(*zeros)
         self.steps = Steps(
             states=np.empty(task.horizon + 1, dtype=np.int64),
             who=np.empty(task.horizon + 1, dtype=np.int64),
@@ -377,7 +423,7 @@ def fixed(task: Task, agent: int | str | ArrayLike) -> Learner:
     if _check.ndim(agent) == 0:
         index = task.agent_index("fixed", "agent", agent)
         return Learner(task, Recipe(task.agents[index], radius=None, policy=np.full(shape, index, dtype=np.int16)))
-    policy = checked_policy("fixed", task, np.asarray(agent))
+    policy = checked_policy("fixed", task, np.asarray(agent)).copy()
     return Learner(task, Recipe("fixed policy", radius=None, policy=policy))
 
 
@@ -409,7 +455,7 @@ def checked_planning(owner: str, planning: Any, replan: Any) -> dict[str, Any]:
     if isinstance(replan, str):
         _check.choice(owner, "replan", replan, ("every", "doubling"))
     else:
-        replan = _check.integer(owner, "replan", replan, 1)
+        replan = _check.integer(owner, "replan", replan, 1, MOST_EPISODES)
     if planning == "greedy" and replan not in ("every", 1):
         _check.fail(owner, "replan", _check.show(replan), "'every': greedy planning has no whole plan to keep")
     return {"planning": planning, "replan": replan}

@@ -131,7 +131,7 @@ def run_pass(
     source: Floats | None = None,
 ) -> None:
     """One whole pass of the kernel. Helpers join where there are several threads; who comes late finds nothing left to do."""
-    room, horizon = room_for(policy.shape, agents, environment), len(policy)
+    room, horizon = room_for(problem, policy.shape, agents, environment), len(policy)
     pass_on = (agents, environment, problem, mode, policy, policy, value, value if source is None else source, seed, room)
     _kernels.begin(problem, 1, value, room)
 
@@ -146,18 +146,26 @@ def run_pass(
         for _ in range(1, threads_for(environment, horizon)):
             hands = _kernels.hands_to_work(*sizes, np.zeros_like(_work()))
             joined.append((helpers.submit(work, hands), hands))
-    work(hands_for(*sizes))
-    for future, hands in joined:
-        if not future.cancel():
-            future.result()
-            _work()[:] += hands.work
+    try:
+        work(hands_for(*sizes))
+        for future, hands in joined:
+            if not future.cancel():
+                future.result()
+                _work()[:] += hands.work
+    except BaseException:  # an interrupt: helpers may still be at work in this room, so nobody else must
+        _kept.__dict__.pop("rooms", None)
+        raise
 
 
-def room_for(shape: tuple[int, ...], agents: Layer, environment: Layer) -> Room:
-    """Arrays for the kernel to work in, kept for the next plan of the same size in this thread. shape: (L, S, D)."""
+def room_for(problem: Problem, shape: tuple[int, ...], agents: Layer, environment: Layer) -> Room:
+    """Arrays for the kernel to work in, kept for the next plan of the same size in this thread. shape: (L, S, D).
+
+    What is kept are places in rows, so rooms are told apart by the number of outcomes too: states and actions.
+    """
     sizes = (shape[0], shape[2], environment.start.size, agents.start.size)
+    key = (*sizes, *problem.env_cost.shape)
     rooms: dict[tuple[int, ...], Room] = _kept.__dict__.setdefault("rooms", {})
-    room = rooms.pop(sizes, None)
+    room = rooms.pop(key, None)
     if room is None:
         room = _kernels.room_to_work(*sizes)
         left = MOST_BYTES - sum(array.nbytes for array in room)
@@ -165,7 +173,7 @@ def room_for(shape: tuple[int, ...], agents: Layer, environment: Layer) -> Room:
             left -= sum(array.nbytes for array in rooms[old])
             if left < 0:
                 del rooms[old]
-    rooms[sizes] = room  # last in the order of use
+    rooms[key] = room  # last in the order of use
     return room
 
 
@@ -179,7 +187,11 @@ def hands_for(n_states: int, n_actions: int, n_agents: int) -> Hands:
 
 
 class Work(NamedTuple):
-    """What plans and evaluations have cost, in units that no clock is needed for."""
+    """What plans and evaluations have cost, in units that no clock is needed for.
+
+    Independent of the machine, but for looked_at: how long a search takes depends on the plans before. With several threads each
+    of them gathers for the rows that were never seen.
+    """
 
     rows: int  # environment rows whose minimum or mean was taken
     outcomes: int  # outcomes gathered for them: the non-zeros of a plain backup

@@ -17,7 +17,7 @@ from cede._check import Floats
 from cede._kernels import Ledger, World
 from cede._progress import Progress
 from cede.counts import Episode
-from cede.learners import Learner, Seat
+from cede.learners import MOST_EPISODES, Learner, Seat
 from cede.model import TwoLayerMDP
 from cede.planning import Plan, Policy, checked_policy, problem_of, solve, start_cost
 from cede.table import Ints
@@ -107,7 +107,7 @@ def simulate(
     progress is called with the number of episodes done.
     """
     episodes = _check.integer("simulate", "episodes", episodes, 1)
-    evaluate_every = _check.integer("simulate", "evaluate_every", evaluate_every, 1)
+    evaluate_every = _check.integer("simulate", "evaluate_every", evaluate_every, 1, MOST_EPISODES)
     fits("simulate", mdp, learner)
     rng = generator("simulate", seed)
     rounds = play([mdp], [learner], episodes, [rng], progress, learner.recipe.name, evaluate_every)
@@ -155,19 +155,27 @@ def play(
         while done < episodes:
             at_once = min(at_once, episodes - done)
             begun = time.perf_counter()
-            for i, (world, learner, rng, seat) in enumerate(zip(worlds, learners, rngs, seats, strict=True)):
-                luck = rng.random((at_once, 2 * learner.task.horizon + 1))
-                played = 0
-                while played < at_once:
-                    ledger = rounds.ledger(i, done + played, done + at_once)
-                    played += learner.play(world, luck[played:], seat, ledger, counting=alone, evaluate_every=evaluate_every)
-            if not alone:
+            try:
+                for i, (world, learner, rng, seat) in enumerate(zip(worlds, learners, rngs, seats, strict=True)):
+                    luck = rng.random((at_once, 2 * learner.task.horizon + 1))
+                    played = 0
+                    while played < at_once:
+                        ledger = rounds.ledger(i, done + played, done + at_once)
+                        played += learner.play(world, luck[played:], seat, ledger, counting=alone, evaluate_every=evaluate_every)
+                if not alone:
+                    for learner in learners:
+                        learner.count_episode()
+            except BaseException:
                 for learner in learners:
-                    learner.count_episode()
+                    learner.drop_episode()  # of a round that did not end
+                raise
             done += at_once
             bar.advance(at_once)
-            if alone and time.perf_counter() - begun < MOST_SECONDS / 2:
+            taken = time.perf_counter() - begun
+            if alone and taken < MOST_SECONDS / 2:
                 at_once = min(2 * at_once, MOST_AT_ONCE)
+            elif taken > MOST_SECONDS:  # later episodes may cost more: there is more to plan with
+                at_once = max(1, at_once // 2)
     return rounds
 
 

@@ -5,7 +5,8 @@ data         the arrays that they work on, in bundles
 minimum      the inner minimum of one row
 passes       Theorem 1: the backward pass over all rows, states and times
 episodes     playing and counting
-minds        a learner: radii, plans, runs of episodes
+radii        how far the truth may be from what was seen
+minds        a learner: beliefs, plans, runs of episodes
 """
 
 from cede._kernels.data import APPENDIX as APPENDIX
@@ -29,6 +30,7 @@ from cede._kernels.data import Pool as Pool
 from cede._kernels.data import Problem as Problem
 from cede._kernels.data import Radii as Radii
 from cede._kernels.data import Room as Room
+from cede._kernels.data import Run as Run
 from cede._kernels.data import Sizes as Sizes
 from cede._kernels.data import Steps as Steps
 from cede._kernels.data import World as World

@@ -193,6 +193,18 @@ class Radii(NamedTuple):
     environment_scale: Any
 
 
+class Run(NamedTuple):
+    """Where a run of episodes stands: single numbers, in arrays, brought up to date after each episode. Whatever interrupts the
+    run, they tell what has been done.
+    """
+
+    played: Any  # (1,) int64: episodes
+    planned: Any  # (1,) int64: for which episode the plan was made, 0: there is none
+    counted: Any  # (1,) int64: steps of the last episode that are counted
+    judged: Any  # (1,) int64: for which episode the policy was made that was evaluated last, 0: none was
+    wanted: Any  # (2,) int64: places that the pools of agents and environment lack
+
+
 class Ledger(NamedTuple):
     """What is written down of n episodes of D agents."""
 

@@ -24,6 +24,22 @@ def lower_cost(seen, true_cost, least, spread, r, s, constant, scale):
     return result
 
 
+@inlined
+def learn_cost(mind, numbers, s, c):
+    """The believed cost of slot c in state s, where UCRL2 must learn it."""
+    n_states = mind.learned_cost.shape[0]
+    mind.learned_cost[s, c] = lower_cost(
+        mind.seen_agents,
+        mind.true_cost,
+        mind.least_cost,
+        mind.spread,
+        c * n_states + s,
+        s,
+        numbers.cost,
+        numbers.environment_scale,
+    )
+
+
 @kernel
 def believe(mind, numbers):
     """Make the widths (and, for UCRL2, the costs) that follow from what was counted."""
@@ -35,9 +51,7 @@ def believe(mind, numbers):
         n_states, n_slots = mind.learned_cost.shape
         for c in range(n_slots):
             for s in range(n_states):
-                mind.learned_cost[s, c] = lower_cost(
-                    mind.seen_agents, mind.true_cost, mind.least_cost, mind.spread, c * n_states + s, s, numbers.cost, scale
-                )
+                learn_cost(mind, numbers, s, c)
 
 
 @inlined
@@ -51,22 +65,12 @@ def believe_at(mind, numbers, t, s):
                 r = mind.agents.row[mind.problem.slot[d] + c, s]
                 if r < mind.counted_agents:
                     mind.agents_width[r] = radius(mind.seen_agents.total[r], numbers.agents, numbers.agents_scale)
-    n_states, n_columns = mind.environment.row.shape
-    for a in range(n_columns):
+    for a in range(mind.environment.row.shape[1]):
         r = mind.environment.row[s, a]
         if r < mind.counted_environment:
             mind.environment_width[r] = radius(mind.seen_environment.total[r], numbers.environment, numbers.environment_scale)
         if mind.learned_cost.size > 0:
-            mind.learned_cost[s, a] = lower_cost(
-                mind.seen_agents,
-                mind.true_cost,
-                mind.least_cost,
-                mind.spread,
-                a * n_states + s,
-                s,
-                numbers.cost,
-                numbers.environment_scale,
-            )
+            learn_cost(mind, numbers, s, a)
 
 
 @inlined
@@ -187,7 +191,6 @@ def play_episodes(
     numbers,
     seed,
     episode,
-    planned,
     fresh,
     chance,
     counting,
@@ -197,41 +200,39 @@ def play_episodes(
     room,
     before,
     true_value,
-    judged,
     true_room,
     hands,
     steps,
     ledger,
+    run,
 ):
-    """Up to n episodes: plan where it is due, evaluate, play, count.
+    """Up to n episodes: plan where it is due, evaluate, play, count. `run` tells how many.
 
-    numbers: Radii of (n,) arrays. episode: k of the first; planned: for which episode policy and value were made, 0: none; fresh:
-    they are to be used in the first episode, come what may. chance: (n, 2 L + 1). counting: False: the caller counts each episode,
-    there is one. before, true_value: the policy evaluated last and its value; judged: for which episode it was made, 0: there is
-    none. With evaluate_every = m policies are evaluated before episodes 1, m + 1, ..., and the cost carried on between.
-
-    Returns the episodes played, for which episode the plan was made, how many steps of the last episode are counted, whether
-    (for which episode) a policy was evaluated, and the pools' wants.
+    numbers: Radii of (n,) arrays. episode: k of the first. policy, value: the plan, if there is one (run.planned); fresh: it is to
+    be used in the first episode, come what may. chance: (n, 2 L + 1). counting: False: the caller counts the one episode.
+    before, true_value: the policy evaluated last and its value, if there is one (run.judged). With evaluate_every = m policies are
+    evaluated before episodes 1, m + 1, ..., and the cost carried on between.
     """
     horizon = policy.shape[0]
     greedy = mind.bounds.size > 0
     states, who, actions, costs, times, rows = steps
-    n = chance.shape[0]
-    for i in range(n):
+    n_states, n_columns = mind.environment.row.shape
+    for i in range(chance.shape[0]):
         k = episode + i
         now = Radii(
             numbers.agents[i], numbers.environment[i], numbers.cost[i], numbers.agents_scale[i], numbers.environment_scale[i]
         )
         ties = tie_seed(seed, k)
-        looking = judged == 0 or (k - 1) % evaluate_every == 0
-        if (looking or not greedy) and not (fresh and i == 0) and is_due(mind, k, planned):
+        looking = run.judged[0] == 0 or (k - 1) % evaluate_every == 0
+        if (looking or not greedy) and not (fresh and i == 0) and is_due(mind, k, run.planned[0]):
             believe(mind, now)
             make_plan(mind, policy, value, ties, room, hands)
             note_visits(mind)
-            planned = k
-        if looking and planned != judged:  # the same plan costs the same
-            ledger.expected_cost[i] = cost_of(world, policy, before, true_value, np.int64(judged == 0), true_room, hands)
-            judged = planned
+            run.planned[0] = k
+        if looking and run.planned[0] != run.judged[0]:  # the same plan costs the same
+            afresh = np.int64(run.judged[0] == 0)
+            ledger.expected_cost[i] = cost_of(world, policy, before, true_value, afresh, true_room, hands)
+            run.judged[0] = run.planned[0]
         else:
             ledger.expected_cost[i] = start_mean(world.start, true_value, world.start_agent)
         if greedy:  # after evaluation, which may have used the same room
@@ -247,26 +248,14 @@ def play_episodes(
             handed += who[t + 1] != who[t]
         ledger.cost[i] = total
         ledger.switches[i] = handed
+        run.counted[0] = 0
+        run.played[0] = i + 1
         if not counting:
-            return i + 1, planned, 0, judged, 0, 0
-        n_states, columns = mind.environment.row.shape
-        done, more_agents, more_environment = count_steps(
-            mind.seen_agents,
-            mind.seen_environment,
-            mind.problem.slot,
-            mind.problem.vary,
-            n_states,
-            columns,
-            mind.flat,
-            times,
-            states[:-1],
-            who[:-1],
-            who[1:],
-            actions,
-            states[1:],
-            rows,
-            np.int64(0),
-        )
+            return
+        slot, vary = mind.problem.slot, mind.problem.vary
+        sizes = (slot, vary, n_states, n_columns, mind.flat)
+        seen = (times, states[:-1], who[:-1], who[1:], actions, states[1:])
+        done, run.wanted[0], run.wanted[1] = count_steps(mind.seen_agents, mind.seen_environment, *sizes, *seen, rows, np.int64(0))
+        run.counted[0] = done
         if done < horizon:
-            return i + 1, planned, done, judged, more_agents, more_environment
-    return n, planned, horizon, judged, 0, 0
+            return

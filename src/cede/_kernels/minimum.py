@@ -18,6 +18,10 @@ FEW = 6  # outcomes up to which a row is short
 # Share of the mass in question below which `search` goes from the worst outcome downward instead of halving.
 NEAR = 0.03
 
+# Sums of masses are exact if the weights are counts. Others round: a budget this close to a sum, relative to both, may seem to run
+# out at either of two outcomes, and what is found must not depend on where the search began.
+CLOSE = 1e-11
+
 
 @inlined
 def look_at(u, p, n, theta):
@@ -72,13 +76,20 @@ def ends(u, p, n):
     return worse, total
 
 
+@inlined
+def is_clear(worse, equal, budget):
+    """Does the budget run out here, and certainly nowhere else?"""
+    close = CLOSE * (worse + equal + budget)
+    return worse <= budget - close and budget + close < worse + equal
+
+
 @kernel
 def search(u, p, n, budget, guess, worse, equal, capped):
-    """`least_sum` where the guess, if there is one, was wrong: narrow down (lo, hi) until theta is found."""
+    """`least_sum` where the guess, if there is one, did not do: narrow down (lo, hi) until theta is found."""
     lo, hi = 0.0, np.inf
     worse_lo, sum_hi = ends(u, p, n)  # mass worse than lo: more than the budget; sum of p u below hi
     if worse_lo <= budget:
-        return 0.0, 0.0, 2
+        return 0.0, 0.0, 2, worse_lo <= budget - CLOSE * (worse_lo + budget)
     worse_hi, sum_lo = 0.0, 0.0  # mass at hi and worse: at most the budget; sum of p u up to lo
     if guess > 0.0:
         if worse > budget:
@@ -93,11 +104,11 @@ def search(u, p, n, budget, guess, worse, equal, capped):
         if exact or not lo < theta < hi or budget - worse_hi < NEAR * (worse_lo - worse_hi):
             theta = largest_below(u, n, hi)
             if theta <= lo:  # rounding of the weights: nothing is left between, the budget runs out at hi
-                return sum_hi + hi * (worse_hi - budget), hi, looks
+                return sum_hi + hi * (worse_hi - budget), hi, looks, False
         looks += 1
         worse, equal, capped = look(u, p, n, theta)
         if worse <= budget < worse + equal:
-            return capped - budget * theta, theta, looks
+            return capped - budget * theta, theta, looks, is_clear(worse, equal, budget)
         if worse > budget:
             exact = worse == worse_lo
             lo, worse_lo, sum_lo = theta, worse, capped - theta * worse
@@ -116,9 +127,13 @@ def least_sum(u, p, n, budget, guess):
     worse, equal, capped = 0.0, 0.0, 0.0
     if guess > 0.0:
         worse, equal, capped = look(u, p, n, guess)
-        if worse <= budget < worse + equal:
+        if is_clear(worse, equal, budget):
             return capped - budget * guess, guess, 1
-    return search(u, p, n, budget, guess, worse, equal, capped)
+    value, theta, looks, clear = search(u, p, n, budget, guess, worse, equal, capped)
+    if guess > 0.0 and not clear:
+        value, theta, more, _ = search(u, p, n, budget, 0.0, 0.0, 0.0, 0.0)
+        looks += more
+    return value, theta, looks
 
 
 @kernel

@@ -374,13 +374,15 @@ def backward(agents, environment, problem, mode, policy, before, value, source, 
         now_guess, later_guess = guess[t], guess[min(t + 1, horizon - 1)]
         stamp = np.int32((stamps[0] + (0 if steady else t)) % 2147483647)
         chunks = row_chunks if kind == ENVIRONMENT else state_chunks
-        if (steady and t < horizon - 1) if kind == MARK else not busy[t]:
+        marks_stand = kind == MARK and steady and t < horizon - 1
+        nothing_to_do = kind != MARK and not busy[t]
+        if marks_stand or nothing_to_do:
             chunks = 0
-        if kind != MARK and known_ahead != t and chunks > 0 and not single:
-            look_ahead(after, hands)
-            known_ahead = t
         chunk = fetch_add(taken, phase, 1)
         while chunk < chunks:
+            if kind != MARK and known_ahead != t and not single:
+                look_ahead(after, hands)
+                known_ahead = t
             begin_state = first_state + chunk * STATES_AT_ONCE
             end_state = min(begin_state + STATES_AT_ONCE, last_state)
             if kind == MARK:

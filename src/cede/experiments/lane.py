@@ -107,7 +107,7 @@ def planning_run(
         return make_learner("UCRL2-MC", mdp, radii, episodes, seed, **ways.WAYS[way])
 
     about: Row = {"world": "lane driving", "way": way, "radii": radii, "seed": seed}
-    return ways.measured(mdp, make, episodes, about, seed, progress)
+    return ways.measured(mdp, make, episodes, about, seed, partial(report_work, progress, effort(radii), 0))
 
 
 def drives(mdp: TwoLayerMDP, learner: Learner, k: int, about: Row, seed: int) -> list[Row]:

@@ -30,11 +30,11 @@ def parts(options: Options) -> list[Part]:
     result = []
     for way, seed in product(WAYS, options.seeds(REPEATS, QUICK_REPEATS)):
         shared = {"way": way, "episodes": episodes, "seed": seed}
-        result.append(Part("river:planning_run", {**shared, "agents": list(AGENTS)}, episodes, f"RiverSwim, planning {way}"))
+        result.append(Part("river:planning_run", {**shared, "agents": list(AGENTS)}, 2 * episodes, f"RiverSwim, planning {way}"))
         for radii in ("schedule", "constant"):
             arguments = {**shared, "radii": radii, "costs": list(COSTS)}
             label = f"lane driving, {radii}, planning {way}"
-            result.append(Part("lane:planning_run", arguments, episodes * lane.effort(radii), label))
+            result.append(Part("lane:planning_run", arguments, 2 * episodes * lane.effort(radii), label))
     return result
 
 

@@ -1,9 +1,10 @@
 """Ways of planning less, and how they are measured in either world."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from cede.experiments.core import Outcome, Row
+from cede.experiments.core import Outcome, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
 from cede.learners import Learner
 from cede.model import TwoLayerMDP
@@ -21,12 +22,15 @@ WAYS: dict[str, dict[str, Any]] = {
 def measured(
     mdp: TwoLayerMDP, make: Callable[[], Learner], episodes: int, about: Row, seed: int, progress: Callable[[int], None]
 ) -> Outcome:
-    """The exact regret of a run; and the same run again without evaluation, to count what planning alone touches."""
+    """The exact regret of a run; and the same run again without evaluation, to count what planning alone touches.
+
+    progress is told of twice as many episodes.
+    """
     learner = make()
-    regret = simulate(mdp, learner, episodes, seed=seed, progress=progress).regret
+    regret = simulate(mdp, learner, episodes, seed=seed, progress=partial(report_work, progress, 1, 0)).regret
     before = work_done()
-    simulate(mdp, make(), episodes, seed=seed, evaluate_every=episodes, progress=False)
+    simulate(mdp, make(), episodes, seed=seed, evaluate_every=episodes, progress=partial(report_work, progress, 1, episodes))
     work = work_done() - before
     about = {**about, **learner_settings(learner)}
-    touched = {"outcomes_per_episode": work.outcomes / episodes, "looked_at_per_episode": work.looked_at / episodes}
+    touched = {"outcomes_per_episode": work.outcomes / episodes}
     return {"curve": curve_rows(regret, about), "work": [{**about, "episodes": episodes, **touched}]}
