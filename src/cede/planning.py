@@ -89,8 +89,8 @@ def start_cost(mdp: TwoLayerMDP, value: Floats) -> float:
 
 # ------------------------------------------------------------------------------------------------- running the kernel
 
-_threads = 1
-_helpers: ThreadPoolExecutor | None = None
+_threads, _most_threads = 1, 1  # now, and at any time so far
+_helpers: ThreadPoolExecutor | None = None  # one fewer than most
 _helpers_lock = threading.Lock()
 _kept = threading.local()  # rooms to work in of this thread, by size
 
@@ -100,11 +100,11 @@ def set_threads(threads: int) -> int:
 
     Every number of threads gives the same bits. More than one pays for large problems; small ones are done by one thread anyway.
     """
-    global _threads, _helpers  # noqa: PLW0603 (a setting of the process, like that of every numerical library)
+    global _threads, _most_threads, _helpers
     threads = _check.integer("set_threads", "threads", threads, 1, 1024)
     with _helpers_lock:
-        if threads > _threads or threads == 1:
-            _helpers = ThreadPoolExecutor(threads - 1, "cede") if threads > 1 else None
+        if threads > _most_threads:
+            _helpers, _most_threads = ThreadPoolExecutor(threads - 1, "cede"), threads
         before, _threads = _threads, threads
     return before
 

@@ -17,7 +17,7 @@ from cede._kernels.data import BY_PREV_AGENT, BY_TIME, FOLLOW, RAISE
 from cede._kernels.minimum import least_sum, pad, position
 
 MARK, ENVIRONMENT, AGENTS = 0, 1, 2  # phases of a time step
-ROWS_AT_ONCE, STATES_AT_ONCE = 256, 128  # how much of a phase a thread takes
+ROWS_AT_ONCE, STATES_AT_ONCE = 64, 32  # how much of a phase a thread takes
 PATIENCE = 20_000  # looks at another thread's work before giving the processor away
 
 
