@@ -31,6 +31,6 @@ def measured(
     before = work_done()
     simulate(mdp, make(), episodes, seed=seed, evaluate_every=episodes, progress=partial(report_work, progress, 1, episodes))
     work = work_done() - before
-    about = {**about, **learner_settings(learner)}
+    about = {"learner": "UCRL2-MC", **about, **learner_settings(learner)}
     touched = {"outcomes_per_episode": work.outcomes / episodes}
     return {"curve": curve_rows(regret, about), "work": [{**about, "episodes": episodes, **touched}]}
