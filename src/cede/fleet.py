@@ -12,8 +12,9 @@ import numpy as np
 
 from cede import _check
 from cede._check import Floats
-from cede.learners import MOST_EPISODES, Learner
+from cede.learners import Learner
 from cede.model import TwoLayerMDP
+from cede.recipe import MOST_EPISODES
 from cede.simulation import fits, generators, play
 from cede.table import Ints
 

@@ -20,10 +20,21 @@ from cede.belief import Belief, Scale, ScaleOf, scale_of
 from cede.counts import Counts, EnvironmentTally, Episode, Tally, checked_episode
 from cede.model import Environment, Task, TwoLayerMDP
 from cede.planning import Plan, Policy, checked_policy, empty_plan, hands_for, room_for, run_pass, solve, threads_for
-from cede.recipe import Planning, Recipe, Replan, certain_belief, known_parts, mind_of, row_maps, sizes_of
+from cede.recipe import (
+    Planning,
+    Recipe,
+    Replan,
+    certain_belief,
+    checked_environment,
+    checked_planning,
+    checked_task,
+    known_parts,
+    mind_of,
+    row_maps,
+    sizes_of,
+)
 
 MOST_SEED = 2**31 - 1
-MOST_EPISODES = 2**62
 
 
 class Learner:
@@ -430,32 +441,3 @@ def fixed(task: Task, agent: int | str | ArrayLike) -> Learner:
 def oracle(mdp: TwoLayerMDP, *, seed: int = 0) -> Learner:
     """The best switching policy from the first episode on: regret 0."""
     return Learner(mdp.task, Recipe("oracle", radius=None, policy=solve(mdp, seed=seed).policy), seed=seed)
-
-
-def checked_task(owner: str, task: Any) -> Task:
-    if not isinstance(task, Task):
-        hint = "a Task, as in mdp.task" if isinstance(task, TwoLayerMDP) else "a Task"
-        _check.fail(owner, "task", _check.show(type(task).__name__), hint)
-    return task
-
-
-def checked_environment(owner: str, task: Task, environment: Environment | None) -> Environment | None:
-    if environment is None:
-        return None
-    if not isinstance(environment, Environment):
-        _check.fail(owner, "known_environment", _check.show(environment), "an Environment")
-    mine, theirs = (environment.n_states, environment.n_actions), (task.n_states, task.n_actions)
-    if mine != theirs:
-        _check.fail(owner, "(S, A) of known_environment", mine, f"{theirs}, as in the task")
-    return environment
-
-
-def checked_planning(owner: str, planning: Any, replan: Any) -> dict[str, Any]:
-    _check.choice(owner, "planning", planning, ("full", "greedy"))
-    if isinstance(replan, str):
-        _check.choice(owner, "replan", replan, ("every", "doubling"))
-    else:
-        replan = _check.integer(owner, "replan", replan, 1, MOST_EPISODES)
-    if planning == "greedy" and replan not in ("every", 1):
-        _check.fail(owner, "replan", _check.show(replan), "'every': greedy planning has no whole plan to keep")
-    return {"planning": planning, "replan": replan}

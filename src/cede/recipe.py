@@ -1,4 +1,4 @@
-"""What a learner is made of: its settings as data, and the arrays that follow from them."""
+"""What a learner is made of: its settings as data, their checks, and the arrays that follow from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,16 +7,17 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from cede import _kernels
+from cede import _check, _kernels
 from cede._check import Floats
 from cede._kernels import Mind, Sizes
 from cede.belief import RADII, Belief, Scale, layer_of
 from cede.counts import Tally
-from cede.model import Environment, Task
+from cede.model import Environment, Task, TwoLayerMDP
 from cede.planning import Policy, certain_policies, empty_plan, flatten, problem_of, run_pass
 
 Replan = Literal["every", "doubling"] | int
 Planning = Literal["full", "greedy"]
+MOST_EPISODES = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,35 @@ class Recipe:
     policy: Policy | None = None  # never plan, always this
     planning: Planning = "full"  # the whole plan, or only what is visited
     replan: Replan = "every"  # episode; when a count has doubled; or every so many episodes
+
+
+def checked_task(owner: str, task: Any) -> Task:
+    if not isinstance(task, Task):
+        hint = "a Task, as in mdp.task" if isinstance(task, TwoLayerMDP) else "a Task"
+        _check.fail(owner, "task", _check.show(type(task).__name__), hint)
+    return task
+
+
+def checked_environment(owner: str, task: Task, environment: Environment | None) -> Environment | None:
+    if environment is None:
+        return None
+    if not isinstance(environment, Environment):
+        _check.fail(owner, "known_environment", _check.show(environment), "an Environment")
+    mine, theirs = (environment.n_states, environment.n_actions), (task.n_states, task.n_actions)
+    if mine != theirs:
+        _check.fail(owner, "(S, A) of known_environment", mine, f"{theirs}, as in the task")
+    return environment
+
+
+def checked_planning(owner: str, planning: Any, replan: Any) -> dict[str, Any]:
+    _check.choice(owner, "planning", planning, ("full", "greedy"))
+    if isinstance(replan, str):
+        _check.choice(owner, "replan", replan, ("every", "doubling"))
+    else:
+        replan = _check.integer(owner, "replan", replan, 1, MOST_EPISODES)
+    if planning == "greedy" and replan not in ("every", 1):
+        _check.fail(owner, "replan", _check.show(replan), "'every': greedy planning has no whole plan to keep")
+    return {"planning": planning, "replan": replan}
 
 
 def mind_of(task: Task, recipe: Recipe, tally: Tally, rows: tuple[Any, Any], old: Mind | None) -> Mind:

@@ -17,9 +17,10 @@ from cede._check import Floats
 from cede._kernels import Ledger, World
 from cede._progress import Progress
 from cede.counts import Episode
-from cede.learners import MOST_EPISODES, Learner, Seat
+from cede.learners import Learner, Seat
 from cede.model import TwoLayerMDP
 from cede.planning import Plan, Policy, checked_policy, problem_of, solve, start_cost
+from cede.recipe import MOST_EPISODES
 from cede.table import Ints
 
 Seed = int | np.random.Generator
