@@ -311,6 +311,24 @@ def test_an_interrupt_leaves_the_books_in_order(options):
     cede.simulate(mdp, learner, 5)
 
 
+def test_an_interrupt_in_the_books_themselves(monkeypatch):
+    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
+    learner = cede.ucrl2_mc(mdp.task)
+    room, calls = learner._tally.make_room, []
+
+    def interrupted(*wanted):
+        calls.append(wanted)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        room(*wanted)
+
+    monkeypatch.setattr(learner._tally, "make_room", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cede.simulate(mdp, learner, 1000, progress=False)
+    assert learner.episode > 6
+    assert learner.counts.environment.sum() == (learner.episode - 1) * 20 == learner.counts.agents.sum()
+
+
 def test_an_interrupted_round_of_a_fleet_is_dropped(monkeypatch):
     mdps = [cede.worlds.riverswim(agents=[p, 1 - p]) for p in (0.1, 0.2, 0.3)]
     learners = [cede.ucrl2_mc(m.task) for m in mdps]

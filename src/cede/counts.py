@@ -137,15 +137,17 @@ class Tally:
         self.environment = EnvironmentTally(rows, counts.environment.shape[0], counts.environment_episodes)
         self.episodes = counts.episodes
 
-    def add(self, *steps: Ints) -> None:
-        """Count steps: times, states, previous agents, agents, actions and next states, arrays of one length."""
+    def add(self, *steps: Ints, done: Ints | None = None) -> None:
+        """Count steps: times, states, previous agents, agents, actions and next states, arrays of one length.
+
+        done: (1,) how many of them are counted already; brought up to date.
+        """
         task = self.task
         sizes = (task.slot, task.vary, task.n_states, self.n_actions, self.flat)
-        rows, done = np.empty((2, CHUNK), dtype=np.int64), 0
-        while done < len(steps[0]):
+        rows, counted = np.empty((2, CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64) if done is None else done
+        while counted[0] < len(steps[0]):
             pools = (self.agents.pool, self.environment.table.pool)
-            done, *wanted = _kernels.count_steps(*pools, *sizes, *steps, rows, done)
-            self.make_room(*wanted)
+            self.make_room(*_kernels.count_steps(*pools, *sizes, *steps, rows, counted))
 
     def make_room(self, agents: int, environment: int) -> None:
         """So many places more in each pool."""
@@ -153,16 +155,15 @@ class Tally:
             if places > 0:
                 table.lengthen(places)
 
-    def add_episode(self, episode: Episode, counted: int = 0) -> None:
-        """Count an episode, of which so many steps are counted already."""
-        rest = slice(counted, None)
+    def add_episode(self, episode: Episode, done: Ints | None = None) -> None:
+        """Count an episode; done: as in `add`."""
         times = self.times[: len(episode.actions)]
         steps = (times, episode.states[:-1], episode.prev_agents, episode.agents, episode.actions, episode.states[1:])
-        self.add(*(array[rest] for array in steps))
+        self.add(*steps, done=done)
 
-    def end_episode(self, n: int = 1) -> None:
-        self.episodes += n
-        self.environment.episodes += n
+    def end_episode(self) -> None:
+        self.episodes += 1
+        self.environment.episodes += 1
 
     @property
     def counts(self) -> Counts:

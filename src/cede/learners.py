@@ -250,26 +250,34 @@ class Learner:
             evaluation = (seat.policy, seat.value, true_room)
             _kernels.play_episodes(mind, world, *now, policy, value, room, *evaluation, hands, seat.steps, ledger, run)
         finally:  # an interrupt comes when the kernel is done: what it did must be in the books
-            self._book(seat, policy, value, counting)
-        return int(run.played[0])
+            try:
+                played = self._book(seat, policy, value, counting)
+            except BaseException:  # or it comes in here, and the book-keeping goes on where it was
+                self._book(seat, policy, value, counting)
+                raise
+        return played
 
-    def _book(self, seat: "Seat", policy: Policy, value: Floats, counting: bool) -> None:
-        """Take over what a run of episodes did."""
-        run, steps = seat.run, seat.steps
+    def _book(self, seat: "Seat", policy: Policy, value: Floats, counting: bool) -> int:
+        """Take over what a run of episodes did: how many. May be called again if it was interrupted."""
+        run, steps, tally = seat.run, seat.steps, self._tally
         if self.recipe.planning == "greedy":  # the policy was made where it was needed, and for this episode
             self._plan, self._planned = None, 0
         elif self.recipe.policy is None and run.planned[0]:
             self._plan, self._planned = Plan(policy, value), int(run.planned[0])
-        if run.played[0] == 0:
-            return
+        played = int(run.played[0])
+        if played == 0:
+            return 0
         last = Episode(steps.states, steps.who[:-1], steps.who[1:], steps.actions, steps.costs)
         if counting:
-            self._tally.make_room(*run.wanted.tolist())
-            self._tally.add_episode(last, int(run.counted[0]))
-            self._tally.end_episode(int(run.played[0]))
+            tally.make_room(*run.wanted.tolist())
+            tally.add_episode(last, run.counted)
             self._stale = True
+            tally.episodes += played  # from here on no call, so no interrupt, until it is written down
+            tally.environment.episodes += played
         else:
             self._episode = last
+        run.played[0] = 0
+        return played
 
     def _plan_to_change(self, mind: Mind) -> tuple[Policy, Floats]:
         """Arrays that hold the current plan, and may be overwritten by the next: a plan that was handed out stays as it is."""

@@ -101,29 +101,30 @@ def add_one(pool, r, column):
 
 @kernel
 def count_steps(agents, environment, slot, vary, n_states, n_actions, flat, times, states, prevs, who, actions, nexts, rows, done):
-    """Add steps to both pools, from step `done` on, until a pool may be too short.
+    """Add steps to both pools, from step done[0] on, until a pool may be too short; done[0] says how far that was.
 
-    How many steps are counted then, and how many places each pool wants. rows: (2, CHUNK) room to work.
+    How many places each pool wants. rows: (2, CHUNK) room to work.
     """
-    while done < states.size:
-        n = min(CHUNK, states.size - done)
+    while done[0] < states.size:
+        first = done[0]
+        n = min(CHUNK, states.size - first)
         wanted_agents, wanted_environment = 0, 0
         for i in range(n):
-            d = who[done + i]
-            place = slot[d] + context(vary[d], times[done + i], prevs[done + i])
-            rows[0, i] = place * n_states + states[done + i]
-            rows[1, i] = states[done + i] * n_actions + (place if flat else actions[done + i])
+            d = who[first + i]
+            place = slot[d] + context(vary[d], times[first + i], prevs[first + i])
+            rows[0, i] = place * n_states + states[first + i]
+            rows[1, i] = states[first + i] * n_actions + (place if flat else actions[first + i])
             wanted_agents += 2 * (agents.size[rows[0, i]] + n) + 2
             wanted_environment += 2 * (environment.size[rows[1, i]] + n) + 2
         wanted_agents -= agents.column.size - agents.end[0]
         wanted_environment -= environment.column.size - environment.end[0]
         if wanted_agents > 0 or wanted_environment > 0:
-            return done, max(wanted_agents, 0), max(wanted_environment, 0)
+            return max(wanted_agents, 0), max(wanted_environment, 0)
         for i in range(n):
-            add_one(agents, rows[0, i], actions[done + i])
-            add_one(environment, rows[1, i], nexts[done + i])
-        done += n
-    return done, 0, 0
+            add_one(agents, rows[0, i], actions[first + i])
+            add_one(environment, rows[1, i], nexts[first + i])
+        done[0] += n
+    return 0, 0
 
 
 @kernel

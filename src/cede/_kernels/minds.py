@@ -255,7 +255,6 @@ def play_episodes(
         slot, vary = mind.problem.slot, mind.problem.vary
         sizes = (slot, vary, n_states, n_columns, mind.flat)
         seen = (times, states[:-1], who[:-1], who[1:], actions, states[1:])
-        done, run.wanted[0], run.wanted[1] = count_steps(mind.seen_agents, mind.seen_environment, *sizes, *seen, rows, np.int64(0))
-        run.counted[0] = done
-        if done < horizon:
+        run.wanted[0], run.wanted[1] = count_steps(mind.seen_agents, mind.seen_environment, *sizes, *seen, rows, run.counted)
+        if run.counted[0] < horizon:
             return
