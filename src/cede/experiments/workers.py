@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -20,15 +21,20 @@ _done: Any = None  # in a worker: shared memory, episodes done of every part
 def _start(done: Any) -> None:
     global _done  # noqa: PLW0603 (a worker's one piece of state, set once when it starts)
     _done = done
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Whoever asked for the work was killed: do not go on alone, and do not wait for more."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _work(index: int, part: Part, path: Path) -> None:
-    parent = os.getppid()
-
     def progress(episodes: int) -> None:
         _done[index] = episodes
-        if os.getppid() != parent:  # whoever asked for this was killed: do not go on alone
-            os._exit(1)
 
     save_outcome(path, part.run(progress))
     _done[index] = part.work
