@@ -194,7 +194,7 @@ def episodes_per_second(repeats: int) -> list[Row]:
 
 def kernel_share(mdp: cede.TwoLayerMDP, learner: Any, episodes: int, **options: Any) -> float:
     """Part of the time that `simulate` spends inside compiled code."""
-    inside, kernel = 0.0, _kernels.play_episodes
+    inside, kernel = 0.0, _kernels.play_teams
 
     def timed(*arguments: Any) -> Any:
         nonlocal inside
@@ -203,13 +203,13 @@ def kernel_share(mdp: cede.TwoLayerMDP, learner: Any, episodes: int, **options: 
         inside += perf_counter() - begin
         return result
 
-    _kernels.play_episodes = timed
+    _kernels.play_teams = timed
     try:
         begin = perf_counter()
         cede.simulate(mdp, learner, episodes, progress=False, **options)
         return inside / (perf_counter() - begin)
     finally:
-        _kernels.play_episodes = kernel
+        _kernels.play_teams = kernel
 
 
 def memory(sizes: tuple[int, ...]) -> list[Row]:

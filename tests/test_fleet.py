@@ -97,11 +97,11 @@ def test_same_seed_same_bits_whatever_the_number_of_teams():
         (lambda: ["human"], r"Fleet: learners\[0\] is 'human', must be a Learner"),
         (
             lambda: [cede.ucrl2_mc(riverswim().task), cede.ucrl2_mc(riverswim(horizon=5).task)],
-            "Fleet: the horizon of learner 1 is 5, must be 20, as of learner 0",
+            "Fleet: the horizon of learner 1 is 5, must be 20, as of the first learner",
         ),
         (
             lambda: [cede.ucrl2_mc(riverswim().task), cede.ucrl2_mc(riverswim(macro=2).task)],
-            "Fleet: the number of actions of learner 1 is 4, must be 2, as of learner 0",
+            "Fleet: the number of actions of learner 1 is 4, must be 2, as of the first learner",
         ),
     ],
 )
@@ -114,7 +114,7 @@ def test_other_costs_are_refused_by_place():
     task = riverswim().task
     cost = task.env_cost.copy()
     cost[3, 1] = 7.0
-    with pytest.raises(ValueError, match=r"Fleet: learner 1: env_cost\[3, 1\] is 7.0, must be 1.0, as of learner 0"):
+    with pytest.raises(ValueError, match=r"Fleet: learner 1: env_cost\[3, 1\] is 7.0, must be 1.0, as of the first learner"):
         cede.Fleet([cede.ucrl2_mc(task), cede.ucrl2_mc(cede.Task(cost, task.agents, 20))])
 
 

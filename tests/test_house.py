@@ -18,14 +18,21 @@ SOURCE = ROOT / "src" / "cede"
 
 # A module may import from its own room and from those above it.
 ROOMS = [
-    {"_kernels", "_check", "_extras", "_progress"},
+    {"_kernels", "_check", "_extras", "_progress", "files"},
     {"table"},
     {"belief"},
     {"model"},
     {"counts"},
     {"planning"},
+    {"memory"},
     {"recipe"},
     {"learners"},
+    {"shards"},
+    {"engines"},
+    {"muster"},
+    {"books"},
+    {"checkpoints"},
+    {"rounds"},
     {"simulation"},
     {"fleet"},
     {"worlds"},

@@ -102,7 +102,7 @@ def test_ucrl2_bounds_the_mean_cost_of_an_agent_where_it_depends_on_the_action()
         learner.observe_episode(e)
         learner.end_episode()
     learner.replan()
-    lower = learner._mind().learned_cost
+    lower = learner._working.mind.learned_cost
     counts = learner.counts.agents.toarray().reshape(2, 3, 3)
     constant = cost_constant(steps=40 * 4, rows=6, delta=0.1)
     for d in range(2):

@@ -1,6 +1,7 @@
 """Planning less: greedy planning against its slow twin, the replanning rules, evaluation at intervals."""
 
 import copy
+import importlib
 import pickle
 import signal
 
@@ -40,7 +41,7 @@ def test_greedy_planning_against_its_slow_twin(seed):
             before = bounds.copy()
             q = greedy_visit_slow(task, tables, bounds, t, state)
             prev, agent = agent, learner.choose(t, state, agent)
-            np.testing.assert_allclose(learner._mind().bounds, bounds, atol=1e-10)
+            np.testing.assert_allclose(learner._working.mind.bounds, bounds, atol=1e-10)
             assert (bounds >= before).all()
             raised += (bounds > before).any()
             assert q[prev, agent] == pytest.approx(q[prev].min(), abs=1e-10)
@@ -73,19 +74,19 @@ def test_what_is_visited_is_what_the_whole_plan_says(recipe, seed):
             assert other.choose(t, int(s), int(prev)) == episode.agents[t]
         other.observe_episode(episode)
         other.end_episode()
-    np.testing.assert_array_equal(one._mind().bounds, other._mind().bounds)
+    np.testing.assert_array_equal(one._working.mind.bounds, other._working.mind.bounds)
     assert (one.counts.environment != other.counts.environment).nnz == 0
 
 
 def test_bounds_stay_optimistic_with_the_printed_radii():
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     learner = cede.ucrl2_mc(mdp.task, planning="greedy")
-    best, start = cede.solve(mdp).value, learner._mind().bounds.copy()
+    best, start = cede.solve(mdp).value, learner._working.mind.bounds.copy()
     np.testing.assert_allclose(start, greedy_start_slow(mdp.task))
     for _ in range(8):
         cede.simulate(mdp, learner, 250, evaluate_every=250, progress=False)
-        assert (learner._mind().bounds <= best + 1e-9).all()
-    assert learner._mind().bounds[0, 0, 0] > start[0, 0, 0] + 3.0
+        assert (learner._working.mind.bounds <= best + 1e-9).all()
+    assert learner._working.mind.bounds[0, 0, 0] > start[0, 0, 0] + 3.0
 
 
 def test_greedy_planning_starts_from_what_is_known():
@@ -311,36 +312,43 @@ def test_an_interrupt_leaves_the_books_in_order(options):
     cede.simulate(mdp, learner, 5)
 
 
-def test_an_interrupt_in_the_books_themselves(monkeypatch):
-    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
-    learner = cede.ucrl2_mc(mdp.task)
-    room, calls = learner._tally.make_room, []
+@pytest.mark.parametrize("where", ["cede.rounds.Run.enter", "cede.shards.Crew._make_room", "cede.rounds.Run.set_pace"])
+def test_an_interrupt_anywhere_in_a_round(monkeypatch, where):
+    """The round is finished, and counts."""
+    mdps = [cede.worlds.riverswim(agents=[p, 1 - p]) for p in (0.1, 0.2, 0.3)]
+    whole, broken = ([cede.ucrl2_mc(m.task) for m in mdps] for _ in range(2))
+    cede.simulate_fleet(mdps, cede.Fleet(whole), 7)
+    owner, name = where.rsplit(".", 1)
+    module, cls = owner.rsplit(".", 1)
+    method, calls = getattr(getattr(importlib.import_module(module), cls), name), []
 
-    def interrupted(*wanted):
-        calls.append(wanted)
+    def interrupted(*arguments):
+        calls.append(arguments)
         if len(calls) == 7:
             raise KeyboardInterrupt
-        room(*wanted)
+        return method(*arguments)
 
-    monkeypatch.setattr(learner._tally, "make_room", interrupted)
+    monkeypatch.setattr(where, interrupted)
     with pytest.raises(KeyboardInterrupt):
-        cede.simulate(mdp, learner, 1000, progress=False)
-    assert learner.episode > 6
-    assert learner.counts.environment.sum() == (learner.episode - 1) * 20 == learner.counts.agents.sum()
+        cede.simulate_fleet(mdps, cede.Fleet(broken), 1000, jobs=1, progress=False)
+    for one, other in zip(whole, broken, strict=True):
+        assert other.episode == 8
+        assert (one.counts.agents != other.counts.agents).nnz == 0
+        assert (one.counts.environment != other.counts.environment).nnz == 0
 
 
-def test_an_interrupted_round_of_a_fleet_is_dropped(monkeypatch):
+def test_an_error_in_the_middle_of_a_round_leaves_the_learners_as_they_were(monkeypatch):
     mdps = [cede.worlds.riverswim(agents=[p, 1 - p]) for p in (0.1, 0.2, 0.3)]
     learners = [cede.ucrl2_mc(m.task) for m in mdps]
     fleet = cede.Fleet(learners)
     cede.simulate_fleet(mdps, fleet, 4)
 
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
+    def full(*_):
+        raise MemoryError("no more")
 
     with monkeypatch.context() as patch:
-        patch.setattr(learners[1], "play", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr("cede.shards.Crew._make_room", full)
+        with pytest.raises(MemoryError):
             cede.simulate_fleet(mdps, fleet, 4)
     assert all(learner.episode == 5 and learner.observed == 0 for learner in learners)
     cede.simulate_fleet(mdps, fleet, 4)
@@ -405,15 +413,6 @@ def test_what_was_checked_cannot_be_changed_behind_the_learners_back():
     episode.states[:] = 10**6
     learner.end_episode()
     assert learner.counts.environment.sum() == 20
-
-
-def test_sharing_is_refused_where_there_is_nothing_to_share():
-    river, other = cede.worlds.riverswim(), cede.worlds.riverswim(macro=2)
-    learner = cede.ucrl2_mc(river.task)
-    with pytest.raises(ValueError, match="share_environment: what a learner learns of the environment"):
-        learner.share_environment(cede.ucrl2(river.task))
-    with pytest.raises(ValueError, match=r"the shape of the other's table is \(24, 6\), must be \(12, 6\)"):
-        learner.share_environment(cede.ucrl2_mc(other.task))
 
 
 def test_rooms_of_other_problems_are_never_used():

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from cede import _check, _kernels
 from cede._check import Floats
 from cede._kernels import Layer
-from cede.table import Ints, Table
+from cede.table import Ints, Table, read_only
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +71,7 @@ def layer_of(table: Table, width: Floats, row: Ints) -> Layer:
     """The arrays that the compiled planner reads. Kernels are compiled for each type of array, and one that may not be written is
     another type: so these two are never writable, wherever they come from.
     """
-    fixed = [array.view() for array in (width, row)]
-    for array in fixed:
-        array.flags.writeable = False
-    return Layer(table.start, table.size, table.total, table.column, table.weight, *fixed)
+    return Layer(table.start, table.size, table.total, table.column, table.weight, read_only(width), read_only(row))
 
 
 def holds(belief: Belief, truth: Belief) -> bool:

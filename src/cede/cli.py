@@ -94,8 +94,9 @@ def claims(
     """List what the paper claims, with what was measured and a verdict, from the tables of a directory."""
     with clear_errors():
         from cede.experiments import claims as experiment
-        from cede.experiments.core import load_table, write_whole
+        from cede.experiments.core import load_table
         from cede.experiments.report import write_report
+        from cede.files import write_whole
 
         report = write_report(out)
         found = experiment.all_findings(out)

@@ -35,6 +35,13 @@ class Episode:
         return int(np.count_nonzero(self.agents != self.prev_agents))
 
 
+def shapes(task: Task, *, flat: bool) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Rows and columns of the counts of a task: agents, environment."""
+    slots = int(task.n_slots.sum())
+    rows = task.n_states * (slots if flat else task.n_actions)
+    return (slots * task.n_states, task.n_actions), (rows, task.n_states)
+
+
 @dataclass(frozen=True, eq=False)
 class Counts:
     """Sparse sums over episodes. Rows of `agents`: slot * S + s, one slot per agent (and time step or previous agent where its
@@ -48,11 +55,10 @@ class Counts:
 
     @classmethod
     def zeros(cls, task: Task, *, flat: bool = False) -> "Counts":
-        slots = int(task.n_slots.sum())
-        shape = (task.n_states * (slots if flat else task.n_actions), task.n_states)
+        agents, environment = shapes(task, flat=flat)
         return cls(
-            agents=sp.csr_array((slots * task.n_states, task.n_actions), dtype=np.int64),
-            environment=sp.csr_array(shape, dtype=np.int64),
+            agents=sp.csr_array(agents, dtype=np.int64),
+            environment=sp.csr_array(environment, dtype=np.int64),
             episodes=0,
             environment_episodes=0,
         )
@@ -114,9 +120,20 @@ class EnvironmentTally:
     rows: int  # counted rows; rows of a known table may follow
     episodes: int  # episodes counted into it, of all teams
 
+    @classmethod
+    def of(cls, counts: sp.csr_array, episodes: int, known: sp.csr_array | None = None) -> "EnvironmentTally":
+        return cls(Table.of(below(counts, known)), counts.shape[0], episodes)
+
+    @property
+    def counts(self) -> sp.csr_array:
+        return self.table.matrix(self.rows).astype(np.int64)
+
 
 class Tally:
-    """Counts that grow in place, a step at a cost of what it changes. Rows of known tables may follow the counted ones."""
+    """Counts that grow in place, a step at a cost of what it changes. Rows of known tables may follow the counted ones.
+
+    environment: what was seen of it, if it is shared; else it is that of the counts.
+    """
 
     def __init__(
         self,
@@ -124,6 +141,7 @@ class Tally:
         counts: Counts,
         *,
         flat: bool,
+        environment: EnvironmentTally | None = None,
         known_agents: sp.csr_array | None = None,
         known_environment: sp.csr_array | None = None,
     ) -> None:
@@ -133,8 +151,9 @@ class Tally:
         self.n_actions = int(task.n_slots.sum()) if flat else task.n_actions
         self.agent_rows = counts.agents.shape[0]
         self.agents = Table.of(below(counts.agents, known_agents))
-        rows = Table.of(below(counts.environment, known_environment))
-        self.environment = EnvironmentTally(rows, counts.environment.shape[0], counts.environment_episodes)
+        if environment is None:
+            environment = EnvironmentTally.of(counts.environment, counts.environment_episodes, known_environment)
+        self.environment = environment
         self.episodes = counts.episodes
 
     def add(self, *steps: Ints, done: Ints | None = None) -> None:
@@ -170,7 +189,7 @@ class Tally:
         """A snapshot."""
         return Counts(
             agents=self.agents.matrix(self.agent_rows).astype(np.int64),
-            environment=self.environment.table.matrix(self.environment.rows).astype(np.int64),
+            environment=self.environment.counts,
             episodes=self.episodes,
             environment_episodes=self.environment.episodes,
         )

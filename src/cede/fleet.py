@@ -4,58 +4,167 @@ Section 4 of the paper: N instances of UCRL2-MC with one confidence set for the 
 episode k every team plans from what all teams have seen before it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from cede import _check
 from cede._check import Floats
-from cede.learners import Learner
-from cede.model import TwoLayerMDP
-from cede.recipe import MOST_EPISODES
-from cede.simulation import fits, generators, play
-from cede.table import Ints
+from cede.checkpoints import Checkpoint
+from cede.counts import EnvironmentTally, shapes
+from cede.engines import Engine, engine_of
+from cede.learners import Learner, can_share
+from cede.model import Task, TwoLayerMDP
+from cede.recipe import MOST_EPISODES, checked_task
+from cede.rounds import Run, streams
+from cede.simulation import fits
+from cede.table import Ints, Sums, Table
 
 
 class Fleet:
-    """Learners that share one environment belief. Those that keep none (UCRL2, fixed agents) run beside them unchanged."""
+    """Learners that share one environment belief: what any of them sees of the environment, all know.
+
+    Learners that cannot share (UCRL2, fixed agents, those who know the environment) run beside the others unchanged. Teams may
+    differ in their agents, costs and recipes; states, actions, environment costs and horizon are common. Learners that have seen
+    something already bring it along.
+    """
 
     def __init__(self, learners: Sequence[Learner]) -> None:
-        self.learners = tuple(learners)
-        if not self.learners:
+        self._learners: list[Learner] = []
+        self._environment: EnvironmentTally | None = None
+        given = list(learners)
+        if not given:
             _check.fail("Fleet", "learners", "empty", "at least one Learner")
-        for i, learner in enumerate(self.learners):
-            if not isinstance(learner, Learner):
-                _check.fail("Fleet", f"learners[{i}]", _check.show(learner), "a Learner")
-            same_environment(self.learners[0], learner, i)
-            if learner in self.learners[:i]:
+        known: set[int] = set()
+        for i, learner in enumerate(given):
+            self._check("Fleet", f"learners[{i}]", f"learner {i}", learner, given[0])
+            if id(learner) in known:
                 _check.fail("Fleet", f"learners[{i}]", "there twice", "a Learner of its own")
-            if learner.episode != 1:
-                _check.fail("Fleet", f"the number of episodes that learner {i} has seen", learner.episode - 1, "0")
-        sharing = [learner for learner in self.learners if learner.environment_tally is not None]
-        for learner in sharing[1:]:
-            learner.share_environment(sharing[0])
+            known.add(id(learner))
+        for learner in given:
+            self._take_in(learner)
+
+    @property
+    def learners(self) -> tuple[Learner, ...]:
+        return tuple(self._learners)
 
     def __len__(self) -> int:
-        return len(self.learners)
+        return len(self._learners)
+
+    def __iter__(self) -> Iterator[Learner]:
+        return iter(self._learners)
+
+    @property
+    def environment(self) -> sp.csr_array:
+        """What all teams together have seen of the environment: (S*A, S) counts, row s*A + a."""
+        if self._environment is None:
+            _check.fail("Fleet", "environment", "shared by no team", "asked of a fleet with a learner that shares it")
+        return self._environment.counts
+
+    @property
+    def environment_episodes(self) -> int:
+        """Episodes of all teams that were counted into it."""
+        return 0 if self._environment is None else self._environment.episodes
+
+    def add(self, learner: Learner) -> None:
+        """One more team. From now on it plans from what the fleet has seen, and the fleet from what it has."""
+        self._check("Fleet.add", "learner", "the learner", learner, self._learners[0] if self._learners else learner)
+        if any(learner is other for other in self._learners):
+            _check.fail("Fleet.add", "learner", "in the fleet already", "another one")
+        self._take_in(learner)
+
+    def remove(self, learner: Learner | int) -> Learner:
+        """A team leaves, given as the learner or its place. It keeps a copy of what the fleet knows; what it has seen stays."""
+        if isinstance(learner, Learner):
+            places = [i for i, other in enumerate(self._learners) if other is learner]
+            if not places:
+                _check.fail("Fleet.remove", "learner", "not in the fleet", "one of its learners")
+            place = places[0]
+        else:
+            place = _check.index("Fleet.remove", "learner", learner, len(self))
+        gone = self._learners.pop(place)
+        gone.leave()
+        return gone
+
+    def welcome(self, task: Task, *, known_agents: Mapping[str, ArrayLike] | None = None, seed: int = 0) -> Learner:
+        """A new team, with a learner like the first one that shares: it starts with all that the fleet knows of the environment.
+
+        It has the same radius, delta, scale and way to plan. Which of its agents are known is to be told anew: they are its own.
+        """
+        owner = "Fleet.welcome"
+        like = next((learner.recipe for learner in self._learners if can_share(learner.recipe)), None)
+        if like is None:
+            _check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
+        known = checked_task(owner, task).known_agents(owner, known_agents or {})
+        newcomer = Learner(task, replace(like, known_agents=known), seed=seed)
+        self._check(owner, "task", "the newcomer", newcomer, self._learners[0])
+        self._take_in(newcomer)
+        return newcomer
+
+    def merge(self, other: "Fleet") -> None:
+        """Take in all teams of another fleet, which is empty then. What both have seen of the environment adds."""
+        owner = "Fleet.merge"
+        if not isinstance(other, Fleet) or other is self:
+            _check.fail(owner, "other", _check.show(other), "another Fleet")
+        if self._learners and other._learners:
+            same_environment(owner, "the other fleet", self._learners[0].task, other._learners[0].task)
+        theirs, environment = other._learners, other._environment
+        other._learners, other._environment = [], None
+        if environment is not None:
+            self._count(environment.table.sums(), environment.episodes, environment.rows, environment.table.n_columns)
+        for learner in theirs:
+            if learner.shared_environment is not None:
+                assert self._environment is not None
+                learner.join(self._environment)
+            self._learners.append(learner)
+
+    def _check(self, owner: str, argument: str, who: str, learner: Any, first: Learner) -> None:
+        if not isinstance(learner, Learner):
+            _check.fail(owner, argument, _check.show(learner), "a Learner")
+        same_environment(owner, who, first.task, learner.task)
+        if learner.shared_environment is not None:
+            _check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove)")
+        if learner.observed:
+            _check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
+
+    def _take_in(self, learner: Learner) -> None:
+        if can_share(learner.recipe):
+            memory, (_, (rows, columns)) = learner.memory, shapes(learner.task, flat=False)
+            seen = Sums(*np.divmod(memory.environment.key, columns), memory.environment.number)
+            self._count(seen, memory.environment_episodes, rows, columns)
+            assert self._environment is not None
+            learner.join(self._environment)
+        self._learners.append(learner)
+
+    def _count(self, seen: Sums, episodes: int, rows: int, columns: int) -> None:
+        """Add to what the fleet knows of the environment. Its table is replaced as a whole."""
+        if self._environment is None:
+            self._environment = EnvironmentTally(Table.empty(rows, columns), rows, 0)
+        if len(seen.row):
+            table = self._environment.table.copy()
+            table.add(seen)
+            self._environment.table = table
+        self._environment.episodes += episodes
 
 
-def same_environment(first: Learner, learner: Learner, i: int) -> None:
+def same_environment(owner: str, who: str, one: Task, other: Task) -> None:
     """States, actions, environment costs and horizon are common; the rest may differ."""
-    one, other = first.task, learner.task
     for what, a, b in (
         ("number of states", one.n_states, other.n_states),
         ("number of actions", one.n_actions, other.n_actions),
         ("horizon", one.horizon, other.horizon),
     ):
         if a != b:
-            _check.fail("Fleet", f"the {what} of learner {i}", b, f"{a}, as of learner 0")
-    if not np.array_equal(one.env_cost, other.env_cost):
+            _check.fail(owner, f"the {what} of {who}", b, f"{a}, as of the first learner")
+    if one.env_cost is not other.env_cost and not np.array_equal(one.env_cost, other.env_cost):
         where = np.argwhere(one.env_cost != other.env_cost)[0]
-        place = _check.place_of(f"learner {i}: env_cost", where)
-        _check.fail("Fleet", place, other.env_cost[tuple(where)], f"{one.env_cost[tuple(where)]}, as of learner 0")
+        place = _check.place_of(f"{who}: env_cost", where)
+        _check.fail(owner, place, other.env_cost[tuple(where)], f"{one.env_cost[tuple(where)]}, as of the first learner")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,32 +187,53 @@ def simulate_fleet(
     episodes: int,
     *,
     seed: int = 0,
+    engine: str | Engine = "threads",
+    jobs: int | None = None,
+    sync_every: int = 1,
     evaluate_every: int = 1,
+    checkpoint: str | Path | Checkpoint | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> FleetHistory:
     """Let all teams of a fleet run for some episodes in synchronous rounds. Team i has the luck of stream i of the seed.
 
-    evaluate_every: as in `simulate`.
+    Every team plans for its next episode from what all teams have seen in the rounds before. The result depends on the seed
+    alone: every engine and number of jobs gives the same bits.
+
+    engine: "threads", "processes" (of this machine) or "ray", or one from `cede.engines`, as in Ray(address="auto"). jobs:
+    workers; by default one for each processor. sync_every: teams tell one another what they have seen after every so many
+    episodes only, which is faster where workers are far apart; until then each knows its own. checkpoint: a file to which the run
+    is written from time to time; Checkpoint(path, resume=True) goes on from it. evaluate_every: as in `simulate`.
     """
     owner = "simulate_fleet"
     evaluate_every = _check.integer(owner, "evaluate_every", evaluate_every, 1, MOST_EPISODES)
+    sync_every = _check.integer(owner, "sync_every", sync_every, 1, MOST_EPISODES)
     episodes = _check.integer(owner, "episodes", episodes, 1)
-    if len(mdps) != len(fleet):
-        _check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner")
-    for i, (mdp, learner) in enumerate(zip(mdps, fleet.learners, strict=True)):
+    if len(mdps) != len(fleet) or not len(fleet):
+        _check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner, and at least 1")
+    for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
         fits(f"{owner}, team {i}", mdp, learner)
-    rngs = generators(_check.integer(owner, "seed", seed, 0), len(mdps))
-    names = {learner.recipe.name for learner in fleet.learners}
-    label = f"{len(mdps)} teams, {', '.join(sorted(names))}"
-    rounds = play(mdps, fleet.learners, episodes, rngs, progress, label, evaluate_every)
+    luck = streams(_check.integer(owner, "seed", seed, 0), len(mdps))
+    chosen = engine_of(owner, engine, jobs)
+    settings = {
+        **fleet.learners[0].settings,
+        "recipes": sorted({learner.recipe.name for learner in fleet}),
+        "teams": len(mdps),
+        "sync_every": sync_every,
+        "evaluate_every": evaluate_every,
+        "simulation_seed": seed,
+    }
+    label = f"{len(mdps)} teams, {', '.join(settings['recipes'])}"
+    written = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    run = Run(mdps, fleet.learners, episodes, luck, engine=chosen, sync_every=sync_every, evaluate_every=evaluate_every)
+    rounds = run.play(progress, label, written)
     regret = rounds.expected_cost - rounds.optimum[:, None]
     return FleetHistory(
         regret=np.cumsum(regret.sum(axis=0)),
         team_regret=regret.sum(axis=1),
         expected_cost=rounds.expected_cost,
-        cost=rounds.costs,
+        cost=rounds.cost,
         control=rounds.control,
         switches=rounds.switches,
         optimum=rounds.optimum,
-        settings={**fleet.learners[0].settings, "teams": len(mdps), "evaluate_every": evaluate_every, "simulation_seed": seed},
+        settings=settings,
     )

@@ -8,18 +8,19 @@ oracle     the best policy, for comparison: it alone is told the truth
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cede import __version__, _check, _kernels
-from cede._check import Floats
-from cede._kernels import CHUNK, Ledger, Mind, Radii, Run, Steps, World
+from cede._kernels import Mind, Radii
 from cede.belief import Belief, Scale, ScaleOf, scale_of
 from cede.counts import Counts, EnvironmentTally, Episode, Tally, checked_episode
+from cede.memory import NOTHING, Memory, Seen
 from cede.model import Environment, Task, TwoLayerMDP
-from cede.planning import Plan, Policy, checked_policy, empty_plan, hands_for, room_for, run_pass, solve, threads_for
+from cede.planning import Plan, Policy, checked_policy, empty_plan, hands_for, room_for, run_pass, solve
 from cede.recipe import (
     Planning,
     Recipe,
@@ -30,8 +31,10 @@ from cede.recipe import (
     checked_task,
     known_parts,
     mind_of,
+    radii_ahead,
     row_maps,
     sizes_of,
+    with_memory,
 )
 
 MOST_SEED = 2**31 - 1
@@ -48,17 +51,11 @@ class Learner:
         self.task = task
         self.recipe = recipe
         self.seed = _check.integer(recipe.name, "seed", seed, 0, MOST_SEED)
-        zeros = Counts.zeros(task, flat=recipe.flat)
-        parts = known_parts(task, recipe)
-        self._tally = Tally(task, zeros if counts is None else zeros + counts, flat=recipe.flat, **parts)
+        self._memory: Memory | None = NEW if counts is None else Memory.of(Counts.zeros(task, flat=recipe.flat) + counts)
+        self._live: Live | None = None  # its working form: one of the two is there
+        self._shared: EnvironmentTally | None = None  # the environment of a fleet
         self._steps: list[tuple[int, int, int, int, int, int]] = []  # of the running episode, one by one
         self._episode: Episode | None = None  # the running episode, if it was observed all at once
-        self._plan: Plan | None = None
-        self._planned = 0  # the episode for which it was made, 0: none
-        self._stale = False  # has something been counted since it was asked whether a new plan is due?
-        self._rows = row_maps(task, recipe, self._tally)
-        self._sizes = sizes_of(task, recipe, self._tally)
-        self._kept: Mind | None = None
 
     # ------------------------------------------------------------------------------------------------- in a control loop
 
@@ -100,20 +97,21 @@ class Learner:
         if replan:
             self.replan()
         elif replan is False:
-            self._stale = False
+            self._working.stale = False
         elif self.recipe.planning == "full":
-            self._plan = self.plan
+            self._working.plan = self.plan
 
     def count_episode(self) -> None:
         """`end_episode` without planning: whether a plan is due is asked when it is needed, as in the rounds of a fleet."""
+        live = self._working
         if self._steps:
-            self._tally.add(*np.array(self._steps, dtype=np.int64).T.copy())
+            live.tally.add(*np.array(self._steps, dtype=np.int64).T.copy())
             self._steps = []
         if self._episode is not None:
-            self._tally.add_episode(self._episode)
+            live.tally.add_episode(self._episode)
             self._episode = None
-        self._tally.end_episode()
-        self._stale = True
+        live.tally.end_episode()
+        live.stale = True
 
     def drop_episode(self) -> None:
         """Forget what was observed of the running episode."""
@@ -122,8 +120,9 @@ class Learner:
     def replan(self) -> None:
         """Plan anew from all that was counted."""
         if self.recipe.policy is None:
-            self._plan = self._make_plan()
-            self._stale = False
+            live = self._working
+            live.plan = self._make_plan(live)
+            live.stale = False
 
     def observe_episode(self, episode: Episode) -> None:
         """All steps of an episode at once; they count when `end_episode` is called."""
@@ -136,22 +135,56 @@ class Learner:
         """Steps of the running episode that were observed; they count when it ends."""
         return len(self._steps) if self._episode is None else len(self._episode.actions)
 
-    @property
-    def environment_tally(self) -> EnvironmentTally | None:
-        """What was seen of the environment, to be shared; None if this learner learns nothing that others could use."""
-        shareable = not self.recipe.flat and self.recipe.known_environment is None and self.recipe.policy is None
-        return self._tally.environment if shareable else None
+    # ------------------------------------------------------------------------------------------------- in a fleet
 
-    def share_environment(self, other: "Learner") -> None:
-        """From now on count the environment together with another learner, and plan from what both have seen."""
-        mine, theirs = self.environment_tally, other.environment_tally
-        if mine is None or theirs is None:
-            _check.fail("share_environment", "what a learner learns of the environment", "nothing that others could use", "shared")
-        shapes = [(tally.rows, tally.table.n_columns) for tally in (mine, theirs)]
-        if shapes[0] != shapes[1]:
-            _check.fail("share_environment", "the shape of the other's table", shapes[1], f"{shapes[0]}, as of this one's")
-        self._tally.environment = theirs
-        self._plan, self._planned = None, 0
+    @property
+    def shared_environment(self) -> EnvironmentTally | None:
+        """What the fleet that it belongs to has seen of the environment; None: it belongs to none, or cannot share."""
+        return self._shared
+
+    def join(self, environment: EnvironmentTally) -> None:
+        """From now on count the environment together with others, and plan from what all have seen. What it has seen itself
+        must be counted there already.
+        """
+        memory = replace(self.memory, environment=NOTHING, environment_episodes=0, plan=None, planned=0)
+        self._shared = environment
+        self.remember(memory)
+
+    def leave(self) -> None:
+        """Go on alone, with all that the fleet has seen of the environment."""
+        if self._shared is not None:
+            memory, seen = self.memory, Seen.of(self._shared.counts)
+            memory = replace(memory, environment=seen, environment_episodes=self._shared.episodes)
+            self._shared = None
+            self.remember(memory)
+
+    @property
+    def memory(self) -> Memory:
+        """All that it keeps, packed."""
+        live = self._live
+        if live is None:
+            assert self._memory is not None
+            return self._memory
+        tally, mind = live.tally, live.mind
+        shared = self._shared is not None
+        environment = NOTHING if shared else Seen.of(tally.environment.counts)
+        return Memory(
+            episodes=tally.episodes,
+            environment_episodes=0 if shared else tally.environment.episodes,
+            agents=Seen.of(tally.agents.matrix(tally.agent_rows)),
+            environment=environment,
+            plan=live.plan,
+            planned=live.planned,
+            stale=live.stale,
+            planned_agents=mind.planned_agents.copy(),
+            planned_environment=mind.planned_environment.copy(),
+            bounds=mind.bounds.copy(),
+        )
+
+    def remember(self, memory: Memory) -> None:
+        """Replace all that it keeps, its running episode too."""
+        self._memory, self._live = memory, None
+        self.drop_episode()
 
     # ------------------------------------------------------------------------------------------------- what it knows
 
@@ -160,28 +193,42 @@ class Learner:
         """The plan of the current episode. With greedy planning: what would be chosen everywhere, as things stand when first asked
         in this episode.
         """
-        if self._plan is None or (self._stale and _kernels.is_due(self._mind(), self.episode, self._planned)):
-            self._plan = self._make_plan()
-        self._stale = False
-        return self._plan
+        live = self._working
+        if live.plan is None or (live.stale and _kernels.is_due(live.mind, self.episode, live.planned)):
+            live.plan = self._make_plan(live)
+        live.stale = False
+        return live.plan
 
     @property
     def counts(self) -> Counts:
         """A snapshot of what was seen in all finished episodes."""
-        return self._tally.counts
+        if self._live is not None:
+            return self._live.tally.counts
+        counts = self.memory.counts(self.task, flat=self.recipe.flat)
+        if self._shared is None:
+            return counts
+        return replace(counts, environment=self._shared.counts, environment_episodes=self._shared.episodes)
 
     @property
     def episode(self) -> int:
         """k = 1, 2, ...: the episode that is running or about to start."""
-        return self._tally.episodes + 1
+        return (self.memory.episodes if self._live is None else self._live.tally.episodes) + 1
+
+    @property
+    def environment_episodes(self) -> int:
+        """Episodes that were counted into what it knows of the environment, of all teams that share it."""
+        if self._shared is not None:
+            return self._shared.episodes
+        return self.memory.environment_episodes if self._live is None else self._live.tally.environment.episodes
 
     @property
     def beliefs(self) -> tuple[Belief, Belief]:
         """The sets that follow from what was counted: agents, environment. Snapshots: they stay when the learner goes on."""
-        mind = self._mind()
+        live = self._working
+        mind, tally, rows = live.mind, live.tally, live.rows
         _kernels.believe(mind, self._radii())
-        certain = certain_belief(self.task) if self.recipe.flat else Belief(self._tally.agents, mind.agents_width, self._rows[0])
-        return certain.copy(), Belief(self._tally.environment.table, mind.environment_width, self._rows[1]).copy()
+        certain = certain_belief(self.task) if self.recipe.flat else Belief(tally.agents, mind.agents_width, rows[0])
+        return certain.copy(), Belief(tally.environment.table, mind.environment_width, rows[1]).copy()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -202,25 +249,25 @@ class Learner:
 
     # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
 
-    def _make_plan(self) -> Plan:
+    def _make_plan(self, live: "Live") -> Plan:
         r, task = self.recipe, self.task
         if r.policy is not None:
             shape = (task.horizon + 1, task.n_states, task.n_agents)
             plan = Plan(r.policy, np.broadcast_to(np.nan, shape))
         else:
-            mind = self._mind()
+            mind = live.mind
             _kernels.believe(mind, self._radii())
             policy, value = empty_plan(task)
             mode, source = (_kernels.CHOOSE, value) if r.planning == "full" else (_kernels.RAISE, mind.bounds)
             run_pass(mind.problem, mind.agents, mind.environment, mode, policy, value, self._tie_seed(), source)
             _kernels.note_visits(mind)
             plan = Plan(policy, value)
-        self._planned = self.episode
+        live.planned = self.episode
         return plan
 
     def _visit(self, t: int, state: int) -> Policy:
         """Greedy planning: back up one state. The agents to put in control there, by previous agent."""
-        mind, task = self._mind(), self.task
+        mind, task = self._working.mind, self.task
         policy, _ = empty_plan(task)
         room = room_for(mind.problem, policy.shape, mind.agents, mind.environment)
         hands = hands_for(task.n_states, mind.environment.row.shape[1], task.n_agents)
@@ -228,128 +275,56 @@ class Learner:
         chosen: Policy = policy[t, state]
         return chosen
 
-    def play(self, world: World, luck: Floats, seat: "Seat", ledger: Ledger, *, counting: bool, evaluate_every: int) -> int:
-        """Play simulated episodes in compiled code, as many as there is luck for, or fewer if the counts need more room.
-
-        How many were played. With counting=False there is one, and it counts when `count_episode` is called.
-        """
-        mind, r = self._mind(), self.recipe
-        if r.policy is None and r.planning == "full" and threads_for(mind.environment, self.task.horizon) > 1:
-            self._plan, luck = self.plan, luck[:1]  # several threads work on one plan: outside of the compiled loop
-        numbers = self._radii_ahead(len(luck))
-        policy, value = self._plan_to_change(mind)
-        fresh = r.planning == "full" and self._plan is not None and not self._stale
-        room = room_for(mind.problem, policy.shape, mind.agents, mind.environment)
-        true_room = room_for(world.problem, policy.shape, world.agents, world.environment)
-        actions = max(mind.environment.row.shape[1], self.task.n_actions)
-        hands = hands_for(self.task.n_states, actions, self.task.n_agents)
-        run, luck = seat.run, luck[: len(numbers.cost)]
-        run.played[0], run.planned[0], run.counted[0], run.wanted[:] = 0, self._planned, 0, 0
-        try:
-            now = (numbers, self.seed, self.episode, fresh, luck, counting, evaluate_every)
-            evaluation = (seat.policy, seat.value, true_room)
-            _kernels.play_episodes(mind, world, *now, policy, value, room, *evaluation, hands, seat.steps, ledger, run)
-        finally:  # an interrupt comes when the kernel is done: what it did must be in the books
-            try:
-                played = self._book(seat, policy, value, counting)
-            except BaseException:  # or it comes in here, and the book-keeping goes on where it was
-                self._book(seat, policy, value, counting)
-                raise
-        return played
-
-    def _book(self, seat: "Seat", policy: Policy, value: Floats, counting: bool) -> int:
-        """Take over what a run of episodes did: how many. May be called again if it was interrupted."""
-        run, steps, tally = seat.run, seat.steps, self._tally
-        if self.recipe.planning == "greedy":  # the policy was made where it was needed, and for this episode
-            self._plan, self._planned = None, 0
-        elif self.recipe.policy is None and run.planned[0]:
-            self._plan, self._planned = Plan(policy, value), int(run.planned[0])
-        played = int(run.played[0])
-        if played == 0:
-            return 0
-        last = Episode(steps.states, steps.who[:-1], steps.who[1:], steps.actions, steps.costs)
-        if counting:
-            tally.make_room(*run.wanted.tolist())
-            tally.add_episode(last, run.counted)
-            self._stale = True
-            tally.episodes += played  # from here on no call, so no interrupt, until it is written down
-            tally.environment.episodes += played
-        else:
-            self._episode = last
-        run.played[0] = 0
-        return played
-
-    def _plan_to_change(self, mind: Mind) -> tuple[Policy, Floats]:
-        """Arrays that hold the current plan, and may be overwritten by the next: a plan that was handed out stays as it is."""
-        r, plan = self.recipe, self._plan
-        if r.policy is not None:
-            self._planned = self._planned or self.episode
-            return unharmed(self.task, r.policy), np.empty((0, 0, 0))
-        if plan is None or r.planning == "greedy" or (self._stale and mind.replan == 1):  # there will be a new one at once
-            self._plan, self._planned = None, 0
-            return empty_plan(self.task)
-        return unharmed(self.task, plan.policy).copy(), plan.value.copy()
-
     def _tie_seed(self) -> int:
         """Ties depend on the seed and the episode alone: from the same counts, in the same episode, comes the same full plan."""
         return int(_kernels.tie_seed(self.seed, self.episode))
 
     def _radii(self) -> Radii:
         """The numbers behind the radii of this episode."""
-        return Radii(*(float(array[0]) for array in self._radii_ahead(1)))
-
-    def _radii_ahead(self, n: int) -> Radii:
-        """Those of the next n episodes, as arrays; of fewer, but at least one, if the scale of a later one fails."""
-        scales = [self.recipe.scale.ahead(layer, self.episode, n) for layer in ("agents", "environment")]
-        n = min(len(scale) for scale in scales)
-        result = Radii(np.empty(n), np.empty(n), np.empty(n), *(scale[:n] for scale in scales))
-        _kernels.constants_ahead(self._sizes, self.episode, self._tally.environment.episodes, result)
-        return result
+        ahead = radii_ahead(self.recipe.scale, self._working.sizes, self.episode, self.environment_episodes, 1)
+        return Radii(*(float(array[0]) for array in ahead))
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies: the arrays of the kernels look at one another, which copying would undo. Only what is state goes along."""
-        kept = None if self._kept is None else {name: getattr(self._kept, name) for name in STATE}
-        return {**self.__dict__, "_kept": kept}
+        """For copies: the arrays of the working form look at one another, which copying would undo. The packed form goes along."""
+        return {**self.__dict__, "_memory": self.memory, "_live": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        kept, self._kept = state["_kept"], None
-        if kept is not None:
-            self._kept = mind_of(self.task, self.recipe, self._tally, self._rows, None)._replace(**kept)
+    @property
+    def _working(self) -> "Live":
+        """The working form, made from the packed one when first needed."""
+        if self._live is None:
+            assert self._memory is not None
+            live = Live(self.task, self.recipe, self._memory, self._shared)
+            self._live, self._memory = live, None
+        return self._live
 
-    def _mind(self) -> Mind:
+
+NEW = Memory()
+
+
+def can_share(recipe: Recipe) -> bool:
+    """Does such a learner learn something of the environment that others could use?"""
+    return not recipe.flat and recipe.known_environment is None and recipe.policy is None
+
+
+class Live:
+    """The working form of a learner: tables that grow in place, the current plan, and the arrays for the kernels."""
+
+    def __init__(self, task: Task, recipe: Recipe, memory: Memory, shared: EnvironmentTally | None) -> None:
+        self.task, self.recipe = task, recipe
+        counts = memory.counts(task, flat=recipe.flat)
+        self.tally = Tally(task, counts, flat=recipe.flat, environment=shared, **known_parts(task, recipe))
+        self.plan, self.planned, self.stale = memory.plan, memory.planned, memory.stale
+        self.rows = row_maps(task, recipe, self.tally)
+        self.sizes = sizes_of(task, recipe)
+        self._mind = with_memory(mind_of(task, recipe, self.tally, self.rows, None), task, recipe, memory)
+
+    @property
+    def mind(self) -> Mind:
         """The arrays for the kernels: made once, and again when a table of counts had to move."""
-        agents, environment, kept = self._tally.agents, self._tally.environment.table, self._kept
-        if kept is None or kept.seen_agents.column is not agents.column or kept.seen_environment.column is not environment.column:
-            self._kept = kept = mind_of(self.task, self.recipe, self._tally, self._rows, kept)
+        agents, environment, kept = self.tally.agents, self.tally.environment.table, self._mind
+        if kept.seen_agents.column is not agents.column or kept.seen_environment.column is not environment.column:
+            self._mind = kept = mind_of(self.task, self.recipe, self.tally, self.rows, kept)
         return kept
-
-
-STATE = ("planned_agents", "planned_environment", "bounds", "least_bound", "least_at")  # of a Mind, beside the counts
-
-
-def unharmed(task: Task, policy: Policy) -> Policy:
-    """A policy that was in other hands, before kernels trust it again."""
-    if policy.min() < 0 or policy.max() >= task.n_agents:
-        checked_policy("the learner's plan", task, policy)
-    return policy
-
-
-class Seat:
-    """A learner's place in a simulation: the policy that was evaluated last, and the episode being played."""
-
-    def __init__(self, task: Task) -> None:
-        self.policy, self.value = empty_plan(task)
-        zeros = [np.zeros(n, dtype=np.int64) for n in (1, 1, 1, 1, 2)]
-        self.run = Run(*zeros)
-        self.steps = Steps(
-            states=np.empty(task.horizon + 1, dtype=np.int64),
-            who=np.empty(task.horizon + 1, dtype=np.int64),
-            actions=np.empty(task.horizon, dtype=np.int64),
-            costs=np.empty(task.horizon),
-            times=np.arange(task.horizon),
-            rows=np.empty((2, CHUNK), dtype=np.int64),
-        )
 
 
 # ----------------------------------------------------------------------------------------------------------- recipes

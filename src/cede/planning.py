@@ -22,6 +22,7 @@ from cede._check import Floats
 from cede._kernels import Hands, Layer, Problem, Room
 from cede.belief import Belief
 from cede.model import Agent, Environment, Task, Team, TwoLayerMDP
+from cede.table import read_only
 
 Policy = NDArray[np.int16]
 
@@ -117,7 +118,7 @@ def threads_for(environment: Layer, horizon: int) -> int:
 def problem_of(task: Task, env_cost: Floats | None = None) -> Problem:
     """What kernels need of a task; with costs that may differ from its own."""
     costs = (task.env_cost if env_cost is None else env_cost, task.control_cost, task.switch_cost)
-    return Problem(task.slot, task.vary, *costs)
+    return Problem(task.slot, task.vary, *map(read_only, costs))
 
 
 def run_pass(

@@ -9,11 +9,13 @@ import scipy.sparse as sp
 
 from cede import _check, _kernels
 from cede._check import Floats
-from cede._kernels import Mind, Sizes
+from cede._kernels import Mind, Radii, Sizes
 from cede.belief import RADII, Belief, Scale, layer_of
-from cede.counts import Tally
+from cede.counts import Tally, shapes
+from cede.memory import Memory
 from cede.model import Environment, Task, TwoLayerMDP
 from cede.planning import Policy, certain_policies, empty_plan, flatten, problem_of, run_pass
+from cede.table import read_only
 
 Replan = Literal["every", "doubling"] | int
 Planning = Literal["full", "greedy"]
@@ -34,6 +36,12 @@ class Recipe:
     policy: Policy | None = None  # never plan, always this
     planning: Planning = "full"  # the whole plan, or only what is visited
     replan: Replan = "every"  # episode; when a count has doubled; or every so many episodes
+
+
+def show_recipe(recipe: Recipe) -> str:
+    """What kind of learner it is, in one line: all settings but tables and scale."""
+    known = (sorted(recipe.known_agents), recipe.known_environment is not None, recipe.policy is not None)
+    return f"{recipe.name} {recipe.radius} {recipe.delta} {recipe.flat} {known} {recipe.planning} {recipe.replan}"
 
 
 def checked_task(owner: str, task: Any) -> Task:
@@ -81,10 +89,9 @@ def mind_of(task: Task, recipe: Recipe, tally: Tally, rows: tuple[Any, Any], old
         env_cost = flatten(task).env_cost
         if (most > least).any():
             learned_cost = env_cost.copy()
-            env_cost = learned_cost.view()
-            env_cost.flags.writeable = False  # the kernels are compiled for costs that they may not write
+            env_cost = learned_cost  # the planner reads what `believe` writes
     doubling = recipe.replan == "doubling"
-    mind = Mind(
+    return Mind(
         seen_agents=pools[0],
         seen_environment=pools[1],
         counted_agents=tally.agent_rows,
@@ -96,7 +103,7 @@ def mind_of(task: Task, recipe: Recipe, tally: Tally, rows: tuple[Any, Any], old
         environment_width=widths[1],
         problem=problem_of(task, env_cost),
         learned_cost=learned_cost,
-        true_cost=task.env_cost,
+        true_cost=read_only(task.env_cost),
         least_cost=least,
         spread=most - least,
         replan=replan_code(recipe),
@@ -106,16 +113,27 @@ def mind_of(task: Task, recipe: Recipe, tally: Tally, rows: tuple[Any, Any], old
         least_bound=np.empty((0, 0)),
         least_at=np.empty((0, 0), dtype=np.int64),
     )
-    return with_bounds(mind, task) if recipe.planning == "greedy" else mind
 
 
-def sizes_of(task: Task, recipe: Recipe, tally: Tally) -> Sizes:
+def sizes_of(task: Task, recipe: Recipe) -> Sizes:
     """What the constants of its radii depend on. Agents that are known count as one table, whatever they vary with."""
     slots = int(task.n_slots.sum())
     if not recipe.flat:
         slots = sum(1 if d in recipe.known_agents else int(n) for d, n in enumerate(task.n_slots))
-    sizes = (task.horizon, task.n_states, task.n_actions, slots * task.n_states, tally.environment.rows)
+    _, environment = shapes(task, flat=recipe.flat)
+    sizes = (task.horizon, task.n_states, task.n_actions, slots * task.n_states, environment[0])
     return Sizes(RADII[recipe.radius], recipe.delta, *sizes)
+
+
+def radii_ahead(scale: Scale, sizes: Sizes, episode: int, environment_episodes: int, n: int) -> Radii:
+    """The numbers behind the radii of n episodes from `episode` on, as arrays; of fewer, but at least one, if the scale of a later
+    one fails.
+    """
+    scales = [scale.ahead(layer, episode, n) for layer in ("agents", "environment")]
+    n = min(len(part) for part in scales)
+    result = Radii(np.empty(n), np.empty(n), np.empty(n), *(part[:n] for part in scales))
+    _kernels.constants_ahead(sizes, episode, environment_episodes, result)
+    return result
 
 
 def replan_code(recipe: Recipe) -> int:
@@ -127,14 +145,25 @@ def replan_code(recipe: Recipe) -> int:
     return recipe.replan
 
 
-def with_bounds(mind: Mind, task: Task) -> Mind:
-    """The optimistic start of greedy planning: what the task would cost if all that is not known were at its best."""
+def with_memory(mind: Mind, task: Task, recipe: Recipe, memory: Memory) -> Mind:
+    """What a learner remembers beside counts, for its way to plan."""
+    if memory.planned_agents.size:
+        mind.planned_agents[:], mind.planned_environment[:] = memory.planned_agents, memory.planned_environment
+    if recipe.planning == "full":
+        return mind
+    bounds = memory.bounds.copy() if memory.bounds.size else optimistic_start(mind, task)
+    least = bounds.argmin(axis=1)
+    return mind._replace(bounds=bounds, least_bound=bounds.min(axis=1), least_at=least.astype(np.int64))
+
+
+def optimistic_start(mind: Mind, task: Task) -> Floats:
+    """The first bounds of greedy planning: what the task would cost if all that is not known were at its best."""
     if not mind.flat:
         mind.agents_width[: mind.counted_agents] = 2.0
     mind.environment_width[: mind.counted_environment] = 2.0
     policy, bounds = empty_plan(task)
     run_pass(mind.problem, mind.agents, mind.environment, _kernels.CHOOSE, policy, bounds, 0)
-    return mind._replace(bounds=bounds, least_bound=bounds.min(axis=1), least_at=bounds.argmin(axis=1).astype(np.int64))
+    return bounds
 
 
 def known_parts(task: Task, recipe: Recipe) -> dict[str, Any]:

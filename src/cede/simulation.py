@@ -4,8 +4,7 @@ Regret is the paper's (Eq. 6): for every episode the expected cost of its policy
 exactly by dynamic programming from the start distribution. Nothing of it is sampled.
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,18 +13,18 @@ from numpy.typing import ArrayLike
 
 from cede import _check, _kernels
 from cede._check import Floats
-from cede._kernels import Ledger, World
-from cede._progress import Progress
+from cede._kernels import World
+from cede.books import Rounds
 from cede.counts import Episode
-from cede.learners import Learner, Seat
+from cede.learners import Learner
 from cede.model import TwoLayerMDP
-from cede.planning import Plan, Policy, checked_policy, problem_of, solve, start_cost
+from cede.planning import Plan, Policy, checked_policy, problem_of
 from cede.recipe import MOST_EPISODES
-from cede.table import Ints
+from cede.rounds import Run, stream_of
+from cede.shards import steps_of
+from cede.table import Ints, read_only
 
 Seed = int | np.random.Generator
-
-MOST_SECONDS, MOST_AT_ONCE = 0.1, 10_000  # of one call of compiled code: progress is shown, and an interrupt heard, in between
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,22 +41,6 @@ class History:
     settings: Mapping[str, Any]  # learner, radii, scale, delta, seeds, version
 
 
-@dataclass(frozen=True, eq=False)
-class Rounds:
-    """What N teams did in K rounds of L steps."""
-
-    expected_cost: Floats  # (N, K) exact expected cost of each policy
-    costs: Floats  # (N, K) realised
-    control: Ints  # (N, K, D of the largest team) steps of each agent
-    switches: Ints  # (N, K)
-    optimum: Floats  # (N,)
-
-    def ledger(self, team: int, begin: int, end: int) -> Ledger:
-        """Where a kernel writes down what a team does in some of its episodes."""
-        here = (team, slice(begin, end))
-        return Ledger(self.expected_cost[here], self.costs[here], self.control[here], self.switches[here])
-
-
 def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episode:
     """One episode of a switching policy (or plan) under the true model."""
     given = policy.policy if isinstance(policy, Plan) else policy
@@ -67,17 +50,13 @@ def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episo
 def generator(owner: str, seed: Seed) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
-    return generators(_check.integer(owner, "seed", seed, 0), 1)[0]
-
-
-def generators(seed: int, n: int) -> list[np.random.Generator]:
-    """One independent stream of luck per team; the first ones do not depend on how many there are."""
-    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(n)]
+    first = np.random.SeedSequence(_check.integer(owner, "seed", seed, 0), spawn_key=(0,))  # the first team of `streams`
+    return np.random.default_rng(first)
 
 
 def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
     """`rollout` without its checks. Draws 2 L + 1 uniform numbers, whatever happens: the same seed means the same luck."""
-    steps = Seat(mdp.task).steps
+    steps = steps_of(mdp.task)
     _kernels.roll(world_of(mdp), policy, rng.random(2 * mdp.horizon + 1), steps)
     return Episode(steps.states, steps.who[:-1], steps.who[1:], steps.actions, steps.costs)
 
@@ -85,7 +64,7 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
 def world_of(mdp: TwoLayerMDP) -> World:
     """The truth, as kernels read it."""
     agents, environment = mdp.truth
-    start = (mdp.environment.start, mdp.cumulated_start, mdp.task.start_agent)
+    start = (read_only(mdp.environment.start), mdp.cumulated_start, mdp.task.start_agent)
     return World(agents.layer, environment.layer, problem_of(mdp.task), *start)
 
 
@@ -110,12 +89,11 @@ def simulate(
     episodes = _check.integer("simulate", "episodes", episodes, 1)
     evaluate_every = _check.integer("simulate", "evaluate_every", evaluate_every, 1, MOST_EPISODES)
     fits("simulate", mdp, learner)
-    rng = generator("simulate", seed)
-    rounds = play([mdp], [learner], episodes, [rng], progress, learner.recipe.name, evaluate_every)
+    rounds = play(mdp, learner, episodes, generator("simulate", seed), progress, evaluate_every)
     return History(
         regret=np.cumsum(rounds.expected_cost[0] - rounds.optimum[0]),
         expected_cost=rounds.expected_cost[0],
-        cost=rounds.costs[0],
+        cost=rounds.cost[0],
         control=rounds.control[0],
         switches=rounds.switches[0],
         optimum=float(rounds.optimum[0]),
@@ -129,55 +107,22 @@ def simulate(
 
 
 def play(
-    mdps: Sequence[TwoLayerMDP],
-    learners: Sequence[Learner],
+    mdp: TwoLayerMDP,
+    learner: Learner,
     episodes: int,
-    rngs: Sequence[np.random.Generator],
-    progress: bool | Callable[[int], None],
-    label: str,
+    rng: np.random.Generator,
+    progress: bool | Callable[[int], None] = False,
     evaluate_every: int = 1,
 ) -> Rounds:
-    """Synchronous rounds of any number of teams: all plan from what all have counted, all play, all count.
-
-    A team alone plays many episodes in one call of compiled code.
-    """
-    n, most = len(mdps), max(mdp.task.n_agents for mdp in mdps)
-    optimum = np.array([start_cost(mdp, solve(mdp).value) for mdp in mdps])
-    rounds = Rounds(
-        expected_cost=np.empty((n, episodes)),
-        costs=np.empty((n, episodes)),
-        control=np.zeros((n, episodes, most), dtype=np.int64),
-        switches=np.empty((n, episodes), dtype=np.int64),
-        optimum=optimum,
-    )
-    worlds, seats = [world_of(mdp) for mdp in mdps], [Seat(mdp.task) for mdp in mdps]
-    alone, done, at_once = n == 1, 0, 1
-    with Progress(label, episodes, progress) as bar:
-        while done < episodes:
-            at_once = min(at_once, episodes - done)
-            begun = time.perf_counter()
-            try:
-                for i, (world, learner, rng, seat) in enumerate(zip(worlds, learners, rngs, seats, strict=True)):
-                    luck = rng.random((at_once, 2 * learner.task.horizon + 1))
-                    played = 0
-                    while played < at_once:
-                        ledger = rounds.ledger(i, done + played, done + at_once)
-                        played += learner.play(world, luck[played:], seat, ledger, counting=alone, evaluate_every=evaluate_every)
-                if not alone:
-                    for learner in learners:
-                        learner.count_episode()
-            except BaseException:
-                for learner in learners:
-                    learner.drop_episode()  # of a round that did not end
-                raise
-            done += at_once
-            bar.advance(at_once)
-            taken = time.perf_counter() - begun
-            if alone and taken < MOST_SECONDS / 2:
-                at_once = min(2 * at_once, MOST_AT_ONCE)
-            elif taken > MOST_SECONDS:  # later episodes may cost more: there is more to plan with
-                at_once = max(1, at_once // 2)
-    return rounds
+    """`simulate` without its checks: the rounds of a fleet of one. Draws 2 L + 1 uniform numbers for each episode."""
+    bits = rng.bit_generator
+    if not isinstance(bits, np.random.PCG64):  # any other generator chooses a stream
+        bits = np.random.PCG64(int(rng.integers(2**63)))
+    run = Run([mdp], [learner], episodes, np.array([stream_of(bits)], dtype=np.uint64), evaluate_every=evaluate_every)
+    try:
+        return run.play(progress, learner.recipe.name)
+    finally:
+        bits.advance(run.books.done * (2 * mdp.horizon + 1))
 
 
 def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:

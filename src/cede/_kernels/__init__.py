@@ -6,7 +6,9 @@ minimum      the inner minimum of one row
 passes       Theorem 1: the backward pass over all rows, states and times
 episodes     playing and counting
 radii        how far the truth may be from what was seen
+luck         random numbers
 minds        a learner: beliefs, plans, runs of episodes
+teams        many of them, one after the other
 """
 
 from cede._kernels.data import APPENDIX as APPENDIX
@@ -22,28 +24,32 @@ from cede._kernels.data import NEVER as NEVER
 from cede._kernels.data import NO_RADIUS as NO_RADIUS
 from cede._kernels.data import PRINTED as PRINTED
 from cede._kernels.data import RAISE as RAISE
+from cede._kernels.data import Bench as Bench
 from cede._kernels.data import Hands as Hands
+from cede._kernels.data import Keep as Keep
 from cede._kernels.data import Layer as Layer
 from cede._kernels.data import Ledger as Ledger
+from cede._kernels.data import Log as Log
 from cede._kernels.data import Mind as Mind
 from cede._kernels.data import Pool as Pool
 from cede._kernels.data import Problem as Problem
 from cede._kernels.data import Radii as Radii
 from cede._kernels.data import Room as Room
-from cede._kernels.data import Run as Run
 from cede._kernels.data import Sizes as Sizes
 from cede._kernels.data import Steps as Steps
 from cede._kernels.data import World as World
 from cede._kernels.data import hands_to_work as hands_to_work
 from cede._kernels.data import room_to_work as room_to_work
+from cede._kernels.episodes import add_sums as add_sums
 from cede._kernels.episodes import count_steps as count_steps
 from cede._kernels.episodes import first_outside as first_outside
 from cede._kernels.episodes import roll as roll
 from cede._kernels.episodes import start_mean as start_mean
+from cede._kernels.episodes import sums_wanted as sums_wanted
+from cede._kernels.luck import draw_uniform as draw_uniform
 from cede._kernels.minds import believe as believe
 from cede._kernels.minds import is_due as is_due
 from cede._kernels.minds import note_visits as note_visits
-from cede._kernels.minds import play_episodes as play_episodes
 from cede._kernels.minds import tie_seed as tie_seed
 from cede._kernels.minds import visit_once as visit_once
 from cede._kernels.minimum import FEW as FEW
@@ -56,3 +62,9 @@ from cede._kernels.radii import cost_constant as cost_constant
 from cede._kernels.radii import printed_constant as printed_constant
 from cede._kernels.radii import radii as radii
 from cede._kernels.radii import steps_before as steps_before
+from cede._kernels.teams import come_to_work as come_to_work
+from cede._kernels.teams import find_optima as find_optima
+from cede._kernels.teams import growth as growth
+from cede._kernels.teams import places_wanted as places_wanted
+from cede._kernels.teams import play_teams as play_teams
+from cede._kernels.teams import restore as restore

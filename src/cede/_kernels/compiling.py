@@ -31,7 +31,7 @@ def kernel(function: Function, **extra: Any) -> Function:
     where one kernel calls another, constants are wrapped as in np.int64(0).
     """
     function.__qualname__ = f"{function.__qualname__}_{DIGEST}"
-    options = {"nogil": True, "error_model": "numpy", "_nrt": False, **extra}
+    options = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True, **extra}
     try:
         return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # numba found no directory that it may write to

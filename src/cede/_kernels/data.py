@@ -142,8 +142,6 @@ class Steps(NamedTuple):
     who: Any  # (L + 1,) int64: who[0] = d_0, who[t + 1] acts at time t
     actions: Any  # (L,) int64
     costs: Any  # (L,)
-    times: Any  # (L,) int64: 0, 1, 2, ...
-    rows: Any  # (2, CHUNK) int64: room to count in
 
 
 class Mind(NamedTuple):
@@ -194,15 +192,21 @@ class Radii(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Where a run of episodes stands: single numbers, in arrays, brought up to date after each episode. Whatever interrupts the
-    run, they tell what has been done.
-    """
+    """Where the run of one team stands: single numbers, in arrays."""
 
-    played: Any  # (1,) int64: episodes
     planned: Any  # (1,) int64: for which episode the plan was made, 0: there is none
-    counted: Any  # (1,) int64: steps of the last episode that are counted
+    fresh: Any  # (1,) int64: the plan is to be used in the next episode, come what may
     judged: Any  # (1,) int64: for which episode the policy was made that was evaluated last, 0: none was
-    wanted: Any  # (2,) int64: places that the pools of agents and environment lack
+    cost: Any  # (1,) what it costs
+    held: Any  # (1,) int64: is the value of that policy at hand?
+
+
+class Log(NamedTuple):
+    """The steps of a run of n episodes, as they are counted."""
+
+    agents: Any  # (n L,) int64: agents' row * A + action
+    row: Any  # (n L,) int64: environment's row
+    to: Any  # (n L,) int64: next state
 
 
 class Ledger(NamedTuple):
@@ -212,3 +216,48 @@ class Ledger(NamedTuple):
     cost: Any  # (n,) realised
     control: Any  # (n, D) int64: steps of each agent
     switches: Any  # (n,) int64
+
+
+class Keep(NamedTuple):
+    """What is kept of each of n teams while another one is at work. First axis 1 instead of n: nothing is, there is one for all."""
+
+    seen: Pool  # a row for each team; columns: agents' row * A + action, int64
+    own: Pool  # likewise of an environment that is not shared: row * S + next state
+    luck: Any  # (n, 4) uint64: see `draw_uniform`
+    seed: Any  # (n,) int64: of ties
+    control_cost: Any  # (n, D)
+    switch_cost: Any  # (n, D, D)
+    slot: Any  # (n, D) int64: first slot of each agent in the table of all true agents
+    start_agent: Any  # (n,) int64
+    planned: Any  # (n,) int64: as in `Run`, likewise the next three
+    fresh: Any
+    judged: Any
+    cost: Any
+    policy: Any  # (n or 1, L, S, D) int16
+    value: Any  # (n or 1, L + 1, S, D); (1, 0, 0, 0) if policies are given
+    planned_agents: Any  # (n or 1, rows): as in `Mind`, likewise the rest
+    planned_environment: Any
+    bounds: Any
+    least_bound: Any
+    least_at: Any
+
+
+class Bench(NamedTuple):
+    """Where one team after the other is at work."""
+
+    mind: Mind  # its pools hold what the team at work has seen
+    world: World  # the agents of all teams
+    room: Room
+    true_room: Room
+    hands: Hands
+    before: Any  # (L, S, D) int16: the policy evaluated last
+    true_value: Any  # (L + 1, S, D): and its value
+    steps: Steps
+    log: Log
+    luck: Any  # (2 L + 1,)
+    given: Any  # (2,) int64: where counted rows begin in the pools of agents and environment: behind what is known
+    held: Any  # (1,) int64: see `Run`
+    at_work: Any  # (1,) int64: which team is, -1: none
+    shared: Any  # bool: is the environment's pool that of all teams, and does `delta` count what they add?
+    snapshot: Pool  # the environment as it was when the round began
+    delta: Pool  # what was seen since

@@ -66,20 +66,27 @@ def start_mean(start, value, start_agent):
     return total
 
 
-@kernel
-def add_one(pool, r, column):
-    """Count one more `column` in row r, keeping the row sorted. The caller has seen to it that the pool is long enough."""
-    start, n = pool.start[r], pool.size[r]
-    lo, hi = start, start + n
+@inlined
+def find(pool, r, column):
+    """Where in the pool `column` stands in row r, or would stand."""
+    lo, hi = pool.start[r], pool.start[r] + pool.size[r]
     while lo < hi:
         middle = (lo + hi) // 2
         if pool.column[middle] < column:
             lo = middle + 1
         else:
             hi = middle
-    pool.total[r] += 1.0
+    return lo
+
+
+@kernel
+def add(pool, r, column, amount):
+    """Count `column` in row r, keeping the row sorted. The caller has seen to it that the pool is long enough."""
+    start, n = pool.start[r], pool.size[r]
+    lo = find(pool, r, column)
+    pool.total[r] += amount
     if lo < start + n and pool.column[lo] == column:
-        pool.weight[lo] += 1.0
+        pool.weight[lo] += amount
         return
     if n == pool.room[r]:  # move the row to the end of the pool, with twice the room
         target = pool.end[0]
@@ -95,8 +102,54 @@ def add_one(pool, r, column):
         pool.column[j] = pool.column[j - 1]
         pool.weight[j] = pool.weight[j - 1]
     pool.column[lo] = column
-    pool.weight[lo] = 1.0
+    pool.weight[lo] = amount
     pool.size[r] = n + 1
+
+
+@kernel
+def take(pool, r, column):
+    """Undo that one `column` was counted in row r."""
+    lo, last = find(pool, r, column), pool.start[r] + pool.size[r] - 1
+    pool.total[r] -= 1.0
+    pool.weight[lo] -= 1.0
+    if pool.weight[lo] == 0.0:
+        for j in range(lo, last):
+            pool.column[j] = pool.column[j + 1]
+            pool.weight[j] = pool.weight[j + 1]
+        pool.size[r] -= 1
+
+
+@inlined
+def room_wanted(size, more):
+    """So many places are enough, in all, for a row that grows by `more`, each time it moves to twice its room."""
+    return 4 * (size + more) + 8
+
+
+@kernel
+def sums_wanted(pool, rows):
+    """The places that a pool needs for more outcomes. rows: (n,) ascending, the row of each."""
+    wanted, i = 0, 0
+    while i < rows.size:
+        j = i
+        while j < rows.size and rows[j] == rows[i]:
+            j += 1
+        wanted += room_wanted(pool.size[rows[i]], j - i)
+        i = j
+    return wanted - (pool.column.size - pool.end[0])
+
+
+@kernel
+def add_sums(pool, rows, columns, amounts):
+    """Add sparse sums to a pool."""
+    for i in range(rows.size):
+        add(pool, rows[i], columns[i], amounts[i])
+
+
+@inlined
+def places(slot, vary, n_states, n_actions, flat, t, s, prev, d, a):
+    """The rows in which a step is counted: the agents', the environment's."""
+    place = slot[d] + context(vary[d], t, prev)
+    return place * n_states + s, s * n_actions + (place if flat else a)
 
 
 @kernel
@@ -110,10 +163,8 @@ def count_steps(agents, environment, slot, vary, n_states, n_actions, flat, time
         n = min(CHUNK, states.size - first)
         wanted_agents, wanted_environment = 0, 0
         for i in range(n):
-            d = who[first + i]
-            place = slot[d] + context(vary[d], times[first + i], prevs[first + i])
-            rows[0, i] = place * n_states + states[first + i]
-            rows[1, i] = states[first + i] * n_actions + (place if flat else actions[first + i])
+            t, s, prev, d, a = times[first + i], states[first + i], prevs[first + i], who[first + i], actions[first + i]
+            rows[0, i], rows[1, i] = places(slot, vary, n_states, n_actions, flat, t, s, prev, d, a)
             wanted_agents += 2 * (agents.size[rows[0, i]] + n) + 2
             wanted_environment += 2 * (environment.size[rows[1, i]] + n) + 2
         wanted_agents -= agents.column.size - agents.end[0]
@@ -121,8 +172,8 @@ def count_steps(agents, environment, slot, vary, n_states, n_actions, flat, time
         if wanted_agents > 0 or wanted_environment > 0:
             return max(wanted_agents, 0), max(wanted_environment, 0)
         for i in range(n):
-            add_one(agents, rows[0, i], actions[first + i])
-            add_one(environment, rows[1, i], nexts[first + i])
+            add(agents, rows[0, i], actions[first + i], 1.0)
+            add(environment, rows[1, i], nexts[first + i], 1.0)
         done[0] += n
     return 0, 0
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from cede._kernels.compiling import inlined, kernel
 from cede._kernels.data import CHOOSE, DOUBLING, FOLLOW, NEVER, RAISE, Radii
-from cede._kernels.episodes import count_steps, enter, start_mean, step
+from cede._kernels.episodes import add, enter, places, start_mean, step
+from cede._kernels.luck import draw_uniform
 from cede._kernels.passes import backward, begin, contexts, mixed, same_start
 from cede._kernels.radii import radii, radius
 
@@ -184,77 +185,63 @@ def cost_of(world, policy, before, value, afresh, room, hands):
     return start_mean(world.start, value, world.start_agent)
 
 
-@kernel
-def play_episodes(
-    mind,
-    world,
-    numbers,
-    seed,
-    episode,
-    fresh,
-    chance,
-    counting,
-    evaluate_every,
-    policy,
-    value,
-    room,
-    before,
-    true_value,
-    true_room,
-    hands,
-    steps,
-    ledger,
-    run,
-):
-    """Up to n episodes: plan where it is due, evaluate, play, count. `run` tells how many.
+@inlined
+def count_episode(mind, steps, log, first):
+    """Count an episode, and write down what was counted, from place `first` of the log on."""
+    slot, vary = mind.problem.slot, mind.problem.vary
+    n_states, n_columns = mind.environment.row.shape
+    n_actions = mind.true_cost.shape[1]
+    for t in range(steps.actions.size):
+        s, prev, d, a = steps.states[t], steps.who[t], steps.who[t + 1], steps.actions[t]
+        agents, environment = places(slot, vary, n_states, n_columns, mind.flat, t, s, prev, d, a)
+        add(mind.seen_agents, agents, a, 1.0)
+        add(mind.seen_environment, environment, steps.states[t + 1], 1.0)
+        log.agents[first + t] = agents * n_actions + a
+        log.row[first + t] = environment
+        log.to[first + t] = steps.states[t + 1]
 
-    numbers: Radii of (n,) arrays. episode: k of the first. policy, value: the plan, if there is one (run.planned); fresh: it is to
-    be used in the first episode, come what may. chance: (n, 2 L + 1). counting: False: the caller counts the one episode.
-    before, true_value: the policy evaluated last and its value, if there is one (run.judged). With evaluate_every = m policies are
-    evaluated before episodes 1, m + 1, ..., and the cost carried on between.
+
+@inlined
+def play_episodes(bench, mind, world, numbers, seed, episode, stream, evaluate_every, policy, value, ledger, run):
+    """n episodes of one team: plan where it is due, evaluate, play, count.
+
+    bench: what it works with; mind, world: its own. numbers: Radii of (n,) arrays. episode: k of the first. stream: its luck.
+    policy, value: the plan, if there is one (run.planned). With evaluate_every = m policies are evaluated before episodes 1,
+    m + 1, ..., and the cost carried on between.
     """
     horizon = policy.shape[0]
     greedy = mind.bounds.size > 0
-    states, who, actions, costs, times, rows = steps
-    n_states, n_columns = mind.environment.row.shape
-    for i in range(chance.shape[0]):
+    room, true_room, hands, steps, chance = bench.room, bench.true_room, bench.hands, bench.steps, bench.luck
+    for i in range(ledger.cost.size):
         k = episode + i
         now = Radii(
             numbers.agents[i], numbers.environment[i], numbers.cost[i], numbers.agents_scale[i], numbers.environment_scale[i]
         )
         ties = tie_seed(seed, k)
         looking = run.judged[0] == 0 or (k - 1) % evaluate_every == 0
-        if (looking or not greedy) and not (fresh and i == 0) and is_due(mind, k, run.planned[0]):
+        if (looking or not greedy) and not run.fresh[0] and is_due(mind, k, run.planned[0]):
             believe(mind, now)
             make_plan(mind, policy, value, ties, room, hands)
             note_visits(mind)
             run.planned[0] = k
+        run.fresh[0] = 0
         if looking and run.planned[0] != run.judged[0]:  # the same plan costs the same
-            afresh = np.int64(run.judged[0] == 0)
-            ledger.expected_cost[i] = cost_of(world, policy, before, true_value, afresh, true_room, hands)
-            run.judged[0] = run.planned[0]
-        else:
-            ledger.expected_cost[i] = start_mean(world.start, true_value, world.start_agent)
+            afresh = np.int64(run.held[0] == 0)
+            run.cost[0] = cost_of(world, policy, bench.before, bench.true_value, afresh, true_room, hands)
+            run.judged[0], run.held[0] = run.planned[0], 1
+        ledger.expected_cost[i] = run.cost[0]
         if greedy:  # after evaluation, which may have used the same room
             same_start(mind.problem.switch_cost, mind.problem.vary, room.alike)
-        enter(world, chance[i], steps)
+        draw_uniform(stream, chance)
+        enter(world, chance, steps)
         total, handed = 0.0, 0
         for t in range(horizon):
             if greedy:
-                visit(mind, now, policy, t, states[t], ties, room, hands)
-            step(world, t, policy[t, states[t], who[t]], chance[i], steps)
-            total += costs[t]
-            ledger.control[i, who[t + 1]] += 1
-            handed += who[t + 1] != who[t]
+                visit(mind, now, policy, t, steps.states[t], ties, room, hands)
+            step(world, t, policy[t, steps.states[t], steps.who[t]], chance, steps)
+            total += steps.costs[t]
+            ledger.control[i, steps.who[t + 1]] += 1
+            handed += steps.who[t + 1] != steps.who[t]
         ledger.cost[i] = total
         ledger.switches[i] = handed
-        run.counted[0] = 0
-        run.played[0] = i + 1
-        if not counting:
-            return
-        slot, vary = mind.problem.slot, mind.problem.vary
-        sizes = (slot, vary, n_states, n_columns, mind.flat)
-        seen = (times, states[:-1], who[:-1], who[1:], actions, states[1:])
-        run.wanted[0], run.wanted[1] = count_steps(mind.seen_agents, mind.seen_environment, *sizes, *seen, rows, run.counted)
-        if run.counted[0] < horizon:
-            return
+        count_episode(mind, steps, bench.log, i * horizon)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cede import __version__, _check
+from cede.files import write_whole
 
 Row = dict[str, Any]
 Outcome = dict[str, list[Row]]  # rows by kind: "curve", "control", "drive" ...
@@ -105,16 +106,6 @@ class Figure:
 
 
 # ------------------------------------------------------------------------------------------------------------- files
-
-
-def write_whole(path: Path, text: str) -> None:
-    """To a temporary file, synced, then renamed: a reader sees the old file or the new one, never a piece."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with partial.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
 
 
 def save_outcome(path: Path, outcome: Outcome) -> None:

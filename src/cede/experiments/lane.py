@@ -16,7 +16,7 @@ from cede.fleet import Fleet, simulate_fleet
 from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
 from cede.model import TwoLayerMDP
 from cede.simulation import generator, play, roll
-from cede.worlds import lane_driving, road
+from cede.worlds import lane_driving, lane_driving_teams, road
 from cede.worlds.lane_driving import HUMAN, drive
 
 DELTA = 0.1
@@ -86,7 +86,7 @@ def one_team(
         before = len(expected)
         if end > before:
             report = partial(report_work, progress, effort(radii), before)
-            rounds = play([mdp], [who], end - before, [rng], report, learner)
+            rounds = play(mdp, who, end - before, rng, report)
             expected += rounds.expected_cost[0].tolist()
         if end + 1 in stops:
             outcome["drive"] += drives(mdp, who, end + 1, about, seed)
@@ -146,11 +146,10 @@ def fleet_run(
     progress: Callable[[int], None],
 ) -> Outcome:
     """Many teams with humans of different noise, sigma uniform in (0, 4), one machine, one road."""
-    sigmas = np.random.default_rng([seed, 4]).uniform(0, 4, size=teams)
-    mdps = [lane_driving(sigma=float(sigma), control_cost=costs[0], switch_cost=costs[1]) for sigma in sigmas]
+    mdps = lane_driving_teams(teams, seed=seed, control_cost=costs[0], switch_cost=costs[1])
     learners = [make_learner(learner, mdp, radii, episodes, seed + 7919 * i) for i, mdp in enumerate(mdps)]
     report = partial(report_work, progress, effort(radii) * teams, 0)
-    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, progress=report)
+    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, jobs=1, progress=report)
     about: Row = {"learner": learner, "radii": radii, "control_cost": costs[0], "switch_cost": costs[1], "teams": teams}
     return {"curve": curve_rows(history.regret, {**about, "seed": seed, **learner_settings(learners[0])})}
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from cede.experiments.catalogue import FIGURES
 from cede.experiments.claims import FAILS, HOLDS, OPEN, SCALED, Finding, all_findings, missing_figures, save_findings
-from cede.experiments.core import Row, load_table, write_whole
+from cede.experiments.core import Row, load_table
+from cede.files import write_whole
 
 COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", SCALED: "#B36B00", OPEN: "#666666"}
 

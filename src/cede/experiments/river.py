@@ -14,7 +14,7 @@ from cede.fleet import Fleet, simulate_fleet
 from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
 from cede.model import Task, TwoLayerMDP
 from cede.simulation import play, simulate
-from cede.worlds import riverswim
+from cede.worlds import riverswim, riverswim_teams
 
 DELTA = 0.1
 LEARNERS = ("UCRL2-MC", "UCRL2 (appendix)", "UCRL2 (same-form)")
@@ -76,7 +76,7 @@ def coverage(agents: Sequence[float], runs: int, episodes: int, seed: int, progr
         outside = False
         for _ in range(episodes):
             outside = outside or not all(holds(belief, truth) for belief, truth in zip(who.beliefs, mdp.truth, strict=True))
-            play([mdp], [who], 1, [rng], False, "coverage")
+            play(mdp, who, 1, rng)
         left += outside
         progress((run + 1) * episodes)
     return {"coverage": [{"runs": runs, "run_episodes": episodes, "left": left, "delta": DELTA, "seed": seed}]}
@@ -84,9 +84,8 @@ def coverage(agents: Sequence[float], runs: int, episodes: int, seed: int, progr
 
 def fleet_run(learner: str, teams: int, episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
     """N teams of two agents p and 1 - p, p uniform for each team; the same teams for every learner of one seed."""
-    chances = np.random.default_rng([seed, 6]).uniform(size=teams)
-    mdps = [riverswim(agents=[p, 1 - p]) for p in chances]
+    mdps = riverswim_teams(teams, seed=seed)
     learners = [make_learner(learner, mdp, seed + 7919 * i) for i, mdp in enumerate(mdps)]
-    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, progress=partial(report_work, progress, teams, 0))
+    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, jobs=1, progress=partial(report_work, progress, teams, 0))
     about: Row = {"learner": learner, "teams": teams, "seed": seed, **learner_settings(learners[0])}
     return {"curve": curve_rows(history.regret, about)}

@@ -63,7 +63,7 @@ def machine_policy(episodes: int = 5000, seed: int = 2) -> Floats:
     mdp = solo((1.0, 0.0, 0.0))
     scale = Scale(environment=StepDown(0.1, 0.01, episodes / 10, 0.01))
     learner = ucrl2(mdp.task, radius="same-form", scale=scale, replan=REPLAN_EVERY, seed=seed)
-    play([mdp], [learner], episodes, [np.random.default_rng(seed)], False, "machine", evaluate_every=episodes)
+    play(mdp, learner, episodes, np.random.default_rng(seed), evaluate_every=episodes)
     learner.replan()
     steering = learner.plan.policy[:, :, 0]  # who was in control before does not matter here
     policy: Floats = np.eye(3)[steering]

@@ -46,6 +46,13 @@ def lane_driving(
     )
 
 
+def lane_driving_teams(n: int, *, seed: int = 0, control_cost: float = 0.0, switch_cost: Any = 0.0) -> list[TwoLayerMDP]:
+    """The paper's teams: humans of different noise, sigma uniform in (0, 4), with one machine on one road."""
+    n, seed = _check.integer("lane_driving_teams", "n", n, 1), _check.integer("lane_driving_teams", "seed", seed, 0)
+    sigmas = np.random.default_rng([seed, 4]).uniform(0, 4, size=n)
+    return [lane_driving(sigma=float(sigma), control_cost=control_cost, switch_cost=switch_cost) for sigma in sigmas]
+
+
 @dataclass(frozen=True, eq=False)
 class Drive:
     """A drive along one road."""

@@ -4,6 +4,7 @@ Two published tables of the current; the paper's picture with its numbers is los
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -72,21 +73,34 @@ def riverswim(
             _check.fail(owner, f"agents[{i}]", chance, "a probability")
     _check.choice(owner, "version", version, tuple(CURRENTS))
     macro = _check.integer(owner, "macro", macro, 1, 10)
+    sequences = list(product((LEFT, RIGHT), repeat=macro))
+    control = np.broadcast_to(np.asarray(control_cost), len(chances))
+    team = []
+    for i, chance in enumerate(chances):
+        mix = [float(np.prod([chance if a == RIGHT else 1.0 - chance for a in sequence])) for sequence in sequences]
+        team.append(Agent(agent_name(chances, i), np.tile(mix, (N_STATES, 1)), control[i]))
+    return TwoLayerMDP(river(version, macro), Team(team, switch_cost), horizon)
+
+
+def riverswim_teams(n: int, *, seed: int = 0, switch_cost: Any = 0.0) -> list[TwoLayerMDP]:
+    """The paper's teams of two agents, p and 1 - p with p uniform for each team, in one river."""
+    n, seed = _check.integer("riverswim_teams", "n", n, 1), _check.integer("riverswim_teams", "seed", seed, 0)
+    chances = np.random.default_rng([seed, 6]).uniform(size=n)
+    return [riverswim(agents=[p, 1 - p], switch_cost=switch_cost) for p in chances]
+
+
+@lru_cache(maxsize=40)
+def river(version: str, macro: int) -> Environment:
+    """The same object for all teams: they share it."""
     p, cost, sequences = macro_steps(transitions(version), COST, macro)
     letters = ["".join("LR"[a] for a in sequence) for sequence in sequences]
-    environment = Environment(
+    return Environment(
         transition=p,
         cost=cost,
         start=np.eye(N_STATES)[0],
         state_names=[f"s{i + 1}" for i in range(N_STATES)],
         action_names=["left", "right"] if macro == 1 else letters,
     )
-    control = np.broadcast_to(np.asarray(control_cost), len(chances))
-    team = []
-    for i, chance in enumerate(chances):
-        mix = [float(np.prod([chance if a == RIGHT else 1.0 - chance for a in sequence])) for sequence in sequences]
-        team.append(Agent(agent_name(chances, i), np.tile(mix, (N_STATES, 1)), control[i]))
-    return TwoLayerMDP(environment, Team(team, switch_cost), horizon)
 
 
 def agent_name(chances: Floats, i: int) -> str:

@@ -1,0 +1,203 @@
+"""Many teams, one bench: what a team has seen is laid out, the team plays, and what it has seen is put away again.
+
+While another team is at work, a team costs the memory of what it has seen: one row of a pool, sorted by place.
+"""
+
+import numpy as np
+
+from cede._kernels.compiling import inlined, kernel
+from cede._kernels.data import CHOOSE, Ledger, Mind, Problem, Run, World
+from cede._kernels.episodes import add, start_mean, take
+from cede._kernels.minds import play_episodes
+from cede._kernels.passes import backward, begin
+
+
+@inlined
+def lay_out(kept, i, n_columns, pool, first):
+    """Fill the counted rows of a pool, which are empty, with what team i has seen. first: the first place of the pool to use."""
+    to, r = first, np.int64(-1)
+    for j in range(kept.start[i], kept.start[i] + kept.size[i]):
+        row = kept.column[j] // n_columns
+        if row != r:
+            r = row
+            pool.start[r] = to
+        pool.column[to] = kept.column[j] - row * n_columns
+        pool.weight[to] = kept.weight[j]
+        pool.size[r] += 1
+        pool.room[r] += 1
+        pool.total[r] += kept.weight[j]
+        to += 1
+    pool.end[0] = to
+
+
+@inlined
+def clear(kept, i, n_columns, pool, first):
+    """Empty the rows that team i has seen."""
+    for j in range(kept.start[i], kept.start[i] + kept.size[i]):
+        r = kept.column[j] // n_columns
+        pool.size[r] = 0
+        pool.room[r] = 0
+        pool.total[r] = 0.0
+    pool.end[0] = first
+
+
+@kernel
+def restore(pool, snapshot):
+    """Make the environment's pool equal to the snapshot."""
+    for r in range(pool.start.size):
+        pool.start[r] = snapshot.start[r]
+        pool.size[r] = snapshot.size[r]
+        pool.room[r] = snapshot.room[r]
+        pool.total[r] = snapshot.total[r]
+    for j in range(snapshot.end[0]):
+        pool.column[j] = snapshot.column[j]
+        pool.weight[j] = snapshot.weight[j]
+    pool.end[0] = snapshot.end[0]
+
+
+@kernel
+def growth(entries, rows, columns, steps):
+    """So many places are enough for all rows that some steps change, each time a row moves to twice its room: by the outcomes
+    that there are now, and by those that there can be.
+    """
+    return min(4 * (entries + steps) + 8 * min(rows, steps), rows * (4 * columns + 8))
+
+
+@kernel
+def reserve(kept, i, more, most):
+    """Make sure that `more` outcomes fit into row i, of which there are at most `most`; the pool is long enough."""
+    n, start = kept.size[i], kept.start[i]
+    wanted = min(n + more, most)
+    if wanted > kept.room[i]:
+        target = kept.end[0]
+        kept.room[i] = min(2 * wanted, most)
+        kept.end[0] = target + kept.room[i]
+        for j in range(n):
+            kept.column[target + j] = kept.column[start + j]
+            kept.weight[target + j] = kept.weight[start + j]
+        kept.start[i] = target
+
+
+@kernel
+def places_wanted(kept, first, last, more, most):
+    """How many places a pool lacks if every row from first to last is to take `more` outcomes."""
+    wanted = 0
+    for i in range(first, last):
+        if min(kept.size[i] + more, most) > kept.room[i]:
+            wanted += min(2 * (kept.size[i] + more), most)
+    return wanted - (kept.column.size - kept.end[0])
+
+
+@inlined
+def mind_of_team(mind, keep, i):
+    """The arrays of team i at the bench."""
+    slot, vary, env_cost, _, _ = mind.problem
+    kept, bounded = min(i, keep.planned_agents.shape[0] - 1), min(i, keep.bounds.shape[0] - 1)
+    return Mind(
+        mind.seen_agents,
+        mind.seen_environment,
+        mind.counted_agents,
+        mind.counted_environment,
+        mind.flat,
+        mind.agents,
+        mind.environment,
+        mind.agents_width,
+        mind.environment_width,
+        Problem(slot, vary, env_cost, keep.control_cost[i], keep.switch_cost[i]),
+        mind.learned_cost,
+        mind.true_cost,
+        mind.least_cost,
+        mind.spread,
+        mind.replan,
+        keep.planned_agents[kept],
+        keep.planned_environment[kept],
+        keep.bounds[bounded],
+        keep.least_bound[bounded],
+        keep.least_at[bounded],
+    )
+
+
+@inlined
+def world_of_team(world, slot, control_cost, switch_cost, start_agent, i):
+    _, vary, env_cost, _, _ = world.problem
+    problem = Problem(slot[i], vary, env_cost, control_cost[i], switch_cost[i])
+    return World(world.agents, world.environment, problem, world.start, world.cumulated_start, start_agent[i])
+
+
+@kernel
+def come_to_work(seen, own, i, agents, environment, n_actions, n_states, shared, given, held, at_work):
+    """Lay out what team i has seen, if it is not there already. Arguments: fields of `Keep` and `Bench`."""
+    last = at_work[0]
+    if last == i:
+        return
+    if last >= 0:
+        clear(seen, last, n_actions, agents, given[0])
+        if not shared:
+            clear(own, last, n_states, environment, given[1])
+    at_work[0] = -1
+    lay_out(seen, i, n_actions, agents, given[0])
+    if not shared:
+        lay_out(own, i, n_states, environment, given[1])
+    held[0] = 0
+    at_work[0] = i
+
+
+@inlined
+def put_away(bench, keep, i, steps):
+    """Add what was logged to what is kept of team i; a shared environment is again as all teams saw it, the rest is in delta."""
+    n_states = bench.mind.environment.row.shape[0]
+    for j in range(steps):
+        add(keep.seen, i, bench.log.agents[j], 1.0)
+        if bench.shared:
+            take(bench.mind.seen_environment, bench.log.row[j], bench.log.to[j])
+            add(bench.delta, bench.log.row[j], bench.log.to[j], 1.0)
+        else:
+            add(keep.own, i, bench.log.row[j] * n_states + bench.log.to[j], 1.0)
+
+
+@kernel
+def play_teams(bench, keep, numbers, episode, evaluate_every, first, last, ledger, at):
+    """The next episodes of the teams from first to last, as many as the ledger has room for; at[0]: the team that comes next.
+
+    Whatever stops it, up to at[0] all is done. The caller has seen to it that all pools are long enough for one team at the bench,
+    and for all of them in `keep` and `delta`.
+    """
+    mind, steps = bench.mind, bench.steps.actions.size * ledger.cost.shape[1]
+    environment, snapshot = mind.seen_environment, bench.snapshot
+    sizes = (mind.true_cost.shape[1], mind.environment.row.shape[0], bench.shared)
+    needed = 0
+    if bench.shared:
+        needed = growth(snapshot.end[0], mind.counted_environment, mind.environment.row.shape[0], steps)
+    for i in range(max(first, at[0]), last):
+        come_to_work(keep.seen, keep.own, i, mind.seen_agents, environment, *sizes, bench.given, bench.held, bench.at_work)
+        if environment.column.size - environment.end[0] < needed:
+            restore(environment, snapshot)
+        own = min(i, keep.policy.shape[0] - 1)
+        one = slice(i, i + 1)
+        run = Run(keep.planned[one], keep.fresh[one], keep.judged[one], keep.cost[one], bench.held)
+        page = Ledger(ledger.expected_cost[i], ledger.cost[i], ledger.control[i], ledger.switches[i])
+        reserve(keep.seen, i, steps, mind.counted_agents * mind.true_cost.shape[1])
+        if not bench.shared:
+            reserve(keep.own, i, steps, mind.counted_environment * mind.environment.row.shape[0])
+        policy, value = keep.policy[own], keep.value[min(i, keep.value.shape[0] - 1)]
+        own_mind = mind_of_team(mind, keep, i)
+        own_world = world_of_team(bench.world, keep.slot, keep.control_cost, keep.switch_cost, keep.start_agent, i)
+        seed, luck = keep.seed[i], keep.luck[i]
+        play_episodes(bench, own_mind, own_world, numbers, seed, episode, luck, evaluate_every, policy, value, page, run)
+        put_away(bench, keep, i, steps)
+        at[0] = i + 1
+
+
+@kernel
+def find_optima(world, slot, control_cost, switch_cost, start_agent, policy, value, room, hands, first, last, result):
+    """The least expected cost of an episode of each team from first to last, when all is known.
+
+    slot to start_agent: fields of `Keep`. policy, value: room for a plan.
+    """
+    for i in range(first, last):
+        own = world_of_team(world, slot, control_cost, switch_cost, start_agent, i)
+        begin(own.problem, np.int64(1), value, room)
+        mode, seed, phase, only = np.int64(CHOOSE), np.int64(0), np.int64(0), np.int64(-1)
+        tables = (own.agents, own.environment, own.problem)
+        backward(*tables, mode, policy, policy, value, value, seed, room, hands, phase, only)
+        result[i] = start_mean(own.start, value, own.start_agent)

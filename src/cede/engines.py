@@ -1,0 +1,460 @@
+"""Where the shards of a fleet live: in this process, in others on this machine, or on a Ray cluster.
+
+An engine starts shards, passes every order to all of them and returns what they report, in their order. What comes out is the
+same for all engines. `Hosted` engines survive the loss of a worker: they keep the states of all shards as of some round, and
+every order since; a lost shard is started anew from there, and plays again what it had played. Orders are numbered, so nothing
+counts twice.
+
+This is the only file that imports Ray. What goes to workers and comes back is pickled between processes that this one started,
+or inside the user's own cluster; nothing that is read from a file or from strangers ever is.
+"""
+
+import multiprocessing
+import os
+import pickle
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+from cede import __version__, _check
+from cede._check import Floats
+from cede._extras import need
+from cede.shards import Kind, Order, Report, Roster, Shard, State
+from cede.table import Table
+
+MOST_LOSSES = 3  # of one shard in one round: then it is no accident
+MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # to be kept for a shard that is lost: after that, its state is
+PATIENCE = 10.0  # seconds for a cluster to answer
+
+
+@dataclass(frozen=True, eq=False)
+class ShardPlan:
+    """What a shard is made of."""
+
+    kinds: Sequence[Kind]
+    rosters: Sequence[Roster]
+    agents: Table
+    states: Sequence[State]
+
+    def make(self, states: Sequence[State] | None = None, number: int = 0) -> Shard:
+        return Shard(self.kinds, self.rosters, self.agents, self.states if states is None else states, number)
+
+
+class Engine(Protocol):
+    """Runs shards somewhere."""
+
+    name: str
+    here: bool  # do shards live in this process, so that an interrupted round can be finished?
+    failed: bool  # did something go wrong in the middle of a round, so that what the shards know is of no use?
+
+    def shards(self, n_teams: int) -> int:
+        """Into how many parts so many teams are cut."""
+
+    def start(self, plans: Sequence[ShardPlan]) -> list[list[Floats]]:
+        """Make the shards: the optima of their teams, by shard and kind."""
+
+    def play(self, order: Order) -> list[Report]:
+        """A round, by shard."""
+
+    def states(self) -> list[list[State]]:
+        """What the shards know after the last round, by shard and kind."""
+
+    def close(self) -> None:
+        """Free everything; may be called at any time."""
+
+
+class Lost(Exception):
+    """A worker is gone."""
+
+
+# ------------------------------------------------------------------------------------------------- in this process
+
+
+class Threads:
+    """Shards in this process, a thread for each. Compiled code releases the interpreter, so they run side by side."""
+
+    name, here = "threads", True
+
+    def __init__(self, jobs: int | None = None) -> None:
+        self.jobs = checked_jobs(jobs)
+        self.failed = False
+        self.made: list[Shard] = []
+        self.pool: ThreadPoolExecutor | None = None
+
+    def shards(self, n_teams: int) -> int:
+        return min(self.jobs, n_teams)
+
+    def start(self, plans: Sequence[ShardPlan]) -> list[list[Floats]]:
+        self.pool = ThreadPoolExecutor(len(plans), "cede-shard") if len(plans) > 1 else None
+        self.made = self._all([plan.make for plan in plans])
+        return self._all([shard.optima for shard in self.made])
+
+    def play(self, order: Order) -> list[Report]:
+        return self._all([lambda shard=shard: shard.play(order) for shard in self.made])  # type: ignore[misc]
+
+    def states(self) -> list[list[State]]:
+        return [shard.states() for shard in self.made]
+
+    def close(self) -> None:
+        if self.pool is not None:
+            self.pool.shutdown()
+        self.made, self.pool = [], None
+
+    def worth_threads(self) -> bool:
+        """Would several threads on one plan be faster than one?"""
+        return self.pool is None and any(shard.worth_threads() for shard in self.made)
+
+    def _all(self, work: Sequence[Callable[[], Any]]) -> list[Any]:
+        self.failed = True
+        results = [part() for part in work] if self.pool is None else self._side_by_side(self.pool, work)
+        self.failed = False
+        return results
+
+    @staticmethod
+    def _side_by_side(pool: ThreadPoolExecutor, work: Sequence[Callable[[], Any]]) -> list[Any]:
+        running: list[Future[Any]] = []
+        try:
+            running += [pool.submit(part) for part in work]
+            return [future.result() for future in running]
+        except BaseException:
+            wait(running)  # nobody else must touch a shard that is still at work
+            raise
+
+
+# ------------------------------------------------------------------------------------------------- in other processes
+
+
+class Host(Protocol):
+    """A shard somewhere else. Raises Lost if it is gone."""
+
+    def send(self, message: bytes) -> None:
+        """A method of the shard and its arguments, pickled."""
+
+    def receive(self) -> Any:
+        """What came of it."""
+
+    def close(self) -> None:
+        """Free it."""
+
+
+class Hosted:
+    """What engines with workers have in common: they can lose one, and lose nothing by it."""
+
+    name, here = "hosted", False
+
+    def __init__(self, jobs: int | None) -> None:
+        self.jobs = jobs
+        self.failed = False
+        self.plans: Sequence[ShardPlan] = ()
+        self.hosts: list[Host] = []
+        self.kept: list[list[State]] = []  # what the shards knew after round kept_number
+        self.kept_number = 0
+        self.orders: list[Order] = []  # since then
+        self.kept_at = time.monotonic()
+
+    def launch(self, index: int) -> Host:
+        """A process that will be a shard."""
+        raise NotImplementedError
+
+    def broadcast(self, message: bytes) -> Any:
+        """Make a message ready to be sent to all."""
+        return message
+
+    def shards(self, n_teams: int) -> int:
+        return min(checked_jobs(self.jobs), n_teams)
+
+    def start(self, plans: Sequence[ShardPlan]) -> list[list[Floats]]:
+        self.plans, self.kept = plans, [list(plan.states) for plan in plans]
+        self.kept_number, self.orders, self.failed = 0, [], True
+        for index in range(len(plans)):
+            self.hosts.append(self.launch(index))
+        for index, host in enumerate(self.hosts):
+            self._try_to_send(host, self._birth(index))
+        for index in range(len(plans)):
+            self._receive(index, None)
+        return self._all("optima", None)
+
+    def play(self, order: Order) -> list[Report]:
+        reports: list[Report] = self._all("play", order)
+        self.orders.append(order)
+        tables = [order.snapshot.table for order in self.orders if order.snapshot is not None]
+        held = sum(table.column.nbytes + table.weight.nbytes for table in tables)
+        if len(self.orders) >= MOST_ORDERS or held > MOST_BYTES or time.monotonic() - self.kept_at > MOST_SECONDS:
+            self.states()
+        return reports
+
+    def states(self) -> list[list[State]]:
+        if self.orders:
+            kept = self._all("states", None)
+            self.kept, self.kept_number, self.orders = kept, self.orders[-1].number, []
+            self.kept_at = time.monotonic()
+        return self.kept
+
+    def close(self) -> None:
+        hosts, self.hosts = self.hosts, []
+        for host in hosts:
+            host.close()
+
+    def _birth(self, index: int) -> bytes:
+        """Makes the shard as it was when it was kept."""
+        plan = self.plans[index]
+        whole = ShardPlan(plan.kinds, plan.rosters, plan.agents, self.kept[index])
+        return packed("start", (__version__, whole, self.kept_number))
+
+    def _all(self, method: str, argument: Any) -> list[Any]:
+        self.failed = True  # until all have answered
+        message = packed(method, argument)
+        for_all = self.broadcast(message)
+        for host in self.hosts:
+            self._try_to_send(host, for_all)
+        answers = [self._receive(index, message) for index in range(len(self.hosts))]
+        self.failed = False
+        return answers
+
+    @staticmethod
+    def _try_to_send(host: Host, message: Any) -> None:
+        with suppress(Lost):  # found out, and mended, when its answer is due
+            host.send(message)
+
+    def _receive(self, index: int, message: bytes | None) -> Any:
+        """The answer of a shard to a message (None: to its birth). If it is lost, one that takes its place is asked again."""
+        losses = 0
+        while True:
+            try:
+                if losses == 0:
+                    return self.hosts[index].receive()
+                self._restart(index)
+                if message is None:
+                    return None
+                self.hosts[index].send(message)
+                return self.hosts[index].receive()
+            except Lost as error:
+                losses += 1
+                if losses > MOST_LOSSES:
+                    number = self.kept_number + len(self.orders) + 1
+                    raise OSError(
+                        f"the worker of shard {index} was lost {losses} times in round {number} ({error}); "
+                        "a machine that is out of memory does that: use fewer teams, or more machines"
+                    ) from error
+
+    def _restart(self, index: int) -> None:
+        """A new worker, brought to where the lost one was."""
+        self.hosts[index].close()
+        self.hosts[index] = host = self.launch(index)
+        for message in (self._birth(index), *(packed("play", order) for order in self.orders)):
+            host.send(message)
+            host.receive()
+
+
+def packed(method: str, argument: Any) -> bytes:
+    return pickle.dumps((method, argument), protocol=5)
+
+
+class Hostee:
+    """A worker's side: makes the shard, then does what it is told."""
+
+    def __init__(self) -> None:
+        self.shard: Shard | None = None
+
+    def do(self, message: bytes) -> Any:
+        method, argument = pickle.loads(message)
+        if method == "start":
+            version, plan, number = argument
+            if version != __version__:
+                raise RuntimeError(f"the worker has cede {__version__}, must be {version}, as here")
+            self.shard = plan.make(number=number)
+            return None
+        assert self.shard is not None
+        return getattr(self.shard, method)(*(() if argument is None else (argument,)))
+
+
+class Processes(Hosted):
+    """Shards in processes of this machine."""
+
+    name = "processes"
+
+    def __init__(self, jobs: int | None = None) -> None:
+        super().__init__(checked_jobs(jobs))
+
+    def launch(self, index: int) -> Host:
+        return Process(index)
+
+
+class Process:
+    """A process that is a shard. It ends when this one does: its pipe is closed then."""
+
+    def __init__(self, index: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs,), name=f"cede-shard-{index}", daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def send(self, message: bytes) -> None:
+        try:
+            self.pipe.send_bytes(message)
+        except OSError as error:
+            raise Lost(self._end()) from error
+
+    def receive(self) -> Any:
+        try:
+            well, result = pickle.loads(self.pipe.recv_bytes())
+        except (EOFError, OSError) as error:
+            raise Lost(self._end()) from error
+        if not well:
+            raise result
+        return result
+
+    def close(self) -> None:
+        self.pipe.close()
+        self.process.join(1.0)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+    def _end(self) -> str:
+        self.process.join(PATIENCE)
+        code = self.process.exitcode
+        return f"it was killed by signal {-code}" if code is not None and code < 0 else f"it ended with code {code}"
+
+
+def serve(pipe: Connection) -> None:
+    """The whole life of a worker process."""
+    hostee = Hostee()
+    while True:
+        try:
+            message = pipe.recv_bytes()
+        except (EOFError, OSError, KeyboardInterrupt):  # nobody is there any more, or wants to be
+            return
+        try:
+            answer = (True, hostee.do(message))
+        except KeyboardInterrupt:
+            return
+        except Exception as error:
+            answer = (False, error)
+        pipe.send_bytes(pickle.dumps(answer, protocol=5))
+
+
+# ------------------------------------------------------------------------------------------------- on Ray
+
+
+class Ray(Hosted):
+    """Shards as actors of a Ray cluster: an existing one, by its address, or one that is started here for the run.
+
+    address: as of `ray.init`, "auto" or host:port. Without one, and where the program has not connected to a cluster itself, one
+    is started on this machine, with token authentication where this version of Ray has it.
+    """
+
+    name = "ray"
+
+    def __init__(self, jobs: int | None = None, address: str | None = None) -> None:
+        super().__init__(None if jobs is None else checked_jobs(jobs))
+        self.ray, self.ours = connect(address, self.jobs)
+        cpus = int(self.ray.cluster_resources().get("CPU", 0))
+        self.jobs = self.jobs or cpus
+        if self.jobs > cpus:
+            self.close()
+            _check.fail("engine 'ray'", "jobs", self.jobs, f"at most {cpus}, the processors of the cluster")
+
+    def launch(self, index: int) -> Host:
+        return Actor(self.ray)
+
+    def broadcast(self, message: bytes) -> Any:
+        return self.ray.put(message)  # once for all
+
+    def close(self) -> None:
+        super().close()
+        if self.ours and self.ray.is_initialized():
+            self.ray.shutdown()
+
+
+class Actor:
+    """A Ray actor that is a shard."""
+
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
+        remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hostee)
+        self.actor = remote.remote()
+        self.answer: Any = None
+
+    def send(self, message: Any) -> None:
+        self.answer = self.actor.do.remote(message)
+
+    def receive(self) -> Any:
+        errors = self.ray.exceptions
+        try:
+            return self.ray.get(self.answer)
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, MemoryError):
+                raise Lost("it ran out of memory") from error
+            raise error.cause from error
+        except (errors.RayActorError, errors.OutOfMemoryError, errors.ObjectLostError, errors.WorkerCrashedError) as error:
+            raise Lost(str(error).splitlines()[0]) from error
+
+    def close(self) -> None:
+        if self.ray.is_initialized():
+            self.ray.kill(self.actor)
+
+
+def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
+    """Ray, connected to a cluster; and is it one that was started here?"""
+    if address is None and "ray" not in sys.modules:
+        secure_new_cluster()
+    ray = need("ray", "ray")
+    if ray.is_initialized() and address is None:
+        return ray, False
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        ray.init(num_cpus=checked_jobs(jobs), include_dashboard=False, **quiet)
+        return ray, True
+    try:
+        reach(address)
+        ray.init(address=address, ignore_reinit_error=True, **quiet)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise OSError(f"engine 'ray': no cluster answers at address {address!r} ({str(error).splitlines()[0]})") from error
+    return ray, True
+
+
+def reach(address: str) -> None:
+    """Knock first: Ray itself waits for minutes at a door that nobody opens."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), PATIENCE).close()
+
+
+def secure_new_cluster() -> None:
+    """Before Ray is loaded: only who knows the token of this run may talk to its cluster, and nobody is told of it."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if os.environ.setdefault("RAY_AUTH_MODE", "token") == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+
+# ------------------------------------------------------------------------------------------------- by name
+
+ENGINES: dict[str, Callable[..., Engine]] = {"threads": Threads, "processes": Processes, "ray": Ray}
+
+
+def engine_of(owner: str, engine: Any, jobs: int | None) -> Engine:
+    """An engine by name, or the one that is given."""
+    if not isinstance(engine, str):
+        if jobs is not None:
+            _check.fail(owner, "jobs", jobs, "left out where an engine is given: it has its own")
+        if not all(hasattr(engine, name) for name in ("shards", "start", "play", "states", "close")):
+            _check.fail(owner, "engine", _check.show(engine), "one of " + ", ".join(map(repr, ENGINES)) + ", or an engine")
+        return engine  # type: ignore[no-any-return]
+    _check.choice(owner, "engine", engine, tuple(ENGINES))
+    return ENGINES[engine](jobs)
+
+
+def checked_jobs(jobs: int | None) -> int:
+    """How many workers: as many as asked for, or one for each processor that this process may use."""
+    if jobs is not None:
+        return _check.integer("engine", "jobs", jobs, 1, 10_000)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,139 @@
+"""Who plays with whom: the teams of a run, sorted by kind and cut into shards."""
+
+import hashlib
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cede._check import Floats
+from cede.belief import Scale
+from cede.engines import ShardPlan
+from cede.learners import Learner
+from cede.memory import Memory
+from cede.model import TwoLayerMDP
+from cede.recipe import Recipe
+from cede.shards import Kind, Luck, Roster, State, must_use, part_of, state_of
+from cede.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Muster:
+    """The teams of a run, sorted by kind."""
+
+    kinds: list[Kind]
+    scales: list[Scale]  # by kind
+    members: list[list[int]]  # by kind: places in the fleet
+    memories: list[list[Memory]]  # by kind, before the run
+    states: list[State]  # by kind, before the run
+    sharing: int  # teams that share the environment
+
+
+def muster(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], luck: Luck) -> Muster:
+    """Sort teams by kind, and pack what they know."""
+    members: dict[Any, list[int]] = {}
+    digests: dict[int, bytes] = {}
+    memories = [learner.memory for learner in learners]
+    for i, (mdp, learner, memory) in enumerate(zip(mdps, learners, memories, strict=True)):
+        members.setdefault(kind_key(mdp, learner, memory, digests), []).append(i)
+    kinds, states = [], []
+    for places in members.values():
+        mdp, learner, memory = mdps[places[0]], learners[places[0]], memories[places[0]]
+        shared = learner.shared_environment is not None
+        bare = replace(learner.recipe, scale=Scale())  # which may be a function; its values come with every order
+        kind = Kind(learner.task, bare, mdp.task.vary, mdp.environment, shared, keeps_plan(learner.recipe, memory))
+        policies = [policy for i in places if (policy := learners[i].recipe.policy) is not None]
+        kinds.append(kind)
+        states.append(state_of(kind, [memories[i] for i in places], policies, luck[places]))
+    return Muster(
+        kinds,
+        [learners[places[0]].recipe.scale for places in members.values()],
+        list(members.values()),
+        [[memories[i] for i in places] for places in members.values()],
+        states,
+        sum(len(places) for kind, places in zip(kinds, members.values(), strict=True) if kind.shared),
+    )
+
+
+def kind_key(mdp: TwoLayerMDP, learner: Learner, memory: Memory, digests: dict[int, bytes]) -> tuple[Any, ...]:
+    """Teams with the same key are of one kind."""
+    task, r = learner.task, learner.recipe
+    shared = learner.shared_environment is not None
+    scale = r.scale if isinstance(r.scale.agents, Hashable) and isinstance(r.scale.environment, Hashable) else id(r.scale)
+    known = tuple((agent, digest_of(policy, digests)) for agent, policy in r.known_agents.items())
+    return (
+        (task.n_agents, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment)),
+        (r.radius, r.delta, scale, r.flat, r.policy is None, r.planning, r.replan, known, id(r.known_environment)),
+        (shared, keeps_plan(r, memory), memory.episodes, memory.environment_episodes),
+    )
+
+
+def keeps_plan(recipe: Recipe, memory: Memory) -> bool:
+    """Is the plan of an episode needed after it?"""
+    told = must_use(memory) and memory.planned != memory.episodes + 1  # a plan that is not what it would plan now
+    return recipe.policy is not None or (recipe.planning == "full" and (recipe.replan not in ("every", 1) or told))
+
+
+def digest_of(array: Floats, digests: dict[int, bytes]) -> bytes:
+    """Of its contents; `digests` remembers those of arrays that were met already."""
+    if id(array) not in digests:
+        digests[id(array)] = hashlib.sha256(np.ascontiguousarray(array).data).digest()
+    return digests[id(array)]
+
+
+def shard_plans(
+    teams: Muster, states: Sequence[State], mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], n: int
+) -> list[ShardPlan]:
+    """Cut the teams, in the order of their kinds, into n parts of equal size."""
+    sizes = [len(places) for places in teams.members]
+    begins = np.concatenate([[0], np.cumsum(sizes)])
+    cuts = np.linspace(0, begins[-1], n + 1).round().astype(int)
+    plans = []
+    for low, high in pairwise(cuts.tolist()):
+        true_agents = TrueAgents()
+        rosters, parts = [], []
+        for kind, places, state, begin in zip(teams.kinds, teams.members, states, begins[:-1], strict=True):
+            first, last = (int(np.clip(cut - begin, 0, len(places))) for cut in (low, high))
+            mine = places[first:last]
+            rosters.append(roster_of(kind, mine, mdps, learners, true_agents))
+            parts.append(part_of(state, first, last))
+        plans.append(ShardPlan(teams.kinds, rosters, true_agents.table(teams.kinds[0]), parts))
+    return plans
+
+
+class TrueAgents:
+    """The true policies of the agents of a shard, each of them once."""
+
+    def __init__(self) -> None:
+        self.slots: dict[int, int] = {}
+        self.policies: list[Floats] = []
+        self.used = 0
+
+    def slot(self, policy: Floats) -> int:
+        if id(policy) not in self.slots:
+            self.slots[id(policy)] = self.used
+            self.policies.append(policy.reshape(-1, policy.shape[-1]))
+            self.used += policy.size // (policy.shape[-2] * policy.shape[-1])
+        return self.slots[id(policy)]
+
+    def table(self, kind: Kind) -> Table:
+        if not self.policies:
+            return Table.empty(0, kind.task.n_actions)
+        return Table.dense(np.concatenate(self.policies))
+
+
+def roster_of(
+    kind: Kind, places: Sequence[int], mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], true_agents: TrueAgents
+) -> Roster:
+    n, n_agents = len(places), kind.task.n_agents
+    slots = [[true_agents.slot(agent.policy) for agent in mdps[i].team.agents] for i in places]
+    return Roster(
+        team=np.array(places, dtype=np.int64),
+        control_cost=np.array([mdps[i].task.control_cost for i in places]).reshape(n, n_agents),
+        switch_cost=np.array([mdps[i].task.switch_cost for i in places]).reshape(n, n_agents, n_agents),
+        slot=np.array(slots, dtype=np.int64).reshape(n, n_agents),
+        start_agent=np.array([mdps[i].task.start_agent for i in places], dtype=np.int64),
+        seed=np.array([learners[i].seed for i in places], dtype=np.int64),
+    )

@@ -1,0 +1,179 @@
+"""Rounds: all teams plan from what all have seen, all play, all is counted.
+
+One loop for a team alone and for a hundred thousand, wherever the shards are (engines.py). What comes out depends on seeds
+only: teams do not see one another within a round, and what they add to the environment's counts are sums.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from cede._progress import Progress
+from cede.books import Books, Rounds, empty_rounds
+from cede.checkpoints import Checkpoint, fingerprint
+from cede.counts import EnvironmentTally
+from cede.engines import Engine, Hosted, Threads
+from cede.learners import Learner
+from cede.model import TwoLayerMDP
+from cede.muster import Muster, muster, shard_plans
+from cede.recipe import radii_ahead, sizes_of
+from cede.shards import Luck, Order, Report, Snapshot, State, joined, memories_of
+from cede.table import Ints
+
+MOST_SECONDS, MOST_AT_ONCE = 0.1, 10_000  # of a round of teams that share nothing: progress is shown in between
+
+
+def streams(seed: int, n: int) -> Luck:
+    """One independent stream of luck per team; the first ones do not depend on how many there are."""
+    children = (np.random.SeedSequence(seed, spawn_key=(i,)) for i in range(n))
+    return np.array([stream_of(np.random.PCG64(child)) for child in children], dtype=np.uint64).reshape(n, 4)
+
+
+def stream_of(bits: np.random.PCG64) -> list[int]:
+    """The state of a generator as kernels read it: state and increment, upper half first."""
+    state, low = bits.state["state"], 2**64 - 1
+    return [state["state"] >> 64, state["state"] & low, state["inc"] >> 64, state["inc"] & low]
+
+
+# ------------------------------------------------------------------------------------------------- the loop
+
+
+class Run:
+    """A run of a fleet: the loop, and its books."""
+
+    def __init__(
+        self,
+        mdps: Sequence[TwoLayerMDP],
+        learners: Sequence[Learner],
+        episodes: int,
+        luck: Luck,
+        *,
+        engine: Engine | None = None,
+        sync_every: int = 1,
+        evaluate_every: int = 1,
+    ) -> None:
+        self.mdps, self.learners, self.episodes = mdps, learners, episodes
+        self.engine = Threads(1) if engine is None else engine
+        self.sync_every, self.evaluate_every = sync_every, evaluate_every
+        self.teams: Muster = muster(mdps, learners, luck)
+        self.sizes = [sizes_of(kind.task, kind.recipe) for kind in self.teams.kinds]
+        shared = [tally for learner in learners if (tally := learner.shared_environment) is not None]
+        self.shared: EnvironmentTally | None = shared[0] if shared else None
+        self.rosters: list[list[Ints]] = []  # by shard and kind: places in the fleet
+        self.rounds = empty_rounds(mdps, episodes)
+        self.books = Books(0, 0, None if self.shared is None else self.shared.table, self.shared.episodes if self.shared else 0)
+        self.earlier = {0: self.books}  # for rounds to which the engine may have to go back
+        self.at_once = 1
+
+    @property
+    def lonely(self) -> bool:
+        """Is there nobody to learn from? Then any number of episodes may be played in one go: they come out the same."""
+        return self.teams.sharing <= 1
+
+    def play(self, progress: bool | Callable[[int], None], label: str, checkpoint: Checkpoint | None = None) -> Rounds:
+        states: Sequence[State] = self.teams.states
+        if checkpoint is not None:
+            run = fingerprint(self.teams, self.mdps, self.learners, self.books, self.sync_every, self.evaluate_every)
+            self.books, states = checkpoint.begin(run, self.books, self.rounds, states)
+            self.earlier = {0: self.books}
+        plans = shard_plans(self.teams, states, self.mdps, self.learners, self.engine.shards(len(self.mdps)))
+        self.rosters = [[roster.team for roster in plan.rosters] for plan in plans]
+        try:
+            for places, found in zip(self.rosters, self.engine.start(plans), strict=True):
+                for place, optima in zip(places, found, strict=True):
+                    self.rounds.optimum[place] = optima
+            del plans
+            with Progress(label, self.episodes, progress) as bar:
+                bar.advance(self.books.done)
+                while self.books.done < self.episodes:
+                    begun, before = time.perf_counter(), self.books.done
+                    self.play_round()
+                    self.set_pace(time.perf_counter() - begun)
+                    bar.advance(self.books.done - before)
+                    if checkpoint is not None and checkpoint.is_due():
+                        checkpoint.save(self.books, self.rounds, self.all_states())
+            self.hand_back()
+            if checkpoint is not None:
+                checkpoint.save(self.books, self.rounds, self.teams.states)
+        except BaseException:
+            self.hand_back()
+            raise
+        finally:
+            self.engine.close()
+        return self.rounds
+
+    def play_round(self) -> None:
+        order = self.next_order()
+        try:
+            self.enter(order, self.engine.play(order))
+        except BaseException:  # an interrupt, or what a signal's handler raised
+            if self.engine.here and self.books.number < order.number:  # finish the round: what was begun is played on
+                self.enter(order, self.engine.play(order))
+            raise
+
+    def next_order(self) -> Order:
+        books, n = self.books, min(self.at_once if self.lonely else self.sync_every, self.episodes - self.books.done)
+        first, numbers = [], []
+        for kind, scale, sizes, memories in zip(self.teams.kinds, self.teams.scales, self.sizes, self.teams.memories, strict=True):
+            k = memories[0].episodes + books.done + 1
+            seen = books.environment_episodes if kind.shared else memories[0].environment_episodes + books.done
+            first.append(k)
+            numbers.append(radii_ahead(scale, sizes, k, seen, n))
+        n = min(len(radii.cost) for radii in numbers)
+        snapshot = None if books.table is None else Snapshot(books.table, books.environment_episodes)
+        cut = tuple(type(radii)(*(array[:n] for array in radii)) for radii in numbers)
+        return Order(books.number + 1, n, tuple(first), cut, self.evaluate_every, snapshot)
+
+    def enter(self, order: Order, reports: Sequence[Report]) -> None:
+        """Write down what came of a round. Doing it twice changes nothing; it counts when `books` is replaced."""
+        books = self.books
+        played = slice(books.done, books.done + order.episodes)
+        table = None if books.table is None else books.table.copy()
+        for places, report in zip(self.rosters, reports, strict=True):
+            for place, ledger in zip(places, report.ledgers, strict=True):
+                self.rounds.expected_cost[place, played] = ledger.expected_cost
+                self.rounds.cost[place, played] = ledger.cost
+                self.rounds.switches[place, played] = ledger.switches
+                self.rounds.control[place, played, : ledger.control.shape[2]] = ledger.control
+            if table is not None:
+                table.add(report.delta)
+        counted = books.environment_episodes + order.episodes * self.teams.sharing
+        self.books = Books(order.number, played.stop, table, counted)
+        if isinstance(self.engine, Hosted):
+            self.earlier[order.number] = self.books
+            for number in [n for n in self.earlier if n < self.engine.kept_number]:
+                del self.earlier[number]
+
+    def set_pace(self, seconds: float) -> None:
+        """How many episodes to play at once: progress is shown, and an interrupt heard, in between."""
+        if isinstance(self.engine, Threads) and self.engine.worth_threads():
+            self.at_once = 1
+        elif seconds < MOST_SECONDS / 2:
+            self.at_once = min(2 * self.at_once, MOST_AT_ONCE)
+        elif seconds > MOST_SECONDS:  # later episodes may cost more: there is more to plan with
+            self.at_once = max(1, self.at_once // 2)
+
+    def all_states(self) -> list[State]:
+        """By kind, teams in the order of the muster."""
+        return [joined(parts) for parts in zip(*self.engine.states(), strict=True)]
+
+    def hand_back(self) -> None:
+        """Give the learners what they have learned. After a failure of workers: what they had learned when it was last kept."""
+        books, engine = self.books, self.engine
+        if engine.failed:
+            if not isinstance(engine, Hosted) or engine.kept_number not in self.earlier:
+                return  # nothing was kept: the learners are as they were
+            books = self.earlier[engine.kept_number]
+            states = [joined(parts) for parts in zip(*engine.kept, strict=True)]
+        else:
+            states = self.all_states() if self.rosters else []
+        if books.done == 0 or not states:
+            return
+        self.teams.states[:] = states
+        for kind, places, before, state in zip(self.teams.kinds, self.teams.members, self.teams.memories, states, strict=True):
+            given = kind.recipe.policy is not None
+            for place, memory in zip(places, memories_of(kind, before, state, books.done, given), strict=True):
+                self.learners[place].remember(memory)
+        if self.shared is not None and books.table is not None:
+            self.shared.table, self.shared.episodes = books.table, books.environment_episodes

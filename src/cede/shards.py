@@ -1,0 +1,463 @@
+"""Some teams of a fleet, at work together: arrays in, arrays out, wherever they are.
+
+Teams that are alike in all but costs, seeds, agents and what they have seen are of one `Kind`: one bench serves them, a team at a
+time, in compiled code. A `Shard` holds some teams of every kind. It plays rounds by `Order` and answers with a `Report`; the same
+order again gets the same answer, so nothing counts twice. Between rounds all that it knows are arrays (`State`), which can be
+taken out, kept, and put into another shard.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cede import _kernels
+from cede._check import Floats
+from cede._kernels import Bench, Hands, Keep, Ledger, Log, Radii, Room, Steps, World
+from cede.belief import Belief
+from cede.counts import Counts, EnvironmentTally, Tally, shapes
+from cede.memory import Memory, Seen
+from cede.model import Environment, Task
+from cede.planning import Plan, Policy, checked_policy, empty_plan, hands_for, problem_of, room_for, run_pass, threads_for
+from cede.recipe import Recipe, known_parts, mind_of, optimistic_start, row_maps
+from cede.table import Ints, Sums, Table, read_only
+
+TEAMS_AT_ONCE = 64  # of one call of compiled code: an interrupt is heard in between
+
+Luck = NDArray[np.uint64]  # (n, 4): a stream of numbers for each team, see `_kernels.draw_uniform`
+State = dict[str, NDArray[Any]]  # what changes of the teams of one kind, first axis (but of the counts): team
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """What teams have in common."""
+
+    task: Task  # as the first of them was told; costs of control and hand-over are the team's own
+    recipe: Recipe  # without scale and policy
+    varies: Ints  # (D,) how the true agents vary
+    environment: Environment  # the true one
+    shared: bool  # is the environment's belief that of the fleet?
+    keeps_plans: bool  # from one episode to the next
+
+
+@dataclass(frozen=True, eq=False)
+class Roster:
+    """What stays the same of n teams of one kind."""
+
+    team: Ints  # (n,) their places in the fleet
+    control_cost: Floats  # (n, D)
+    switch_cost: Floats  # (n, D, D)
+    slot: Ints  # (n, D) first slot of each agent in the shard's table of true agents
+    start_agent: Ints  # (n,)
+    seed: Ints  # (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What all teams together had seen of the environment when a round began. Nobody changes it."""
+
+    table: Table
+    episodes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """A round: so many episodes of every team."""
+
+    number: int  # 1, 2, ...
+    episodes: int
+    first: tuple[int, ...]  # k of the first episode, by kind
+    numbers: tuple[Radii, ...]  # by kind, arrays of (episodes,)
+    evaluate_every: int
+    snapshot: Snapshot | None
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What came of an order."""
+
+    number: int
+    ledgers: tuple[Ledger, ...]  # by kind, first axes (teams, episodes)
+    delta: Sums  # what was seen of the shared environment
+
+
+# ------------------------------------------------------------------------------------------------- state, as arrays
+
+
+def state_of(kind: Kind, memories: Sequence[Memory], policies: Sequence[Policy], luck: Luck) -> State:
+    """The arrays of some teams of a kind. policies: those that are given, if their recipes have one. luck: (n, 4)."""
+    n, task, recipe = len(memories), kind.task, kind.recipe
+    state: State = {
+        "luck": luck,
+        "judged": np.zeros(n, dtype=np.int64),
+        "cost": np.zeros(n),
+        "planned": np.zeros(n, dtype=np.int64),
+        "fresh": np.zeros(n, dtype=np.int64),
+    }
+    for name, layer in (("seen", "agents"), ("own", "environment")):
+        seen: list[Seen] = [getattr(memory, layer) for memory in memories]
+        state[f"{name}_size"] = np.array([len(part.key) for part in seen], dtype=np.int64)
+        state[f"{name}_key"] = np.concatenate([part.key for part in seen])
+        state[f"{name}_number"] = np.concatenate([part.number for part in seen])
+    policy, value = empty_plan(task)
+    if policies:
+        state["policy"] = np.stack([unharmed(task, given) for given in policies])
+        state["planned"] = np.ones(n, dtype=np.int64)
+    elif kind.keeps_plans:
+        plans = [(policy, value) if m.plan is None else (unharmed(task, m.plan.policy), m.plan.value) for m in memories]
+        state["policy"], state["value"] = (np.stack(parts) for parts in zip(*plans, strict=True))
+        state["planned"] = np.array([m.planned for m in memories], dtype=np.int64)
+        state["fresh"] = np.array([must_use(m) for m in memories], dtype=np.int64)
+    if recipe.replan == "doubling":
+        for name, shape in zip(VISITS, shapes(task, flat=recipe.flat), strict=True):
+            zeros = np.zeros(shape[0])
+            state[name] = np.stack([visits if (visits := getattr(m, name)).size else zeros for m in memories])
+    if recipe.planning == "greedy":  # not a number: to be made at the start
+        none = np.full(value.shape, np.nan)
+        state["bounds"] = np.stack([m.bounds if m.bounds.size else none for m in memories])
+    return state
+
+
+VISITS = ("planned_agents", "planned_environment")
+
+
+def unharmed(task: Task, policy: Policy) -> Policy:
+    """A policy that was in other hands, before kernels trust it again."""
+    if policy.min() < 0 or policy.max() >= task.n_agents:
+        checked_policy("the learner's plan", task, policy)
+    return policy
+
+
+def must_use(memory: Memory) -> bool:
+    """Has it a plan that nothing was counted since, to be used come what may?"""
+    return memory.plan is not None and not memory.stale
+
+
+def memories_of(kind: Kind, before: Sequence[Memory], state: State, episodes: int, given: bool) -> list[Memory]:
+    """What is left of the state for each learner; episodes: played since `before`."""
+    result = []
+    ends = {name: np.cumsum(state[f"{name}_size"]) for name in ("seen", "own")}
+    for i, memory in enumerate(before):
+        parts = {}
+        for name, end in ends.items():
+            part = slice(end[i] - state[f"{name}_size"][i], end[i])
+            parts[name] = Seen(state[f"{name}_key"][part].copy(), state[f"{name}_number"][part].copy())
+        kept: dict[str, Any] = {"plan": None, "planned": 0, "stale": False}
+        if kind.keeps_plans and not given and state["planned"][i] > 0:
+            plan = Plan(state["policy"][i].copy(), state["value"][i].copy())
+            kept = {"plan": plan, "planned": int(state["planned"][i]), "stale": not state["fresh"][i]}
+        for name in (*VISITS, "bounds"):
+            if name in state:
+                kept[name] = state[name][i].copy()
+        own = 0 if kind.shared else episodes
+        done = (memory.episodes + episodes, memory.environment_episodes + own)
+        result.append(Memory(*done, parts["seen"], parts["own"], **kept))
+    return result
+
+
+def part_of(state: State, begin: int, end: int) -> State:
+    """The state of the teams from begin to end."""
+    result = {}
+    for name, array in state.items():
+        first, last = begin, end
+        if name.startswith(("seen_", "own_")) and not name.endswith("_size"):
+            ends = np.concatenate([[0], np.cumsum(state[name.split("_")[0] + "_size"])])
+            first, last = ends[begin], ends[end]
+        result[name] = array[first:last]
+    return result
+
+
+def joined(states: Sequence[State]) -> State:
+    """The state of the teams of several shards, in their order."""
+    return {name: np.concatenate([state[name] for state in states]) for name in states[0]}
+
+
+def kept_rows(size: Ints, key: Ints, number: Floats, n_columns: int) -> Table:
+    """A table with one row per team."""
+    start = np.cumsum(size) - size
+    total: Floats = np.bincount(np.repeat(np.arange(len(size)), size), weights=number, minlength=len(size)).astype(np.float64)
+    end = np.array([len(key)], dtype=np.int64)
+    return Table(start, size.copy(), total, key.copy(), number.copy(), size.copy(), end, n_columns)
+
+
+# ------------------------------------------------------------------------------------------------- at work
+
+
+class Shard:
+    """Some teams of every kind, the true tables that they live by, and what is going on."""
+
+    def __init__(
+        self, kinds: Sequence[Kind], rosters: Sequence[Roster], agents: Table, states: Sequence[State], number: int = 0
+    ) -> None:
+        """agents: the true tables of all agents, slot by slot. number: the last order that is in the states."""
+        first = kinds[0].task
+        places = np.arange(agents.n_rows).reshape(-1, first.n_states)
+        truth = Belief(agents, np.zeros(agents.n_rows), places)
+        rows, columns = first.n_states * first.n_actions, first.n_states
+        self.environment = EnvironmentTally(Table.empty(rows, columns), rows, 0)  # the shared one, as the team at work sees it
+        self.delta = Table.empty(rows, columns)
+        given = zip(kinds, rosters, states, strict=True)
+        self.crews = [Crew(kind, roster, truth, state, self.environment, self.delta) for kind, roster, state in given]
+        self.number = number
+        self.order: Order | None = None
+        self.report: Report | None = None
+
+    def optima(self) -> list[Floats]:
+        """The least expected cost of an episode, by kind and team."""
+        return [crew.optima() for crew in self.crews]
+
+    def play(self, order: Order) -> Report:
+        """Play a round, or the rest of it if it was interrupted; if it was played already, tell again what came of it."""
+        if self.report is not None and self.report.number == order.number:
+            return self.report
+        if order.number != self.number + 1:
+            raise RuntimeError(f"round {order.number} came after round {self.number}")
+        if self.order is not order:
+            self._begin(order)
+        for i, crew in enumerate(self.crews):
+            crew.play(order, i)
+        self.report = Report(order.number, tuple(crew.ledger for crew in self.crews), self.delta.sums())
+        self.number = order.number
+        return self.report
+
+    def _begin(self, order: Order) -> None:
+        if order.snapshot is not None:
+            given, here = order.snapshot.table, self.environment.table
+            missing = int(given.end[0]) - len(here.column)
+            if missing > 0:
+                here.lengthen(missing)
+            _kernels.restore(here.pool, given.pool)
+            self.delta.clear()
+        for crew in self.crews:
+            crew.begin(order)
+        self.order = order
+
+    def states(self) -> list[State]:
+        """All that is known between two rounds, by kind."""
+        return [crew.state() for crew in self.crews]
+
+    def worth_threads(self) -> bool:
+        """Would several threads on one plan be faster than one?"""
+        return any(crew.worth_threads() for crew in self.crews)
+
+
+class Crew:
+    """The teams of one kind in a shard, and their bench."""
+
+    def __init__(
+        self, kind: Kind, roster: Roster, truth: Belief, state: State, environment: EnvironmentTally, delta: Table
+    ) -> None:
+        task, recipe = kind.task, kind.recipe
+        self.kind, self.roster, self.delta = kind, roster, delta
+        shared = environment if kind.shared else None
+        zeros = Counts.zeros(task, flat=recipe.flat)
+        self.tally = Tally(task, zeros, flat=recipe.flat, environment=shared, **known_parts(task, recipe))
+        self.rows = row_maps(task, recipe, self.tally)
+        self.mind = mind_of(task, recipe, self.tally, self.rows, None)
+        tables = (self.tally.agents, self.tally.environment.table)
+        self.given = np.array([0 if table is environment.table else table.end[0] for table in tables], dtype=np.int64)
+        agents, rows = (shape[0] * shape[1] for shape in shapes(task, flat=recipe.flat))
+        self.seen = kept_rows(state["seen_size"], state["seen_key"], state["seen_number"], agents)
+        self.own = kept_rows(state["own_size"], state["own_key"], state["own_number"], rows)
+        self.keep = self._keep(state)
+        self.bench = self._bench(truth)
+        self.at = np.zeros(1, dtype=np.int64)
+        self.ledger = self._ledger(0)
+
+    @property
+    def n_teams(self) -> int:
+        return len(self.roster.team)
+
+    def _keep(self, state: State) -> Keep:
+        task, recipe, n = self.kind.task, self.kind.recipe, self.n_teams
+        policy, value = empty_plan(task)
+        costs = [array.copy() for array in (self.roster.control_cost, self.roster.switch_cost)]
+        for array in costs:
+            array.flags.writeable = False  # the kernels are compiled for costs that they may not write
+        keep = Keep(
+            seen=self.seen.pool,
+            own=self.own.pool,
+            luck=state["luck"].copy(),
+            seed=self.roster.seed.copy(),
+            control_cost=costs[0],
+            switch_cost=costs[1],
+            slot=self.roster.slot.copy(),
+            start_agent=self.roster.start_agent.copy(),
+            planned=state["planned"].copy(),
+            fresh=state["fresh"].copy(),
+            judged=state["judged"].copy(),
+            cost=state["cost"].copy(),
+            policy=state["policy"].copy() if "policy" in state else policy[None],
+            value=state["value"].copy() if "value" in state else value[None],
+            planned_agents=state["planned_agents"].copy() if "planned_agents" in state else np.empty((1, 0)),
+            planned_environment=state["planned_environment"].copy() if "planned_environment" in state else np.empty((1, 0)),
+            bounds=np.empty((1, 0, 0, 0)),
+            least_bound=np.empty((1, 0, 0)),
+            least_at=np.empty((1, 0, 0), dtype=np.int64),
+        )
+        if recipe.planning == "full":
+            return keep
+        bounds = state["bounds"].copy()
+        for i in range(n):
+            if np.isnan(bounds[i, 0, 0, 0]):
+                problem = self.mind.problem._replace(control_cost=costs[0][i], switch_cost=costs[1][i])
+                bounds[i] = optimistic_start(self.mind._replace(problem=problem), task)
+        least = bounds.argmin(axis=2).astype(np.int64)
+        return keep._replace(bounds=bounds, least_bound=bounds.min(axis=2), least_at=least)
+
+    def _bench(self, truth: Belief) -> Bench:
+        task, environment = self.kind.task, self.kind.environment
+        policy, value = empty_plan(task)
+        problem = problem_of(task)._replace(vary=self.kind.varies)
+        start = (read_only(environment.start), np.cumsum(environment.start), 0)
+        world = World(truth.layer, environment.truth.layer, problem, *start)
+        room, true_room, hands = self._tools(world)
+        return Bench(
+            mind=self.mind,
+            world=world,
+            room=room,
+            true_room=true_room,
+            hands=hands,
+            before=policy,
+            true_value=value,
+            steps=steps_of(task),
+            log=Log(*(np.empty(0, dtype=np.int64) for _ in range(3))),
+            luck=np.empty(2 * task.horizon + 1),
+            given=self.given,
+            held=np.zeros(1, dtype=np.int64),
+            at_work=np.full(1, -1, dtype=np.int64),
+            shared=self.kind.shared,
+            snapshot=self.delta.pool,
+            delta=self.delta.pool,
+        )
+
+    def _tools(self, world: World) -> tuple[Room, Room, Hands]:
+        """What the thread that is at work now has for it."""
+        task, mind = self.kind.task, self.mind
+        shape = (task.horizon, task.n_states, task.n_agents)
+        room = room_for(mind.problem, shape, mind.agents, mind.environment)
+        true_room = room_for(world.problem, shape, world.agents, world.environment)
+        return room, true_room, hands_for(task.n_states, max(mind.environment.row.shape[1], task.n_actions), task.n_agents)
+
+    def _ledger(self, episodes: int) -> Ledger:
+        shape = (self.n_teams, episodes)
+        control = np.zeros((*shape, self.kind.task.n_agents), dtype=np.int64)
+        return Ledger(np.empty(shape), np.empty(shape), control, np.empty(shape, dtype=np.int64))
+
+    def optima(self) -> Floats:
+        """The least expected cost of an episode of each team."""
+        keep, world, result = self.keep, self.bench.world, np.empty(self.n_teams)
+        teams = (keep.slot, keep.control_cost, keep.switch_cost, keep.start_agent)
+        _, room, hands = self._tools(world)
+        for first in range(0, self.n_teams, TEAMS_AT_ONCE):
+            last = min(first + TEAMS_AT_ONCE, self.n_teams)
+            _kernels.find_optima(world, *teams, *empty_plan(self.kind.task), room, hands, first, last, result)
+        return result
+
+    def begin(self, order: Order) -> None:
+        steps = order.episodes * self.kind.task.horizon
+        if self.bench.log.row.size < steps:
+            self.bench = self.bench._replace(log=Log(*(np.empty(steps, dtype=np.int64) for _ in range(3))))
+        if order.snapshot is not None:
+            self.bench = self.bench._replace(snapshot=order.snapshot.table.pool)
+        self.ledger = self._ledger(order.episodes)
+        self.at[0] = 0
+
+    def play(self, order: Order, which: int) -> None:
+        """All teams that have not played in this round yet."""
+        room, true_room, hands = self._tools(self.bench.world)
+        first, numbers = order.first[which], order.numbers[which]
+        alone = order.episodes == 1 and self.worth_threads()
+        while self.at[0] < self.n_teams:
+            begin = int(self.at[0])
+            end = begin + 1 if alone else min(begin + TEAMS_AT_ONCE, self.n_teams)
+            self._make_room(begin, end, order.episodes)
+            if alone:
+                self._plan_with_threads(begin, first, Radii(*(float(array[0]) for array in numbers)))
+            bench = self.bench._replace(room=room, true_room=true_room, hands=hands)
+            _kernels.play_teams(bench, self.keep, numbers, first, order.evaluate_every, begin, end, self.ledger, self.at)
+
+    def worth_threads(self) -> bool:
+        plans = self.kind.recipe.planning == "full" and self.mind.replan != _kernels.NEVER
+        return plans and threads_for(self.mind.environment, self.kind.task.horizon) > 1
+
+    def _plan_with_threads(self, i: int, episode: int, numbers: Radii) -> None:
+        """Several threads work on the plan of one team, if it is due, before it plays."""
+        keep, mine = self.keep, min(i, len(self.keep.policy) - 1)
+        bench, task = self.bench, self.kind.task
+        pools, sizes = (self.mind.seen_agents, self.mind.seen_environment), (task.n_actions, task.n_states, bench.shared)
+        _kernels.come_to_work(keep.seen, keep.own, i, *pools, *sizes, bench.given, bench.held, bench.at_work)
+        problem = self.mind.problem._replace(control_cost=keep.control_cost[i], switch_cost=keep.switch_cost[i])
+        noted = min(i, len(keep.planned_agents) - 1)
+        visits = {"planned_agents": keep.planned_agents[noted], "planned_environment": keep.planned_environment[noted]}
+        mind = self.mind._replace(problem=problem, **visits)
+        if not keep.fresh[i] and _kernels.is_due(mind, episode, keep.planned[i]):
+            _kernels.believe(mind, numbers)
+            plan, ties = (keep.policy[mine], keep.value[mine]), int(_kernels.tie_seed(keep.seed[i], episode))
+            run_pass(mind.problem, mind.agents, mind.environment, _kernels.CHOOSE, *plan, ties)
+            _kernels.note_visits(mind)
+            keep.planned[i], keep.fresh[i] = episode, 1
+
+    def _make_room(self, first: int, last: int, episodes: int) -> None:
+        """Pools long enough for these teams: the kernels trust in it."""
+        steps, tally = episodes * self.kind.task.horizon, self.tally
+        rows, n_states = tally.environment.rows, self.kind.task.n_states
+        self._lengthen_bench(0, tally.agents, self.seen, tally.agent_rows, self.kind.task.n_actions, steps, first, last)
+        if self.kind.shared:
+            base, table, more = int(self.bench.snapshot.end[0]), tally.environment.table, (last - first) * steps
+            lengthen_to(table, base + _kernels.growth(base, rows, n_states, steps))
+            lengthen_to(self.delta, self.delta.end[0] + _kernels.growth(self.delta.end[0], rows, n_states, more))
+        else:
+            self._lengthen_bench(1, tally.environment.table, self.own, rows, n_states, steps, first, last)
+        self._renew()
+
+    def _lengthen_bench(
+        self, layer: int, table: Table, kept: Table, rows: int, columns: int, steps: int, first: int, last: int
+    ) -> None:
+        """Room at the bench for any of these teams, and for what is kept of all of them."""
+        entries = int(kept.size[first:last].max())
+        base = max(int(table.end[0]), int(self.given[layer]) + entries)
+        lengthen_to(table, base + _kernels.growth(entries, rows, columns, steps))
+        wanted = _kernels.places_wanted(kept.pool, first, last, steps, rows * columns)
+        if wanted > 0:
+            kept.lengthen(wanted)
+
+    def _renew(self) -> None:
+        """Bring the bundles of arrays up to date: tables that became longer have moved."""
+        tally, environment = self.tally, self.tally.environment.table
+        if self.mind.seen_agents.column is not tally.agents.column or self.mind.seen_environment.column is not environment.column:
+            self.mind = mind_of(self.kind.task, self.kind.recipe, tally, self.rows, self.mind)
+        if self.keep.seen.column is not self.seen.column or self.keep.own.column is not self.own.column:
+            self.keep = self.keep._replace(seen=self.seen.pool, own=self.own.pool)
+        if self.bench.mind is not self.mind or self.bench.delta.column is not self.delta.column:
+            self.bench = self.bench._replace(mind=self.mind, delta=self.delta.pool)
+
+    def state(self) -> State:
+        """What changes, as arrays of its own."""
+        keep = self.keep
+        state: State = {name: getattr(keep, name).copy() for name in ("luck", "judged", "cost", "planned", "fresh")}
+        for name, table in (("seen", self.seen), ("own", self.own)):
+            sums = table.sums()
+            state.update({f"{name}_size": table.size.copy(), f"{name}_key": sums.column, f"{name}_number": sums.amount})
+        if self.kind.keeps_plans:
+            state["policy"] = keep.policy.copy()
+            if self.mind.replan != _kernels.NEVER:
+                state["value"] = keep.value.copy()
+        if self.mind.replan == _kernels.DOUBLING:
+            state.update({name: getattr(keep, name).copy() for name in VISITS})
+        if self.kind.recipe.planning == "greedy":
+            state["bounds"] = keep.bounds.copy()
+        return state
+
+
+def lengthen_to(table: Table, places: int) -> None:
+    if len(table.column) < places:
+        table.lengthen(int(places) - len(table.column))
+
+
+def steps_of(task: Task) -> Steps:
+    """Room for one episode."""
+    states, who, actions = (np.empty(task.horizon + n, dtype=np.int64) for n in (1, 1, 0))
+    return Steps(states, who, actions, np.empty(task.horizon))
