@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,47 +90,71 @@ def place_of(argument: str, where: Sequence[Any]) -> str:
 
 
 def finite(owner: str, argument: str, values: Floats) -> None:
-    bad = np.argwhere(~np.isfinite(values))
-    if len(bad):
+    good = np.isfinite(values)
+    if not good.all():
+        bad = np.argwhere(~good)
         fail(owner, place_of(argument, bad[0]), values[tuple(bad[0])], "a finite number")
 
 
+MANY = 1000  # numbers in an array that is worth sharing
+_checked: "WeakValueDictionary[int, Floats]" = WeakValueDictionary()  # large arrays that `array` made, by id
+
+
 def array(owner: str, argument: str, value: Any, shape: Sequence[int | None], letters: str) -> Floats:
-    """A read-only float array of the given shape (None: any length); `letters` say what the shape is, "(S, A)"."""
-    try:
-        given = np.asarray(value)
-        if given.dtype.kind not in "fiub":
-            raise TypeError
-        result = np.array(given, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        fail(owner, argument, show(value), f"an array of numbers of shape {letters}")
+    """A read-only float array of the given shape (None: any length); `letters` say what the shape is, "(S, A)".
+
+    A copy, so that nobody can change it later; but a large one that was checked here before is shared: teams of a fleet have
+    many of those in common.
+    """
+    known = _checked.get(id(value))
+    shared = known is not None and known is value and not known.flags.writeable
+    result = known if known is not None and shared else copied(owner, argument, value, letters)
     wanted = tuple(result.shape[i] if n is None and i < result.ndim else n for i, n in enumerate(shape))
     if result.shape != wanted or 0 in result.shape:
         sizes = ", ".join("any" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "")
         fail(owner, f"the shape of {argument}", result.shape, f"{letters} = ({sizes}), no side empty")
     finite(owner, argument, result)
     result.setflags(write=False)
+    if result.size >= MANY:
+        _checked[id(result)] = result
     return result
+
+
+def copied(owner: str, argument: str, value: Any, letters: str) -> Floats:
+    try:
+        given = np.asarray(value)
+        if given.dtype.kind not in "fiub":
+            raise TypeError
+        return np.array(given, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        fail(owner, argument, show(value), f"an array of numbers of shape {letters}")
 
 
 def distributions(owner: str, argument: str, values: Floats) -> None:
     """The last axis holds probabilities that sum to 1. Nothing is ever renormalised."""
-    bad = np.argwhere(values < 0)
-    if len(bad):
+    if values.min() < 0:
+        bad = np.argwhere(values < 0)
         fail(owner, place_of(argument, bad[0]), values[tuple(bad[0])], "a probability, at least 0")
     sums = np.asarray(values.sum(axis=-1))
-    bad = np.argwhere(np.abs(sums - 1.0) > TOLERANCE)
-    if len(bad):
+    wrong = np.abs(sums - 1.0) > TOLERANCE
+    if wrong.any():
+        bad = np.argwhere(wrong)
         total = sums[tuple(bad[0])]
         raise ValueError(f"{owner}: {place_of(argument, bad[0])} sums to {total:.10g}, must be 1")
+
+
+class Names(tuple[str, ...]):
+    """Names that were checked."""
+
+    __slots__ = ()
 
 
 def names(owner: str, argument: str, value: Any, size: int) -> tuple[str, ...] | None:
     if value is None:
         return None
-    if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+    if not isinstance(value, Names) and (isinstance(value, str) or not all(isinstance(item, str) for item in value)):
         fail(owner, argument, show(value), "a sequence of strings")
-    result = tuple(value)
+    result = value if isinstance(value, Names) else Names(value)
     if len(result) != size:
         fail(owner, f"the length of {argument}", len(result), str(size))
     return result

@@ -11,11 +11,17 @@ INTERVAL = 0.1  # seconds between two updates
 
 
 class Progress:
-    """Counts steps; shows a bar with the time left once it is worth it. Costs next to nothing until then."""
+    """Counts steps; shows a bar with the time left once it is worth it. Costs next to nothing until then.
 
-    def __init__(self, label: str, total: int, progress: bool | Callable[[int], None] = True) -> None:
+    each: how many team-episodes a step is; with more than one, their number per second is shown too.
+    """
+
+    def __init__(self, label: str, total: int, progress: bool | Callable[[int], None] = True, each: int = 1) -> None:
         self.label = label
         self.total = total
+        self.each = each
+        self.begun = time.monotonic()
+        self.before = 0  # steps that were done when it began
         self.done = 0
         self.report = progress if callable(progress) else None
         self.next_look = float("inf")
@@ -28,6 +34,10 @@ class Progress:
 
     def __enter__(self) -> "Progress":
         return self
+
+    def skip(self, steps: int) -> None:
+        """Steps that were done earlier: they take no time."""
+        self.before = self.done = steps
 
     def advance(self, steps: int = 1) -> None:
         self.done += steps
@@ -44,12 +54,18 @@ class Progress:
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
-            columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+            columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}")]
             times = [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()]
             self.bar = Bar(*columns, *times, console=Console(stderr=True))
-            self.task = self.bar.add_task(self.label, total=self.total)
+            self.task = self.bar.add_task(self.label, total=self.total, speed="")
             self.bar.start()
-        self.bar.update(self.task, completed=self.done)
+        self.bar.update(self.task, completed=self.done, speed=self.speed)
+
+    @property
+    def speed(self) -> str:
+        if self.each == 1:
+            return ""
+        return f"{(self.done - self.before) * self.each / (time.monotonic() - self.begun):,.0f} team-episodes/s"
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self.report is not None:

@@ -1,5 +1,6 @@
 """The command line: each command a few lines over the library. Heavy imports happen inside, so that --help is quick."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +35,12 @@ class Radii(StrEnum):
     printed = "printed"
     authors = "authors"
     small = "small"
+
+
+class Engines(StrEnum):
+    threads = "threads"
+    processes = "processes"
+    ray = "ray"
 
 
 class Ways(StrEnum):
@@ -129,6 +136,60 @@ def run_figures(names: list[str], chosen: dict[str, Any]) -> None:
 
 
 @app.command()
+def fleet(
+    world: Annotated[World, typer.Argument(help="Which problem.")],
+    teams: Annotated[int, typer.Option(help="Teams, each with agents of its own, drawn as in the paper.", min=1)] = 10,
+    episodes: Annotated[int, typer.Option(help="Episodes of every team.", min=1)] = 500,
+    method: Annotated[Method, typer.Option(help="Which learner.")] = Method.ucrl2_mc,
+    radii: Annotated[
+        Radii | None, typer.Option(help="As `learn`; by default printed in RiverSwim, the authors' in lane driving.")
+    ] = None,
+    control_cost: Annotated[float, typer.Option(help="Lane driving: cost of a step of human control.")] = 0.0,
+    switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
+    learn_machine: Annotated[
+        bool,
+        typer.Option("--learn-machine", help="Lane driving: learn the machine too, which is known otherwise, as in the paper."),
+    ] = False,
+    delta: Annotated[float, typer.Option(help="How likely the confidence sets may fail.")] = 0.1,
+    planning: Annotated[Ways, typer.Option(help="Whole plans, or only of what is visited.")] = Ways.full,
+    replan: Annotated[str, typer.Option(help="A new plan for every episode, by doubling, or every so many episodes.")] = "every",
+    engine: Annotated[Engines, typer.Option(help="Where teams run; the results are the same.")] = Engines.threads,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster: auto, or host:port; else one is started here.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Workers; by default one for each processor.", min=1)] = None,
+    sync_every: Annotated[int, typer.Option(help="Episodes between two exchanges of what teams have seen.", min=1)] = 1,
+    evaluate_every: Annotated[int, typer.Option(help="Compute the exact cost of every n-th episode's policies.", min=1)] = 1,
+    checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.", min=0)] = 60.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the directory.")] = False,
+    out: Out = Path("out/fleet"),
+    seed: Seed = 0,
+) -> None:
+    """Let a fleet of teams learn: each has a policy of its own, all share what they see of the environment."""
+    with clear_errors():
+        from cede.experiments import fleet_report
+
+        settings = fleet_report.Settings(
+            world=world.value,
+            teams=teams,
+            episodes=episodes,
+            method=method.value,
+            radii=radii.value if radii else ("printed" if world is World.riverswim else "authors"),
+            control_cost=control_cost,
+            switch_cost=switch_cost,
+            learn_machine=learn_machine,
+            delta=delta,
+            ways={"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan},
+            seed=seed,
+        )
+        where = {"engine": engine.value, "address": address, "jobs": jobs}
+        pace = {"sync_every": sync_every, "evaluate_every": evaluate_every}
+        result = fleet_report.run(settings, out, where, pace, seconds=checkpoint_every, resume=resume, say=say)
+    print_table(f"{world.value}, {teams:,} teams, {episodes:,} episodes each", ("", "value"), result.summary)
+    say(", ".join(f"{key}: {value}" for key, value in result.settings.items()))
+    for path in result.files:
+        say(f"written: {path}")
+
+
+@app.command()
 def learn(
     world: Annotated[World, typer.Argument(help="Which problem.")],
     method: Annotated[Method, typer.Option(help="Which learner.")] = Method.ucrl2_mc,
@@ -151,9 +212,10 @@ def learn(
 
     with clear_errors():
         mdp = make_world(world, agents, control_cost, switch_cost)
-        scales = {Radii.printed: cede.Scale(), Radii.authors: cede.Scale.authors(episodes), Radii.small: cede.Scale(0.1, 0.01)}
+        from cede.experiments.methods import make_learner, scale_of
+
         ways = {"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan}
-        learner = make_learner(mdp, method, delta, scales[radii], seed, ways)
+        learner = make_learner(mdp, method.value, delta, scale_of(radii.value, episodes), seed, **ways)
         cede.set_threads(threads)
         history = cede.simulate(mdp, learner, episodes, seed=seed, evaluate_every=evaluate_every)
         rows = [row_of(learner.settings["learner"], history)]
@@ -178,17 +240,6 @@ def make_world(world: World, agents: str, control_cost: float, switch_cost: floa
     return cede.worlds.riverswim(agents=chances, switch_cost=switch_cost)
 
 
-def make_learner(mdp: Any, method: Method, delta: float, scale: Any, seed: int, ways: dict[str, Any]) -> Any:
-    import cede
-
-    if method is Method.greedy:
-        return cede.greedy(mdp.task, seed=seed, **ways)
-    if method is Method.ucrl2_mc:
-        return cede.ucrl2_mc(mdp.task, delta=delta, scale=scale, seed=seed, **ways)
-    radius = "appendix" if method is Method.ucrl2 else "same-form"
-    return cede.ucrl2(mdp.task, delta=delta, radius=radius, scale=scale, seed=seed, **ways)
-
-
 def row_of(name: str, history: Any) -> tuple[str, ...]:
     """Cost of the last tenth, total regret, who controlled in the last tenth."""
     tail = slice(-max(1, len(history.cost) // 10), None)
@@ -205,8 +256,8 @@ class clear_errors:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValueError | ImportError | OSError):
-            typer.echo(f"error: {error}", err=True)
+        if isinstance(error, ValueError | ImportError | OSError | MemoryError):
+            typer.echo(f"error: {error or 'out of memory'}", err=True)
             raise typer.Exit(2)
 
 
@@ -214,7 +265,7 @@ def say(text: str) -> None:
     typer.echo(text)
 
 
-def print_table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import pickle
 import secrets
+import signal
 import socket
 import sys
 import time
@@ -327,19 +328,19 @@ class Process:
 
 def serve(pipe: Connection) -> None:
     """The whole life of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears it, and closes the pipe
     hostee = Hostee()
     while True:
         try:
             message = pipe.recv_bytes()
-        except (EOFError, OSError, KeyboardInterrupt):  # nobody is there any more, or wants to be
+        except (EOFError, OSError):  # nobody is there any more
             return
         try:
             answer = (True, hostee.do(message))
-        except KeyboardInterrupt:
-            return
         except Exception as error:
             answer = (False, error)
-        pipe.send_bytes(pickle.dumps(answer, protocol=5))
+        with suppress(OSError):
+            pipe.send_bytes(pickle.dumps(answer, protocol=5))
 
 
 # ------------------------------------------------------------------------------------------------- on Ray

@@ -18,6 +18,8 @@ from cede.recipe import Recipe
 from cede.shards import Kind, Luck, Roster, State, must_use, part_of, state_of
 from cede.table import Table
 
+Digests = dict[tuple[int, tuple[int, ...]], bytes]  # of arrays, by where they lie in memory
+
 
 @dataclass(frozen=True, eq=False)
 class Muster:
@@ -34,7 +36,7 @@ class Muster:
 def muster(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], luck: Luck) -> Muster:
     """Sort teams by kind, and pack what they know."""
     members: dict[Any, list[int]] = {}
-    digests: dict[int, bytes] = {}
+    digests: Digests = {}
     memories = [learner.memory for learner in learners]
     for i, (mdp, learner, memory) in enumerate(zip(mdps, learners, memories, strict=True)):
         members.setdefault(kind_key(mdp, learner, memory, digests), []).append(i)
@@ -57,7 +59,7 @@ def muster(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], luck: Luck)
     )
 
 
-def kind_key(mdp: TwoLayerMDP, learner: Learner, memory: Memory, digests: dict[int, bytes]) -> tuple[Any, ...]:
+def kind_key(mdp: TwoLayerMDP, learner: Learner, memory: Memory, digests: Digests) -> tuple[Any, ...]:
     """Teams with the same key are of one kind."""
     task, r = learner.task, learner.recipe
     shared = learner.shared_environment is not None
@@ -76,11 +78,12 @@ def keeps_plan(recipe: Recipe, memory: Memory) -> bool:
     return recipe.policy is not None or (recipe.planning == "full" and (recipe.replan not in ("every", 1) or told))
 
 
-def digest_of(array: Floats, digests: dict[int, bytes]) -> bytes:
+def digest_of(array: Floats, digests: Digests) -> bytes:
     """Of its contents; `digests` remembers those of arrays that were met already."""
-    if id(array) not in digests:
-        digests[id(array)] = hashlib.sha256(np.ascontiguousarray(array).data).digest()
-    return digests[id(array)]
+    place = (array.ctypes.data, array.shape)  # views of one array are the same
+    if place not in digests:
+        digests[place] = hashlib.sha256(np.ascontiguousarray(array).data).digest()
+    return digests[place]
 
 
 def shard_plans(

@@ -72,20 +72,11 @@ class Run:
         return self.teams.sharing <= 1
 
     def play(self, progress: bool | Callable[[int], None], label: str, checkpoint: Checkpoint | None = None) -> Rounds:
-        states: Sequence[State] = self.teams.states
-        if checkpoint is not None:
-            run = fingerprint(self.teams, self.mdps, self.learners, self.books, self.sync_every, self.evaluate_every)
-            self.books, states = checkpoint.begin(run, self.books, self.rounds, states)
-            self.earlier = {0: self.books}
-        plans = shard_plans(self.teams, states, self.mdps, self.learners, self.engine.shards(len(self.mdps)))
-        self.rosters = [[roster.team for roster in plan.rosters] for plan in plans]
+        """All rounds. Whatever happens, learners are left as after some round, and nothing runs on."""
         try:
-            for places, found in zip(self.rosters, self.engine.start(plans), strict=True):
-                for place, optima in zip(places, found, strict=True):
-                    self.rounds.optimum[place] = optima
-            del plans
-            with Progress(label, self.episodes, progress) as bar:
-                bar.advance(self.books.done)
+            self.start(checkpoint)
+            with Progress(label, self.episodes, progress, len(self.mdps)) as bar:
+                bar.skip(self.books.done)
                 while self.books.done < self.episodes:
                     begun, before = time.perf_counter(), self.books.done
                     self.play_round()
@@ -102,6 +93,22 @@ class Run:
         finally:
             self.engine.close()
         return self.rounds
+
+    def start(self, checkpoint: Checkpoint | None) -> None:
+        """Make the shards, as the learners are or as a checkpoint says."""
+        states: Sequence[State] = self.teams.states
+        if checkpoint is not None:
+            run = fingerprint(self.teams, self.mdps, self.learners, self.books, self.sync_every, self.evaluate_every)
+            self.books, states = checkpoint.begin(run, self.books, self.rounds, states)
+            self.earlier = {0: self.books}
+            if not self.lonely and self.books.done % self.sync_every and self.books.done < self.episodes:
+                done = f"{checkpoint.path}: the number of episodes done is {self.books.done}"
+                raise ValueError(f"{done}, must be a multiple of sync_every = {self.sync_every} to go on from")
+        plans = shard_plans(self.teams, states, self.mdps, self.learners, self.engine.shards(len(self.mdps)))
+        self.rosters = [[roster.team for roster in plan.rosters] for plan in plans]
+        for places, found in zip(self.rosters, self.engine.start(plans), strict=True):
+            for place, optima in zip(places, found, strict=True):
+                self.rounds.optimum[place] = optima
 
     def play_round(self) -> None:
         order = self.next_order()
@@ -168,7 +175,7 @@ class Run:
             states = [joined(parts) for parts in zip(*engine.kept, strict=True)]
         else:
             states = self.all_states() if self.rosters else []
-        if books.done == 0 or not states:
+        if not states:
             return
         self.teams.states[:] = states
         for kind, places, before, state in zip(self.teams.kinds, self.teams.members, self.teams.memories, states, strict=True):

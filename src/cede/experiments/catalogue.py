@@ -1,14 +1,16 @@
-"""All figures: an overview, those of the paper in its order, the guarantee, and ways of planning less."""
+"""All figures: an overview, those of the paper in its order, the guarantee, ways of planning less, and two of fleets."""
 
 from collections.abc import Sequence
 
 from cede.experiments import (
     action_size,
     drivers_cost,
+    freshness,
     guarantee,
     human_control,
     hundred_teams,
     many_teams,
+    newcomer,
     overview,
     planning_ways,
     riverswim_task,
@@ -37,6 +39,8 @@ FIGURES: dict[str, Figure] = {
         team_size,
         guarantee,
         planning_ways,
+        newcomer,
+        freshness,
     )
 }
 

@@ -12,6 +12,7 @@ from cede.belief import Scale
 from cede.experiments import ways
 from cede.experiments.core import Options, Outcome, Part, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
+from cede.experiments.river import welcomed
 from cede.fleet import Fleet, simulate_fleet
 from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
 from cede.model import TwoLayerMDP
@@ -144,14 +145,30 @@ def fleet_run(
     episodes: int,
     seed: int,
     progress: Callable[[int], None],
+    sync_every: int = 1,
 ) -> Outcome:
     """Many teams with humans of different noise, sigma uniform in (0, 4), one machine, one road."""
     mdps = lane_driving_teams(teams, seed=seed, control_cost=costs[0], switch_cost=costs[1])
     learners = [make_learner(learner, mdp, radii, episodes, seed + 7919 * i) for i, mdp in enumerate(mdps)]
     report = partial(report_work, progress, effort(radii) * teams, 0)
-    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, jobs=1, progress=report)
+    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, jobs=1, sync_every=sync_every, progress=report)
     about: Row = {"learner": learner, "radii": radii, "control_cost": costs[0], "switch_cost": costs[1], "teams": teams}
-    return {"curve": curve_rows(history.regret, {**about, "seed": seed, **learner_settings(learners[0])})}
+    about |= {"sync_every": sync_every, "seed": seed, **learner_settings(learners[0])}
+    return {"curve": curve_rows(history.regret, about)}
+
+
+def newcomer(
+    radii: str, costs: Sequence[float], teams: int, before: int, episodes: int, seed: int, progress: Callable[[int], None]
+) -> Outcome:
+    """A new driver, with what a fleet has learned of the road and without."""
+    prices = {"control_cost": costs[0], "switch_cost": costs[1]}
+    mdps, mdp = lane_driving_teams(teams, seed=seed, **prices), lane_driving(sigma=SIGMA, **prices)
+    fleet = Fleet([make_learner("UCRL2-MC", mdp, radii, before, seed + 7919 * i) for i, mdp in enumerate(mdps)])
+    report = partial(report_work, progress, effort(radii) * teams, 0)
+    simulate_fleet(mdps, fleet, before, seed=seed, jobs=1, progress=report)
+    alone = make_learner("UCRL2-MC", mdp, radii, before, seed)
+    known = {"machine": mdp.team.agents[0].policy}
+    return welcomed(fleet, mdp, alone, known, episodes, seed, {"world": "lane driving", "teams": teams, "before": before})
 
 
 def cost_label(control_cost: Any, switch_cost: Any) -> str:

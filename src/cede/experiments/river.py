@@ -1,11 +1,12 @@
 """Runs in RiverSwim, shared by the figures that show them. All with the printed radii."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import log, sqrt
 
 import numpy as np
 
+from cede._check import Floats
 from cede.belief import holds
 from cede.experiments import ways
 from cede.experiments.core import Outcome, Part, Row, report_work
@@ -18,6 +19,7 @@ from cede.worlds import riverswim, riverswim_teams
 
 DELTA = 0.1
 LEARNERS = ("UCRL2-MC", "UCRL2 (appendix)", "UCRL2 (same-form)")
+NEWCOMER = (0.3, 0.7)
 
 
 def make_learner(name: str, mdp: TwoLayerMDP, seed: int) -> Learner:
@@ -82,10 +84,32 @@ def coverage(agents: Sequence[float], runs: int, episodes: int, seed: int, progr
     return {"coverage": [{"runs": runs, "run_episodes": episodes, "left": left, "delta": DELTA, "seed": seed}]}
 
 
-def fleet_run(learner: str, teams: int, episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
+def fleet_run(learner: str, teams: int, episodes: int, seed: int, progress: Callable[[int], None], sync_every: int = 1) -> Outcome:
     """N teams of two agents p and 1 - p, p uniform for each team; the same teams for every learner of one seed."""
     mdps = riverswim_teams(teams, seed=seed)
     learners = [make_learner(learner, mdp, seed + 7919 * i) for i, mdp in enumerate(mdps)]
-    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, jobs=1, progress=partial(report_work, progress, teams, 0))
-    about: Row = {"learner": learner, "teams": teams, "seed": seed, **learner_settings(learners[0])}
+    report = partial(report_work, progress, teams, 0)
+    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, jobs=1, sync_every=sync_every, progress=report)
+    about: Row = {"learner": learner, "teams": teams, "sync_every": sync_every, "seed": seed, **learner_settings(learners[0])}
     return {"curve": curve_rows(history.regret, about)}
+
+
+def newcomer(teams: int, before: int, episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
+    """A new team, with what a fleet has learned of the river and without."""
+    mdps, mdp = riverswim_teams(teams, seed=seed), riverswim(agents=NEWCOMER)
+    fleet = Fleet([make_learner("UCRL2-MC", mdp, seed + 7919 * i) for i, mdp in enumerate(mdps)])
+    simulate_fleet(mdps, fleet, before, seed=seed, jobs=1, progress=partial(report_work, progress, teams, 0))
+    alone = make_learner("UCRL2-MC", mdp, seed)
+    return welcomed(fleet, mdp, alone, {}, episodes, seed, {"world": "RiverSwim", "teams": teams, "before": before})
+
+
+def welcomed(
+    fleet: Fleet, mdp: TwoLayerMDP, alone: Learner, known: Mapping[str, Floats], episodes: int, seed: int, about: Row
+) -> Outcome:
+    """The regret of a newcomer who leaves at once with what the fleet knows, and of one who knows nothing."""
+    knowing = fleet.remove(fleet.welcome(mdp.task, known_agents=known, seed=seed))
+    curve = []
+    for name, learner in (("with the fleet's knowledge", knowing), ("alone", alone)):
+        regret = simulate(mdp, learner, episodes, seed=seed, progress=False).regret
+        curve += curve_rows(regret, {**about, "newcomer": name, "learner": "UCRL2-MC", "seed": seed, **learner_settings(learner)})
+    return {"curve": curve}

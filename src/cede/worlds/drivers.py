@@ -1,6 +1,6 @@
 """The drivers of the lane driving task: humans of any noise, and the machine."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy.special import ndtr
@@ -11,6 +11,7 @@ from cede.belief import Scale, StepDown
 from cede.learners import ucrl2
 from cede.model import Agent, Team, TwoLayerMDP
 from cede.simulation import play
+from cede.table import Ints
 from cede.worlds import road
 
 HORIZON = 10
@@ -27,22 +28,28 @@ def human_policy(sigma: float = 2.0) -> Floats:
     P(i is least) = integral of phi(x) prod_{j != i} Phi(-x - (c_i - c_j) / sigma) dx, by quadrature.
     """
     sigma = _check.number("human_policy", "sigma", sigma, least=0.0)
-    ahead = road.states().ahead
-    views, which = np.unique(ahead, axis=0, return_inverse=True)
-    cost = np.append(road.CELL_COST, np.inf)[views]  # (views, 3)
+    cost, which = views_ahead()
     if sigma == 0.0:
         least = cost == cost.min(axis=1, keepdims=True)
         policy = least / least.sum(axis=1, keepdims=True)
     else:
         with np.errstate(invalid="ignore"):
             gap = (cost[:, :, None] - cost[:, None, :]) / sigma  # [view, i, j]
-        beaten = ndtr(-(NODES + gap[..., None]))  # (views, i, j, nodes)
+        gaps, place = np.unique(gap, return_inverse=True)  # few: there are few kinds of cells
+        beaten = ndtr(-(NODES + gaps[:, None]))[place.reshape(gap.shape)]  # (views, i, j, nodes)
         beaten[:, range(3), range(3)] = 1.0
         policy = beaten.prod(axis=2) @ WEIGHTS
         policy[np.isinf(cost)] = 0.0
         policy /= policy.sum(axis=1, keepdims=True)  # removes the quadrature's rounding, some 1e-16
-    result: Floats = policy[which.ravel()]
+    result: Floats = policy[which]
     return result
+
+
+@cache
+def views_ahead() -> tuple[Floats, Ints]:
+    """(views, 3) the costs of the cells ahead, for everything that can be seen; and what is seen in each state."""
+    views, which = np.unique(road.states().ahead, axis=0, return_inverse=True)
+    return np.append(road.CELL_COST, np.inf)[views], which.ravel()
 
 
 def solo(environment_traffic: tuple[float, float, float]) -> TwoLayerMDP:
@@ -69,3 +76,9 @@ def machine_policy(episodes: int = 5000, seed: int = 2) -> Floats:
     policy: Floats = np.eye(3)[steering]
     policy.setflags(write=False)
     return policy
+
+
+@cache
+def machine_agent() -> Agent:
+    """The machine as an agent: the same object for all teams, which keep its tables once."""
+    return Agent("machine", machine_policy(), varies_with="time")

@@ -11,7 +11,7 @@ from cede.model import Agent, Team, TwoLayerMDP
 from cede.planning import checked_policy
 from cede.table import Ints
 from cede.worlds import road
-from cede.worlds.drivers import HORIZON, human_policy, machine_policy
+from cede.worlds.drivers import HORIZON, human_policy, machine_agent
 
 MACHINE, HUMAN = 0, 1
 
@@ -31,12 +31,11 @@ def lane_driving(
     was trained on roads that start without cars (`drivers.machine_policy`).
     """
     owner = "lane_driving"
-    policy = machine_policy() if machine is None else machine
     return TwoLayerMDP(
         road.environment(road.traffic_mix(owner, traffic)),
         Team(
             [
-                Agent("machine", policy, varies_with="time"),
+                machine_agent() if machine is None else Agent("machine", machine, varies_with="time"),
                 Agent("human", human_policy(sigma), control_cost=_check.number(owner, "control_cost", control_cost)),
             ],
             switch_cost,

@@ -1,0 +1,229 @@
+"""`cede fleet`: a run of a fleet of either world, with checkpoints, two tables and a picture."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cede import __version__
+from cede.checkpoints import Checkpoint
+from cede.engines import Engine, Ray, engine_of
+from cede.experiments import style
+from cede.experiments.core import Row, load_table, save_table
+from cede.experiments.curves import learner_settings
+from cede.experiments.methods import make_learner, scale_of
+from cede.fleet import Fleet, FleetHistory, simulate_fleet
+from cede.learners import Learner
+from cede.model import TwoLayerMDP
+from cede.worlds import lane_driving_teams, riverswim_teams
+
+POINTS = 200  # of a curve
+QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
+COLOUR = "#D55E00"
+SAY_EVERY = 30.0  # seconds, where there is no terminal to show a bar in
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the result."""
+
+    world: str
+    teams: int
+    episodes: int
+    method: str
+    radii: str
+    control_cost: float
+    switch_cost: float
+    delta: float
+    ways: Mapping[str, Any]
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    summary: list[tuple[str, str]]
+    settings: Mapping[str, Any]
+    files: list[Path]
+
+
+def run(
+    settings: Settings,
+    out: Path,
+    where: Mapping[str, Any],
+    pace: Mapping[str, int],
+    *,
+    seconds: float,
+    resume: bool,
+    say: Callable[[str], None],
+) -> Result:
+    """Run, or go on from the checkpoint; then write tables and picture. where: engine, address, jobs."""
+    prepare(out, resume)
+    engine = chosen_engine(**where)
+    mdps = make_teams(settings)
+    learners = make_learners(settings, mdps)
+    checkpoint = Checkpoint(out / "checkpoint.npz", seconds=seconds, resume=resume)
+    begun = time.perf_counter()
+    progress = Lines(settings, say).show if not has_terminal() else True
+    history = simulate_fleet(
+        mdps,
+        Fleet(learners),
+        settings.episodes,
+        seed=settings.seed,
+        engine=engine,
+        checkpoint=checkpoint,
+        progress=progress,
+        **pace,
+    )
+    taken = time.perf_counter() - begun
+    about = {**asdict(settings), **settings.ways, **pace, **learner_settings(learners[0]), "cede": __version__}
+    del about["ways"]
+    save_table(out / "curve.csv", curve_rows(history, about))
+    save_table(out / "teams.csv", team_rows(history, mdps, about))
+    files = [out / "curve.csv", out / "teams.csv", checkpoint.path]
+    files += draw(load_table(out / "curve.csv"), load_table(out / "teams.csv"), out / "fleet")
+    return Result(summary(history, taken), history.settings, files)
+
+
+def prepare(out: Path, resume: bool) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"fleet: out is {str(out)!r}, must be a directory that can be written ({error.strerror})") from error
+    there = (out / "checkpoint.npz").exists()
+    if there and not resume:
+        raise ValueError(f"fleet: out is {str(out)!r}, which holds a run already: --resume it, or choose another directory")
+    if resume and not there:
+        raise ValueError(f"fleet: out is {str(out)!r}, which holds no checkpoint to resume")
+
+
+def chosen_engine(engine: str, address: str | None, jobs: int | None) -> Engine:
+    if address is not None and engine != "ray":
+        raise ValueError(f"fleet: address is {address!r}, must be left out with engine {engine!r}: only ray has one")
+    return Ray(jobs, address) if address is not None else engine_of("fleet", engine, jobs)
+
+
+def make_teams(settings: Settings) -> list[TwoLayerMDP]:
+    if settings.world == "riverswim":
+        if settings.control_cost:
+            raise ValueError(f"fleet: control_cost is {settings.control_cost}, must be 0 in RiverSwim, where there is no human")
+        return riverswim_teams(settings.teams, seed=settings.seed, switch_cost=settings.switch_cost)
+    costs = {"control_cost": settings.control_cost, "switch_cost": settings.switch_cost}
+    return lane_driving_teams(settings.teams, seed=settings.seed, **costs)
+
+
+def make_learners(settings: Settings, mdps: list[TwoLayerMDP]) -> list[Learner]:
+    s, scale = settings, scale_of(settings.radii, settings.episodes)
+    return [make_learner(mdp, s.method, s.delta, scale, s.seed + 7919 * i, dict(s.ways)) for i, mdp in enumerate(mdps)]
+
+
+def has_terminal() -> bool:
+    import sys
+
+    return sys.stderr.isatty()
+
+
+class Lines:
+    """Progress as lines of text, where there is no terminal."""
+
+    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
+        self.settings, self.say = settings, say
+        self.begun = self.last = time.monotonic()
+        self.first: int | None = None  # episodes done before, by an earlier run
+
+    def show(self, done: int) -> None:
+        now = time.monotonic()
+        if self.first is None:
+            self.first = max(0, done - 1)
+        if now - self.last < SAY_EVERY or done == self.first:
+            return
+        self.last = now
+        each = (now - self.begun) / (done - self.first)
+        left = each * (self.settings.episodes - done)
+        speed = self.settings.teams / each
+        self.say(f"  {done}/{self.settings.episodes} episodes, {speed:,.0f} team-episodes/s, about {left / 60:.1f} min left")
+
+
+# ------------------------------------------------------------------------------------------------- what comes out
+
+
+def curve_rows(history: FleetHistory, about: Row) -> list[Row]:
+    """Total regret and the spread of the teams' own, at points evenly spaced."""
+    n = len(history.regret)
+    own = np.cumsum(history.expected_cost - history.optimum[:, None], axis=1)
+    rows = []
+    for k in np.unique(np.linspace(1, n, min(n, POINTS)).astype(int)):
+        spread = dict(zip(QUANTILES, np.quantile(own[:, k - 1], list(QUANTILES.values())).tolist(), strict=True))
+        rows.append({**about, "episode": int(k), "regret": float(history.regret[k - 1]), **spread})
+    return rows
+
+
+def team_rows(history: FleetHistory, mdps: list[TwoLayerMDP], about: Row) -> list[Row]:
+    """One row per team: its agents, what it lost, who was in control in the last tenth."""
+    tail = slice(-max(1, history.cost.shape[1] // 10), None)
+    rows = []
+    for i, mdp in enumerate(mdps):
+        steps = history.control[i, tail, : mdp.team.n_agents].sum(axis=0)
+        rows.append(
+            {
+                "team": i,
+                "agents": "; ".join(mdp.task.agents),
+                "optimum": float(history.optimum[i]),
+                "regret": float(history.team_regret[i]),
+                "last_regret": float((history.expected_cost[i, tail] - history.optimum[i]).mean()),
+                "control": "; ".join(f"{share:.3f}" for share in steps / steps.sum()),
+                "switches": float(history.switches[i, tail].mean()),
+                "cede": about["cede"],
+                "seed": about["seed"],
+            }
+        )
+    return rows
+
+
+def summary(history: FleetHistory, seconds: float) -> list[tuple[str, str]]:
+    n, episodes = history.cost.shape
+    tail = slice(-max(1, episodes // 10), None)
+    lost = history.expected_cost - history.optimum[:, None]
+    low, middle, high = np.quantile(history.team_regret, [0.05, 0.5, 0.95])
+    return [
+        ("total regret", f"{history.regret[-1]:,.1f}"),
+        ("regret of a team: median (5% to 95%)", f"{middle:,.2f} ({low:,.2f} to {high:,.2f})"),
+        ("regret per episode, first tenth", f"{lost[:, : max(1, episodes // 10)].mean():.4f}"),
+        ("regret per episode, last tenth", f"{lost[:, tail].mean():.4f}"),
+        ("cost per episode, last tenth", f"{history.expected_cost[:, tail].mean():.4f}"),
+        ("best possible", f"{history.optimum.mean():.4f}"),
+        ("team-episodes per second, this run", f"{n * episodes / seconds:,.0f}"),
+    ]
+
+
+def draw(curve: list[Row], teams: list[Row], path: Path) -> list[Path]:
+    """Total regret, the spread over teams as it grows, and where it ended."""
+    picture, panels = style.figure(3, width=8.4, height=3.0)
+    x = [row["episode"] for row in curve]
+    panels[0].plot(x, [row["regret"] for row in curve], color=COLOUR, linewidth=1.6)
+    panels[0].set_title("all teams", fontsize=9)
+    panels[0].set_ylabel("total regret")
+    for low, high, shade in (("q05", "q95", 0.15), ("q25", "q75", 0.3)):
+        label = f"{QUANTILES[low]:.0%} to {QUANTILES[high]:.0%} of the teams"
+        lows, highs = [row[low] for row in curve], [row[high] for row in curve]
+        panels[1].fill_between(x, lows, highs, color=COLOUR, alpha=shade, linewidth=0, label=label)
+    panels[1].plot(x, [row["q50"] for row in curve], color=COLOUR, linewidth=1.6, label="median team")
+    panels[1].set_title("each team", fontsize=9)
+    panels[1].set_ylabel("regret of a team")
+    panels[1].legend(fontsize=7)
+    for axes in panels[:2]:
+        axes.set_xlabel("episode $k$")
+        axes.set_xlim(0, x[-1])
+        axes.set_ylim(0, None)
+    panels[2].hist([row["regret"] for row in teams], bins=min(40, max(5, len(teams) // 4)), color=COLOUR, alpha=0.7)
+    panels[2].set_title(f"after {x[-1]:,} episodes", fontsize=9)
+    panels[2].set_xlabel("regret of a team")
+    panels[2].set_ylabel("teams")
+    row = curve[0]
+    text = f"{row['world']}, {row['teams']:,} teams, {row['method']}, {row['radii']} radii, delta = {row['delta']}, "
+    text += f"costs of control and hand-over {row['control_cost']:g} and {row['switch_cost']:g}, planning {row['planning']}, "
+    text += f"replan {row['replan']}, sync_every {row['sync_every']}, seed {row['seed']}, cede {row['cede']}."
+    style.caption(picture, text)
+    return style.save(picture, path)

@@ -1,0 +1,71 @@
+"""Figure `freshness`: what it costs if teams tell one another what they have seen only now and then."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cede.experiments import lane, style
+from cede.experiments.core import Figure, Options, Outcome, Part, Row
+from cede.experiments.curves import finish, over_repeats, select, values
+
+EPISODES, QUICK_EPISODES = 2000, 60
+REPEATS, QUICK_REPEATS = 3, 1
+SYNC_EVERY, QUICK_SYNC_EVERY = (1, 10, 100, 1000), (1, 10)
+TEAMS = {"RiverSwim": 100, "lane driving": 10}
+QUICK_TEAMS = {"RiverSwim": 20, "lane driving": 4}
+COSTS = (0.2, 0.1)  # lane driving
+COLOURS = ("#D55E00", "#E69F00", "#009E73", "#0072B2")
+LINES: tuple[Any, ...] = ("-", (0, (5, 1)), "-.", (0, (1, 1)))
+
+
+def parts(options: Options) -> list[Part]:
+    episodes, teams = options.choose("episodes", EPISODES, QUICK_EPISODES), QUICK_TEAMS if options.quick else TEAMS
+    result = []
+    for every in QUICK_SYNC_EVERY if options.quick else SYNC_EVERY:
+        for seed in options.seeds(REPEATS, QUICK_REPEATS):
+            shared: Row = {"learner": "UCRL2-MC", "episodes": episodes, "seed": seed, "sync_every": every}
+            river = {**shared, "teams": teams["RiverSwim"]}
+            result.append(Part("river:fleet_run", river, river["teams"] * episodes, f"RiverSwim, every {every}"))
+            road = {**shared, "radii": "schedule", "costs": list(COSTS), "teams": teams["lane driving"]}
+            work = road["teams"] * episodes * lane.effort("schedule")
+            result.append(Part("lane:fleet_run", road, work, f"lane driving, every {every}"))
+    return result
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    rows = []
+    for part, outcome in outcomes:
+        world = "RiverSwim" if part.function.startswith("river") else "lane driving"
+        rows += [{"world": world, **row} for row in outcome["curve"]]
+    return rows
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    picture, panels = style.figure(len(TEAMS), width=6.8, height=3.3)
+    for axes, world in zip(panels, TEAMS, strict=True):
+        here = select(rows, world=world)
+        for every, colour, line in zip(values(here, "sync_every"), COLOURS, LINES, strict=False):
+            x, mean, half = over_repeats(select(here, sync_every=every))
+            name = "every episode" if every == 1 else f"every {every:,} episodes"
+            axes.plot(x, mean, color=colour, linestyle=line, linewidth=1.6, label=f"{name} ({mean[-1]:,.0f})")
+            axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
+        axes.set_title(f"{world}, {here[0]['teams']} teams", fontsize=9)
+        axes.set_xlabel("episode $k$")
+        axes.set_xlim(0, max(row["episode"] for row in here))
+        axes.set_ylim(0, None)
+        axes.legend(fontsize=7, title="what was seen is shared (total regret)", title_fontsize=7)
+    panels[0].set_ylabel("total regret of all teams")
+    note = "UCRL2-MC, sync_every = 1, 10, ...; until it is told, a team knows what it has seen itself. RiverSwim with the printed "
+    note += f"radii, lane driving with the authors' schedule, c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known."
+    finish(picture, rows, note)
+    return style.save(picture, path)
+
+
+FIGURE = Figure(
+    "freshness",
+    "Total regret when teams share what they see only every so many episodes",
+    "Where workers are far apart, rounds can be longer; this is what it costs.",
+    parts,
+    table,
+    draw,
+)
