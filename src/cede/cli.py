@@ -148,7 +148,7 @@ def fleet(
     switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
     learn_machine: Annotated[
         bool,
-        typer.Option("--learn-machine", help="Lane driving: learn the machine too, which is known otherwise, as in the paper."),
+        typer.Option("--learn-machine", help="Lane driving: learn the machine too; it is known otherwise, as in the paper."),
     ] = False,
     delta: Annotated[float, typer.Option(help="How likely the confidence sets may fail.")] = 0.1,
     planning: Annotated[Ways, typer.Option(help="Whole plans, or only of what is visited.")] = Ways.full,
@@ -214,7 +214,7 @@ def learn(
         mdp = make_world(world, agents, control_cost, switch_cost)
         from cede.experiments.methods import make_learner, scale_of
 
-        ways = {"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan}
+        ways: dict[str, Any] = {"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan}
         learner = make_learner(mdp, method.value, delta, scale_of(radii.value, episodes), seed, **ways)
         cede.set_threads(threads)
         history = cede.simulate(mdp, learner, episodes, seed=seed, evaluate_every=evaluate_every)

@@ -1,5 +1,6 @@
 """`cede fleet`: a run of a fleet of either world, with checkpoints, two tables and a picture."""
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -37,6 +38,7 @@ class Settings:
     radii: str
     control_cost: float
     switch_cost: float
+    learn_machine: bool
     delta: float
     ways: Mapping[str, Any]
     seed: int
@@ -67,16 +69,8 @@ def run(
     checkpoint = Checkpoint(out / "checkpoint.npz", seconds=seconds, resume=resume)
     begun = time.perf_counter()
     progress = Lines(settings, say).show if not has_terminal() else True
-    history = simulate_fleet(
-        mdps,
-        Fleet(learners),
-        settings.episodes,
-        seed=settings.seed,
-        engine=engine,
-        checkpoint=checkpoint,
-        progress=progress,
-        **pace,
-    )
+    how: dict[str, Any] = {**pace, "engine": engine, "checkpoint": checkpoint, "progress": progress}
+    history = simulate_fleet(mdps, Fleet(learners), settings.episodes, seed=settings.seed, **how)
     taken = time.perf_counter() - begun
     about = {**asdict(settings), **settings.ways, **pace, **learner_settings(learners[0]), "cede": __version__}
     del about["ways"]
@@ -116,12 +110,12 @@ def make_teams(settings: Settings) -> list[TwoLayerMDP]:
 
 def make_learners(settings: Settings, mdps: list[TwoLayerMDP]) -> list[Learner]:
     s, scale = settings, scale_of(settings.radii, settings.episodes)
-    return [make_learner(mdp, s.method, s.delta, scale, s.seed + 7919 * i, dict(s.ways)) for i, mdp in enumerate(mdps)]
+    known = ["machine"] if s.world == "lane-driving" and not s.learn_machine else []
+    seeds = [s.seed + 7919 * i for i in range(len(mdps))]
+    return [make_learner(mdp, s.method, s.delta, scale, seed, known=known, **s.ways) for mdp, seed in zip(mdps, seeds, strict=True)]
 
 
 def has_terminal() -> bool:
-    import sys
-
     return sys.stderr.isatty()
 
 
@@ -212,7 +206,8 @@ def draw(curve: list[Row], teams: list[Row], path: Path) -> list[Path]:
     panels[1].plot(x, [row["q50"] for row in curve], color=COLOUR, linewidth=1.6, label="median team")
     panels[1].set_title("each team", fontsize=9)
     panels[1].set_ylabel("regret of a team")
-    panels[1].legend(fontsize=7)
+    handles, names = panels[1].get_legend_handles_labels()
+    picture.legend(handles, names, loc="outside upper center", ncols=len(names), fontsize=8)
     for axes in panels[:2]:
         axes.set_xlabel("episode $k$")
         axes.set_xlim(0, x[-1])

@@ -44,7 +44,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     panels[0].legend(fontsize=8)
     counts = " and ".join(f"{select(rows, world=world)[0]['teams']} teams ({world})" for world in TEAMS)
     note = f"UCRL2-MC. A fleet of {counts} has run for {rows[0]['before']:,} episodes before. The newcomer has agents of its own "
-    note += f"({river.NEWCOMER[0]} and {river.NEWCOMER[1]}; σ = {lane.SIGMA:g}) and goes on alone; lane driving with c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known."
+    note += f"({river.NEWCOMER[0]} and {river.NEWCOMER[1]}; σ = {lane.SIGMA:g}) and goes on alone; lane driving with "
+    note += f"c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known."
     finish(picture, rows, note)
     return style.save(picture, path)
 
