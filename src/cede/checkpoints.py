@@ -3,12 +3,14 @@
 import hashlib
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cede import __version__, _check
+from cede.belief import Scale
 from cede.books import Books, Rounds
 from cede.files import load_arrays, save_arrays
 from cede.learners import Learner
@@ -84,6 +86,15 @@ class Checkpoint:
         return Books(0, done, table, header.get("environment_episodes", 0)), states
 
 
+def sampled(scale: Scale, layer: str) -> list[float]:
+    """A scale may be any function: it is known by its values, as far as it has some."""
+    found = []
+    with suppress(Exception):
+        for power in range(24):
+            found.append(scale.at(layer, 2**power))
+    return found
+
+
 def fingerprint(teams: Muster, mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], books: Books, *settings: int) -> str:
     """A digest of all that decides what comes out, but for the number of episodes."""
     digest = hashlib.sha256(repr((__version__, settings)).encode())
@@ -93,7 +104,8 @@ def fingerprint(teams: Muster, mdps: Sequence[TwoLayerMDP], learners: Sequence[L
             digest.update(np.ascontiguousarray(array).tobytes())
 
     for kind, scale, places, state in zip(teams.kinds, teams.scales, teams.members, teams.states, strict=True):
-        digest.update(f"{show_recipe(kind.recipe)} {scale} {kind.shared} {kind.task.horizon} {kind.task.varies_with}".encode())
+        digest.update(f"{show_recipe(kind.recipe)} {kind.shared} {kind.task.horizon} {kind.task.varies_with}".encode())
+        add(*(sampled(scale, layer) for layer in ("agents", "environment")))
         truth = kind.environment.transition
         add(truth.indptr, truth.indices, truth.data, kind.environment.start, kind.task.env_cost, places)
         add(*kind.recipe.known_agents.values())

@@ -407,12 +407,13 @@ class Actor:
 def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
     """Ray, connected to a cluster; and is it one that was started here?"""
     if address is None and "ray" not in sys.modules:
-        secure_new_cluster()
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # the default of Ray too, which warns of it
     ray = need("ray", "ray")
     if ray.is_initialized() and address is None:
         return ray, False
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
+        secure_new_cluster()
         ray.init(num_cpus=checked_jobs(jobs), include_dashboard=False, **quiet)
         return ray, True
     try:
@@ -431,9 +432,9 @@ def reach(address: str) -> None:
 
 
 def secure_new_cluster() -> None:
-    """Before Ray is loaded: only who knows the token of this run may talk to its cluster, and nobody is told of it."""
+    """Only who knows the token of this run may talk to its cluster, and nobody is told of it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if os.environ.setdefault("RAY_AUTH_MODE", "token") == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+    if os.environ.get("RAY_AUTH_MODE", "token") == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 

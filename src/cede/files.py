@@ -45,11 +45,11 @@ def save_arrays(path: Path, kind: str, schema: int, header: Mapping[str, Any], a
 def load_arrays(path: Path, kind: str, schema: int) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file of this kind."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays.pop(HEADER).tobytes())
         found = (header["kind"], header["schema"])
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: cannot be read, must be a {kind} of cede; it is another file, or damaged") from error
     if found != (kind, schema):
         raise ValueError(f"{path}: is a {found[0]} of schema {found[1]}, must be a {kind} of schema {schema}")

@@ -106,6 +106,7 @@ def state_of(kind: Kind, memories: Sequence[Memory], policies: Sequence[Policy],
         state["policy"] = np.stack([unharmed(task, given) for given in policies])
         state["planned"] = np.ones(n, dtype=np.int64)
     elif kind.keeps_plans:
+        policy[:], value[:] = 0, 0.0
         plans = [(policy, value) if m.plan is None else (unharmed(task, m.plan.policy), m.plan.value) for m in memories]
         state["policy"], state["value"] = (np.stack(parts) for parts in zip(*plans, strict=True))
         state["planned"] = np.array([m.planned for m in memories], dtype=np.int64)
