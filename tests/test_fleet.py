@@ -1,10 +1,12 @@
 """Fleets: one environment belief, synchronous rounds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import cede
-from cede.worlds import riverswim
+from cede.worlds import lane_driving_teams, riverswim
 
 
 def teams(n, **options):
@@ -125,3 +127,227 @@ def test_simulate_fleet_checks_its_teams():
         cede.simulate_fleet(mdps[:1], fleet, 3)
     with pytest.raises(ValueError, match="simulate_fleet, team 0: the learner's agents"):
         cede.simulate_fleet(mdps[::-1], fleet, 3)
+
+
+# ------------------------------------------------------------------------------------------------- rounds, by hand
+
+
+def by_hand(mdps, episodes, sync_every, seed, **options):
+    """The rounds of a fleet with learners that are made anew for every episode, from counts that are added by hand."""
+    recipe = cede.ucrl2_mc(mdps[0].task, **options).recipe
+    zero = cede.Counts.zeros(mdps[0].task)
+    own = [zero for _ in mdps]
+    common, told = zero, 0
+    luck = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(len(mdps))]
+    expected = np.empty((len(mdps), episodes))
+    for first in range(0, episodes, sync_every):
+        fresh = [zero for _ in mdps]
+        n = min(sync_every, episodes - first)
+        for i, mdp in enumerate(mdps):
+            for k in range(first, first + n):
+                seen = common.environment + fresh[i].environment
+                counts = cede.Counts(own[i].agents, seen, k, environment_episodes=told + fresh[i].episodes)
+                plan = cede.Learner(mdp.task, recipe, counts=counts).plan
+                expected[i, k] = cede.expected_cost(mdp, plan.policy)
+                played = cede.count(mdp.task, [cede.rollout(mdp, plan, luck[i])])
+                own[i], fresh[i] = own[i] + played, fresh[i] + played
+        for part in fresh:
+            common, told = common + part, told + part.episodes
+    return expected, common
+
+
+@pytest.mark.parametrize("sync_every", [1, 3, 7])
+def test_rounds_against_rounds_by_hand(sync_every):
+    mdps = teams(3, switch_cost=0.1)
+    expected, common = by_hand(mdps, 12, sync_every, seed=8, scale=0.3)
+    fleet = cede.Fleet([cede.ucrl2_mc(m.task, scale=0.3) for m in mdps])
+    history = cede.simulate_fleet(mdps, fleet, 12, seed=8, sync_every=sync_every)
+    np.testing.assert_array_equal(history.expected_cost, expected)
+    assert (fleet.environment != common.environment).nnz == 0
+    assert fleet.environment_episodes == 36
+
+
+@pytest.mark.parametrize("sync_every", [1, 5, 100])
+def test_a_fleet_of_one_equals_simulate_however_often_it_is_told(sync_every):
+    mdp = riverswim(agents=[0.2, 0.7])
+    alone = cede.simulate(mdp, cede.ucrl2_mc(mdp.task), 50, seed=7)
+    fleet = cede.Fleet([cede.ucrl2_mc(mdp.task)])
+    np.testing.assert_array_equal(cede.simulate_fleet([mdp], fleet, 50, seed=7, sync_every=sync_every).regret, alone.regret)
+
+
+# ------------------------------------------------------------------------------------------------- coming and going
+
+
+def learned(mdps, episodes=20, seed=0, **options):
+    fleet = cede.Fleet([cede.ucrl2_mc(m.task, seed=i, **options) for i, m in enumerate(mdps)])
+    cede.simulate_fleet(mdps, fleet, episodes, seed=seed, progress=False)
+    return fleet
+
+
+def test_a_newcomer_starts_with_what_the_fleet_knows_of_the_environment_and_nothing_of_its_people():
+    mdps = teams(3)
+    fleet = learned(mdps, delta=0.05, scale=0.4, replan=2)
+    before = fleet.environment
+    newcomer = fleet.welcome(riverswim(agents=[0.2, 0.5, 0.9]).task, seed=9)
+    assert len(fleet) == 4
+    assert fleet.learners[-1] is newcomer
+    assert (newcomer.counts.environment != before).nnz == 0
+    assert newcomer.counts.environment_episodes == 60
+    assert newcomer.counts.agents.nnz == 0
+    assert newcomer.episode == 1
+    settings = newcomer.settings
+    assert (settings["delta"], settings["replan"], settings["seed"], settings["known_agents"]) == (0.05, 2, 9, [])
+    mdps.append(riverswim(agents=[0.2, 0.5, 0.9]))
+    cede.simulate_fleet(mdps, fleet, 5, progress=False)
+    assert fleet.environment.sum() == 20 * (60 + 20)
+    assert [learner.episode for learner in fleet] == [26, 26, 26, 6]
+
+
+def test_a_newcomer_does_better_than_a_stranger():
+    mdps = teams(8)
+    fleet = learned(mdps, 300)
+    mdp = riverswim(agents=[0.1, 0.9])  # where they differ less, the agents are what is hard to learn: see docs/fleets.md
+    newcomer = fleet.remove(fleet.welcome(mdp.task))
+    knowing = cede.simulate(mdp, newcomer, 300, seed=1, progress=False)
+    alone = cede.simulate(mdp, cede.ucrl2_mc(mdp.task), 300, seed=1, progress=False)
+    assert knowing.regret[-1] < 0.8 * alone.regret[-1]
+
+
+def test_known_agents_of_a_newcomer_are_its_own():
+    mdps = teams(2)
+    fleet = learned(mdps)
+    mdp = riverswim(agents=[0.2, 0.9])
+    newcomer = fleet.welcome(mdp.task, known_agents={"p=0.9": mdp.team.agents[1].policy})
+    assert newcomer.settings["known_agents"] == ["p=0.9"]
+    with pytest.raises(ValueError, match=r"Fleet.welcome: an agent of known_agents is 'p=0.1', must be one of 'p=0.2', 'p=0.9'"):
+        fleet.welcome(mdp.task, known_agents={"p=0.1": mdp.team.agents[1].policy})
+
+
+def test_who_leaves_keeps_a_copy_and_leaves_what_it_saw():
+    mdps = teams(3)
+    fleet = learned(mdps)
+    environment = fleet.environment
+    gone = fleet.remove(1)
+    assert len(fleet) == 2
+    assert gone not in fleet.learners
+    assert gone.shared_environment is None
+    assert (gone.counts.environment != environment).nnz == (fleet.environment != environment).nnz == 0
+    cede.simulate(mdps[1], gone, 10, progress=False)
+    assert (fleet.environment != environment).nnz == 0
+    assert gone.counts.environment.sum() == environment.sum() + 200
+    assert gone.counts.environment_episodes == 70
+    fleet.remove(fleet.learners[0])
+    with pytest.raises(ValueError, match=r"Fleet.remove: learner is not in the fleet"):
+        fleet.remove(gone)
+    with pytest.raises(ValueError, match=r"Fleet.remove: learner is 5, must be"):
+        fleet.remove(5)
+
+
+def test_who_joins_brings_along_what_it_saw():
+    mdps = teams(3)
+    fleet, stranger = learned(mdps[:2]), cede.ucrl2_mc(mdps[2].task)
+    cede.simulate(mdps[2], stranger, 15, seed=5)
+    own, before = stranger.counts, fleet.environment
+    fleet.add(stranger)
+    assert (fleet.environment != before + own.environment).nnz == 0
+    assert fleet.environment_episodes == 55
+    assert (stranger.counts.agents != own.agents).nnz == 0
+    assert all((learner.counts.environment != fleet.environment).nnz == 0 for learner in fleet)
+    with pytest.raises(ValueError, match=r"Fleet.add: learner is in another fleet, must be a learner that was removed from it"):
+        fleet.add(stranger)
+    with pytest.raises(ValueError, match=r"Fleet: learners\[0\] is in another fleet"):
+        cede.Fleet([stranger])
+
+
+def test_learners_that_learned_apart_make_a_fleet_whose_counts_are_their_sum():
+    mdps = teams(3)
+    learners = [cede.ucrl2_mc(m.task) for m in mdps]
+    for i, (mdp, learner) in enumerate(zip(mdps, learners, strict=True)):
+        cede.simulate(mdp, learner, 5 + i, seed=i)
+    parts = [learner.counts for learner in learners]
+    fleet = cede.Fleet(learners)
+    assert (fleet.environment != parts[0].environment + parts[1].environment + parts[2].environment).nnz == 0
+    assert fleet.environment_episodes == 18
+    history = cede.simulate_fleet(mdps, fleet, 4, progress=False)  # teams of different experience in one round
+    assert [learner.episode for learner in fleet] == [10, 11, 12]
+    assert history.regret.shape == (4,)
+
+
+def test_merging_two_half_fleets_gives_the_counts_of_one_fleet():
+    """The same episodes, seen by one fleet or by two that are merged: the same counts, and so the same plans."""
+    mdps = teams(4)
+    episodes = [[cede.rollout(m, cede.solve(m), seed=10 * i + k) for k in range(6)] for i, m in enumerate(mdps)]
+
+    def watched(places):
+        learners = [cede.ucrl2_mc(mdps[i].task, scale=0.2) for i in places]
+        fleet = cede.Fleet(learners)
+        for i, learner in zip(places, learners, strict=True):
+            for episode in episodes[i]:
+                learner.observe_episode(episode)
+                learner.end_episode()
+        return fleet
+
+    one, first, second = watched(range(4)), watched([0, 1]), watched([2, 3])
+    first.merge(second)
+    assert (len(first), len(second)) == (4, 0)
+    assert (first.environment != one.environment).nnz == 0
+    assert first.environment_episodes == one.environment_episodes == 24
+    for a, b in zip(one, first, strict=True):
+        assert (a.counts.agents != b.counts.agents).nnz == 0
+        a.replan()
+        b.replan()
+        np.testing.assert_array_equal(a.plan.policy, b.plan.policy)
+        np.testing.assert_array_equal(a.plan.value, b.plan.value)
+    runs = [cede.simulate_fleet(mdps, fleet, 10, seed=1, progress=False).regret for fleet in (one, first)]
+    np.testing.assert_array_equal(*runs)
+
+
+def test_merging_fleets_that_cannot_share_or_do_not_fit():
+    mdps = teams(2)
+    flat = cede.Fleet([cede.ucrl2(mdps[0].task)])
+    flat.merge(cede.Fleet([cede.ucrl2_mc(mdps[1].task)]))
+    assert len(flat) == 2
+    assert flat.environment.nnz == 0
+    other = cede.Fleet([cede.ucrl2_mc(riverswim(horizon=5).task)])
+    with pytest.raises(ValueError, match=r"Fleet.merge: the horizon of the other fleet is 5, must be 20"):
+        flat.merge(other)
+    assert (len(flat), len(other)) == (2, 1)
+    with pytest.raises(ValueError, match=r"Fleet.merge: other is"):
+        flat.merge(flat)
+
+
+def test_a_fleet_that_shares_nothing_says_so():
+    fleet = cede.Fleet([cede.ucrl2(riverswim().task)])
+    with pytest.raises(ValueError, match=r"Fleet.welcome: the fleet is without a learner that shares what it sees"):
+        fleet.welcome(riverswim().task)
+    with pytest.raises(ValueError, match="Fleet: environment is shared by no team"):
+        fleet.environment  # noqa: B018
+
+
+def test_a_newcomer_that_does_not_fit_is_refused():
+    fleet = cede.Fleet([cede.ucrl2_mc(riverswim().task)])
+    with pytest.raises(ValueError, match=r"Fleet.welcome: the horizon of the newcomer is 5, must be 20, as of the first learner"):
+        fleet.welcome(riverswim(horizon=5).task)
+    with pytest.raises(ValueError, match=r"Fleet.welcome: task is 'TwoLayerMDP', must be a Task, as in mdp.task"):
+        fleet.welcome(riverswim())
+    assert len(fleet) == 1
+
+
+def test_one_of_a_fleet_may_run_alone_and_all_learn_from_it():
+    mdps = teams(2)
+    fleet = learned(mdps, 10)
+    cede.simulate(mdps[0], fleet.learners[0], 10, seed=3)
+    assert fleet.environment.sum() == 30 * 20
+    assert fleet.environment_episodes == 30
+    assert (fleet.learners[1].counts.environment != fleet.environment).nnz == 0
+
+
+def test_lane_driving_teams_share_the_road():
+    """Ten teams, the authors' schedule, few episodes: UCRL2-MC far below UCRL2. The figure `many-teams` shows it at full size."""
+    mdps = lane_driving_teams(10, control_cost=0.2, switch_cost=0.1)
+    scale, known = cede.Scale.authors(100), {"machine": mdps[0].team.agents[0].policy}
+    ours = cede.Fleet([cede.ucrl2_mc(m.task, scale=scale, known_agents=known) for m in mdps])
+    flat = [replace(m.task, varies_with=None) for m in mdps]
+    theirs = cede.Fleet([cede.ucrl2(task, scale=scale, radius="same-form") for task in flat])
+    runs = [cede.simulate_fleet(mdps, fleet, 100, progress=False).regret[-1] for fleet in (ours, theirs)]
+    assert runs[0] < 0.6 * runs[1]

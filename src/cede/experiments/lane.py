@@ -168,7 +168,8 @@ def newcomer(
     simulate_fleet(mdps, fleet, before, seed=seed, jobs=1, progress=report)
     alone = make_learner("UCRL2-MC", mdp, radii, before, seed)
     known = {"machine": mdp.team.agents[0].policy}
-    return welcomed(fleet, mdp, alone, known, episodes, seed, {"world": "lane driving", "teams": teams, "before": before})
+    about: Row = {"world": f"lane driving, human with σ = {SIGMA:g}", "teams": teams, "before": before}
+    return welcomed(fleet, mdp, alone, known, episodes, seed, about)
 
 
 def cost_label(control_cost: Any, switch_cost: Any) -> str:

@@ -4,29 +4,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cede.experiments import lane, river, style
+from cede.experiments import lane, style
 from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, over_repeats, select
+from cede.experiments.curves import finish, over_repeats, select, values
 
 EPISODES, QUICK_EPISODES = 2000, 60  # of the newcomer, and of the fleet before it comes
 REPEATS, QUICK_REPEATS = 5, 2
-TEAMS = {"RiverSwim": 100, "lane driving": 10}
-QUICK_TEAMS = {"RiverSwim": 20, "lane driving": 4}
+NEWCOMERS = ((0.1, 0.9), (0.3, 0.7))  # RiverSwim: agents that differ much and little
+RIVER_TEAMS, LANE_TEAMS = 100, 10
+QUICK_RIVER_TEAMS, QUICK_LANE_TEAMS = 20, 4
 COSTS = (0.2, 0.1)  # lane driving
-RADII = {"RiverSwim": "radii as printed", "lane driving": "authors' schedule"}
 COLOURS = {"alone": "#0072B2", "with the fleet's knowledge": "#D55E00"}
 LINES = {"alone": "--", "with the fleet's knowledge": "-"}
 
 
 def parts(options: Options) -> list[Part]:
-    episodes, teams = options.choose("episodes", EPISODES, QUICK_EPISODES), QUICK_TEAMS if options.quick else TEAMS
+    episodes = options.choose("episodes", EPISODES, QUICK_EPISODES)
+    river_teams, lane_teams = (QUICK_RIVER_TEAMS, QUICK_LANE_TEAMS) if options.quick else (RIVER_TEAMS, LANE_TEAMS)
     result = []
     for seed in options.seeds(REPEATS, QUICK_REPEATS):
         shared: Row = {"before": episodes, "episodes": episodes, "seed": seed}
-        swim = {**shared, "teams": teams["RiverSwim"]}
-        result.append(Part("river:newcomer", swim, swim["teams"] * episodes, "RiverSwim, a newcomer"))
-        road = {**shared, "radii": "schedule", "costs": list(COSTS), "teams": teams["lane driving"]}
-        work = road["teams"] * episodes * lane.effort("schedule")
+        for agents in NEWCOMERS:
+            river = {**shared, "agents": list(agents), "teams": river_teams}
+            result.append(Part("river:newcomer", river, river_teams * episodes, f"RiverSwim, a newcomer {agents}"))
+        road = {**shared, "radii": "schedule", "costs": list(COSTS), "teams": lane_teams}
+        work = lane_teams * episodes * lane.effort("schedule")
         result.append(Part("lane:newcomer", road, work, "lane driving, a newcomer"))
     return result
 
@@ -36,16 +38,17 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(len(TEAMS), width=6.8, height=3.3)
-    for axes, world in zip(panels, TEAMS, strict=True):
+    worlds = values(rows, "world")
+    picture, panels = style.figure(len(worlds), width=8.6, height=3.1)
+    for axes, world in zip(panels, worlds, strict=True):
         draw_newcomers(axes, select(rows, world=world))
-        axes.set_title(f"{world}, {RADII[world]}", fontsize=9)
+        axes.set_title(world, fontsize=9)
     panels[0].set_ylabel("total regret of the newcomer")
     panels[0].legend(fontsize=8)
-    counts = " and ".join(f"{select(rows, world=world)[0]['teams']} teams ({world})" for world in TEAMS)
-    note = f"UCRL2-MC. A fleet of {counts} has run for {rows[0]['before']:,} episodes before. The newcomer has agents of its own "
-    note += f"({river.NEWCOMER[0]} and {river.NEWCOMER[1]}; σ = {lane.SIGMA:g}) and goes on alone; lane driving with "
-    note += f"c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known."
+    teams = [select(rows, world=world)[0]["teams"] for world in worlds]
+    note = f"UCRL2-MC. A fleet of {teams[0]} teams in RiverSwim (printed radii) or {teams[-1]} in lane driving (authors' schedule) "
+    note += f"has run for {rows[0]['before']:,} episodes before. The newcomer has agents of its own and goes on alone; lane "
+    note += f"driving with c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known."
     finish(picture, rows, note)
     return style.save(picture, path)
 
@@ -63,7 +66,7 @@ def draw_newcomers(axes: Any, rows: list[Row]) -> None:
 FIGURE = Figure(
     "newcomer",
     "Regret of a new team, with and without what a fleet knows of the environment",
-    "A newcomer need not learn the environment again: it only has to learn its own people.",
+    "A newcomer need not learn the environment again, only its own people; the more those differ, the more that is worth.",
     parts,
     table,
     draw,

@@ -19,7 +19,6 @@ from cede.worlds import riverswim, riverswim_teams
 
 DELTA = 0.1
 LEARNERS = ("UCRL2-MC", "UCRL2 (appendix)", "UCRL2 (same-form)")
-NEWCOMER = (0.3, 0.7)
 
 
 def make_learner(name: str, mdp: TwoLayerMDP, seed: int) -> Learner:
@@ -94,13 +93,16 @@ def fleet_run(learner: str, teams: int, episodes: int, seed: int, progress: Call
     return {"curve": curve_rows(history.regret, about)}
 
 
-def newcomer(teams: int, before: int, episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
+def newcomer(
+    agents: Sequence[float], teams: int, before: int, episodes: int, seed: int, progress: Callable[[int], None]
+) -> Outcome:
     """A new team, with what a fleet has learned of the river and without."""
-    mdps, mdp = riverswim_teams(teams, seed=seed), riverswim(agents=NEWCOMER)
+    mdps, mdp = riverswim_teams(teams, seed=seed), riverswim(agents=agents)
     fleet = Fleet([make_learner("UCRL2-MC", mdp, seed + 7919 * i) for i, mdp in enumerate(mdps)])
     simulate_fleet(mdps, fleet, before, seed=seed, jobs=1, progress=partial(report_work, progress, teams, 0))
     alone = make_learner("UCRL2-MC", mdp, seed)
-    return welcomed(fleet, mdp, alone, {}, episodes, seed, {"world": "RiverSwim", "teams": teams, "before": before})
+    about: Row = {"world": f"RiverSwim, agents {agents[0]} and {agents[1]}", "teams": teams, "before": before}
+    return welcomed(fleet, mdp, alone, {}, episodes, seed, about)
 
 
 def welcomed(
