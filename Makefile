@@ -34,6 +34,7 @@ verdicts: $(READY)
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/fleets.py
 
 # The documents' examples are executed by the tests; there is nothing to build yet.
 docs: $(READY)

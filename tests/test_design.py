@@ -1,5 +1,7 @@
 """The snippets of the design, as written."""
 
+import inspect
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -83,5 +85,10 @@ def test_inside_ones_own_system():
 
 def test_many_teams_one_environment():
     mdps = [problem(), problem()]
+    task = problem().task
     fleet = cede.Fleet([cede.ucrl2_mc(m.task) for m in mdps])
-    assert cede.simulate_fleet(mdps, fleet, episodes=10, seed=0).regret.shape == (10,)
+    history = cede.simulate_fleet(mdps, fleet, episodes=1000, seed=0)
+    newcomer = fleet.welcome(task)
+    assert history.regret.shape == (1000,)
+    assert newcomer.counts.environment_episodes == 2000
+    assert inspect.signature(cede.simulate_fleet).parameters["engine"].default == "threads"  # "ray": test_engines.py

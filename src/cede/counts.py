@@ -156,14 +156,11 @@ class Tally:
         self.environment = environment
         self.episodes = counts.episodes
 
-    def add(self, *steps: Ints, done: Ints | None = None) -> None:
-        """Count steps: times, states, previous agents, agents, actions and next states, arrays of one length.
-
-        done: (1,) how many of them are counted already; brought up to date.
-        """
+    def add(self, *steps: Ints) -> None:
+        """Count steps: times, states, previous agents, agents, actions and next states, arrays of one length."""
         task = self.task
         sizes = (task.slot, task.vary, task.n_states, self.n_actions, self.flat)
-        rows, counted = np.empty((2, CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64) if done is None else done
+        rows, counted = np.empty((2, CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64)
         while counted[0] < len(steps[0]):
             pools = (self.agents.pool, self.environment.table.pool)
             self.make_room(*_kernels.count_steps(*pools, *sizes, *steps, rows, counted))
@@ -174,11 +171,10 @@ class Tally:
             if places > 0:
                 table.lengthen(places)
 
-    def add_episode(self, episode: Episode, done: Ints | None = None) -> None:
-        """Count an episode; done: as in `add`."""
+    def add_episode(self, episode: Episode) -> None:
         times = self.times[: len(episode.actions)]
         steps = (times, episode.states[:-1], episode.prev_agents, episode.agents, episode.actions, episode.states[1:])
-        self.add(*steps, done=done)
+        self.add(*steps)
 
     def end_episode(self) -> None:
         self.episodes += 1

@@ -35,7 +35,7 @@ class Kind:
     """What teams have in common."""
 
     task: Task  # as the first of them was told; costs of control and hand-over are the team's own
-    recipe: Recipe  # without scale and policy
+    recipe: Recipe  # without its scale, whose values come with every order
     varies: Ints  # (D,) how the true agents vary
     environment: Environment  # the true one
     shared: bool  # is the environment's belief that of the fleet?

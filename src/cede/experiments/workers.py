@@ -94,8 +94,8 @@ def watch(parts: Sequence[Part], running: Sequence["Future[None]"], done: Any, s
             if all(future.done() for future in running):
                 return
             if not terminal and time.monotonic() - last > 30:
-                last, share = time.monotonic(), max(sum(done), 1) / total
-                left = (last - begin) * (1 / share - 1)
+                last, share = time.monotonic(), sum(done) / total
+                left = f", about {(last - begin) * (1 / share - 1) / 60:.1f} min left" if share > 0 else ""
                 finished = sum(future.done() for future in running)
-                say(f"  {finished}/{len(parts)} parts, {share:.0%}, about {left / 60:.1f} min left")
+                say(f"  {finished}/{len(parts)} parts, {share:.0%}{left}")
             time.sleep(POLL)
