@@ -54,3 +54,14 @@ def test_quantecon_on_the_product_form(peers, kinds):
     problem, value = peers.quantecon_problem(mdp), cede.solve(mdp).value[0]
     found = -markov.backward_induction(problem, mdp.horizon, np.zeros(problem.num_states))[0][0, : value.size]
     np.testing.assert_allclose(found.reshape(value.shape), value, atol=1e-10)
+
+
+def test_the_benchmark_of_fleets_measures_something(monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE))
+    import fleets
+
+    (one,) = fleets.throughput({"RiverSwim": (3,)}, repeats=1)
+    assert one["us"] > 0
+    river, lane = fleets.messages(quick=True)
+    assert river["order_kb"] < lane["order_kb"]
+    assert 0 < river["state_bytes"] < lane["state_bytes"] < 20_000
