@@ -27,6 +27,7 @@ ROOMS = [
     {"memory"},
     {"recipe"},
     {"learners"},
+    {"states"},
     {"shards"},
     {"engines"},
     {"muster"},

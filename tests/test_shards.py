@@ -12,7 +12,8 @@ from cede import _kernels
 from cede._kernels.episodes import add, take
 from cede.memory import Memory, Seen
 from cede.rounds import stream_of, streams
-from cede.shards import joined, kept_rows, lengthen_to, part_of
+from cede.shards import lengthen_to
+from cede.states import joined, kept_rows, part_of
 from cede.table import Sums, Table
 from cede.worlds import lane_driving, riverswim_teams
 

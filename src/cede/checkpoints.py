@@ -17,7 +17,7 @@ from cede.learners import Learner
 from cede.model import TwoLayerMDP
 from cede.muster import Muster
 from cede.recipe import show_recipe
-from cede.shards import State
+from cede.states import State
 from cede.table import Sums, Table
 
 KIND, SCHEMA = "checkpoint", 1

@@ -27,7 +27,8 @@ from typing import Any, Protocol
 from cede import __version__, _check
 from cede._check import Floats
 from cede._extras import need
-from cede.shards import Kind, Order, Report, Roster, Shard, State
+from cede.shards import Order, Report, Shard
+from cede.states import Kind, Roster, State
 from cede.table import Table
 
 MOST_LOSSES = 3  # of one shard in one round: then it is no accident

@@ -15,7 +15,7 @@ from cede.learners import Learner
 from cede.memory import Memory
 from cede.model import TwoLayerMDP
 from cede.recipe import Recipe
-from cede.shards import Kind, Luck, Roster, State, must_use, part_of, state_of
+from cede.states import Kind, Luck, Roster, State, must_use, part_of, state_of
 from cede.table import Table
 
 Digests = dict[tuple[int, tuple[int, ...]], bytes]  # of arrays, by where they lie in memory

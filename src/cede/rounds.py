@@ -18,7 +18,8 @@ from cede.learners import Learner
 from cede.model import TwoLayerMDP
 from cede.muster import Muster, muster, shard_plans
 from cede.recipe import radii_ahead, sizes_of
-from cede.shards import Luck, Order, Report, Snapshot, State, joined, memories_of
+from cede.shards import Order, Report, Snapshot
+from cede.states import Luck, State, joined, memories_of
 from cede.table import Ints
 
 MOST_SECONDS, MOST_AT_ONCE = 0.1, 10_000  # of a round of teams that share nothing: progress is shown in between
