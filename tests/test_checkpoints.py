@@ -14,7 +14,7 @@ import cede
 from cede import files
 from cede.checkpoints import Checkpoint
 from cede.worlds import riverswim_teams
-from test_engines import FIELDS, mixed_fleet
+from test_engines import mixed_fleet, same
 
 
 class Stop(Exception):
@@ -39,15 +39,6 @@ def go(path, episodes=14, *, resume=False, progress=False, seconds=0.0, **option
 def whole():
     mdps, fleet = mixed_fleet()
     return cede.simulate_fleet(mdps, fleet, 14, seed=5, jobs=1, progress=False), fleet
-
-
-def same(one, other):
-    for name in FIELDS:
-        np.testing.assert_array_equal(getattr(one[0], name), getattr(other[0], name), err_msg=name)
-    for a, b in zip(one[1], other[1], strict=True):
-        assert (a.counts.agents != b.counts.agents).nnz == 0
-        assert (a.counts.environment != b.counts.environment).nnz == 0
-        np.testing.assert_array_equal(a.plan.value, b.plan.value)
 
 
 @pytest.mark.parametrize("episode", [1, 6, 13])

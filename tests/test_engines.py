@@ -53,6 +53,7 @@ def same(one, other):
         assert (a.counts.environment != b.counts.environment).nnz == 0
         assert a.counts.environment_episodes == b.counts.environment_episodes
         np.testing.assert_array_equal(a.plan.policy, b.plan.policy)
+        np.testing.assert_array_equal(a.plan.value, b.plan.value)
 
 
 @pytest.fixture(scope="module")
