@@ -407,8 +407,8 @@ class Actor:
 
 def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
     """Ray, connected to a cluster; and is it one that was started here?"""
-    if address is None and "ray" not in sys.modules:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # the default of Ray too, which warns of it
+    if "ray" not in sys.modules and address is None:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # read when Ray is loaded; a cluster that is there has its own mode
     ray = need("ray", "ray")
     if ray.is_initialized() and address is None:
         return ray, False
@@ -421,7 +421,8 @@ def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
         reach(address)
         ray.init(address=address, ignore_reinit_error=True, **quiet)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        raise OSError(f"engine 'ray': no cluster answers at address {address!r} ({str(error).splitlines()[0]})") from error
+        hint = "if it asks for a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN if it is not in ~/.ray/auth_token"
+        raise OSError(f"engine 'ray': no cluster answers at address {address!r} ({str(error).splitlines()[0]}); {hint}") from error
     return ray, True
 
 
