@@ -152,7 +152,7 @@ def test_missing_extra_is_answered_with_the_command(monkeypatch):
         _extras.pyplot()
 
 
-@pytest.mark.parametrize("document", ["README.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/fleets.md"])
 def test_documents_run(document):
     result = doctest.testfile(
         str(ROOT / document), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

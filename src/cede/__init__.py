@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from cede import engines as engines
     from cede import worlds as worlds
     from cede.belief import Belief as Belief
     from cede.belief import Scale as Scale
     from cede.belief import StepDown as StepDown
+    from cede.checkpoints import Checkpoint as Checkpoint
     from cede.counts import Counts as Counts
     from cede.counts import Episode as Episode
     from cede.counts import count as count
@@ -52,15 +54,18 @@ _HOME = {
     "learners": ("Learner", "ucrl2_mc", "ucrl2", "greedy", "fixed", "oracle"),
     "simulation": ("History", "rollout", "simulate"),
     "fleet": ("Fleet", "FleetHistory", "simulate_fleet"),
+    "checkpoints": ("Checkpoint",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = [*_MODULE, "__version__", "worlds"]  # noqa: PLE0604 (names are strings)
+_ROOMS = ("engines", "worlds")
+
+__all__ = [*_MODULE, *_ROOMS, "__version__"]  # noqa: PLE0604 (names are strings)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "worlds":
-        return import_module("cede.worlds")
+    if name in _ROOMS:
+        return import_module(f"cede.{name}")
     if name in _MODULE:
         value = getattr(import_module(f"cede.{_MODULE[name]}"), name)
         globals()[name] = value

@@ -199,10 +199,10 @@ def simulate_fleet(
     Every team plans for its next episode from what all teams have seen in the rounds before. The result depends on the seed
     alone: every engine and number of jobs gives the same bits.
 
-    engine: "threads", "processes" (of this machine) or "ray", or one from `cede.engines`, as in Ray(address="auto"). jobs:
-    workers; by default one for each processor. sync_every: teams tell one another what they have seen after every so many
-    episodes only, which is faster where workers are far apart; until then each knows its own. checkpoint: a file to which the run
-    is written from time to time; Checkpoint(path, resume=True) goes on from it. evaluate_every: as in `simulate`.
+    engine: "threads", "processes" (of this machine) or "ray"; or an object, as in cede.engines.Ray(address="auto"). jobs: workers;
+    by default one for each processor. sync_every: teams tell one another what they have seen after every so many episodes only,
+    which is faster where workers are far apart; until then each knows its own. checkpoint: a file to which the run is written from
+    time to time; Checkpoint(path, resume=True) goes on from it. evaluate_every: as in `simulate`.
     """
     owner = "simulate_fleet"
     evaluate_every = _check.integer(owner, "evaluate_every", evaluate_every, 1, MOST_EPISODES)
