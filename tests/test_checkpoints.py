@@ -14,7 +14,9 @@ import cede
 from cede import files
 from cede.checkpoints import Checkpoint
 from cede.worlds import riverswim_teams
-from test_engines import mixed_fleet, same
+from test_engines import every_round, mixed_fleet, same
+
+__all__ = ["every_round"]  # a fixture that is used by all tests here
 
 
 class Stop(Exception):
@@ -172,3 +174,61 @@ def test_killed_and_resumed_from_the_command_line(tmp_path):
     subprocess.run(command(tmp_path / "broken", "--resume"), check=True, capture_output=True)
     for name in ("curve.csv", "teams.csv"):
         assert (tmp_path / "broken" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def harm_array(name, change):
+    return lambda arrays: {**arrays, name: change(arrays[name])}
+
+
+def drop(name):
+    return lambda arrays: {key: array for key, array in arrays.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        harm_array("0/seen_key", lambda a: a + 10**13),
+        harm_array("0/seen_key", lambda a: a[::-1].copy()),
+        harm_array("0/seen_key", lambda a: a - 50),
+        harm_array("0/seen_size", lambda a: a + 1),
+        harm_array("0/seen_number", lambda a: -a),
+        harm_array("0/planned", lambda a: a[:-1]),
+        harm_array("0/luck", lambda a: a.astype(np.float64)),
+        harm_array("1/policy", lambda a: a + 99),
+        harm_array("environment/row", lambda a: a + 10**6),
+        harm_array("environment/column", lambda a: a[:-1]),
+        harm_array("environment/amount", lambda a: a * 0),
+        harm_array("rounds/cost", lambda a: a[:, :1]),
+        drop("0/luck"),
+        drop("rounds/cost"),
+        drop("environment/row"),
+    ],
+)
+def test_arrays_that_kernels_could_not_trust_are_refused(tmp_path, change):
+    path = tmp_path / "run.npz"
+    go(path, 3, jobs=1)
+    header, arrays = files.load_arrays(path, "checkpoint", 1)
+    files.save_arrays(path, "checkpoint", 1, {key: header[key] for key in header if key not in ("kind", "schema")}, change(arrays))
+    with pytest.raises(ValueError, match=r"run.npz: cannot be read, must be a checkpoint of cede; it is damaged"):
+        go(path, 6, resume=True)
+
+
+def test_an_interrupt_is_written_down(tmp_path, whole):
+    path = tmp_path / "run.npz"
+    with pytest.raises(Stop):
+        go(path, jobs=1, seconds=1000.0, progress=stop_at(6))
+    assert files.load_arrays(path, "checkpoint", 1)[0]["done"] == 6
+    same(go(path, resume=True, jobs=1), whole)
+
+
+def test_another_known_environment_is_another_run(tmp_path):
+    mdps = riverswim_teams(2)
+    other = cede.worlds.riverswim(version="strehl-littman").environment
+
+    def start(environment, **options):
+        fleet = cede.Fleet([cede.ucrl2_mc(m.task, known_environment=environment) for m in mdps])
+        cede.simulate_fleet(mdps, fleet, 3, checkpoint=Checkpoint(tmp_path / "run.npz", **options), progress=False)
+
+    start(mdps[0].environment)
+    with pytest.raises(ValueError, match="is of another run"):
+        start(other, resume=True)

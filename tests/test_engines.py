@@ -17,6 +17,12 @@ from cede.worlds import riverswim, riverswim_teams
 FIELDS = ("regret", "team_regret", "expected_cost", "cost", "control", "switches", "optimum")
 
 
+@pytest.fixture(autouse=True)
+def every_round(monkeypatch):
+    """Progress is told after every round, not only now and then."""
+    monkeypatch.setattr("cede._progress.INTERVAL", 0.0)
+
+
 def mixed_fleet():
     """Every kind of team in one fleet: recipes, ways to plan, numbers of agents, costs, known policies."""
     mdps = [
@@ -124,7 +130,7 @@ class Mortal(engines.Processes):
 
 def test_a_worker_that_dies_again_and_again_ends_the_run_with_a_clear_word():
     mdps, fleet = mixed_fleet()
-    with pytest.raises(OSError, match=r"worker of shard 0 was lost 4 times in round 1 \(it was killed by signal 9\); a machine"):
+    with pytest.raises(OSError, match=r"worker of shard 0 was lost 4 times in round 1: it was killed by signal 9; a machine"):
         cede.simulate_fleet(mdps, fleet, 5, engine=Mortal(2), progress=False)
     assert all(learner.episode == 1 for learner in fleet)
     time.sleep(0.1)
@@ -199,6 +205,15 @@ def test_without_ray_the_way_to_get_it_is_told(monkeypatch):
         run(engine="ray")
 
 
+def test_no_cluster_at_the_address_is_said_at_once():
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed")
+    begun = time.monotonic()
+    with pytest.raises(OSError, match=r"engine 'ray': no cluster answers at address '127.0.0.1:9' \(.*refused"):
+        run(engine=engines.Ray(address="127.0.0.1:9"))
+    assert time.monotonic() - begun < 60
+
+
 # ------------------------------------------------------------------------------------------------- Ray itself
 
 
@@ -250,9 +265,47 @@ def test_only_who_has_the_token_may_talk_to_a_cluster_that_was_started_here(ray)
     assert len(os.environ["RAY_AUTH_TOKEN"]) == 64
 
 
-def test_no_cluster_at_the_address_is_said_at_once():
-    pytest.importorskip("ray")
-    begun = time.monotonic()
-    with pytest.raises(OSError, match=r"engine 'ray': no cluster answers at address '127.0.0.1:9' \(.*refused"):
-        engines.Ray(address="127.0.0.1:9")
-    assert time.monotonic() - begun < 60
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupt_between_the_answer_and_the_books(monkeypatch, when):
+    """Workers have played the round when the interrupt comes: it is entered, or nothing of it is."""
+    from cede.rounds import Run
+
+    mdps, fleet = mixed_fleet()
+    enter, calls = Run.enter, []
+
+    def interrupted(self, order, reports):
+        calls.append(order)
+        if len(calls) == 6 and when == "before":
+            raise KeyboardInterrupt
+        enter(self, order, reports)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "enter", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cede.simulate_fleet(mdps, fleet, 100, seed=5, engine="processes", jobs=2, progress=False)
+    monkeypatch.setattr(Run, "enter", enter)
+    assert all(learner.episode == 7 for learner in fleet)
+    for one, other in zip(run(6, jobs=1)[1], fleet, strict=True):
+        assert (one.counts.agents != other.counts.agents).nnz == 0
+        assert (one.counts.environment != other.counts.environment).nnz == 0
+
+
+@pytest.mark.slow
+def test_a_program_keeps_its_own_connection_to_ray(ray, expected):
+    there = ray.get_runtime_context().gcs_address
+    kept = ray.put("mine")
+    same(run(engine=engines.Ray(2, there)), expected)
+    assert ray.get(kept) == "mine"
+    with pytest.raises(ValueError, match=r"address is '1.2.3.4:5', must be '.*' or left out: the program is connected"):
+        run(engine=engines.Ray(2, "1.2.3.4:5"))
+
+
+@pytest.mark.slow
+def test_a_busy_cluster_is_said_to_be_busy(ray, monkeypatch):
+    monkeypatch.setattr(engines, "START", 5.0)
+    holder = ray.remote(num_cpus=2)(engines.Hostee).remote()
+    ray.get(holder.version.remote())
+    with pytest.raises(OSError, match="no worker could be started within 5 s; are the processors of the cluster busy"):
+        run(engine="ray", jobs=1)
+    ray.kill(holder)

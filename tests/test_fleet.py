@@ -351,3 +351,104 @@ def test_lane_driving_teams_share_the_road():
     theirs = cede.Fleet([cede.ucrl2(task, scale=scale, radius="same-form") for task in flat])
     runs = [cede.simulate_fleet(mdps, fleet, 100, progress=False).regret[-1] for fleet in (ours, theirs)]
     assert runs[0] < 0.6 * runs[1]
+
+
+def test_an_empty_fleet_remembers_its_environment():
+    fleet = cede.Fleet([cede.ucrl2_mc(riverswim().task)])
+    fleet.remove(0)
+    with pytest.raises(ValueError, match=r"Fleet.add: the number of actions of the learner is 4, must be 2"):
+        fleet.add(cede.ucrl2_mc(riverswim(macro=2).task))
+    with pytest.raises(ValueError, match=r"Fleet.merge: the horizon of the other fleet is 5, must be 20"):
+        fleet.merge(cede.Fleet([cede.ucrl2_mc(riverswim(horizon=5).task)]))
+    with pytest.raises(ValueError, match="the number of mdps is 0, must be 0, one for each learner, and at least 1"):
+        cede.simulate_fleet([], fleet, 3)
+
+
+def test_who_is_in_the_middle_of_an_episode_stays_where_it_is():
+    mdps = teams(2)
+    fleet, other = cede.Fleet([cede.ucrl2_mc(mdps[0].task)]), cede.Fleet([cede.ucrl2_mc(mdps[1].task)])
+    fleet.learners[0].observe(0, 0, 0, 0, 0, 0)
+    message = "the number of steps of the running episode of"
+    with pytest.raises(ValueError, match=f"Fleet.remove: {message} the learner is 1, must be 0"):
+        fleet.remove(0)
+    with pytest.raises(ValueError, match=f"Fleet.merge: {message} learner 0 of the other fleet is 1, must be 0"):
+        other.merge(fleet)
+    assert (len(fleet), len(other), fleet.learners[0].observed) == (1, 1, 1)
+
+
+def test_a_plan_that_was_handed_out_is_what_is_played():
+    mdps = teams(2)
+    fleet = cede.Fleet([cede.ucrl2_mc(m.task, scale=0.1) for m in mdps])
+    plan = fleet.learners[0].plan
+    cede.simulate(mdps[1], fleet.learners[1], 300, progress=False)
+    assert fleet.learners[0].plan is plan
+    run = cede.simulate(mdps[0], fleet.learners[0], 2, progress=False)
+    assert run.expected_cost[0] == cede.expected_cost(mdps[0], plan.policy)
+    assert run.expected_cost[1] != run.expected_cost[0]
+
+
+def test_teams_that_share_must_live_in_one_world():
+    mdps = [riverswim(), riverswim(version="strehl-littman")]
+    message = r"simulate_fleet: team 1: transition\[0, 1, 0\] is 0.7, must be 0.4, as of team 0: they share what they see"
+    with pytest.raises(ValueError, match=message):
+        cede.simulate_fleet(mdps, cede.Fleet([cede.ucrl2_mc(m.task) for m in mdps]), 3)
+    cede.simulate_fleet(mdps, cede.Fleet([cede.ucrl2(m.task) for m in mdps]), 3)
+
+
+def test_a_learner_is_in_a_fleet_once():
+    mdp = riverswim()
+    flat = cede.ucrl2(mdp.task)
+    one, two = cede.Fleet([flat]), cede.Fleet([cede.ucrl2(mdp.task), flat])
+    with pytest.raises(ValueError, match=r"Fleet.merge: learner 1 of the other fleet is in this one already"):
+        one.merge(two)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (lambda mdps, fleet: (mdps, list(fleet)), "simulate_fleet: fleet is "),
+        (lambda mdps, fleet: ([m.task for m in mdps], fleet), r"simulate_fleet: mdps\[0\] is "),
+    ],
+)
+def test_other_things_than_problems_and_fleets(arguments, message):
+    mdps = teams(2)
+    with pytest.raises(ValueError, match=message):
+        cede.simulate_fleet(*arguments(mdps, cede.Fleet([cede.ucrl2_mc(m.task) for m in mdps])), 3)
+    with pytest.raises(ValueError, match="simulate_fleet: checkpoint is True, must be a path or a Checkpoint"):
+        cede.simulate_fleet(mdps, cede.Fleet([cede.ucrl2_mc(m.task) for m in mdps]), 3, checkpoint=True)
+
+
+def test_teams_of_every_age_share_one_bench():
+    """Ten teams of ten ages are of one kind: what a bench costs, they cost once."""
+    from cede.muster import muster
+    from cede.rounds import streams
+
+    mdps = teams(10)
+    learners = [cede.ucrl2_mc(m.task, scale=0.2) for m in mdps]
+    for i, (mdp, learner) in enumerate(zip(mdps, learners, strict=True)):
+        if i:
+            cede.simulate(mdp, learner, i, progress=False)
+    gathered = muster(mdps, cede.Fleet(learners).learners, streams(0, 10))
+    assert len(gathered.kinds) == 1
+    assert gathered.ages == [[(i, 0) for i in range(10)]]
+
+
+def test_scales_may_be_any_function():
+    """Equal or not, hashable or not: teams with different functions are never taken for the same."""
+
+    class Falling:
+        def __init__(self, start):
+            self.values = np.array([start, 0.1])
+
+        def __call__(self, episode):
+            return float(self.values[min(episode - 1, 1)])
+
+        def __eq__(self, other):
+            return self.values == other.values
+
+        __hash__ = None
+
+    mdps = teams(3)
+    scales = [cede.Scale(agents=Falling(s), environment=0.1) for s in (0.1, 5.0, 0.1)]
+    fleet = cede.Fleet([cede.ucrl2_mc(m.task, scale=s) for m, s in zip(mdps, scales, strict=True)])
+    assert cede.simulate_fleet(mdps, fleet, 5, progress=False).regret.shape == (5,)

@@ -12,12 +12,13 @@ import numpy as np
 from cede import __version__, _check
 from cede.belief import Scale
 from cede.books import Books, Rounds
-from cede.files import load_arrays, save_arrays
+from cede.counts import shapes
+from cede.files import Arrays, load_arrays, save_arrays
 from cede.learners import Learner
 from cede.model import TwoLayerMDP
 from cede.muster import Muster
 from cede.recipe import show_recipe
-from cede.states import State
+from cede.states import Kind, State
 from cede.table import Sums, Table
 
 KIND, SCHEMA = "checkpoint", 1
@@ -34,16 +35,19 @@ class Checkpoint:
         self.resume = resume
         self.saved_at = time.monotonic()
         self.run = ""  # fingerprint of the run that is written
+        self.resumed_at = 0  # episodes that were done when the run began
 
-    def begin(self, run: str, books: Books, rounds: Rounds, states: Sequence[State]) -> tuple[Books, Sequence[State]]:
+    def begin(self, run: str, books: Books, rounds: Rounds, teams: Muster) -> tuple[Books, Sequence[State]]:
         """Where to start: as given, or where the file says; then what was done before is entered into `rounds`."""
         self.run = run
         if not self.path.exists():
-            self.save(books, rounds, states)  # a place that cannot be written is found out now
-            return books, states
+            self.save(books, rounds, teams.states)  # a place that cannot be written is found out now
+            return books, teams.states
         if not self.resume:
             raise ValueError(f"{self.path}: is there already; resume it, or choose another file")
-        return self.load(books, rounds)
+        found, there = self.load(books, rounds, teams)
+        self.resumed_at = found.done
+        return found, there
 
     def is_due(self) -> bool:
         return time.monotonic() - self.saved_at >= self.seconds
@@ -63,8 +67,18 @@ class Checkpoint:
             raise OSError(f"{self.path}: could not be written ({error.strerror or error}); {kept}") from error
         self.saved_at = time.monotonic()
 
-    def load(self, books: Books, rounds: Rounds) -> tuple[Books, list[State]]:
+    def load(self, books: Books, rounds: Rounds, teams: Muster) -> tuple[Books, list[State]]:
+        """What the file holds, which must be of these teams."""
         header, arrays = load_arrays(self.path, KIND, SCHEMA)
+        try:
+            return self.taken(header, arrays, books, rounds, teams)
+        except (KeyError, IndexError, TypeError, Damaged) as error:
+            raise ValueError(f"{self.path}: cannot be read, must be a checkpoint of cede; it is damaged ({error})") from error
+
+    def taken(
+        self, header: dict[str, Any], arrays: Arrays, books: Books, rounds: Rounds, teams: Muster
+    ) -> tuple[Books, list[State]]:
+        """Kernels trust what comes from here: nothing is taken over unchecked."""
         done, episodes = header["done"], rounds.cost.shape[1]
         if header["cede"] != __version__:
             raise ValueError(f"{self.path}: was written by cede {header['cede']}, must be {__version__}: its numbers may differ")
@@ -72,26 +86,66 @@ class Checkpoint:
             raise ValueError(f"{self.path}: is of another run; teams, learners, seed and rounds must be the same to resume it")
         if done > episodes:
             raise ValueError(f"{self.path}: holds {done} episodes, must be at most {episodes}, those of this run")
-        for name in LEDGER:
-            getattr(rounds, name)[:, :done] = arrays[f"rounds/{name}"]
         table = None
         if books.table is not None:
+            sums = Sums(*(arrays[f"environment/{name}"] for name in SUMS))
             table = Table.empty(books.table.n_rows, books.table.n_columns)
-            table.add(Sums(*(arrays[f"environment/{name}"] for name in SUMS)))
+            must(all(a.shape == sums.row.shape and a.ndim == 1 for a in (sums.column, sums.amount)), "environment")
+            must(sums.row.dtype == sums.column.dtype == np.int64 and sums.amount.dtype == np.float64, "environment")
+            inside = (sums.row >= 0) & (sums.row < table.n_rows) & (sums.column >= 0) & (sums.column < table.n_columns)
+            must(bool(inside.all()) and ascending(sums.row * table.n_columns + sums.column), "environment")
+            must(bool((sums.amount > 0).all()), "environment")
+            table.add(sums)
         states: list[State] = [{} for _ in range(header["kinds"])]
+        must(len(states) == len(teams.kinds), "kinds")
         for name, array in arrays.items():
             place, _, field = name.partition("/")
             if place.isdecimal():
                 states[int(place)][field] = array
+        for i, (state, kind, like) in enumerate(zip(states, teams.kinds, teams.states, strict=True)):
+            check_state(f"teams {i}", state, kind, like)
+        for name in LEDGER:
+            must(arrays[f"rounds/{name}"].shape == getattr(rounds, name)[:, :done].shape, name)
+            getattr(rounds, name)[:, :done] = arrays[f"rounds/{name}"]
         return Books(0, done, table, header.get("environment_episodes", 0)), states
 
 
+class Damaged(Exception):
+    """Something in a file cannot be as it was written."""
+
+
+def must(hold: bool, what: str) -> None:
+    if not hold:
+        raise Damaged(what)
+
+
+def ascending(values: Any) -> bool:
+    return bool((values[1:] > values[:-1]).all())
+
+
+def check_state(where: str, state: State, kind: Kind, like: State) -> None:
+    """The same arrays as another state of the same teams, and numbers that kernels can trust."""
+    must(state.keys() == like.keys(), where)
+    for name, array in state.items():
+        counted = name.endswith(("_key", "_number"))
+        shape = (array.size,) if counted else like[name].shape
+        must(array.dtype == like[name].dtype and array.shape == shape, f"{where}, {name}")
+    for name, (rows, columns) in zip(("seen", "own"), shapes(kind.task, flat=kind.recipe.flat), strict=True):
+        size, key, number = (state[f"{name}_{part}"] for part in ("size", "key", "number"))
+        must(bool((size >= 0).all()) and size.sum() == key.size == number.size, f"{where}, {name}")
+        team = np.repeat(np.arange(size.size), size)
+        must(bool(((key >= 0) & (key < rows * columns) & (number > 0)).all()), f"{where}, {name}")
+        must(bool(((key[1:] > key[:-1]) | (team[1:] > team[:-1])).all()), f"{where}, {name}")
+    if "policy" in state:
+        must(bool(((state["policy"] >= 0) & (state["policy"] < kind.task.n_agents)).all()), f"{where}, policy")
+
+
 def sampled(scale: Scale, layer: str) -> list[float]:
-    """A scale may be any function: it is known by its values, as far as it has some."""
+    """A scale may be any function: it is known by some of its values, as far as it has them."""
     found = []
     with suppress(Exception):
-        for power in range(24):
-            found.append(scale.at(layer, 2**power))
+        for episode in (*range(1, 500), *(2**power for power in range(9, 24))):
+            found.append(scale.at(layer, episode))
     return found
 
 
@@ -106,8 +160,11 @@ def fingerprint(teams: Muster, mdps: Sequence[TwoLayerMDP], learners: Sequence[L
     for kind, scale, places, state in zip(teams.kinds, teams.scales, teams.members, teams.states, strict=True):
         digest.update(f"{show_recipe(kind.recipe)} {kind.shared} {kind.task.horizon} {kind.task.varies_with}".encode())
         add(*(sampled(scale, layer) for layer in ("agents", "environment")))
-        truth = kind.environment.transition
-        add(truth.indptr, truth.indices, truth.data, kind.environment.start, kind.task.env_cost, places)
+        for environment in (kind.environment, kind.recipe.known_environment):
+            if environment is not None:
+                table = environment.transition
+                add(table.indptr, table.indices, table.data, environment.start)
+        add(kind.task.env_cost, places)
         add(*kind.recipe.known_agents.values())
         add(*(state[name] for name in sorted(state)))
     for mdp, learner in zip(mdps, learners, strict=True):

@@ -20,33 +20,22 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from cede import __version__, _check
 from cede._check import Floats
 from cede._extras import need
-from cede.shards import Order, Report, Shard
-from cede.states import Kind, Roster, State
-from cede.table import Table
+from cede.shards import Order, Report, Shard, ShardPlan
+from cede.states import State
 
 MOST_LOSSES = 3  # of one shard in one round: then it is no accident
 MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # to be kept for a shard that is lost: after that, its state is
 PATIENCE = 10.0  # seconds for a cluster to answer
-
-
-@dataclass(frozen=True, eq=False)
-class ShardPlan:
-    """What a shard is made of."""
-
-    kinds: Sequence[Kind]
-    rosters: Sequence[Roster]
-    agents: Table
-    states: Sequence[State]
-
-    def make(self, states: Sequence[State] | None = None, number: int = 0) -> Shard:
-        return Shard(self.kinds, self.rosters, self.agents, self.states if states is None else states, number)
+START = 60.0  # seconds for a worker of Ray to start
+OUT_OF_MEMORY = "a machine that is out of memory does that: use fewer teams, or more machines"
 
 
 class Engine(Protocol):
@@ -59,14 +48,18 @@ class Engine(Protocol):
     def shards(self, n_teams: int) -> int:
         """Into how many parts so many teams are cut."""
 
+    @property
+    def number(self) -> int:
+        """The last round that all shards have played."""
+
     def start(self, plans: Sequence[ShardPlan]) -> list[list[Floats]]:
-        """Make the shards: the optima of their teams, by shard and kind."""
+        """Make the shards: the optima of their teams, by shard and crew."""
 
     def play(self, order: Order) -> list[Report]:
         """A round, by shard."""
 
     def states(self) -> list[list[State]]:
-        """What the shards know after the last round, by shard and kind."""
+        """What the shards know after the last round, by shard and crew."""
 
     def close(self) -> None:
         """Free everything; may be called at any time."""
@@ -95,11 +88,15 @@ class Threads:
 
     def start(self, plans: Sequence[ShardPlan]) -> list[list[Floats]]:
         self.pool = ThreadPoolExecutor(len(plans), "cede-shard") if len(plans) > 1 else None
-        self.made = self._all([plan.make for plan in plans])
+        self.made = self._all([partial(Shard, plan) for plan in plans])
         return self._all([shard.optima for shard in self.made])
 
+    @property
+    def number(self) -> int:
+        return min((shard.number for shard in self.made), default=0)
+
     def play(self, order: Order) -> list[Report]:
-        return self._all([lambda shard=shard: shard.play(order) for shard in self.made])  # type: ignore[misc]
+        return self._all([partial(shard.play, order) for shard in self.made])
 
     def states(self) -> list[list[State]]:
         return [shard.states() for shard in self.made]
@@ -161,6 +158,10 @@ class Hosted:
         self.orders: list[Order] = []  # since then
         self.kept_at = time.monotonic()
 
+    @property
+    def number(self) -> int:
+        return self.orders[-1].number if self.orders else self.kept_number
+
     def launch(self, index: int) -> Host:
         """A process that will be a shard."""
         raise NotImplementedError
@@ -206,9 +207,8 @@ class Hosted:
 
     def _birth(self, index: int) -> bytes:
         """Makes the shard as it was when it was kept."""
-        plan = self.plans[index]
-        whole = ShardPlan(plan.kinds, plan.rosters, plan.agents, self.kept[index])
-        return packed("start", (__version__, whole, self.kept_number))
+        plan = replace(self.plans[index], states=self.kept[index], number=self.kept_number)
+        return packed("start", (__version__, plan))
 
     def _all(self, method: str, argument: Any) -> list[Any]:
         self.failed = True  # until all have answered
@@ -241,10 +241,7 @@ class Hosted:
                 losses += 1
                 if losses > MOST_LOSSES:
                     number = self.kept_number + len(self.orders) + 1
-                    raise OSError(
-                        f"the worker of shard {index} was lost {losses} times in round {number} ({error}); "
-                        "a machine that is out of memory does that: use fewer teams, or more machines"
-                    ) from error
+                    raise OSError(f"the worker of shard {index} was lost {losses} times in round {number}: {error}") from error
 
     def _restart(self, index: int) -> None:
         """A new worker, brought to where the lost one was."""
@@ -265,13 +262,16 @@ class Hostee:
     def __init__(self) -> None:
         self.shard: Shard | None = None
 
+    def version(self) -> str:
+        return __version__
+
     def do(self, message: bytes) -> Any:
         method, argument = pickle.loads(message)
         if method == "start":
-            version, plan, number = argument
+            version, plan = argument
             if version != __version__:
                 raise RuntimeError(f"the worker has cede {__version__}, must be {version}, as here")
-            self.shard = plan.make(number=number)
+            self.shard = Shard(plan)
             return None
         assert self.shard is not None
         return getattr(self.shard, method)(*(() if argument is None else (argument,)))
@@ -324,7 +324,11 @@ class Process:
     def _end(self) -> str:
         self.process.join(PATIENCE)
         code = self.process.exitcode
-        return f"it was killed by signal {-code}" if code is not None and code < 0 else f"it ended with code {code}"
+        if code == -signal.SIGKILL:
+            return f"it was killed by signal 9; {OUT_OF_MEMORY}"
+        if code == 1:
+            return 'it ended with code 1; a script must start processes under `if __name__ == "__main__":`'
+        return f"it ended with code {code}"
 
 
 def serve(pipe: Connection) -> None:
@@ -351,19 +355,25 @@ class Ray(Hosted):
     """Shards as actors of a Ray cluster: an existing one, by its address, or one that is started here for the run.
 
     address: as of `ray.init`, "auto" or host:port. Without one, and where the program has not connected to a cluster itself, one
-    is started on this machine, with token authentication where this version of Ray has it.
+    is started on this machine, with token authentication, and stopped after the run.
     """
 
     name = "ray"
 
     def __init__(self, jobs: int | None = None, address: str | None = None) -> None:
         super().__init__(None if jobs is None else checked_jobs(jobs))
-        self.ray, self.ours = connect(address, self.jobs)
+        self.address = address
+        self.ray: Any = None
+        self.ours = False  # is the connection ours to close?
+
+    def shards(self, n_teams: int) -> int:
+        """Connects: how many there can be depends on the cluster."""
+        self.ray, self.ours = connect(self.address, self.jobs)
         cpus = int(self.ray.cluster_resources().get("CPU", 0))
-        self.jobs = self.jobs or cpus
-        if self.jobs > cpus:
-            self.close()
-            _check.fail("engine 'ray'", "jobs", self.jobs, f"at most {cpus}, the processors of the cluster")
+        jobs = self.jobs or cpus
+        if jobs > cpus:
+            _check.fail("engine 'ray'", "jobs", jobs, f"at most {cpus}, the processors of the cluster")
+        return min(jobs, n_teams)
 
     def launch(self, index: int) -> Host:
         return Actor(self.ray)
@@ -373,8 +383,9 @@ class Ray(Hosted):
 
     def close(self) -> None:
         super().close()
-        if self.ours and self.ray.is_initialized():
-            self.ray.shutdown()
+        ray, self.ray = self.ray, None
+        if ray is not None and self.ours and ray.is_initialized():
+            ray.shutdown()
 
 
 class Actor:
@@ -385,6 +396,14 @@ class Actor:
         remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hostee)
         self.actor = remote.remote()
         self.answer: Any = None
+        try:
+            ray.get(self.actor.version.remote(), timeout=START)
+        except ray.exceptions.GetTimeoutError as error:
+            ray.kill(self.actor)
+            text = f"engine 'ray': no worker could be started within {START:.0f} s; are the processors of the cluster busy?"
+            raise OSError(text) from error
+        except ray.exceptions.RayActorError:
+            pass  # found out, and mended, when its first answer is due
 
     def send(self, message: Any) -> None:
         self.answer = self.actor.do.remote(message)
@@ -395,10 +414,10 @@ class Actor:
             return self.ray.get(self.answer)
         except errors.RayTaskError as error:
             if isinstance(error.cause, MemoryError):
-                raise Lost("it ran out of memory") from error
+                raise Lost(f"it ran out of memory; {OUT_OF_MEMORY}") from error
             raise error.cause from error
         except (errors.RayActorError, errors.OutOfMemoryError, errors.ObjectLostError, errors.WorkerCrashedError) as error:
-            raise Lost(str(error).splitlines()[0]) from error
+            raise Lost(f"{str(error).splitlines()[0]} {OUT_OF_MEMORY}") from error
 
     def close(self) -> None:
         if self.ray.is_initialized():
@@ -406,20 +425,23 @@ class Actor:
 
 
 def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
-    """Ray, connected to a cluster; and is it one that was started here?"""
+    """Ray, connected to a cluster; and is the connection new?"""
     if "ray" not in sys.modules and address is None:
         os.environ.setdefault("RAY_AUTH_MODE", "token")  # read when Ray is loaded; a cluster that is there has its own mode
     ray = need("ray", "ray")
-    if ray.is_initialized() and address is None:
+    if ray.is_initialized():
+        there = ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", there):
+            _check.fail("engine 'ray'", "address", repr(address), f"{there!r} or left out: the program is connected to that one")
         return ray, False
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         secure_new_cluster()
-        ray.init(num_cpus=checked_jobs(jobs), include_dashboard=False, **quiet)
+        ray.init(address="local", num_cpus=checked_jobs(jobs), include_dashboard=False, **quiet)
         return ray, True
     try:
         reach(address)
-        ray.init(address=address, ignore_reinit_error=True, **quiet)
+        ray.init(address=address, **quiet)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         hint = "if it asks for a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN if it is not in ~/.ray/auth_token"
         raise OSError(f"engine 'ray': no cluster answers at address {address!r} ({str(error).splitlines()[0]}); {hint}") from error
@@ -450,7 +472,7 @@ def engine_of(owner: str, engine: Any, jobs: int | None) -> Engine:
     if not isinstance(engine, str):
         if jobs is not None:
             _check.fail(owner, "jobs", jobs, "left out where an engine is given: it has its own")
-        if not all(hasattr(engine, name) for name in ("shards", "start", "play", "states", "close")):
+        if not all(hasattr(engine, name) for name in ("here", "failed", "number", "shards", "start", "play", "states", "close")):
             _check.fail(owner, "engine", _check.show(engine), "one of " + ", ".join(map(repr, ENGINES)) + ", or an engine")
         return engine  # type: ignore[no-any-return]
     _check.choice(owner, "engine", engine, tuple(ENGINES))

@@ -41,8 +41,9 @@ class Fleet:
         if not given:
             _check.fail("Fleet", "learners", "empty", "at least one Learner")
         known: set[int] = set()
+        self._task: Task = checked_learner("Fleet", "learners[0]", given[0]).task  # what all must fit, also when all have left
         for i, learner in enumerate(given):
-            self._check("Fleet", f"learners[{i}]", f"learner {i}", learner, given[0])
+            self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
             if id(learner) in known:
                 _check.fail("Fleet", f"learners[{i}]", "there twice", "a Learner of its own")
             known.add(id(learner))
@@ -73,7 +74,7 @@ class Fleet:
 
     def add(self, learner: Learner) -> None:
         """One more team. From now on it plans from what the fleet has seen, and the fleet from what it has."""
-        self._check("Fleet.add", "learner", "the learner", learner, self._learners[0] if self._learners else learner)
+        self._check("Fleet.add", "learner", "the learner", learner)
         if any(learner is other for other in self._learners):
             _check.fail("Fleet.add", "learner", "in the fleet already", "another one")
         self._take_in(learner)
@@ -87,6 +88,7 @@ class Fleet:
             place = places[0]
         else:
             place = _check.index("Fleet.remove", "learner", learner, len(self))
+        no_running_episode("Fleet.remove", "the learner", self._learners[place])
         gone = self._learners.pop(place)
         gone.leave()
         return gone
@@ -102,7 +104,7 @@ class Fleet:
             _check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
         known = checked_task(owner, task).known_agents(owner, known_agents or {})
         newcomer = Learner(task, replace(like, known_agents=known), seed=seed)
-        self._check(owner, "task", "the newcomer", newcomer, self._learners[0])
+        self._check(owner, "task", "the newcomer", newcomer)
         self._take_in(newcomer)
         return newcomer
 
@@ -111,8 +113,12 @@ class Fleet:
         owner = "Fleet.merge"
         if not isinstance(other, Fleet) or other is self:
             _check.fail(owner, "other", _check.show(other), "another Fleet")
-        if self._learners and other._learners:
-            same_environment(owner, "the other fleet", self._learners[0].task, other._learners[0].task)
+        same_environment(owner, "the other fleet", self._task, other._task)
+        mine = {id(learner) for learner in self._learners}
+        for i, learner in enumerate(other._learners):
+            if id(learner) in mine:
+                _check.fail(owner, f"learner {i} of the other fleet", "in this one already", "another one")
+            no_running_episode(owner, f"learner {i} of the other fleet", learner)
         theirs, environment = other._learners, other._environment
         other._learners, other._environment = [], None
         if environment is not None:
@@ -123,14 +129,11 @@ class Fleet:
                 learner.join(self._environment)
             self._learners.append(learner)
 
-    def _check(self, owner: str, argument: str, who: str, learner: Any, first: Learner) -> None:
-        if not isinstance(learner, Learner):
-            _check.fail(owner, argument, _check.show(learner), "a Learner")
-        same_environment(owner, who, first.task, learner.task)
+    def _check(self, owner: str, argument: str, who: str, learner: Any) -> None:
+        same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
         if learner.shared_environment is not None:
-            _check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove)")
-        if learner.observed:
-            _check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
+            _check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove, or Learner.leave)")
+        no_running_episode(owner, who, learner)
 
     def _take_in(self, learner: Learner) -> None:
         if can_share(learner.recipe):
@@ -150,6 +153,18 @@ class Fleet:
             table.add(seen)
             self._environment.table = table
         self._environment.episodes += episodes
+
+
+def checked_learner(owner: str, argument: str, learner: Any) -> Learner:
+    if not isinstance(learner, Learner):
+        _check.fail(owner, argument, _check.show(learner), "a Learner")
+    return learner
+
+
+def no_running_episode(owner: str, who: str, learner: Learner) -> None:
+    """Who joins or leaves would lose what was observed of it."""
+    if learner.observed:
+        _check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
 
 
 def same_environment(owner: str, who: str, one: Task, other: Task) -> None:
@@ -208,10 +223,17 @@ def simulate_fleet(
     evaluate_every = _check.integer(owner, "evaluate_every", evaluate_every, 1, MOST_EPISODES)
     sync_every = _check.integer(owner, "sync_every", sync_every, 1, MOST_EPISODES)
     episodes = _check.integer(owner, "episodes", episodes, 1)
+    if not isinstance(fleet, Fleet):
+        _check.fail(owner, "fleet", _check.show(fleet), "a Fleet")
+    if not isinstance(checkpoint, str | Path | Checkpoint | None):
+        _check.fail(owner, "checkpoint", _check.show(checkpoint), "a path or a Checkpoint")
     if len(mdps) != len(fleet) or not len(fleet):
         _check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner, and at least 1")
     for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
+        if not isinstance(mdp, TwoLayerMDP):
+            _check.fail(owner, f"mdps[{i}]", _check.show(mdp), "a TwoLayerMDP")
         fits(f"{owner}, team {i}", mdp, learner)
+    one_world(owner, mdps, fleet)
     luck = streams(_check.integer(owner, "seed", seed, 0), len(mdps))
     chosen = engine_of(owner, engine, jobs)
     settings = {
@@ -237,3 +259,15 @@ def simulate_fleet(
         optimum=rounds.optimum,
         settings=settings,
     )
+
+
+def one_world(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Fleet) -> None:
+    """Teams that share what they see must see the same: only where they start may differ."""
+    sharing = [i for i, learner in enumerate(fleet) if learner.shared_environment is not None]
+    known: dict[int, int] = {}  # environments that were compared already
+    for i in sharing:
+        one, other = mdps[sharing[0]].environment.transition, mdps[i].environment.transition
+        if known.setdefault(id(other), i) == i and (one != other).nnz:
+            row, column = (int(part[0]) for part in (one != other).nonzero())
+            place = _check.place_of(f"team {i}: transition", (*divmod(row, mdps[i].environment.n_actions), column))
+            _check.fail(owner, place, other[row, column], f"{one[row, column]}, as of team {sharing[0]}: they share what they see")

@@ -112,6 +112,8 @@ class Learner:
             self._episode = None
         live.tally.end_episode()
         live.stale = True
+        if self.recipe.planning == "greedy":  # keeps no plan
+            live.plan, live.planned = None, 0
 
     def drop_episode(self) -> None:
         """Forget what was observed of the running episode."""
@@ -286,7 +288,7 @@ class Learner:
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies: the arrays of the working form look at one another, which copying would undo. The packed form goes along."""
-        return {**self.__dict__, "_memory": self.memory, "_live": None}
+        return {**self.__dict__, "_memory": self.memory, "_live": None, "_steps": list(self._steps)}
 
     @property
     def _working(self) -> "Live":

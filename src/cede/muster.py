@@ -1,7 +1,7 @@
 """Who plays with whom: the teams of a run, sorted by kind and cut into shards."""
 
 import hashlib
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from cede._check import Floats
-from cede.belief import Scale
-from cede.engines import ShardPlan
+from cede.belief import Scale, StepDown
 from cede.learners import Learner
 from cede.memory import Memory
 from cede.model import TwoLayerMDP
 from cede.recipe import Recipe
+from cede.shards import ShardPlan
 from cede.states import Kind, Luck, Roster, State, must_use, part_of, state_of
-from cede.table import Table
+from cede.table import Ints, Table
 
 Digests = dict[tuple[int, tuple[int, ...]], bytes]  # of arrays, by where they lie in memory
+
+
+Age = tuple[int, int]  # episodes that a learner has seen before the run, and those in what it alone knows of the environment
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,8 @@ class Muster:
     scales: list[Scale]  # by kind
     members: list[list[int]]  # by kind: places in the fleet
     memories: list[list[Memory]]  # by kind, before the run
+    ages: list[list[Age]]  # by kind: those that there are
+    age: list[Ints]  # by kind: (n,) which of them each team has
     states: list[State]  # by kind, before the run
     sharing: int  # teams that share the environment
 
@@ -40,7 +45,7 @@ def muster(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], luck: Luck)
     memories = [learner.memory for learner in learners]
     for i, (mdp, learner, memory) in enumerate(zip(mdps, learners, memories, strict=True)):
         members.setdefault(kind_key(mdp, learner, memory, digests), []).append(i)
-    kinds, states = [], []
+    kinds, states, ages, age = [], [], [], []
     for places in members.values():
         mdp, learner, memory = mdps[places[0]], learners[places[0]], memories[places[0]]
         shared = learner.shared_environment is not None
@@ -49,11 +54,17 @@ def muster(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], luck: Luck)
         policies = [policy for i in places if (policy := learners[i].recipe.policy) is not None]
         kinds.append(kind)
         states.append(state_of(kind, [memories[i] for i in places], policies, luck[places]))
+        theirs = [(memories[i].episodes, memories[i].environment_episodes) for i in places]
+        ages.append(list(dict.fromkeys(theirs)))
+        number = {one: j for j, one in enumerate(ages[-1])}
+        age.append(np.array([number[one] for one in theirs], dtype=np.int64))
     return Muster(
         kinds,
         [learners[places[0]].recipe.scale for places in members.values()],
         list(members.values()),
         [[memories[i] for i in places] for places in members.values()],
+        ages,
+        age,
         states,
         sum(len(places) for kind, places in zip(kinds, members.values(), strict=True) if kind.shared),
     )
@@ -63,19 +74,19 @@ def kind_key(mdp: TwoLayerMDP, learner: Learner, memory: Memory, digests: Digest
     """Teams with the same key are of one kind."""
     task, r = learner.task, learner.recipe
     shared = learner.shared_environment is not None
-    scale = r.scale if isinstance(r.scale.agents, Hashable) and isinstance(r.scale.environment, Hashable) else id(r.scale)
+    scale = tuple(part if isinstance(part, float | StepDown) else id(part) for part in (r.scale.agents, r.scale.environment))
     known = tuple((agent, digest_of(policy, digests)) for agent, policy in r.known_agents.items())
     return (
         (task.n_agents, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment)),
         (r.radius, r.delta, scale, r.flat, r.policy is None, r.planning, r.replan, known, id(r.known_environment)),
-        (shared, keeps_plan(r, memory), memory.episodes, memory.environment_episodes),
+        (shared, keeps_plan(r, memory)),
     )
 
 
 def keeps_plan(recipe: Recipe, memory: Memory) -> bool:
     """Is the plan of an episode needed after it?"""
-    told = must_use(memory) and memory.planned != memory.episodes + 1  # a plan that is not what it would plan now
-    return recipe.policy is not None or (recipe.planning == "full" and (recipe.replan not in ("every", 1) or told))
+    lasts = recipe.replan not in ("every", 1) or must_use(memory)
+    return recipe.policy is not None or (recipe.planning == "full" and lasts)
 
 
 def digest_of(array: Floats, digests: Digests) -> bytes:
@@ -90,19 +101,20 @@ def shard_plans(
     teams: Muster, states: Sequence[State], mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], n: int
 ) -> list[ShardPlan]:
     """Cut the teams, in the order of their kinds, into n parts of equal size."""
-    sizes = [len(places) for places in teams.members]
-    begins = np.concatenate([[0], np.cumsum(sizes)])
-    cuts = np.linspace(0, begins[-1], n + 1).round().astype(int)
+    begins = np.concatenate([[0], np.cumsum([len(places) for places in teams.members])]).tolist()
+    cuts = np.linspace(0, begins[-1], n + 1).round().astype(int).tolist()
     plans = []
-    for low, high in pairwise(cuts.tolist()):
+    for low, high in pairwise(cuts):
         true_agents = TrueAgents()
-        rosters, parts = [], []
-        for kind, places, state, begin in zip(teams.kinds, teams.members, states, begins[:-1], strict=True):
-            first, last = (int(np.clip(cut - begin, 0, len(places))) for cut in (low, high))
-            mine = places[first:last]
-            rosters.append(roster_of(kind, mine, mdps, learners, true_agents))
-            parts.append(part_of(state, first, last))
-        plans.append(ShardPlan(teams.kinds, rosters, true_agents.table(teams.kinds[0]), parts))
+        which, rosters, parts = [], [], []
+        for kind, (begin, end) in enumerate(pairwise(begins)):
+            first, last = max(low, begin) - begin, min(high, end) - begin
+            if first < last:
+                which.append(kind)
+                places, age = teams.members[kind][first:last], teams.age[kind][first:last]
+                rosters.append(roster_of(teams.kinds[kind], places, age, mdps, learners, true_agents))
+                parts.append(part_of(states[kind], first, last))
+        plans.append(ShardPlan(which, [teams.kinds[kind] for kind in which], rosters, true_agents.table(), parts))
     return plans
 
 
@@ -121,14 +133,17 @@ class TrueAgents:
             self.used += policy.size // (policy.shape[-2] * policy.shape[-1])
         return self.slots[id(policy)]
 
-    def table(self, kind: Kind) -> Table:
-        if not self.policies:
-            return Table.empty(0, kind.task.n_actions)
+    def table(self) -> Table:
         return Table.dense(np.concatenate(self.policies))
 
 
 def roster_of(
-    kind: Kind, places: Sequence[int], mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], true_agents: TrueAgents
+    kind: Kind,
+    places: Sequence[int],
+    age: Ints,
+    mdps: Sequence[TwoLayerMDP],
+    learners: Sequence[Learner],
+    true_agents: TrueAgents,
 ) -> Roster:
     n, n_agents = len(places), kind.task.n_agents
     slots = [[true_agents.slot(agent.policy) for agent in mdps[i].team.agents] for i in places]
@@ -139,4 +154,5 @@ def roster_of(
         slot=np.array(slots, dtype=np.int64).reshape(n, n_agents),
         start_agent=np.array([mdps[i].task.start_agent for i in places], dtype=np.int64),
         seed=np.array([learners[i].seed for i in places], dtype=np.int64),
+        age=age,
     )

@@ -9,7 +9,7 @@ flatten           the switching problem as UCRL2 sees it: the action is the agen
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import NamedTuple, overload
 
@@ -136,9 +136,11 @@ def run_pass(
     pass_on = (agents, environment, problem, mode, policy, policy, value, value if source is None else source, seed, room)
     _kernels.begin(problem, 1, value, room)
 
+    stopped = threading.Event()
+
     def work(hands: Hands) -> None:
         phase = 0
-        while (phase := _kernels.backward(*pass_on, hands, phase, -1)) < 3 * horizon:
+        while (phase := _kernels.backward(*pass_on, hands, phase, -1)) < 3 * horizon and not stopped.is_set():
             time.sleep(0)  # another thread is not finished: let it have the processor
 
     helpers, joined = _helpers, []
@@ -153,8 +155,10 @@ def run_pass(
             if not future.cancel():
                 future.result()
                 _work()[:] += hands.work
-    except BaseException:  # an interrupt: helpers may still be at work in this room, so nobody else must
+    except BaseException:  # an interrupt: nobody must use the room, or read the plan, while helpers are at work on it
+        stopped.set()
         _kept.__dict__.pop("rooms", None)
+        wait([future for future, _ in joined if not future.cancel()])
         raise
 
 

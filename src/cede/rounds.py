@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from cede._kernels import Radii
 from cede._progress import Progress
 from cede.books import Books, Rounds, empty_rounds
 from cede.checkpoints import Checkpoint, fingerprint
@@ -61,7 +62,8 @@ class Run:
         self.sizes = [sizes_of(kind.task, kind.recipe) for kind in self.teams.kinds]
         shared = [tally for learner in learners if (tally := learner.shared_environment) is not None]
         self.shared: EnvironmentTally | None = shared[0] if shared else None
-        self.rosters: list[list[Ints]] = []  # by shard and kind: places in the fleet
+        self.which: list[Sequence[int]] = []  # by shard: the kinds that it has teams of
+        self.rosters: list[list[Ints]] = []  # by shard and crew: places in the fleet
         self.rounds = empty_rounds(mdps, episodes)
         self.books = Books(0, 0, None if self.shared is None else self.shared.table, self.shared.episodes if self.shared else 0)
         self.earlier = {0: self.books}  # for rounds to which the engine may have to go back
@@ -88,8 +90,10 @@ class Run:
             self.hand_back()
             if checkpoint is not None:
                 checkpoint.save(self.books, self.rounds, self.teams.states)
-        except BaseException:
-            self.hand_back()
+        except BaseException as error:
+            whole = self.hand_back()
+            if whole and checkpoint is not None and not isinstance(error, OSError):  # which may be of the checkpoint itself
+                checkpoint.save(self.books, self.rounds, self.teams.states)
             raise
         finally:
             self.engine.close()
@@ -100,38 +104,45 @@ class Run:
         states: Sequence[State] = self.teams.states
         if checkpoint is not None:
             run = fingerprint(self.teams, self.mdps, self.learners, self.books, self.sync_every, self.evaluate_every)
-            self.books, states = checkpoint.begin(run, self.books, self.rounds, states)
+            self.books, states = checkpoint.begin(run, self.books, self.rounds, self.teams)
             self.earlier = {0: self.books}
             if not self.lonely and self.books.done % self.sync_every and self.books.done < self.episodes:
                 done = f"{checkpoint.path}: the number of episodes done is {self.books.done}"
                 raise ValueError(f"{done}, must be a multiple of sync_every = {self.sync_every} to go on from")
         plans = shard_plans(self.teams, states, self.mdps, self.learners, self.engine.shards(len(self.mdps)))
+        self.which = [plan.which for plan in plans]
         self.rosters = [[roster.team for roster in plan.rosters] for plan in plans]
         for places, found in zip(self.rosters, self.engine.start(plans), strict=True):
             for place, optima in zip(places, found, strict=True):
                 self.rounds.optimum[place] = optima
 
     def play_round(self) -> None:
-        order = self.next_order()
+        order, reports = self.next_order(), None
         try:
-            self.enter(order, self.engine.play(order))
-        except BaseException:  # an interrupt, or what a signal's handler raised
-            if self.engine.here and self.books.number < order.number:  # finish the round: what was begun is played on
-                self.enter(order, self.engine.play(order))
+            reports = self.engine.play(order)
+            self.enter(order, reports)
+        except BaseException:  # an interrupt, or what a signal's handler raised: what was begun is finished
+            if self.books.number < order.number:
+                if reports is None and self.engine.here:
+                    reports = self.engine.play(order)
+                if reports is not None:
+                    self.enter(order, reports)
             raise
 
     def next_order(self) -> Order:
         books, n = self.books, min(self.at_once if self.lonely else self.sync_every, self.episodes - self.books.done)
         first, numbers = [], []
-        for kind, scale, sizes, memories in zip(self.teams.kinds, self.teams.scales, self.sizes, self.teams.memories, strict=True):
-            k = memories[0].episodes + books.done + 1
-            seen = books.environment_episodes if kind.shared else memories[0].environment_episodes + books.done
-            first.append(k)
-            numbers.append(radii_ahead(scale, sizes, k, seen, n))
-        n = min(len(radii.cost) for radii in numbers)
+        for kind, scale, sizes, ages in zip(self.teams.kinds, self.teams.scales, self.sizes, self.teams.ages, strict=True):
+            here = []
+            for episodes, own in ages:
+                seen = books.environment_episodes if kind.shared else own + books.done
+                here.append(radii_ahead(scale, sizes, episodes + books.done + 1, seen, n))
+                n = min(n, len(here[-1].cost))
+            first.append(np.array([episodes + books.done + 1 for episodes, _ in ages], dtype=np.int64))
+            numbers.append(here)
+        by_kind = tuple(Radii(*(np.array([array[:n] for array in arrays]) for arrays in zip(*h, strict=True))) for h in numbers)
         snapshot = None if books.table is None else Snapshot(books.table, books.environment_episodes)
-        cut = tuple(type(radii)(*(array[:n] for array in radii)) for radii in numbers)
-        return Order(books.number + 1, n, tuple(first), cut, self.evaluate_every, snapshot)
+        return Order(books.number + 1, n, tuple(first), by_kind, self.evaluate_every, snapshot)
 
     def enter(self, order: Order, reports: Sequence[Report]) -> None:
         """Write down what came of a round. Doing it twice changes nothing; it counts when `books` is replaced."""
@@ -164,20 +175,27 @@ class Run:
 
     def all_states(self) -> list[State]:
         """By kind, teams in the order of the muster."""
-        return [joined(parts) for parts in zip(*self.engine.states(), strict=True)]
+        return self.by_kind(self.engine.states())
 
-    def hand_back(self) -> None:
-        """Give the learners what they have learned. After a failure of workers: what they had learned when it was last kept."""
+    def by_kind(self, states: Sequence[Sequence[State]]) -> list[State]:
+        parts: list[list[State]] = [[] for _ in self.teams.kinds]
+        for which, crews in zip(self.which, states, strict=True):
+            for kind, state in zip(which, crews, strict=True):
+                parts[kind].append(state)
+        return [joined(some) for some in parts]
+
+    def hand_back(self) -> bool:
+        """Give the learners what they have learned: did they get all? After a failure of workers they get what they had learned
+        when it was last kept; if nothing was, they are as they were before the run.
+        """
         books, engine = self.books, self.engine
-        if engine.failed:
-            if not isinstance(engine, Hosted) or engine.kept_number not in self.earlier:
-                return  # nothing was kept: the learners are as they were
-            books = self.earlier[engine.kept_number]
-            states = [joined(parts) for parts in zip(*engine.kept, strict=True)]
+        whole = bool(self.rosters) and not engine.failed and engine.number == books.number
+        if whole:
+            states = self.all_states()
+        elif isinstance(engine, Hosted) and engine.kept and engine.kept_number in self.earlier:
+            books, states = self.earlier[engine.kept_number], self.by_kind(engine.kept)
         else:
-            states = self.all_states() if self.rosters else []
-        if not states:
-            return
+            return False
         self.teams.states[:] = states
         for kind, places, before, state in zip(self.teams.kinds, self.teams.members, self.teams.memories, states, strict=True):
             given = kind.recipe.policy is not None
@@ -185,3 +203,4 @@ class Run:
                 self.learners[place].remember(memory)
         if self.shared is not None and books.table is not None:
             self.shared.table, self.shared.episodes = books.table, books.environment_episodes
+        return whole

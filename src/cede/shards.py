@@ -19,7 +19,7 @@ from cede.model import Task
 from cede.planning import empty_plan, hands_for, problem_of, room_for, run_pass, threads_for
 from cede.recipe import known_parts, mind_of, optimistic_start, row_maps
 from cede.states import VISITS, Kind, Roster, State, kept_rows
-from cede.table import Sums, Table, read_only
+from cede.table import Ints, Sums, Table, read_only
 
 TEAMS_AT_ONCE = 64  # of one call of compiled code: an interrupt is heard in between
 
@@ -38,8 +38,8 @@ class Order:
 
     number: int  # 1, 2, ...
     episodes: int
-    first: tuple[int, ...]  # k of the first episode, by kind
-    numbers: tuple[Radii, ...]  # by kind, arrays of (episodes,)
+    first: tuple[Ints, ...]  # by kind: (ages,) k of the first episode
+    numbers: tuple[Radii, ...]  # by kind: arrays (ages, episodes)
     evaluate_every: int
     snapshot: Snapshot | None
 
@@ -56,22 +56,32 @@ class Report:
 # ------------------------------------------------------------------------------------------------- at work
 
 
-class Shard:
-    """Some teams of every kind, the true tables that they live by, and what is going on."""
+@dataclass(frozen=True, eq=False)
+class ShardPlan:
+    """What a shard is made of: some kinds of teams, and some teams of each."""
 
-    def __init__(
-        self, kinds: Sequence[Kind], rosters: Sequence[Roster], agents: Table, states: Sequence[State], number: int = 0
-    ) -> None:
-        """agents: the true tables of all agents, slot by slot. number: the last order that is in the states."""
-        first = kinds[0].task
-        places = np.arange(agents.n_rows).reshape(-1, first.n_states)
-        truth = Belief(agents, np.zeros(agents.n_rows), places)
+    which: Sequence[int]  # of all kinds, those that it has teams of
+    kinds: Sequence[Kind]
+    rosters: Sequence[Roster]
+    agents: Table  # the true tables of all its agents, slot by slot
+    states: Sequence[State]
+    number: int = 0  # the last order that is in the states
+
+
+class Shard:
+    """Some teams at work, the true tables that they live by, and what is going on."""
+
+    def __init__(self, plan: ShardPlan) -> None:
+        first = plan.kinds[0].task
+        places = np.arange(plan.agents.n_rows).reshape(-1, first.n_states)
+        truth = Belief(plan.agents, np.zeros(plan.agents.n_rows), places)
         rows, columns = first.n_states * first.n_actions, first.n_states
         self.environment = EnvironmentTally(Table.empty(rows, columns), rows, 0)  # the shared one, as the team at work sees it
         self.delta = Table.empty(rows, columns)
-        given = zip(kinds, rosters, states, strict=True)
+        self.which = plan.which
+        given = zip(plan.kinds, plan.rosters, plan.states, strict=True)
         self.crews = [Crew(kind, roster, truth, state, self.environment, self.delta) for kind, roster, state in given]
-        self.number = number
+        self.number = plan.number
         self.order: Order | None = None
         self.report: Report | None = None
 
@@ -87,8 +97,8 @@ class Shard:
             raise RuntimeError(f"round {order.number} came after round {self.number}")
         if self.order is not order:
             self._begin(order)
-        for i, crew in enumerate(self.crews):
-            crew.play(order, i)
+        for kind, crew in zip(self.which, self.crews, strict=True):
+            crew.play(order, kind)
         self.report = Report(order.number, tuple(crew.ledger for crew in self.crews), self.delta.sums())
         self.number = order.number
         return self.report
@@ -156,6 +166,7 @@ class Crew:
             switch_cost=costs[1],
             slot=self.roster.slot.copy(),
             start_agent=self.roster.start_agent.copy(),
+            age=self.roster.age.copy(),
             planned=state["planned"].copy(),
             fresh=state["fresh"].copy(),
             judged=state["judged"].copy(),
@@ -236,17 +247,18 @@ class Crew:
         self.ledger = self._ledger(order.episodes)
         self.at[0] = 0
 
-    def play(self, order: Order, which: int) -> None:
-        """All teams that have not played in this round yet."""
+    def play(self, order: Order, kind: int) -> None:
+        """All teams that have not played in this round yet. kind: where the order speaks of them."""
         room, true_room, hands = self._tools(self.bench.world)
-        first, numbers = order.first[which], order.numbers[which]
+        first, numbers = order.first[kind], order.numbers[kind]
         alone = order.episodes == 1 and self.worth_threads()
         while self.at[0] < self.n_teams:
             begin = int(self.at[0])
             end = begin + 1 if alone else min(begin + TEAMS_AT_ONCE, self.n_teams)
             self._make_room(begin, end, order.episodes)
             if alone:
-                self._plan_with_threads(begin, first, Radii(*(float(array[0]) for array in numbers)))
+                age = self.keep.age[begin]
+                self._plan_with_threads(begin, int(first[age]), Radii(*(float(array[age, 0]) for array in numbers)))
             bench = self.bench._replace(room=room, true_room=true_room, hands=hands)
             _kernels.play_teams(bench, self.keep, numbers, first, order.evaluate_every, begin, end, self.ledger, self.at)
 

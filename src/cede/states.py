@@ -45,6 +45,7 @@ class Roster:
     slot: Ints  # (n, D) first slot of each agent in the shard's table of true agents
     start_agent: Ints  # (n,)
     seed: Ints  # (n,)
+    age: Ints  # (n,) which of the ages of the kind each has: how many episodes it had seen before the run
 
 
 def state_of(kind: Kind, memories: Sequence[Memory], policies: Sequence[Policy], luck: Luck) -> State:

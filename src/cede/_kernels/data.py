@@ -229,6 +229,7 @@ class Keep(NamedTuple):
     switch_cost: Any  # (n, D, D)
     slot: Any  # (n, D) int64: first slot of each agent in the table of all true agents
     start_agent: Any  # (n,) int64
+    age: Any  # (n,) int64: which of the ages that there are the team has
     planned: Any  # (n,) int64: as in `Run`, likewise the next three
     fresh: Any
     judged: Any

@@ -6,7 +6,7 @@ While another team is at work, a team costs the memory of what it has seen: one 
 import numpy as np
 
 from cede._kernels.compiling import inlined, kernel
-from cede._kernels.data import CHOOSE, Ledger, Mind, Problem, Run, World
+from cede._kernels.data import CHOOSE, Ledger, Mind, Problem, Radii, Run, World
 from cede._kernels.episodes import add, start_mean, take
 from cede._kernels.minds import play_episodes
 from cede._kernels.passes import backward, begin
@@ -156,8 +156,10 @@ def put_away(bench, keep, i, steps):
 
 
 @kernel
-def play_teams(bench, keep, numbers, episode, evaluate_every, first, last, ledger, at):
+def play_teams(bench, keep, numbers, episodes, evaluate_every, first, last, ledger, at):
     """The next episodes of the teams from first to last, as many as the ledger has room for; at[0]: the team that comes next.
+
+    By age of the team, episodes: k of the first one; numbers: Radii of (ages, n) arrays.
 
     Whatever stops it, up to at[0] all is done. The caller has seen to it that all pools are long enough for one team at the bench,
     and for all of them in `keep` and `delta`.
@@ -182,8 +184,10 @@ def play_teams(bench, keep, numbers, episode, evaluate_every, first, last, ledge
         policy, value = keep.policy[own], keep.value[min(i, keep.value.shape[0] - 1)]
         own_mind = mind_of_team(mind, keep, i)
         own_world = world_of_team(bench.world, keep.slot, keep.control_cost, keep.switch_cost, keep.start_agent, i)
-        seed, luck = keep.seed[i], keep.luck[i]
-        play_episodes(bench, own_mind, own_world, numbers, seed, episode, luck, evaluate_every, policy, value, page, run)
+        seed, luck, age = keep.seed[i], keep.luck[i], keep.age[i]
+        agents_scale, environment_scale = numbers.agents_scale[age], numbers.environment_scale[age]
+        now = Radii(numbers.agents[age], numbers.environment[age], numbers.cost[age], agents_scale, environment_scale)
+        play_episodes(bench, own_mind, own_world, now, seed, episodes[age], luck, evaluate_every, policy, value, page, run)
         put_away(bench, keep, i, steps)
         at[0] = i + 1
 

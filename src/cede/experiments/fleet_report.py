@@ -17,7 +17,7 @@ from cede.experiments.core import Row, load_table, save_table
 from cede.experiments.curves import learner_settings
 from cede.experiments.methods import make_learner, scale_of
 from cede.fleet import Fleet, FleetHistory, simulate_fleet
-from cede.learners import Learner
+from cede.learners import MOST_SEED, Learner
 from cede.model import TwoLayerMDP
 from cede.worlds import lane_driving_teams, riverswim_teams
 
@@ -78,7 +78,8 @@ def run(
     save_table(out / "teams.csv", team_rows(history, mdps, about))
     files = [out / "curve.csv", out / "teams.csv", checkpoint.path]
     files += draw(load_table(out / "curve.csv"), load_table(out / "teams.csv"), out / "fleet")
-    return Result(summary(history, taken), history.settings, files)
+    played = settings.episodes - checkpoint.resumed_at
+    return Result(summary(history, played, taken), history.settings, files)
 
 
 def prepare(out: Path, resume: bool) -> None:
@@ -103,6 +104,8 @@ def make_teams(settings: Settings) -> list[TwoLayerMDP]:
     if settings.world == "riverswim":
         if settings.control_cost:
             raise ValueError(f"fleet: control_cost is {settings.control_cost}, must be 0 in RiverSwim, where there is no human")
+        if settings.learn_machine:
+            raise ValueError("fleet: --learn-machine is given, must be left out in RiverSwim, where there is no machine")
         return riverswim_teams(settings.teams, seed=settings.seed, switch_cost=settings.switch_cost)
     costs = {"control_cost": settings.control_cost, "switch_cost": settings.switch_cost}
     return lane_driving_teams(settings.teams, seed=settings.seed, **costs)
@@ -111,7 +114,7 @@ def make_teams(settings: Settings) -> list[TwoLayerMDP]:
 def make_learners(settings: Settings, mdps: list[TwoLayerMDP]) -> list[Learner]:
     s, scale = settings, scale_of(settings.radii, settings.episodes)
     known = ["machine"] if s.world == "lane-driving" and not s.learn_machine else []
-    seeds = [s.seed + 7919 * i for i in range(len(mdps))]
+    seeds = [(s.seed + 7919 * i) % MOST_SEED for i in range(len(mdps))]
     return [make_learner(mdp, s.method, s.delta, scale, seed, known=known, **s.ways) for mdp, seed in zip(mdps, seeds, strict=True)]
 
 
@@ -176,7 +179,8 @@ def team_rows(history: FleetHistory, mdps: list[TwoLayerMDP], about: Row) -> lis
     return rows
 
 
-def summary(history: FleetHistory, seconds: float) -> list[tuple[str, str]]:
+def summary(history: FleetHistory, played: int, seconds: float) -> list[tuple[str, str]]:
+    """played: episodes of this run; the rest was read from the checkpoint."""
     n, episodes = history.cost.shape
     tail = slice(-max(1, episodes // 10), None)
     lost = history.expected_cost - history.optimum[:, None]
@@ -188,7 +192,7 @@ def summary(history: FleetHistory, seconds: float) -> list[tuple[str, str]]:
         ("regret per episode, last tenth", f"{lost[:, tail].mean():.4f}"),
         ("cost per episode, last tenth", f"{history.expected_cost[:, tail].mean():.4f}"),
         ("best possible", f"{history.optimum.mean():.4f}"),
-        ("team-episodes per second, this run", f"{n * episodes / seconds:,.0f}"),
+        ("team-episodes per second, this run", f"{n * played / seconds:,.0f}"),
     ]
 
 
