@@ -8,9 +8,9 @@ from cede.experiments import lane, style
 from cede.experiments.core import Figure, Options, Outcome, Part, Row
 from cede.experiments.curves import finish, over_repeats, select, values
 
-EPISODES, QUICK_EPISODES = 2000, 60
-REPEATS, QUICK_REPEATS = 3, 1
-SYNC_EVERY, QUICK_SYNC_EVERY = (1, 10, 100, 1000), (1, 10)
+EPISODES, QUICK_EPISODES = 1000, 60
+REPEATS, QUICK_REPEATS = 2, 1
+SYNC_EVERY, QUICK_SYNC_EVERY = (1, 10, 100, 500), (1, 10)
 TEAMS = {"RiverSwim": 100, "lane driving": 10}
 QUICK_TEAMS = {"RiverSwim": 20, "lane driving": 4}
 COSTS = (0.2, 0.1)  # lane driving

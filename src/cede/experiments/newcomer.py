@@ -8,8 +8,8 @@ from cede.experiments import lane, style
 from cede.experiments.core import Figure, Options, Outcome, Part, Row
 from cede.experiments.curves import finish, over_repeats, select, values
 
-EPISODES, QUICK_EPISODES = 2000, 60  # of the newcomer, and of the fleet before it comes
-REPEATS, QUICK_REPEATS = 5, 2
+EPISODES, QUICK_EPISODES = 1000, 60  # of the newcomer, and of the fleet before it comes
+REPEATS, QUICK_REPEATS = 3, 2
 NEWCOMERS = ((0.1, 0.9), (0.3, 0.7))  # RiverSwim: agents that differ much and little
 RIVER_TEAMS, LANE_TEAMS = 100, 10
 QUICK_RIVER_TEAMS, QUICK_LANE_TEAMS = 20, 4
