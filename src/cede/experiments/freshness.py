@@ -59,7 +59,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         axes.legend(fontsize=7, title="what was seen is shared (total regret)", title_fontsize=7)
     panels[0].set_ylabel("total regret of all teams")
     note = "UCRL2-MC, sync_every = 1, 10, ...; until it is told, a team knows what it has seen itself. RiverSwim with the printed "
-    note += f"radii, lane driving with the authors' schedule, c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known, {LANE_REPEATS} repeats."
+    note += f"radii, lane driving with the authors' schedule, c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known "
+    note += f"({LANE_REPEATS} repeats)."
     finish(picture, rows, note)
     return style.save(picture, path)
 
