@@ -125,8 +125,9 @@ def memory(quick: bool) -> list[Row]:
     for world, full, options in (("RiverSwim", 100_000, {}), ("lane driving", 10_000, {"replan": 25})):
         n, episodes = (20, 10) if quick else (full, 100)
         code = f"from fleets import make\nimport cede\nmdps, learners = make({world!r}, {n}, **{options})\n"
-        code += f"cede.simulate_fleet(mdps, cede.Fleet(learners), {episodes}, progress=False)"
+        code += f"cede.simulate_fleet(mdps, cede.Fleet(learners), {episodes}, evaluate_every={episodes}, progress=False)"
         rows.append({"section": "memory", "world": world, "teams": n, "episodes": episodes, "gib": peak_memory(code), **options})
+        print(rows[-1], flush=True)
     return rows
 
 
@@ -175,8 +176,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few repeats, small fleets")
     parser.add_argument("--memory", action="store_true", help="also the memory of two large fleets")
+    parser.add_argument("--repeats", type=int, default=3, help="of every measurement")
     given = parser.parse_args()
-    facts, repeats = machine(), 1 if given.quick else 3
+    facts, repeats = machine(), 1 if given.quick else given.repeats
     rows = []
     for section in (
         lambda: throughput(QUICK if given.quick else SIZES, repeats),
@@ -190,7 +192,7 @@ def main() -> None:
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     out.mkdir(parents=True, exist_ok=True)
     stem = out / f"{date}-fleets"
-    save(stem.with_suffix(".json"), {"date": date, "quick": given.quick, "machine": facts, "rows": rows})
+    save(stem.with_suffix(".json"), {"date": date, "quick": given.quick, "repeats": repeats, "machine": facts, "rows": rows})
     print(write(stem.with_suffix(".md"), date, facts, rows).read_text())
     draw(stem.with_suffix(".png"), rows, facts)
 

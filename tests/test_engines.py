@@ -143,6 +143,32 @@ def test_an_error_in_a_worker_is_raised_here(monkeypatch):
         run(engine="processes", jobs=2)
 
 
+class Short(engines.Processes):
+    """Its first shard runs out of memory in the third round."""
+
+    def launch(self, index):
+        host, rounds = super().launch(index), []
+        receive = host.receive
+
+        def full():
+            answer = receive()
+            rounds.append(answer)
+            if index == 0 and len(rounds) == 5:
+                raise engines.clear_error(MemoryError("Unable to allocate 9 GiB"))
+            return answer
+
+        host.receive = full
+        return host
+
+
+def test_a_worker_out_of_memory_ends_the_run_and_what_was_kept_is_there():
+    mdps, fleet = mixed_fleet()
+    with pytest.raises(MemoryError, match=r"a worker ran out of memory \(Unable to allocate 9 GiB\): use fewer teams"):
+        cede.simulate_fleet(mdps, fleet, 20, engine=Short(2), progress=False)
+    assert all(learner.episode == 1 for learner in fleet)  # nothing was kept yet: as before the run
+    assert engines.clear_error(ValueError("x")).args == ("x",)
+
+
 def test_an_interrupt_while_workers_are_busy_leaves_the_learners_as_last_kept(monkeypatch):
     monkeypatch.setattr(engines, "MOST_ORDERS", 4)
     mdps, fleet = mixed_fleet()

@@ -252,6 +252,13 @@ class Hosted:
             host.receive()
 
 
+def clear_error(error: Exception) -> Exception:
+    """What went wrong in a worker. Another one would fail as well, so it is not tried again."""
+    if isinstance(error, MemoryError):
+        return MemoryError(f"a worker ran out of memory ({error or 'no more to be had'}): use fewer teams, or more machines")
+    return error
+
+
 def packed(method: str, argument: Any) -> bytes:
     return pickle.dumps((method, argument), protocol=5)
 
@@ -311,7 +318,7 @@ class Process:
         except (EOFError, OSError) as error:
             raise Lost(self._end()) from error
         if not well:
-            raise result
+            raise clear_error(result)
         return result
 
     def close(self) -> None:
@@ -413,9 +420,7 @@ class Actor:
         try:
             return self.ray.get(self.answer)
         except errors.RayTaskError as error:
-            if isinstance(error.cause, MemoryError):
-                raise Lost(f"it ran out of memory; {OUT_OF_MEMORY}") from error
-            raise error.cause from error
+            raise clear_error(error.cause) from error
         except (errors.RayActorError, errors.OutOfMemoryError, errors.ObjectLostError, errors.WorkerCrashedError) as error:
             raise Lost(f"{str(error).splitlines()[0]} {OUT_OF_MEMORY}") from error
 

@@ -31,7 +31,7 @@ class Muster:
     kinds: list[Kind]
     scales: list[Scale]  # by kind
     members: list[list[int]]  # by kind: places in the fleet
-    memories: list[list[Memory]]  # by kind, before the run
+    memories: list[Memory]  # by place, before the run
     ages: list[list[Age]]  # by kind: those that there are
     age: list[Ints]  # by kind: (n,) which of them each team has
     states: list[State]  # by kind, before the run
@@ -62,7 +62,7 @@ def muster(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], luck: Luck)
         kinds,
         [learners[places[0]].recipe.scale for places in members.values()],
         list(members.values()),
-        [[memories[i] for i in places] for places in members.values()],
+        memories,
         ages,
         age,
         states,

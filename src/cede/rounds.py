@@ -87,13 +87,13 @@ class Run:
                     bar.advance(self.books.done - before)
                     if checkpoint is not None and checkpoint.is_due():
                         checkpoint.save(self.books, self.rounds, self.all_states())
-            self.hand_back()
             if checkpoint is not None:
-                checkpoint.save(self.books, self.rounds, self.teams.states)
+                checkpoint.save(self.books, self.rounds, self.all_states())
+            self.hand_back()
         except BaseException as error:
             whole = self.hand_back()
             if whole and checkpoint is not None and not isinstance(error, OSError):  # which may be of the checkpoint itself
-                checkpoint.save(self.books, self.rounds, self.teams.states)
+                checkpoint.save(self.books, self.rounds, self.all_states())
             raise
         finally:
             self.engine.close()
@@ -175,11 +175,8 @@ class Run:
 
     def all_states(self) -> list[State]:
         """By kind, teams in the order of the muster."""
-        return self.by_kind(self.engine.states())
-
-    def by_kind(self, states: Sequence[Sequence[State]]) -> list[State]:
         parts: list[list[State]] = [[] for _ in self.teams.kinds]
-        for which, crews in zip(self.which, states, strict=True):
+        for which, crews in zip(self.which, self.engine.states(), strict=True):
             for kind, state in zip(which, crews, strict=True):
                 parts[kind].append(state)
         return [joined(some) for some in parts]
@@ -191,16 +188,16 @@ class Run:
         books, engine = self.books, self.engine
         whole = bool(self.rosters) and not engine.failed and engine.number == books.number
         if whole:
-            states = self.all_states()
+            states = engine.states()
         elif isinstance(engine, Hosted) and engine.kept and engine.kept_number in self.earlier:
-            books, states = self.earlier[engine.kept_number], self.by_kind(engine.kept)
+            books, states = self.earlier[engine.kept_number], engine.kept
         else:
             return False
-        self.teams.states[:] = states
-        for kind, places, before, state in zip(self.teams.kinds, self.teams.members, self.teams.memories, states, strict=True):
-            given = kind.recipe.policy is not None
-            for place, memory in zip(places, memories_of(kind, before, state, books.done, given), strict=True):
-                self.learners[place].remember(memory)
+        for which, rosters, crews in zip(self.which, self.rosters, states, strict=True):
+            for kind, places, state in zip(which, rosters, crews, strict=True):
+                before = [self.teams.memories[place] for place in places]
+                for place, memory in zip(places, memories_of(self.teams.kinds[kind], before, state, books.done), strict=True):
+                    self.learners[place].remember(memory)
         if self.shared is not None and books.table is not None:
             self.shared.table, self.shared.episodes = books.table, books.environment_episodes
         return whole

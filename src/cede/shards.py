@@ -7,8 +7,10 @@ Between rounds all that a shard knows are arrays (`State`), which can be taken o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cede import _kernels
 from cede._check import Floats
@@ -171,17 +173,17 @@ class Crew:
             fresh=state["fresh"].copy(),
             judged=state["judged"].copy(),
             cost=state["cost"].copy(),
-            policy=state["policy"].copy() if "policy" in state else policy[None],
-            value=state["value"].copy() if "value" in state else value[None],
-            planned_agents=state["planned_agents"].copy() if "planned_agents" in state else np.empty((1, 0)),
-            planned_environment=state["planned_environment"].copy() if "planned_environment" in state else np.empty((1, 0)),
+            policy=own(state["policy"]) if "policy" in state else policy[None],
+            value=own(state["value"]) if "value" in state else value[None],
+            planned_agents=own(state["planned_agents"]) if "planned_agents" in state else np.empty((1, 0)),
+            planned_environment=own(state["planned_environment"]) if "planned_environment" in state else np.empty((1, 0)),
             bounds=np.empty((1, 0, 0, 0)),
             least_bound=np.empty((1, 0, 0)),
             least_at=np.empty((1, 0, 0), dtype=np.int64),
         )
         if recipe.planning == "full":
             return keep
-        bounds = state["bounds"].copy()
+        bounds = own(state["bounds"])
         for i in range(n):
             if np.isnan(bounds[i, 0, 0, 0]):
                 problem = self.mind.problem._replace(control_cost=costs[0][i], switch_cost=costs[1][i])
@@ -318,21 +320,26 @@ class Crew:
             self.bench = self.bench._replace(mind=self.mind, delta=self.delta.pool)
 
     def state(self) -> State:
-        """What changes, as arrays of its own."""
+        """What changes. Large arrays are those at work: they stand until the next round begins."""
         keep = self.keep
         state: State = {name: getattr(keep, name).copy() for name in ("luck", "judged", "cost", "planned", "fresh")}
         for name, table in (("seen", self.seen), ("own", self.own)):
             sums = table.sums()
             state.update({f"{name}_size": table.size.copy(), f"{name}_key": sums.column, f"{name}_number": sums.amount})
         if self.kind.keeps_plans:
-            state["policy"] = keep.policy.copy()
+            state["policy"] = keep.policy
             if self.mind.replan != _kernels.NEVER:
-                state["value"] = keep.value.copy()
+                state["value"] = keep.value
         if self.mind.replan == _kernels.DOUBLING:
-            state.update({name: getattr(keep, name).copy() for name in VISITS})
+            state.update({name: getattr(keep, name) for name in VISITS})
         if self.kind.recipe.planning == "greedy":
-            state["bounds"] = keep.bounds.copy()
+            state["bounds"] = keep.bounds
         return state
+
+
+def own(array: NDArray[Any]) -> NDArray[Any]:
+    """Large arrays of a state are put to work as they are: it was made for this."""
+    return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
 
 
 def lengthen_to(table: Table, places: int) -> None:

@@ -68,9 +68,10 @@ def state_of(kind: Kind, memories: Sequence[Memory], policies: Sequence[Policy],
         state["policy"] = np.stack([unharmed(task, given) for given in policies])
         state["planned"] = np.ones(n, dtype=np.int64)
     elif kind.keeps_plans:
-        policy[:], value[:] = 0, 0.0
-        plans = [(policy, value) if m.plan is None else (unharmed(task, m.plan.policy), m.plan.value) for m in memories]
-        state["policy"], state["value"] = (np.stack(parts) for parts in zip(*plans, strict=True))
+        state["policy"], state["value"] = np.zeros((n, *policy.shape), policy.dtype), np.zeros((n, *value.shape))
+        for i, memory in enumerate(memories):  # zeros that nobody touches need no memory
+            if memory.plan is not None:
+                state["policy"][i], state["value"][i] = unharmed(task, memory.plan.policy), memory.plan.value
         state["planned"] = np.array([m.planned for m in memories], dtype=np.int64)
         state["fresh"] = np.array([must_use(m) for m in memories], dtype=np.int64)
     if recipe.replan == "doubling":
@@ -98,8 +99,8 @@ def must_use(memory: Memory) -> bool:
     return memory.plan is not None and not memory.stale
 
 
-def memories_of(kind: Kind, before: Sequence[Memory], state: State, episodes: int, given: bool) -> list[Memory]:
-    """What is left of the state for each learner; episodes: played since `before`."""
+def memories_of(kind: Kind, before: Sequence[Memory], state: State, episodes: int) -> list[Memory]:
+    """What is left of the state for each learner; episodes: played since `before`. Large arrays are handed over, not copied."""
     result = []
     ends = {name: np.cumsum(state[f"{name}_size"]) for name in ("seen", "own")}
     for i, memory in enumerate(before):
@@ -108,12 +109,12 @@ def memories_of(kind: Kind, before: Sequence[Memory], state: State, episodes: in
             part = slice(end[i] - state[f"{name}_size"][i], end[i])
             parts[name] = Seen(state[f"{name}_key"][part].copy(), state[f"{name}_number"][part].copy())
         kept: dict[str, Any] = {"plan": None, "planned": 0, "stale": False}
-        if kind.keeps_plans and not given and state["planned"][i] > 0:
-            plan = Plan(state["policy"][i].copy(), state["value"][i].copy())
+        if "value" in state and state["planned"][i] > 0:
+            plan = Plan(state["policy"][i], state["value"][i])
             kept = {"plan": plan, "planned": int(state["planned"][i]), "stale": not state["fresh"][i]}
         for name in (*VISITS, "bounds"):
             if name in state:
-                kept[name] = state[name][i].copy()
+                kept[name] = state[name][i]
         own = 0 if kind.shared else episodes
         done = (memory.episodes + episodes, memory.environment_episodes + own)
         result.append(Memory(*done, parts["seen"], parts["own"], **kept))
@@ -134,6 +135,8 @@ def part_of(state: State, begin: int, end: int) -> State:
 
 def joined(states: Sequence[State]) -> State:
     """The state of the teams of several shards, in their order."""
+    if len(states) == 1:
+        return states[0]
     return {name: np.concatenate([state[name] for state in states]) for name in states[0]}
 
 
