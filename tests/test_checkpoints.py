@@ -150,7 +150,7 @@ def test_a_place_that_cannot_be_written_is_found_out_before_anything_runs():
 
 
 def command(out, *more):
-    size = ["--teams", "60", "--episodes", "300", "--checkpoint-every", "0.2", "--jobs", "1", "--seed", "3"]
+    size = ["--teams", "60", "--episodes", "900", "--checkpoint-every", "0.2", "--jobs", "1", "--seed", "3"]
     return [sys.executable, "-m", "cede.cli", "fleet", "riverswim", *size, "--out", str(out), *more]
 
 
@@ -166,7 +166,7 @@ def test_killed_and_resumed_from_the_command_line(tmp_path):
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert 0 < files.load_arrays(path, "checkpoint", 1)[0]["done"] < 300
+    assert 0 < files.load_arrays(path, "checkpoint", 1)[0]["done"] < 900
     assert not (tmp_path / "broken" / "curve.csv").exists()
     refused = subprocess.run(command(tmp_path / "broken"), check=False, capture_output=True, text=True)
     assert refused.returncode == 2
