@@ -249,7 +249,10 @@ def ray():
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed")
     before = dict(os.environ)
-    module, ours = engines.connect(None, 2)
+    try:
+        module, ours = engines.connect(None, 2)
+    except (RuntimeError, ConnectionError, TimeoutError) as error:  # a machine on which Ray itself cannot start
+        pytest.skip(f"Ray cannot start here: {error}")
     assert ours
     yield module
     module.shutdown()
