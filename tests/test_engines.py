@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede import engines
+from cede import engines, hosts
 from cede.worlds import riverswim, riverswim_teams
 
 FIELDS = ("regret", "team_regret", "expected_cost", "cost", "control", "switches", "optimum")
@@ -154,7 +154,7 @@ class Short(engines.Processes):
             answer = receive()
             rounds.append(answer)
             if index == 0 and len(rounds) == 5:
-                raise engines.clear_error(MemoryError("Unable to allocate 9 GiB"))
+                raise hosts.clear_error(MemoryError("Unable to allocate 9 GiB"))
             return answer
 
         host.receive = full
@@ -166,13 +166,13 @@ def test_a_worker_out_of_memory_ends_the_run_and_what_was_kept_is_there():
     with pytest.raises(MemoryError, match=r"a worker ran out of memory \(Unable to allocate 9 GiB\): use fewer teams"):
         cede.simulate_fleet(mdps, fleet, 20, engine=Short(2), progress=False)
     assert all(learner.episode == 1 for learner in fleet)  # nothing was kept yet: as before the run
-    assert engines.clear_error(ValueError("x")).args == ("x",)
+    assert hosts.clear_error(ValueError("x")).args == ("x",)
 
 
 def test_an_interrupt_while_workers_are_busy_leaves_the_learners_as_last_kept(monkeypatch):
     monkeypatch.setattr(engines, "MOST_ORDERS", 4)
     mdps, fleet = mixed_fleet()
-    receive, calls = engines.Process.receive, []
+    receive, calls = hosts.Process.receive, []
 
     def interrupted(self):
         calls.append(self)
@@ -180,7 +180,7 @@ def test_an_interrupt_while_workers_are_busy_leaves_the_learners_as_last_kept(mo
             raise KeyboardInterrupt
         return receive(self)
 
-    monkeypatch.setattr(engines.Process, "receive", interrupted)
+    monkeypatch.setattr(hosts.Process, "receive", interrupted)
     with pytest.raises(KeyboardInterrupt):
         cede.simulate_fleet(mdps, fleet, 100, seed=5, engine="processes", jobs=2, progress=False)
     after = fleet.learners[0].episode - 1
@@ -332,8 +332,8 @@ def test_a_program_keeps_its_own_connection_to_ray(ray, expected):
 
 @pytest.mark.slow
 def test_a_busy_cluster_is_said_to_be_busy(ray, monkeypatch):
-    monkeypatch.setattr(engines, "START", 5.0)
-    holder = ray.remote(num_cpus=2)(engines.Hostee).remote()
+    monkeypatch.setattr(hosts, "START", 5.0)
+    holder = ray.remote(num_cpus=2)(hosts.Hostee).remote()
     ray.get(holder.version.remote())
     with pytest.raises(OSError, match="no worker could be started within 5 s; are the processors of the cluster busy"):
         run(engine="ray", jobs=1)

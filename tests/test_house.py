@@ -29,6 +29,7 @@ ROOMS = [
     {"learners"},
     {"states"},
     {"shards"},
+    {"hosts"},
     {"engines"},
     {"muster"},
     {"books"},

@@ -5,43 +5,37 @@ same for all engines. `Hosted` engines survive the loss of a worker: they keep t
 every order since; a lost shard is started anew from there, and plays again what it had played. Orders are numbered, so nothing
 counts twice.
 
-This is the only file that imports Ray. What goes to workers and comes back is pickled between processes that this one started,
-or inside the user's own cluster; nothing that is read from a file or from strangers ever is.
+This is the only file that imports Ray. What a worker is, and what goes there and back, is in hosts.py.
 """
 
-import multiprocessing
 import os
-import pickle
 import secrets
-import signal
 import socket
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from cede import __version__, _check
 from cede._check import Floats
 from cede._extras import need
+from cede.hosts import Actor, Host, Lost, Process, packed
 from cede.shards import Order, Report, Shard, ShardPlan
 from cede.states import State
 
 MOST_LOSSES = 3  # of one shard in one round: then it is no accident
-MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # to be kept for a shard that is lost: after that, its state is
+MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # of orders kept for a shard that is lost; then its state is
 PATIENCE = 10.0  # seconds for a cluster to answer
-START = 60.0  # seconds for a worker of Ray to start
-OUT_OF_MEMORY = "a machine that is out of memory does that: use fewer teams, or more machines"
 
 
 class Engine(Protocol):
     """Runs shards somewhere."""
 
-    name: str
     here: bool  # do shards live in this process, so that an interrupted round can be finished?
     failed: bool  # did something go wrong in the middle of a round, so that what the shards know is of no use?
 
@@ -65,17 +59,13 @@ class Engine(Protocol):
         """Free everything; may be called at any time."""
 
 
-class Lost(Exception):
-    """A worker is gone."""
-
-
 # ------------------------------------------------------------------------------------------------- in this process
 
 
 class Threads:
     """Shards in this process, a thread for each. Compiled code releases the interpreter, so they run side by side."""
 
-    name, here = "threads", True
+    here = True
 
     def __init__(self, jobs: int | None = None) -> None:
         self.jobs = checked_jobs(jobs)
@@ -130,23 +120,10 @@ class Threads:
 # ------------------------------------------------------------------------------------------------- in other processes
 
 
-class Host(Protocol):
-    """A shard somewhere else. Raises Lost if it is gone."""
-
-    def send(self, message: bytes) -> None:
-        """A method of the shard and its arguments, pickled."""
-
-    def receive(self) -> Any:
-        """What came of it."""
-
-    def close(self) -> None:
-        """Free it."""
-
-
-class Hosted:
+class Hosted(ABC):
     """What engines with workers have in common: they can lose one, and lose nothing by it."""
 
-    name, here = "hosted", False
+    here = False
 
     def __init__(self, jobs: int | None) -> None:
         self.jobs = jobs
@@ -162,9 +139,9 @@ class Hosted:
     def number(self) -> int:
         return self.orders[-1].number if self.orders else self.kept_number
 
+    @abstractmethod
     def launch(self, index: int) -> Host:
         """A process that will be a shard."""
-        raise NotImplementedError
 
     def broadcast(self, message: bytes) -> Any:
         """Make a message ready to be sent to all."""
@@ -185,9 +162,11 @@ class Hosted:
         return self._all("optima", None)
 
     def play(self, order: Order) -> list[Report]:
+        self.orders.append(
+            order
+        )  # first: whatever stops this, `number` is not that of a round that all have played and nobody knows
         reports: list[Report] = self._all("play", order)
-        self.orders.append(order)
-        tables = [order.snapshot.table for order in self.orders if order.snapshot is not None]
+        tables = [order.snapshot for order in self.orders if order.snapshot is not None]
         held = sum(table.column.nbytes + table.weight.nbytes for table in tables)
         if len(self.orders) >= MOST_ORDERS or held > MOST_BYTES or time.monotonic() - self.kept_at > MOST_SECONDS:
             self.states()
@@ -240,11 +219,11 @@ class Hosted:
             except Lost as error:
                 losses += 1
                 if losses > MOST_LOSSES:
-                    number = self.kept_number + len(self.orders) + 1
-                    raise OSError(f"the worker of shard {index} was lost {losses} times in round {number}: {error}") from error
+                    where = f"round {self.number}" if self.orders else "its start"
+                    raise OSError(f"the worker of shard {index} was lost {losses} times in {where}: {error}") from error
 
     def _restart(self, index: int) -> None:
-        """A new worker, brought to where the lost one was."""
+        """A new worker, brought to where the lost one was; the order of this round may be among those that it plays."""
         self.hosts[index].close()
         self.hosts[index] = host = self.launch(index)
         for message in (self._birth(index), *(packed("play", order) for order in self.orders)):
@@ -252,107 +231,14 @@ class Hosted:
             host.receive()
 
 
-def clear_error(error: Exception) -> Exception:
-    """What went wrong in a worker. Another one would fail as well, so it is not tried again."""
-    if isinstance(error, MemoryError):
-        return MemoryError(f"a worker ran out of memory ({error or 'no more to be had'}): use fewer teams, or more machines")
-    return error
-
-
-def packed(method: str, argument: Any) -> bytes:
-    return pickle.dumps((method, argument), protocol=5)
-
-
-class Hostee:
-    """A worker's side: makes the shard, then does what it is told."""
-
-    def __init__(self) -> None:
-        self.shard: Shard | None = None
-
-    def version(self) -> str:
-        return __version__
-
-    def do(self, message: bytes) -> Any:
-        method, argument = pickle.loads(message)
-        if method == "start":
-            version, plan = argument
-            if version != __version__:
-                raise RuntimeError(f"the worker has cede {__version__}, must be {version}, as here")
-            self.shard = Shard(plan)
-            return None
-        assert self.shard is not None
-        return getattr(self.shard, method)(*(() if argument is None else (argument,)))
-
-
 class Processes(Hosted):
     """Shards in processes of this machine."""
-
-    name = "processes"
 
     def __init__(self, jobs: int | None = None) -> None:
         super().__init__(checked_jobs(jobs))
 
     def launch(self, index: int) -> Host:
         return Process(index)
-
-
-class Process:
-    """A process that is a shard. It ends when this one does: its pipe is closed then."""
-
-    def __init__(self, index: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs,), name=f"cede-shard-{index}", daemon=True)
-        self.process.start()
-        theirs.close()
-
-    def send(self, message: bytes) -> None:
-        try:
-            self.pipe.send_bytes(message)
-        except OSError as error:
-            raise Lost(self._end()) from error
-
-    def receive(self) -> Any:
-        try:
-            well, result = pickle.loads(self.pipe.recv_bytes())
-        except (EOFError, OSError) as error:
-            raise Lost(self._end()) from error
-        if not well:
-            raise clear_error(result)
-        return result
-
-    def close(self) -> None:
-        self.pipe.close()
-        self.process.join(1.0)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-
-    def _end(self) -> str:
-        self.process.join(PATIENCE)
-        code = self.process.exitcode
-        if code == -signal.SIGKILL:
-            return f"it was killed by signal 9; {OUT_OF_MEMORY}"
-        if code == 1:
-            return 'it ended with code 1; a script must start processes under `if __name__ == "__main__":`'
-        return f"it ended with code {code}"
-
-
-def serve(pipe: Connection) -> None:
-    """The whole life of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears it, and closes the pipe
-    hostee = Hostee()
-    while True:
-        try:
-            message = pipe.recv_bytes()
-        except (EOFError, OSError):  # nobody is there any more
-            return
-        try:
-            answer = (True, hostee.do(message))
-        except Exception as error:
-            answer = (False, error)
-        with suppress(OSError):
-            pipe.send_bytes(pickle.dumps(answer, protocol=5))
 
 
 # ------------------------------------------------------------------------------------------------- on Ray
@@ -364,8 +250,6 @@ class Ray(Hosted):
     address: as of `ray.init`, "auto" or host:port. Without one, and where the program has not connected to a cluster itself, one
     is started on this machine, with token authentication, and stopped after the run.
     """
-
-    name = "ray"
 
     def __init__(self, jobs: int | None = None, address: str | None = None) -> None:
         super().__init__(None if jobs is None else checked_jobs(jobs))
@@ -393,40 +277,6 @@ class Ray(Hosted):
         ray, self.ray = self.ray, None
         if ray is not None and self.ours and ray.is_initialized():
             ray.shutdown()
-
-
-class Actor:
-    """A Ray actor that is a shard."""
-
-    def __init__(self, ray: Any) -> None:
-        self.ray = ray
-        remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hostee)
-        self.actor = remote.remote()
-        self.answer: Any = None
-        try:
-            ray.get(self.actor.version.remote(), timeout=START)
-        except ray.exceptions.GetTimeoutError as error:
-            ray.kill(self.actor)
-            text = f"engine 'ray': no worker could be started within {START:.0f} s; are the processors of the cluster busy?"
-            raise OSError(text) from error
-        except ray.exceptions.RayActorError:
-            pass  # found out, and mended, when its first answer is due
-
-    def send(self, message: Any) -> None:
-        self.answer = self.actor.do.remote(message)
-
-    def receive(self) -> Any:
-        errors = self.ray.exceptions
-        try:
-            return self.ray.get(self.answer)
-        except errors.RayTaskError as error:
-            raise clear_error(error.cause) from error
-        except (errors.RayActorError, errors.OutOfMemoryError, errors.ObjectLostError, errors.WorkerCrashedError) as error:
-            raise Lost(f"{str(error).splitlines()[0]} {OUT_OF_MEMORY}") from error
-
-    def close(self) -> None:
-        if self.ray.is_initialized():
-            self.ray.kill(self.actor)
 
 
 def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
@@ -479,7 +329,8 @@ def engine_of(owner: str, engine: Any, jobs: int | None) -> Engine:
             _check.fail(owner, "jobs", jobs, "left out where an engine is given: it has its own")
         if not all(hasattr(engine, name) for name in ("here", "failed", "number", "shards", "start", "play", "states", "close")):
             _check.fail(owner, "engine", _check.show(engine), "one of " + ", ".join(map(repr, ENGINES)) + ", or an engine")
-        return engine  # type: ignore[no-any-return]
+        given: Engine = engine
+        return given
     _check.choice(owner, "engine", engine, tuple(ENGINES))
     return ENGINES[engine](jobs)
 

@@ -71,6 +71,11 @@ class Environment:
         return int(self.transition.shape[0] // self.transition.shape[1])
 
     @cached_property
+    def cumulated_start(self) -> Floats:
+        """(S,) running sums of the start distribution, to draw the first state from."""
+        return np.cumsum(self.start)
+
+    @cached_property
     def truth(self) -> Belief:
         """The true table, width 0; equal rows are kept and planned once."""
         rows, which = distinct_rows(self.transition)
@@ -334,8 +339,3 @@ class TwoLayerMDP:
         tables = np.concatenate([a.policy.reshape(-1, self.task.n_actions) for a in self.team.agents])
         slots = len(tables) // self.task.n_states
         return Belief.of(tables, 0.0, (slots, self.task.n_states)), self.environment.truth
-
-    @cached_property
-    def cumulated_start(self) -> Floats:
-        """(S,) running sums of the start distribution, to draw the first state from."""
-        return np.cumsum(self.environment.start)

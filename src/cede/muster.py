@@ -19,8 +19,6 @@ from cede.states import Kind, Luck, Roster, State, must_use, part_of, state_of
 from cede.table import Ints, Table
 
 Digests = dict[tuple[int, tuple[int, ...]], bytes]  # of arrays, by where they lie in memory
-
-
 Age = tuple[int, int]  # episodes that a learner has seen before the run, and those in what it alone knows of the environment
 
 

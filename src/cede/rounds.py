@@ -19,7 +19,7 @@ from cede.learners import Learner
 from cede.model import TwoLayerMDP
 from cede.muster import Muster, muster, shard_plans
 from cede.recipe import radii_ahead, sizes_of
-from cede.shards import Order, Report, Snapshot
+from cede.shards import Order, Report
 from cede.states import Luck, State, joined, memories_of
 from cede.table import Ints
 
@@ -141,8 +141,7 @@ class Run:
             first.append(np.array([episodes + books.done + 1 for episodes, _ in ages], dtype=np.int64))
             numbers.append(here)
         by_kind = tuple(Radii(*(np.array([array[:n] for array in arrays]) for arrays in zip(*h, strict=True))) for h in numbers)
-        snapshot = None if books.table is None else Snapshot(books.table, books.environment_episodes)
-        return Order(books.number + 1, n, tuple(first), by_kind, self.evaluate_every, snapshot)
+        return Order(books.number + 1, n, tuple(first), by_kind, self.evaluate_every, books.table)
 
     def enter(self, order: Order, reports: Sequence[Report]) -> None:
         """Write down what came of a round. Doing it twice changes nothing; it counts when `books` is replaced."""

@@ -27,14 +27,6 @@ TEAMS_AT_ONCE = 64  # of one call of compiled code: an interrupt is heard in bet
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
-    """What all teams together had seen of the environment when a round began. Nobody changes it."""
-
-    table: Table
-    episodes: int
-
-
-@dataclass(frozen=True, eq=False)
 class Order:
     """A round: so many episodes of every team."""
 
@@ -43,7 +35,7 @@ class Order:
     first: tuple[Ints, ...]  # by kind: (ages,) k of the first episode
     numbers: tuple[Radii, ...]  # by kind: arrays (ages, episodes)
     evaluate_every: int
-    snapshot: Snapshot | None
+    snapshot: Table | None  # what all teams together had seen of the shared environment before; nobody changes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +43,8 @@ class Report:
     """What came of an order."""
 
     number: int
-    ledgers: tuple[Ledger, ...]  # by kind, first axes (teams, episodes)
+    ledgers: tuple[Ledger, ...]  # by crew, first axes (teams, episodes)
     delta: Sums  # what was seen of the shared environment
-
-
-# ------------------------------------------------------------------------------------------------- at work
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +57,9 @@ class ShardPlan:
     agents: Table  # the true tables of all its agents, slot by slot
     states: Sequence[State]
     number: int = 0  # the last order that is in the states
+
+
+# ------------------------------------------------------------------------------------------------- at work
 
 
 class Shard:
@@ -88,7 +80,7 @@ class Shard:
         self.report: Report | None = None
 
     def optima(self) -> list[Floats]:
-        """The least expected cost of an episode, by kind and team."""
+        """The least expected cost of an episode, by crew and team."""
         return [crew.optima() for crew in self.crews]
 
     def play(self, order: Order) -> Report:
@@ -107,7 +99,7 @@ class Shard:
 
     def _begin(self, order: Order) -> None:
         if order.snapshot is not None:
-            given, here = order.snapshot.table, self.environment.table
+            given, here = order.snapshot, self.environment.table
             missing = int(given.end[0]) - len(here.column)
             if missing > 0:
                 here.lengthen(missing)
@@ -118,7 +110,7 @@ class Shard:
         self.order = order
 
     def states(self) -> list[State]:
-        """All that is known between two rounds, by kind."""
+        """All that is known between two rounds, by crew."""
         return [crew.state() for crew in self.crews]
 
     def worth_threads(self) -> bool:
@@ -195,7 +187,7 @@ class Crew:
         task, environment = self.kind.task, self.kind.environment
         policy, value = empty_plan(task)
         problem = problem_of(task)._replace(vary=self.kind.varies)
-        start = (read_only(environment.start), np.cumsum(environment.start), 0)
+        start = (read_only(environment.start), environment.cumulated_start, 0)
         world = World(truth.layer, environment.truth.layer, problem, *start)
         room, true_room, hands = self._tools(world)
         return Bench(
@@ -245,7 +237,7 @@ class Crew:
         if self.bench.log.row.size < steps:
             self.bench = self.bench._replace(log=Log(*(np.empty(steps, dtype=np.int64) for _ in range(3))))
         if order.snapshot is not None:
-            self.bench = self.bench._replace(snapshot=order.snapshot.table.pool)
+            self.bench = self.bench._replace(snapshot=order.snapshot.pool)
         self.ledger = self._ledger(order.episodes)
         self.at[0] = 0
 

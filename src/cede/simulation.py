@@ -64,7 +64,7 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
 def world_of(mdp: TwoLayerMDP) -> World:
     """The truth, as kernels read it."""
     agents, environment = mdp.truth
-    start = (read_only(mdp.environment.start), mdp.cumulated_start, mdp.task.start_agent)
+    start = (read_only(mdp.environment.start), mdp.environment.cumulated_start, mdp.task.start_agent)
     return World(agents.layer, environment.layer, problem_of(mdp.task), *start)
 
 

@@ -53,14 +53,18 @@ def half_width(table: Floats) -> Floats:
     return widths
 
 
+def draw_line(axes: Any, rows: Sequence[Row], colour: str, line: Any, label: str) -> None:
+    """Mean regret over episodes, with a band over seeds. {end} in the label: where it ends."""
+    x, mean, half = over_repeats(rows)
+    axes.plot(x, mean, color=colour, linestyle=line, linewidth=1.6, label=label.format(end=mean[-1]))
+    if half.any():
+        axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+
+
 def draw_curves(axes: Any, rows: Sequence[Row], title: str = "") -> None:
     """Regret over episodes, one line per learner, band over seeds."""
     for name in values(rows, "learner"):
-        x, mean, half = over_repeats(select(rows, learner=name))
-        colour = style.COLOURS[name]
-        axes.plot(x, mean, color=colour, linestyle=style.LINES[name], linewidth=1.6, label=style.label(name))
-        if half.any():
-            axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+        draw_line(axes, select(rows, learner=name), style.COLOURS[name], style.LINES[name], style.label(name))
     axes.set_title(title, fontsize=9)
     axes.set_xlabel("episode $k$")
     axes.set_xlim(0, max(row["episode"] for row in rows))

@@ -24,6 +24,7 @@ from cede.worlds import lane_driving_teams, riverswim_teams
 POINTS = 200  # of a curve
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 COLOUR = "#D55E00"
+MANY = 5000  # teams, for which set-up takes some seconds
 SAY_EVERY = 30.0  # seconds, where there is no terminal to show a bar in
 
 
@@ -64,9 +65,13 @@ def run(
     """Run, or go on from the checkpoint; then write tables and picture. where: engine, address, jobs."""
     prepare(out, resume)
     engine = chosen_engine(**where)
+    if settings.teams >= MANY:
+        say(f"making {settings.teams:,} teams")
     mdps = make_teams(settings)
     learners = make_learners(settings, mdps)
     checkpoint = Checkpoint(out / "checkpoint.npz", seconds=seconds, resume=resume)
+    if settings.teams >= MANY:
+        say("starting: the best policy of every team is computed first")
     begun = time.perf_counter()
     progress = Lines(settings, say).show if not has_terminal() else True
     how: dict[str, Any] = {**pace, "engine": engine, "checkpoint": checkpoint, "progress": progress}

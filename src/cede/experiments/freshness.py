@@ -6,7 +6,7 @@ from typing import Any
 
 from cede.experiments import lane, style
 from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, over_repeats, select, values
+from cede.experiments.curves import draw_line, finish, select, values
 
 EPISODES, QUICK_EPISODES = 1000, 60
 REPEATS, QUICK_REPEATS = 5, 1
@@ -48,10 +48,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     for axes, world in zip(panels, TEAMS, strict=True):
         here = select(rows, world=world)
         for every, colour, line in zip(values(here, "sync_every"), COLOURS, LINES, strict=False):
-            x, mean, half = over_repeats(select(here, sync_every=every))
             name = "every episode" if every == 1 else f"every {every:,} episodes"
-            axes.plot(x, mean, color=colour, linestyle=line, linewidth=1.6, label=f"{name} ({mean[-1]:,.0f})")
-            axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
+            draw_line(axes, select(here, sync_every=every), colour, line, name + " ({end:,.0f})")
         axes.set_title(f"{world}, {here[0]['teams']} teams", fontsize=9)
         axes.set_xlabel("episode $k$")
         axes.set_xlim(0, max(row["episode"] for row in here))

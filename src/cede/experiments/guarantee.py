@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cede.experiments import river, style
 from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, over_repeats, select
+from cede.experiments.curves import draw_line, finish, over_repeats, select
 
 AGENTS = (0.3, 0.7)
 EPISODES, QUICK_EPISODES = 20_000, 400
@@ -35,11 +35,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     picture, axes = style.figure(1, width=5.2, height=3.6)
     curves = select(rows, kind="curve")
     for name in LEARNERS:
-        here = select(curves, learner=name)
-        x, mean, half = over_repeats(here)
         colour, line = style.COLOURS.get(name, "#999999"), style.LINES.get(name, ":" if name == "p=0.3" else "-.")
-        axes.plot(x, mean, color=colour, linestyle=line, linewidth=1.6, label=NAMES.get(name, name))
-        axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+        draw_line(axes, select(curves, learner=name), colour, line, NAMES.get(name, name))
     x, bound, _ = over_repeats(select(curves, learner="UCRL2-MC"), y="bound")
     axes.plot(x, bound, color="black", linewidth=1.0, label="bound of Theorem 2 for UCRL2-MC")
     steps = x * 20

@@ -6,7 +6,7 @@ from typing import Any
 
 from cede.experiments import lane, style
 from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, over_repeats, select, values
+from cede.experiments.curves import draw_line, finish, select, values
 
 EPISODES, QUICK_EPISODES = 1000, 60  # of the newcomer, and of the fleet before it comes
 REPEATS, QUICK_REPEATS = 3, 2
@@ -55,9 +55,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 
 def draw_newcomers(axes: Any, rows: list[Row]) -> None:
     for name, colour in COLOURS.items():
-        x, mean, half = over_repeats(select(rows, newcomer=name))
-        axes.plot(x, mean, color=colour, linestyle=LINES[name], linewidth=1.6, label=name)
-        axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+        draw_line(axes, select(rows, newcomer=name), colour, LINES[name], name)
     axes.set_xlabel("episode $k$ of the newcomer")
     axes.set_xlim(0, max(row["episode"] for row in rows))
     axes.set_ylim(0, None)

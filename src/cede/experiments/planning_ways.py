@@ -9,7 +9,7 @@ import numpy as np
 
 from cede.experiments import lane, style
 from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, over_repeats, select
+from cede.experiments.curves import draw_line, finish, select
 from cede.experiments.ways import WAYS
 
 EPISODES, QUICK_EPISODES = 20_000, 120
@@ -60,9 +60,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 
 def draw_regret(axes: Any, rows: list[Row], title: str) -> None:
     for way in WAYS:
-        x, mean, half = over_repeats(select(rows, way=way))
-        axes.plot(x, mean, color=COLOURS[way], linestyle=LINES[way], linewidth=1.5, label=way)
-        axes.fill_between(x, mean - half, mean + half, color=COLOURS[way], alpha=0.15, linewidth=0)
+        draw_line(axes, select(rows, way=way), COLOURS[way], LINES[way], way)
     axes.set_title(title, fontsize=9)
     axes.set_xlabel("episode $k$")
     axes.set_ylim(0, None)
