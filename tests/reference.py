@@ -120,3 +120,47 @@ def greedy_visit_slow(task, tables, bounds, t, s):
         q[prev, d] = task.control_cost[d] + task.switch_cost[prev, d] + mean
     bounds[t, s] = np.maximum(bounds[t, s], q.min(axis=1))
     return q
+
+
+def least_mean_in_intervals_lp(low, high, values):
+    """min q . values over distributions q with low <= q <= high, by linear programming."""
+    tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    bounds = list(zip(low, high, strict=True))
+    result = linprog(values, A_eq=np.ones((1, len(values))), b_eq=[1.0], bounds=bounds, method="highs", options=tight)
+    assert result.status == 0, result.message
+    return result.fun
+
+
+def bernstein_slow(counts, rows, outcomes, delta, scale=1.0):
+    """Least and most mass of each outcome of one row: the formula of belief.py, outcome by outcome."""
+    n = sum(counts)
+    if n == 0:
+        return [0.0] * len(counts), [1.0] * len(counts)
+    x = np.log(6 * rows * outcomes * n * (n + 1) / delta)
+    low, high = [], []
+    for k in counts:
+        p = k / n
+        half = scale * (np.sqrt(2 * p * (1 - p) * x / n) + 3 * x / n)
+        low.append(max(0.0, p - half))
+        high.append(min(1.0, p + half))
+    return low, high
+
+
+def count_structured_slow(task, structure, episodes):
+    """Counts by case as dictionaries: {(agent, slot, case, outcome): n} and {(case, outcome): n}."""
+    agents, environment = {}, {}
+    for e in episodes:
+        for t, (s, prev, d, a, after) in enumerate(
+            zip(e.states[:-1], e.prev_agents, e.agents, e.actions, e.states[1:], strict=True)
+        ):
+            seen = structure.agents[task.agents[d]]
+            if isinstance(seen, np.ndarray):
+                case, outcome = seen[s], a
+            else:
+                case, outcome = seen.case[seen.row[s]], list(seen.to[seen.row[s]]).index(a)
+            key = (d, slot_of(task.varies_with[d], t, prev), int(case), int(outcome))
+            agents[key] = agents.get(key, 0) + 1
+            row = structure.environment.row[s, a]
+            key = (int(structure.environment.case[row]), list(structure.environment.to[row]).index(after))
+            environment[key] = environment.get(key, 0) + 1
+    return agents, environment

@@ -20,9 +20,11 @@ SOURCE = ROOT / "src" / "cede"
 ROOMS = [
     {"_kernels", "_check", "_extras", "_progress", "files"},
     {"table"},
+    {"structure", "forgetting"},
     {"belief"},
     {"model"},
     {"counts"},
+    {"structure_check", "logs"},
     {"planning"},
     {"memory"},
     {"recipe"},

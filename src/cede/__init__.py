@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from cede.fleet import Fleet as Fleet
     from cede.fleet import FleetHistory as FleetHistory
     from cede.fleet import simulate_fleet as simulate_fleet
+    from cede.forgetting import HalfLife as HalfLife
+    from cede.forgetting import Window as Window
     from cede.learners import Learner as Learner
     from cede.learners import fixed as fixed
     from cede.learners import greedy as greedy
     from cede.learners import oracle as oracle
+    from cede.learners import posterior_sampling as posterior_sampling
     from cede.learners import ucrl2 as ucrl2
     from cede.learners import ucrl2_mc as ucrl2_mc
     from cede.model import Agent as Agent
@@ -45,13 +48,20 @@ if TYPE_CHECKING:
     from cede.simulation import History as History
     from cede.simulation import rollout as rollout
     from cede.simulation import simulate as simulate
+    from cede.structure import Outcomes as Outcomes
+    from cede.structure import Structure as Structure
+    from cede.structure_check import StructureCheck as StructureCheck
+    from cede.structure_check import check_structure as check_structure
 
 _HOME = {
     "model": ("Environment", "Agent", "Team", "TwoLayerMDP", "Task"),
     "counts": ("Counts", "Episode", "count"),
     "belief": ("Belief", "Scale", "StepDown"),
     "planning": ("Plan", "solve", "evaluate", "expected_cost", "optimistic_plan", "flatten", "set_threads"),
-    "learners": ("Learner", "ucrl2_mc", "ucrl2", "greedy", "fixed", "oracle"),
+    "structure": ("Structure", "Outcomes"),
+    "structure_check": ("StructureCheck", "check_structure"),
+    "forgetting": ("HalfLife", "Window"),
+    "learners": ("Learner", "ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
     "simulation": ("History", "rollout", "simulate"),
     "fleet": ("Fleet", "FleetHistory", "simulate_fleet"),
     "checkpoints": ("Checkpoint",),

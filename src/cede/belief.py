@@ -1,6 +1,6 @@
-"""What is believed of a table: a centre and, around each row, an L1 ball of some width.
+"""What is believed of a table: a centre and, around each row, an L1 ball of some width, or an interval around each outcome.
 
-Every radius has the form sqrt(constant / max(1, n)) with n the visits of the row. The constants of the paper, with
+Radii of balls have the form sqrt(constant / max(1, n)) with n the visits of the row. The constants of the paper, with
 t_k = max(1, (k - 1) L) the steps seen before episode k:
 
     printed    2 log( t_k^7 rows 2^(outcomes + 1) / delta )     Section 3; `printed_constant`
@@ -9,7 +9,15 @@ t_k = max(1, (k - 1) L) the steps seen before episode k:
 
 with rows = |S||D| and outcomes = |A| for the agents, rows = |S||A| and outcomes = |S| for the environment. UCRL2's table has
 rows = |S||D| and outcomes = |S|; with the printed form we call its radius "same-form". Everything is computed from logarithms:
-2^(|S| + 1) has no place in a float. The formulas are in _kernels/radii.py.
+2^(|S| + 1) has no place in a float. With a declared structure, rows and outcomes are those of its cases.
+
+Bernstein's intervals are, around the frequency p of each outcome of a row,
+
+    sqrt(2 p (1 - p) x / n) + 3 x / n,    x = log( 6 rows outcomes n (n + 1) / delta ).
+
+Audibert, Munos and Szepesvari (2009, Theorem 1): of one mean of n values in [0, 1] they fail with probability 3 exp(-x). The sum
+over n = 1, 2, ... of 1 / (n (n + 1)) is 1, so that over all n, outcomes and rows of a layer it is delta / 2: the sets hold at all
+times, whatever decides when a row is visited, and t_k does not occur. The formulas are in _kernels/radii.py.
 """
 
 from collections.abc import Callable
@@ -35,11 +43,17 @@ class Belief:
     Width 0 is certainty, 2 or more says nothing. `row` tells which row of the centre serves which place, so that places may
     share one: (slots, S) for the agents (slots of agent d: one, or one per time step or previous agent), (S, A) for the
     environment.
+
+    If `linear` is not 0, the set is another one: around each outcome's probability p an interval of
+    sqrt(2 p (1 - p) width) + linear width to both sides. closed: the outcomes of a row of the centre, those of weight 0 too, are
+    all that can be.
     """
 
     centre: Table
     width: Floats  # (rows,)
     row: Ints  # agents: (slots, S); environment: (S, A)
+    linear: float = 0.0
+    closed: bool = False
 
     @classmethod
     def of(cls, centre: ArrayLike | sp.sparray, width: ArrayLike, places: tuple[int, int]) -> "Belief":
@@ -59,19 +73,27 @@ class Belief:
 
     def copy(self) -> "Belief":
         """Its own arrays, which nobody changes."""
-        return Belief(Table.of(self.centre.matrix()), self.width.copy(), self.row.copy())
+        return Belief(self.centre.packed(), self.width.copy(), self.row.copy(), self.linear, self.closed)
 
     @cached_property
     def layer(self) -> Layer:
         """The arrays that the compiled planner reads."""
-        return layer_of(self.centre, self.width, self.row)
+        return layer_of(self.centre, self.width, self.row, np.array([self.linear]), self.closed)
 
 
-def layer_of(table: Table, width: Floats, row: Ints) -> Layer:
+def layer_of(table: Table, width: Floats, row: Ints, linear: Floats, closed: bool) -> Layer:
     """The arrays that the compiled planner reads. Kernels are compiled for each type of array, and one that may not be written is
     another type: so these two are never writable, wherever they come from.
     """
-    return Layer(table.start, table.size, table.total, table.column, table.weight, read_only(width), read_only(row))
+    arrays = (table.start, table.size, table.total, table.column, table.weight, read_only(width), read_only(row))
+    return Layer(*arrays, linear, closed)
+
+
+def belief_of(layer: Layer, n_columns: int, row: Ints) -> Belief:
+    """A snapshot of what the compiled planner reads."""
+    end = np.array([layer.column.size], dtype=np.int64)
+    table = Table(layer.start, layer.size, layer.total, layer.column, layer.weight, layer.size, end, n_columns)
+    return Belief(table.packed(), layer.width.copy(), row.copy(), float(layer.linear[0]), bool(layer.closed))
 
 
 def holds(belief: Belief, truth: Belief) -> bool:
@@ -79,18 +101,27 @@ def holds(belief: Belief, truth: Belief) -> bool:
     total = belief.centre.total[:, None]
     uniform = 1.0 / belief.centre.n_columns
     centre = np.where(total > 0, belief.centre.matrix().toarray() / np.maximum(total, 1e-300), uniform)
-    distance = np.abs(centre[belief.row] - truth.centre.matrix().toarray()[truth.row]).sum(axis=-1)
-    return bool((distance <= belief.width[belief.row] + 1e-12).all())
+    apart = np.abs(centre[belief.row] - truth.centre.matrix().toarray()[truth.row])
+    width = belief.width[belief.row]
+    if belief.linear == 0.0:
+        return bool((apart.sum(axis=-1) <= width + 1e-12).all())
+    seen = (total > 0)[belief.row]
+    half = np.sqrt(2 * (centre * (1 - centre))[belief.row] * width[..., None]) + belief.linear * width[..., None]
+    return bool(((apart <= half + 1e-12) | ~seen).all())
 
 
-RADII = {"printed": _kernels.PRINTED, "appendix": _kernels.APPENDIX, None: _kernels.NO_RADIUS}
+RADII = {
+    "printed": _kernels.PRINTED,
+    "appendix": _kernels.APPENDIX,
+    "bernstein": _kernels.BERNSTEIN,
+    None: _kernels.NO_RADIUS,
+}
 
 
-def radii(visits: Floats, constant: float, *, scale: float = 1.0, counted: int | None = None) -> Floats:
-    """The width of each row: scale sqrt(constant / max(1, visits)). Rows from `counted` on are known: width 0."""
-    n = len(visits) if counted is None else counted
-    widths = np.empty(len(visits))
-    _kernels.radii(visits, n, constant, scale, widths)
+def radii(visits: Floats, constant: float, *, scale: float = 1.0) -> Floats:
+    """The width of each row: scale sqrt(constant / max(1, visits))."""
+    widths, n = np.empty(len(visits)), len(visits)
+    _kernels.radii(_kernels.PRINTED, visits, np.arange(n), n, constant, np.zeros(n), scale, widths)
     return widths
 
 

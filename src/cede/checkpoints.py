@@ -18,7 +18,7 @@ from cede.learners import Learner
 from cede.model import TwoLayerMDP
 from cede.muster import Muster
 from cede.recipe import show_recipe
-from cede.states import Kind, State
+from cede.states import RECENT, Kind, State
 from cede.table import Sums, Table
 
 KIND, SCHEMA = "checkpoint", 1
@@ -130,12 +130,16 @@ def check_state(where: str, state: State, kind: Kind, like: State) -> None:
         counted = name.endswith(("_key", "_number"))
         shape = (array.size,) if counted else like[name].shape
         must(array.dtype == like[name].dtype and array.shape == shape, f"{where}, {name}")
-    for name, (rows, columns) in zip(("seen", "own"), shapes(kind.task, flat=kind.recipe.flat), strict=True):
+    sides = shapes(kind.task, flat=kind.recipe.flat, structure=kind.recipe.structure)
+    for name, (rows, columns) in zip(("seen", "own"), sides, strict=True):
         size, key, number = (state[f"{name}_{part}"] for part in ("size", "key", "number"))
         must(bool((size >= 0).all()) and size.sum() == key.size == number.size, f"{where}, {name}")
         team = np.repeat(np.arange(size.size), size)
         must(bool(((key >= 0) & (key < rows * columns) & (number > 0)).all()), f"{where}, {name}")
         must(bool(((key[1:] > key[:-1]) | (team[1:] > team[:-1])).all()), f"{where}, {name}")
+    for name, (rows, columns) in zip(RECENT, sides, strict=True):
+        if name in state:
+            must(bool(((state[name] >= -1) & (state[name] < rows * columns)).all()), f"{where}, {name}")
     if "policy" in state:
         must(bool(((state["policy"] >= 0) & (state["policy"] < kind.task.n_agents)).all()), f"{where}, policy")
 

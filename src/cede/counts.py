@@ -1,6 +1,7 @@
 """What was seen, as sums: N(s, d, a) of the agents and N'(s, a, s') of the environment (Section 3 of the paper).
 
-Counts add. Any split of the same episodes, counted apart and added in any order, gives the same counts.
+Counts add. Any split of the same episodes, counted apart and added in any order, gives the same counts. Where a structure is
+declared, a step counts for its case.
 """
 
 from collections.abc import Iterable
@@ -11,8 +12,10 @@ import scipy.sparse as sp
 
 from cede import _check, _kernels
 from cede._check import Floats
-from cede._kernels import CHUNK
+from cede._kernels import CHUNK, Fading, Leads, Places
+from cede.forgetting import NEVER_FADES
 from cede.model import Task
+from cede.structure import Outcomes, Structure, checked_structure, n_cases
 from cede.table import Ints, Table, canonical
 
 
@@ -35,27 +38,100 @@ class Episode:
         return int(np.count_nonzero(self.agents != self.prev_agents))
 
 
-def shapes(task: Task, *, flat: bool) -> tuple[tuple[int, int], tuple[int, int]]:
+Shape = tuple[int, int]
+
+
+def shapes(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[Shape, Shape]:
     """Rows and columns of the counts of a task: agents, environment."""
+    rows = sum(int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, structure), strict=True))
+    if structure is not None and structure.environment is not None:
+        outcomes = structure.environment
+        return (rows, task.n_actions), (outcomes.n_cases, outcomes.to.shape[1])
     slots = int(task.n_slots.sum())
-    rows = task.n_states * (slots if flat else task.n_actions)
-    return (slots * task.n_states, task.n_actions), (rows, task.n_states)
+    return (rows, task.n_actions), (task.n_states * (slots if flat else task.n_actions), task.n_states)
+
+
+def cases_of(task: Task, structure: Structure | None) -> list[int]:
+    """What each agent sees as different: all states, or its cases."""
+    declared = {} if structure is None else structure.agents
+    return [n_cases(declared[name]) if name in declared else task.n_states for name in task.agents]
+
+
+DIRECT = Leads(np.empty((0, 0), dtype=np.int64), *(np.empty(0, dtype=np.int64) for _ in range(3)))
+
+
+def places_of(task: Task, *, flat: bool = False, structure: Structure | None = None) -> Places:
+    """Where steps are counted: agent by agent, slot by slot, case by case; and by what the structure says of the environment."""
+    whole = all_agents(task, structure)
+    agents, actions = whole.case[whole.row], DIRECT
+    if structure is not None and any(isinstance(seen, Outcomes) for seen in structure.agents.values()):
+        actions = ways_back(whole)
+    if structure is not None and structure.environment is not None:
+        outcomes = structure.environment
+        return Places(agents, outcomes.case[outcomes.row], outcomes.to.shape[1], actions, ways_back(outcomes))
+    _, (rows, columns) = shapes(task, flat=flat)
+    return Places(agents, np.arange(rows).reshape(task.n_states, -1), columns, actions, DIRECT)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The agents of a task together, like `Outcomes`."""
+
+    row: Ints  # (slots, S)
+    case: Ints  # (rows,) row of the counts
+    to: Ints  # (rows, A) the action of each outcome
+
+
+def all_agents(task: Task, structure: Structure | None) -> Rows:
+    """Agent by agent, slot by slot: what each sees, or all states; and what its outcomes mean."""
+    declared = {} if structure is None else structure.agents
+    same = np.arange(task.n_actions)[None, :]
+    row, case, to = np.empty((int(task.n_slots.sum()), task.n_states), dtype=np.int64), [], []
+    rows, cases = 0, 0
+    for d, name in enumerate(task.agents):
+        seen = declared.get(name, np.arange(task.n_states))
+        for slot in range(int(task.n_slots[d])):
+            if isinstance(seen, Outcomes):
+                own, here, means = seen.case, seen.row, seen.to.astype(np.int64)
+            else:
+                own, here = np.arange(n_cases(seen)), seen
+                means = np.repeat(same, len(own), axis=0)
+            row[int(task.slot[d]) + slot] = rows + here
+            case.append(cases + own)
+            to.append(means)
+            rows, cases = rows + len(own), cases + n_cases(seen)
+    return Rows(row, np.concatenate(case), np.concatenate(to))
+
+
+def ways_back(outcomes: Outcomes | Rows) -> Leads:
+    """From what was seen to the outcome."""
+    begin, means, which = [0], [], []
+    for to in outcomes.to.astype(np.int64):
+        possible = np.flatnonzero(to >= 0)
+        order = possible[np.argsort(to[possible])]
+        begin.append(begin[-1] + len(order))
+        means.append(to[order])
+        which.append(order)
+    return Leads(
+        outcomes.row.copy(), np.array(begin, dtype=np.int64), np.concatenate(means), np.concatenate(which).astype(np.int64)
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
     """Sparse sums over episodes. Rows of `agents`: slot * S + s, one slot per agent (and time step or previous agent where its
-    policy varies with it). Rows of `environment`: s * A + a; for UCRL2, which knows no actions, s * slots + slot.
+    policy varies with it). Rows of `environment`: s * A + a; for UCRL2, which knows no actions, s * slots + slot. Where a structure
+    is declared: cases instead of states or pairs, and outcomes instead of next states. Whole numbers, unless they fade.
     """
 
     agents: sp.csr_array  # (slots * S, A) int64
-    environment: sp.csr_array  # (S * A, S) int64; flat: (S * slots, S)
+    environment: sp.csr_array  # (S * A, S) int64; flat: (S * slots, S); or (cases, outcomes)
     episodes: int
     environment_episodes: int  # counted into `environment`; more than `episodes` in a fleet, whose teams share it
 
     @classmethod
-    def zeros(cls, task: Task, *, flat: bool = False) -> "Counts":
-        agents, environment = shapes(task, flat=flat)
+    def zeros(cls, task: Task, *, flat: bool = False, structure: Structure | None = None) -> "Counts":
+        agents, environment = shapes(task, flat=flat, structure=structure)
         return cls(
             agents=sp.csr_array(agents, dtype=np.int64),
             environment=sp.csr_array(environment, dtype=np.int64),
@@ -103,11 +179,28 @@ def checked_episode(owner: str, task: Task, episode: Episode) -> Episode:
     return Episode(found[0], found[1], found[2], found[3], episode.costs)
 
 
-def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False) -> Counts:
+def check_outcomes(owner: str, structure: Structure | None, states: Ints, actions: Ints, nexts: Ints, place: str = "") -> None:
+    """Steps that the declared structure says are impossible cannot be counted."""
+    if structure is None or structure.environment is None or not len(states):
+        return
+    outcomes = structure.environment
+    possible = (outcomes.to[outcomes.row[states, actions]] == nexts[:, None]).any(axis=1)
+    if not possible.all():
+        i = int(np.argmin(possible))
+        known = outcomes.states_from(int(states[i]), int(actions[i]))
+        after = f"after state {states[i]} and action {actions[i]}"
+        expected = f"one of {_check.show(known)}: the declared structure knows no other {after}"
+        _check.fail(owner, place.format(i=i) or "next_state", int(nexts[i]), expected)
+
+
+def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, structure: Structure | None = None) -> Counts:
     """The counts of some episodes."""
-    tally = Tally(task, Counts.zeros(task, flat=flat), flat=flat)
-    for episode in episodes:
-        tally.add_episode(checked_episode("count", task, episode))
+    checked_structure("count", structure, task.n_states, task.n_actions, task.agents)
+    tally = Tally(task, Counts.zeros(task, flat=flat, structure=structure), flat=flat, structure=structure)
+    for given in episodes:
+        episode = checked_episode("count", task, given)
+        check_outcomes("count", structure, episode.states[:-1], episode.actions, episode.states[1:])
+        tally.add_episode(episode)
         tally.end_episode()
     return tally.counts
 
@@ -119,6 +212,8 @@ class EnvironmentTally:
     table: Table
     rows: int  # counted rows; rows of a known table may follow
     episodes: int  # episodes counted into it, of all teams
+    structure: Outcomes | None = None  # by which it is counted
+    fades: bool = False
 
     @classmethod
     def of(cls, counts: sp.csr_array, episodes: int, known: sp.csr_array | None = None) -> "EnvironmentTally":
@@ -126,7 +221,12 @@ class EnvironmentTally:
 
     @property
     def counts(self) -> sp.csr_array:
-        return self.table.matrix(self.rows).astype(np.int64)
+        return as_counts(self.table.matrix(self.rows), fades=self.fades)
+
+
+def as_counts(matrix: sp.csr_array, *, fades: bool) -> sp.csr_array:
+    """Whole numbers, unless they fade."""
+    return matrix if fades else matrix.astype(np.int64)
 
 
 class Tally:
@@ -141,26 +241,40 @@ class Tally:
         counts: Counts,
         *,
         flat: bool,
+        structure: Structure | None = None,
         environment: EnvironmentTally | None = None,
         known_agents: sp.csr_array | None = None,
         known_environment: sp.csr_array | None = None,
+        fading: tuple[Fading, Fading] = (NEVER_FADES, NEVER_FADES),
     ) -> None:
         self.task = task
         self.flat = flat
+        self.places = places_of(task, flat=flat, structure=structure)
+        self.fading = fading
         self.times = np.arange(task.horizon)
-        self.n_actions = int(task.n_slots.sum()) if flat else task.n_actions
         self.agent_rows = counts.agents.shape[0]
         self.agents = Table.of(below(counts.agents, known_agents))
         if environment is None:
             environment = EnvironmentTally.of(counts.environment, counts.environment_episodes, known_environment)
+            environment.structure = None if structure is None else structure.environment
+            environment.fades = fading[1].factor.size > 0
         self.environment = environment
         self.episodes = counts.episodes
+        self.keys = np.empty((2, 0), dtype=np.int64)  # where the steps of the running episode were counted, if something fades
+
+    @property
+    def fades(self) -> bool:
+        return any(part.factor.size > 0 for part in self.fading)
 
     def add(self, *steps: Ints) -> None:
         """Count steps: times, states, previous agents, agents, actions and next states, arrays of one length."""
         task = self.task
-        sizes = (task.slot, task.vary, task.n_states, self.n_actions, self.flat)
-        rows, counted = np.empty((2, CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        sizes = (self.places, task.slot, task.vary, self.flat)
+        if self.fades:
+            keys = np.empty((2, len(steps[0])), dtype=np.int64)
+            _kernels.keys_of_steps(*sizes, task.n_actions, *steps, *keys)
+            self.keys = np.concatenate([self.keys, keys], axis=1)
+        rows, counted = np.empty((4, CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64)
         while counted[0] < len(steps[0]):
             pools = (self.agents.pool, self.environment.table.pool)
             self.make_room(*_kernels.count_steps(*pools, *sizes, *steps, rows, counted))
@@ -179,12 +293,16 @@ class Tally:
     def end_episode(self) -> None:
         self.episodes += 1
         self.environment.episodes += 1
+        if self.fades:
+            pools, sizes = (self.agents.pool, self.environment.table.pool), (self.task.n_actions, self.places.columns)
+            _kernels.fade_both(*pools, *self.fading, *sizes, self.episodes, *self.keys)
+            self.keys = self.keys[:, :0]
 
     @property
     def counts(self) -> Counts:
         """A snapshot."""
         return Counts(
-            agents=self.agents.matrix(self.agent_rows).astype(np.int64),
+            agents=as_counts(self.agents.matrix(self.agent_rows), fades=self.fading[0].factor.size > 0),
             environment=self.environment.counts,
             episodes=self.episodes,
             environment_episodes=self.environment.episodes,

@@ -20,9 +20,10 @@ from cede.counts import EnvironmentTally, shapes
 from cede.engines import Engine, engine_of
 from cede.learners import Learner, can_share
 from cede.model import Task, TwoLayerMDP
-from cede.recipe import MOST_EPISODES, checked_task
+from cede.recipe import MOST_EPISODES, checked_task, declared
 from cede.rounds import Run, streams
 from cede.simulation import fits
+from cede.structure import Outcomes, Structure
 from cede.table import Ints, Sums, Table
 
 
@@ -47,6 +48,9 @@ class Fleet:
             if id(learner) in known:
                 _check.fail("Fleet", f"learners[{i}]", "there twice", "a Learner of its own")
             known.add(id(learner))
+        sharing = [i for i, learner in enumerate(given) if can_share(learner.recipe)]
+        for i in sharing:
+            same_structure("Fleet", f"learner {i}", declared(given[sharing[0]].recipe), declared(given[i].recipe))
         for learner in given:
             self._take_in(learner)
 
@@ -62,7 +66,9 @@ class Fleet:
 
     @property
     def environment(self) -> sp.csr_array:
-        """What all teams together have seen of the environment: (S*A, S) counts, row s*A + a."""
+        """What all teams together have seen of the environment: (S*A, S) counts, row s*A + a; or (cases, outcomes), if all have
+        declared the same structure of it.
+        """
         if self._environment is None:
             _check.fail("Fleet", "environment", "shared by no team", "asked of a fleet with a learner that shares it")
         return self._environment.counts
@@ -96,14 +102,20 @@ class Fleet:
     def welcome(self, task: Task, *, known_agents: Mapping[str, ArrayLike] | None = None, seed: int = 0) -> Learner:
         """A new team, with a learner like the first one that shares: it starts with all that the fleet knows of the environment.
 
-        It has the same radius, delta, scale and way to plan. Which of its agents are known is to be told anew: they are its own.
+        It has the same belief, delta, scale, structure of the environment and way to plan. Which of its agents are known is to be
+        told anew: they are its own. What is declared of agents, and how they are forgotten, holds for those of the same name.
         """
         owner = "Fleet.welcome"
         like = next((learner.recipe for learner in self._learners if can_share(learner.recipe)), None)
         if like is None:
             _check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
         known = checked_task(owner, task).known_agents(owner, known_agents or {})
-        newcomer = Learner(task, replace(like, known_agents=known), seed=seed)
+        own = {name for agent, name in enumerate(task.agents) if agent not in known}
+        structure = like.structure
+        if structure is not None:
+            structure = Structure({name: cases for name, cases in structure.agents.items() if name in own}, structure.environment)
+        forget = {name: rule for name, rule in like.forget.items() if name in task.agents}
+        newcomer = Learner(task, replace(like, known_agents=known, structure=structure, forget=forget), seed=seed)
         self._check(owner, "task", "the newcomer", newcomer)
         self._take_in(newcomer)
         return newcomer
@@ -114,6 +126,8 @@ class Fleet:
         if not isinstance(other, Fleet) or other is self:
             _check.fail(owner, "other", _check.show(other), "another Fleet")
         same_environment(owner, "the other fleet", self._task, other._task)
+        if self._environment is not None and other._environment is not None:
+            same_structure(owner, "the other fleet", self._environment.structure, other._environment.structure)
         mine = {id(learner) for learner in self._learners}
         for i, learner in enumerate(other._learners):
             if id(learner) in mine:
@@ -122,7 +136,8 @@ class Fleet:
         theirs, environment = other._learners, other._environment
         other._learners, other._environment = [], None
         if environment is not None:
-            self._count(environment.table.sums(), environment.episodes, environment.rows, environment.table.n_columns)
+            sizes = (environment.rows, environment.table.n_columns)
+            self._count(environment.table.sums(), environment.episodes, *sizes, environment.structure)
         for learner in theirs:
             if learner.shared_environment is not None:
                 assert self._environment is not None
@@ -133,21 +148,23 @@ class Fleet:
         same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
         if learner.shared_environment is not None:
             _check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove, or Learner.leave)")
+        if can_share(learner.recipe) and self._environment is not None:
+            same_structure(owner, who, self._environment.structure, declared(learner.recipe))
         no_running_episode(owner, who, learner)
 
     def _take_in(self, learner: Learner) -> None:
         if can_share(learner.recipe):
-            memory, (_, (rows, columns)) = learner.memory, shapes(learner.task, flat=False)
+            memory, (_, (rows, columns)) = learner.memory, shapes(learner.task, structure=learner.recipe.structure)
             seen = Sums(*np.divmod(memory.environment.key, columns), memory.environment.number)
-            self._count(seen, memory.environment_episodes, rows, columns)
+            self._count(seen, memory.environment_episodes, rows, columns, declared(learner.recipe))
             assert self._environment is not None
             learner.join(self._environment)
         self._learners.append(learner)
 
-    def _count(self, seen: Sums, episodes: int, rows: int, columns: int) -> None:
+    def _count(self, seen: Sums, episodes: int, rows: int, columns: int, structure: Outcomes | None) -> None:
         """Add to what the fleet knows of the environment. Its table is replaced as a whole."""
         if self._environment is None:
-            self._environment = EnvironmentTally(Table.empty(rows, columns), rows, 0)
+            self._environment = EnvironmentTally(Table.empty(rows, columns), rows, 0, structure)
         if len(seen.row):
             table = self._environment.table.copy()
             table.add(seen)
@@ -165,6 +182,13 @@ def no_running_episode(owner: str, who: str, learner: Learner) -> None:
     """Who joins or leaves would lose what was observed of it."""
     if learner.observed:
         _check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
+
+
+def same_structure(owner: str, who: str, one: Outcomes | None, other: Outcomes | None) -> None:
+    """What is counted by one structure means nothing in another."""
+    if (one is None) != (other is None) or (one is not None and other is not None and one.digest != other.digest):
+        shown = ["none" if part is None else f"one of {part.n_cases} cases" for part in (other, one)]
+        _check.fail(owner, f"the environment's structure of {who}", shown[0], f"the same as that of the fleet, {shown[1]}")
 
 
 def same_environment(owner: str, who: str, one: Task, other: Task) -> None:

@@ -1,13 +1,14 @@
 """Learners: one class, and recipes that put its parts together.
 
-ucrl2_mc   the paper's Algorithm 1: separate confidence sets for the agents and the environment
-ucrl2      the baseline of the appendix: one confidence set for p(s' | s, d), blind to actions
-greedy     takes what it has seen for the truth (no confidence sets, no guarantee)
-fixed      one agent, or one policy, always
-oracle     the best policy, for comparison: it alone is told the truth
+ucrl2_mc             the paper's Algorithm 1: separate confidence sets for the agents and the environment
+ucrl2                the baseline of the appendix: one confidence set for p(s' | s, d), blind to actions
+posterior_sampling   plans for tables drawn from what it has seen
+greedy               takes what it has seen for the truth (no confidence sets, no guarantee)
+fixed                one agent, or one policy, always
+oracle               the best policy, for comparison: it alone is told the truth
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +17,11 @@ from numpy.typing import ArrayLike
 
 from cede import __version__, _check, _kernels
 from cede._kernels import Mind, Radii
-from cede.belief import Belief, Scale, ScaleOf, scale_of
-from cede.counts import Counts, EnvironmentTally, Episode, Tally, checked_episode
+from cede._progress import Progress
+from cede.belief import Belief, Scale, ScaleOf, belief_of, scale_of
+from cede.counts import Counts, EnvironmentTally, Episode, Tally, as_counts, check_outcomes, checked_episode
+from cede.forgetting import Forget
+from cede.logs import read_log
 from cede.memory import NOTHING, Memory, Seen
 from cede.model import Environment, Task, TwoLayerMDP
 from cede.planning import Plan, Policy, checked_policy, empty_plan, hands_for, room_for, run_pass, solve
@@ -26,16 +30,20 @@ from cede.recipe import (
     Recipe,
     Replan,
     certain_belief,
-    checked_environment,
+    checked_belief,
+    checked_forgetting,
+    checked_knowledge,
     checked_planning,
     checked_task,
-    known_parts,
+    declared,
     mind_of,
     radii_ahead,
     row_maps,
     sizes_of,
+    tally_parts,
     with_memory,
 )
+from cede.structure import Structure
 
 MOST_SEED = 2**31 - 1
 
@@ -51,7 +59,9 @@ class Learner:
         self.task = task
         self.recipe = recipe
         self.seed = _check.integer(recipe.name, "seed", seed, 0, MOST_SEED)
-        self._memory: Memory | None = NEW if counts is None else Memory.of(Counts.zeros(task, flat=recipe.flat) + counts)
+        self._memory: Memory | None = NEW
+        if counts is not None:
+            self._memory = Memory.of(Counts.zeros(task, flat=recipe.flat, structure=recipe.structure) + counts)
         self._live: Live | None = None  # its working form: one of the two is there
         self._shared: EnvironmentTally | None = None  # the environment of a fleet
         self._steps: list[tuple[int, int, int, int, int, int]] = []  # of the running episode, one by one
@@ -85,6 +95,10 @@ class Learner:
             _check.index("observe", "action", action, task.n_actions),
             _check.index("observe", "next_state", next_state, task.n_states),
         )
+        if self._steps and step[2] != self._steps[-1][3]:
+            _check.fail("observe", "prev_agent", step[2], f"{self._steps[-1][3]}, who acted in the step before")
+        if declared(self.recipe) is not None:
+            check_outcomes("observe", self.recipe.structure, np.array(step[1:2]), np.array(step[4:5]), np.array(step[5:6]))
         self._steps.append(step)
 
     def end_episode(self, *, replan: bool | None = None) -> None:
@@ -98,7 +112,44 @@ class Learner:
             self.replan()
         elif replan is False:
             self._working.stale = False
-        elif self.recipe.planning == "full":
+        else:
+            self._keep_plan()
+
+    def learn_from(self, log: Any, *, progress: bool | Callable[[int], None] = True) -> int:
+        """Count logged steps of any past controller, and plan again; how many episodes there were.
+
+        log: columns state, agent, action and next_state, and t or episode (see logs.py): a mapping of arrays, a data frame, a
+        structured array, or Episodes. All is checked first. A learner that learned from a log is the same as one that saw it live,
+        and its time counts all the same: the n-th logged episode is its n-th.
+        """
+        owner = "learn_from"
+        if self.observed:
+            _check.fail(owner, "the number of steps of the running episode", self.observed, "0: end it first (end_episode)")
+        episodes = read_log(owner, self.task, log)
+        for number, steps in enumerate(episodes):
+            place = f"next_state of step {{i}} of logged episode {number}"
+            check_outcomes(owner, self.recipe.structure, steps.states, steps.actions, steps.next_states, place)
+        for layer in ("agents", "environment"):
+            for episode in range(self.episode, self.episode + len(episodes) + 1):
+                self.recipe.scale.at(layer, episode)  # a schedule that fails must fail before anything is counted
+        last_only = self.recipe.planning == "greedy" or self.recipe.replan in ("every", 1)
+        with Progress("log", len(episodes), progress, 1) as bar:
+            for number, steps in enumerate(episodes):
+                if not last_only:
+                    self._keep_plan()  # as it was when the episode began
+                if self.recipe.planning == "greedy":
+                    for t, state in zip(steps.times, steps.states, strict=True):
+                        self._visit(int(t), int(state))
+                self._working.tally.add(*steps)
+                self.count_episode()
+                if not last_only or number == len(episodes) - 1:
+                    self._keep_plan()
+                bar.advance(1)
+        return len(episodes)
+
+    def _keep_plan(self) -> None:
+        """After an episode: plan if that is due. Greedy planning keeps none."""
+        if self.recipe.planning == "full":
             self._working.plan = self.plan
 
     def count_episode(self) -> None:
@@ -130,7 +181,10 @@ class Learner:
         """All steps of an episode at once; they count when `end_episode` is called."""
         if self.observed:
             _check.fail("observe_episode", "the number of steps observed already", self.observed, "0")
-        self._episode = checked_episode("observe_episode", self.task, episode)
+        checked = checked_episode("observe_episode", self.task, episode)
+        steps = (checked.states[:-1], checked.actions, checked.states[1:])
+        check_outcomes("observe_episode", self.recipe.structure, *steps, "next_state of step {i}")
+        self._episode = checked
 
     @property
     def observed(self) -> int:
@@ -181,6 +235,8 @@ class Learner:
             planned_agents=mind.planned_agents.copy(),
             planned_environment=mind.planned_environment.copy(),
             bounds=mind.bounds.copy(),
+            recent_agents=tally.fading[0].recent.copy(),
+            recent_environment=tally.fading[1].recent.copy(),
         )
 
     def remember(self, memory: Memory) -> None:
@@ -206,10 +262,13 @@ class Learner:
         """A snapshot of what was seen in all finished episodes."""
         if self._live is not None:
             return self._live.tally.counts
-        counts = self.memory.counts(self.task, flat=self.recipe.flat)
+        r = self.recipe
+        counts = self.memory.counts(self.task, flat=r.flat, structure=r.structure)
+        agents = as_counts(counts.agents, fades=bool(r.forget))
         if self._shared is None:
-            return counts
-        return replace(counts, environment=self._shared.counts, environment_episodes=self._shared.episodes)
+            environment = as_counts(counts.environment, fades=r.forget_environment is not None)
+            return replace(counts, agents=agents, environment=environment)
+        return replace(counts, agents=agents, environment=self._shared.counts, environment_episodes=self._shared.episodes)
 
     @property
     def episode(self) -> int:
@@ -226,11 +285,10 @@ class Learner:
     @property
     def beliefs(self) -> tuple[Belief, Belief]:
         """The sets that follow from what was counted: agents, environment. Snapshots: they stay when the learner goes on."""
-        live = self._working
-        mind, tally, rows = live.mind, live.tally, live.rows
-        _kernels.believe(mind, self._radii())
-        certain = certain_belief(self.task) if self.recipe.flat else Belief(tally.agents, mind.agents_width, rows[0])
-        return certain.copy(), Belief(tally.environment.table, mind.environment_width, rows[1]).copy()
+        mind, rows = self._working.mind, self._working.rows
+        _kernels.believe(mind, self._radii(), self._tie_seed())
+        agents = certain_belief(self.task) if self.recipe.flat else belief_of(mind.agents, self.task.n_actions, rows[0])
+        return agents, belief_of(mind.environment, self.task.n_states, rows[1])
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -238,9 +296,12 @@ class Learner:
         r, bounded = self.recipe, self.recipe.radius is not None
         return {
             "learner": r.name,
-            "radius": r.radius,
+            "radius": r.radius if r.agents_radius is None else f"{r.agents_radius} (agents), {r.radius} (environment)",
             "delta": r.delta if bounded else None,
             "scale": str(r.scale) if bounded else None,
+            "prior": r.prior or None,
+            "structure": None if r.structure is None else str(r.structure),
+            "forget": {**r.forget, **({} if r.forget_environment is None else {"the environment": r.forget_environment})} or None,
             "known_agents": [self.task.agents[d] for d in r.known_agents],
             "known_environment": r.known_environment is not None,
             "planning": r.planning,
@@ -258,7 +319,7 @@ class Learner:
             plan = Plan(r.policy, np.broadcast_to(np.nan, shape))
         else:
             mind = live.mind
-            _kernels.believe(mind, self._radii())
+            _kernels.believe(mind, self._radii(), self._tie_seed())
             policy, value = empty_plan(task)
             mode, source = (_kernels.CHOOSE, value) if r.planning == "full" else (_kernels.RAISE, mind.bounds)
             run_pass(mind.problem, mind.agents, mind.environment, mode, policy, value, self._tie_seed(), source)
@@ -305,7 +366,8 @@ NEW = Memory()
 
 def can_share(recipe: Recipe) -> bool:
     """Does such a learner learn something of the environment that others could use?"""
-    return not recipe.flat and recipe.known_environment is None and recipe.policy is None
+    learns = not recipe.flat and recipe.known_environment is None and recipe.policy is None
+    return learns and recipe.forget_environment is None
 
 
 class Live:
@@ -313,8 +375,8 @@ class Live:
 
     def __init__(self, task: Task, recipe: Recipe, memory: Memory, shared: EnvironmentTally | None) -> None:
         self.task, self.recipe = task, recipe
-        counts = memory.counts(task, flat=recipe.flat)
-        self.tally = Tally(task, counts, flat=recipe.flat, environment=shared, **known_parts(task, recipe))
+        counts = memory.counts(task, flat=recipe.flat, structure=recipe.structure)
+        self.tally = Tally(task, counts, environment=shared, **tally_parts(task, recipe, memory))
         self.plan, self.planned, self.stale = memory.plan, memory.planned, memory.stale
         self.rows = row_maps(task, recipe, self.tally)
         self.sizes = sizes_of(task, recipe)
@@ -337,8 +399,12 @@ def ucrl2_mc(
     *,
     delta: float = 0.1,
     scale: Scale | ScaleOf = 1.0,
+    belief: str | Mapping[str, str] = "printed",
+    structure: Structure | None = None,
     known_agents: Mapping[str, ArrayLike] | None = None,
     known_environment: Environment | None = None,
+    forget: Forget | Mapping[str, Forget] | None = None,
+    forget_environment: Forget | None = None,
     planning: Planning = "full",
     replan: Replan = "every",
     seed: int = 0,
@@ -348,6 +414,11 @@ def ucrl2_mc(
     With scale 1 the truth lies in all sets with probability 1 - delta and the regret obeys Theorem 2, if every step costs less than
     1. known_agents: policies that need not be learned, by name. known_environment: likewise.
 
+    belief: "printed", the L1 balls of the paper, or "bernstein", an interval around each outcome (see belief.py), narrower where
+    outcomes are few; or {"agents": ..., "environment": ...}. structure: which rows share one distribution; it learns far faster
+    then, and the guarantee stays if the structure is true. forget: how fast what agents did is forgotten, for all or by name;
+    forget_environment: likewise.
+
     planning="greedy" backs up only the states that are visited, from values that are only ever raised (Efroni et al. 2019): far
     cheaper, and what it costs in regret is in docs/speed.md. replan: plan anew for "every" episode, when some count has
     doubled since the last plan ("doubling", the rule of UCRL2), or for every n-th episode.
@@ -355,11 +426,45 @@ def ucrl2_mc(
     owner = "ucrl2_mc"
     recipe = Recipe(
         owner,
+        **checked_belief(owner, belief),
         delta=_check.probability(owner, "delta", delta),
         scale=scale_of(owner, scale),
-        known_agents=checked_task(owner, task).known_agents(owner, known_agents or {}),
-        known_environment=checked_environment(owner, task, known_environment),
+        **checked_knowledge(owner, task, known_agents, known_environment, structure),
+        **checked_forgetting(owner, task, forget, forget_environment, belief, planning, replan),
         **checked_planning(owner, planning, replan),
+    )
+    return Learner(task, recipe, seed=seed)
+
+
+def posterior_sampling(
+    task: Task,
+    *,
+    prior: float = 1.0,
+    structure: Structure | None = None,
+    known_agents: Mapping[str, ArrayLike] | None = None,
+    known_environment: Environment | None = None,
+    forget: Forget | Mapping[str, Forget] | None = None,
+    forget_environment: Forget | None = None,
+    replan: Replan = "every",
+    seed: int = 0,
+) -> Learner:
+    """Posterior sampling (Strens 2000; Osband, Russo and Van Roy 2013) with a Dirichlet posterior for every row of every agent and
+    of the environment: for each plan one table is drawn, and the plan is the best for it. No confidence sets, no guarantee for a
+    given truth.
+
+    prior: pseudo-counts of every row, spread evenly over its outcomes. The draw follows from the seed, the episode and what was
+    seen.
+    """
+    owner = "posterior_sampling"
+    if not _check.number(owner, "prior", prior, least=0.0) > 0:
+        _check.fail(owner, "prior", prior, "more than 0")
+    recipe = Recipe(
+        owner,
+        radius=None,
+        prior=float(prior),
+        **checked_knowledge(owner, task, known_agents, known_environment, structure),
+        **checked_forgetting(owner, task, forget, forget_environment, None, "full", replan),
+        **checked_planning(owner, "full", replan),
     )
     return Learner(task, recipe, seed=seed)
 
@@ -395,8 +500,11 @@ def ucrl2(
 def greedy(
     task: Task,
     *,
+    structure: Structure | None = None,
     known_agents: Mapping[str, ArrayLike] | None = None,
     known_environment: Environment | None = None,
+    forget: Forget | Mapping[str, Forget] | None = None,
+    forget_environment: Forget | None = None,
     planning: Planning = "full",
     replan: Replan = "every",
     seed: int = 0,
@@ -406,8 +514,8 @@ def greedy(
     recipe = Recipe(
         owner,
         radius=None,
-        known_agents=checked_task(owner, task).known_agents(owner, known_agents or {}),
-        known_environment=checked_environment(owner, task, known_environment),
+        **checked_knowledge(owner, task, known_agents, known_environment, structure),
+        **checked_forgetting(owner, task, forget, forget_environment, None, planning, replan),
         **checked_planning(owner, planning, replan),
     )
     return Learner(task, recipe, seed=seed)

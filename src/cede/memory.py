@@ -13,6 +13,7 @@ from cede._check import Floats
 from cede.counts import Counts, shapes
 from cede.model import Task
 from cede.planning import Plan
+from cede.structure import Structure
 from cede.table import Ints, Sums
 
 
@@ -34,7 +35,7 @@ class Seen:
 
     def matrix(self, shape: tuple[int, int]) -> sp.csr_array:
         rows, columns = np.divmod(self.key, shape[1])
-        return Sums(rows, columns, self.number).matrix(*shape).astype(np.int64)
+        return Sums(rows, columns, self.number).matrix(*shape)
 
 
 NOTHING = Seen()
@@ -54,13 +55,15 @@ class Memory:
     planned_agents: Floats = field(default_factory=lambda: np.empty(0))  # visits when the plan was made, for replan="doubling"
     planned_environment: Floats = field(default_factory=lambda: np.empty(0))
     bounds: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))  # values of greedy planning; empty: as at the start
+    recent_agents: Ints = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))  # see `Fading`; empty: as at the start
+    recent_environment: Ints = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
 
     @classmethod
     def of(cls, counts: Counts) -> "Memory":
         seen = (Seen.of(counts.agents), Seen.of(counts.environment))
         return cls(counts.episodes, counts.environment_episodes, *seen)
 
-    def counts(self, task: Task, *, flat: bool) -> Counts:
-        agents, environment = shapes(task, flat=flat)
+    def counts(self, task: Task, *, flat: bool, structure: Structure | None = None) -> Counts:
+        agents, environment = shapes(task, flat=flat, structure=structure)
         tables = (self.agents.matrix(agents), self.environment.matrix(environment))
         return Counts(*tables, self.episodes, self.environment_episodes)

@@ -18,6 +18,7 @@ from cede import _check
 from cede._check import Floats
 from cede._kernels import BY_PREV_AGENT, BY_TIME, CONSTANT
 from cede.belief import Belief
+from cede.structure import Structure, checked_structure
 from cede.table import Table, canonical, distinct_rows
 
 VariesWith = Literal["time", "prev_agent"] | None
@@ -303,6 +304,7 @@ class TwoLayerMDP:
     team: Team
     horizon: int
     start_agent: Any = 0  # index or name; kept as the index
+    structure: Structure | None = None  # what may be declared of it; learners use it only if they are told (structure=)
 
     def __post_init__(self) -> None:
         owner = "TwoLayerMDP"
@@ -312,6 +314,7 @@ class TwoLayerMDP:
             _check.fail(owner, "team", _check.show(self.team), "a Team")
         _check.integer(owner, "horizon", self.horizon, 1)
         object.__setattr__(self, "start_agent", self.task.start_agent)
+        checked_structure(owner, self.structure, self.task.n_states, self.task.n_actions, self.task.agents)
         for agent, a in enumerate(self.team.agents):
             shape = self.task.slot_shape(agent)
             if a.policy.shape != shape:

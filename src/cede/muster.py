@@ -16,6 +16,7 @@ from cede.model import TwoLayerMDP
 from cede.recipe import Recipe
 from cede.shards import ShardPlan
 from cede.states import Kind, Luck, Roster, State, must_use, part_of, state_of
+from cede.structure import digest_of as digest_of_seen
 from cede.table import Ints, Table
 
 Digests = dict[tuple[int, tuple[int, ...]], bytes]  # of arrays, by where they lie in memory
@@ -77,8 +78,17 @@ def kind_key(mdp: TwoLayerMDP, learner: Learner, memory: Memory, digests: Digest
     return (
         (task.n_agents, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment)),
         (r.radius, r.delta, scale, r.flat, r.policy is None, r.planning, r.replan, known, id(r.known_environment)),
+        (r.agents_radius, r.prior, by_place(task.agents, r), r.forget_environment),
         (shared, keeps_plan(r, memory)),
     )
+
+
+def by_place(names: Sequence[str], recipe: Recipe) -> tuple[Any, ...]:
+    """What is declared and forgotten: of agents by their place, for teams that call them differently."""
+    structure = recipe.structure
+    seen = {} if structure is None else {name: digest_of_seen(cases) for name, cases in structure.agents.items()}
+    agents = tuple((seen.get(name), recipe.forget.get(name)) for name in names)
+    return agents, structure.environment.digest if structure is not None and structure.environment is not None else None
 
 
 def keeps_plan(recipe: Recipe, memory: Memory) -> bool:

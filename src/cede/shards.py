@@ -17,10 +17,11 @@ from cede._check import Floats
 from cede._kernels import Bench, Hands, Keep, Ledger, Log, Radii, Room, Steps, World
 from cede.belief import Belief
 from cede.counts import Counts, EnvironmentTally, Tally, shapes
+from cede.memory import Memory
 from cede.model import Task
 from cede.planning import empty_plan, hands_for, problem_of, room_for, run_pass, threads_for
-from cede.recipe import known_parts, mind_of, optimistic_start, row_maps
-from cede.states import VISITS, Kind, Roster, State, kept_rows
+from cede.recipe import mind_of, optimistic_start, row_maps, tally_parts
+from cede.states import RECENT, VISITS, Kind, Roster, State, kept_rows
 from cede.table import Ints, Sums, Table, read_only
 
 TEAMS_AT_ONCE = 64  # of one call of compiled code: an interrupt is heard in between
@@ -69,7 +70,8 @@ class Shard:
         first = plan.kinds[0].task
         places = np.arange(plan.agents.n_rows).reshape(-1, first.n_states)
         truth = Belief(plan.agents, np.zeros(plan.agents.n_rows), places)
-        rows, columns = first.n_states * first.n_actions, first.n_states
+        structure = next((kind.recipe.structure for kind in plan.kinds if kind.shared), None)
+        _, (rows, columns) = shapes(first, structure=structure)
         self.environment = EnvironmentTally(Table.empty(rows, columns), rows, 0)  # the shared one, as the team at work sees it
         self.delta = Table.empty(rows, columns)
         self.which = plan.which
@@ -127,13 +129,16 @@ class Crew:
         task, recipe = kind.task, kind.recipe
         self.kind, self.roster, self.delta = kind, roster, delta
         shared = environment if kind.shared else None
-        zeros = Counts.zeros(task, flat=recipe.flat)
-        self.tally = Tally(task, zeros, flat=recipe.flat, environment=shared, **known_parts(task, recipe))
+        zeros = Counts.zeros(task, flat=recipe.flat, structure=recipe.structure)
+        self.tally = Tally(task, zeros, environment=shared, **tally_parts(task, recipe, Memory()))
         self.rows = row_maps(task, recipe, self.tally)
         self.mind = mind_of(task, recipe, self.tally, self.rows, None)
         tables = (self.tally.agents, self.tally.environment.table)
         self.given = np.array([0 if table is environment.table else table.end[0] for table in tables], dtype=np.int64)
-        agents, rows = (shape[0] * shape[1] for shape in shapes(task, flat=recipe.flat))
+        counted = (self.tally.agent_rows, self.tally.environment.rows)
+        fading = [rows if part.factor.size else 0 for rows, part in zip(counted, self.tally.fading, strict=True)]
+        self.fading = np.array(fading, dtype=np.int64)
+        agents, rows = (shape[0] * shape[1] for shape in shapes(task, flat=recipe.flat, structure=recipe.structure))
         self.seen = kept_rows(state["seen_size"], state["seen_key"], state["seen_number"], agents)
         self.own = kept_rows(state["own_size"], state["own_key"], state["own_number"], rows)
         self.keep = self._keep(state)
@@ -172,6 +177,8 @@ class Crew:
             bounds=np.empty((1, 0, 0, 0)),
             least_bound=np.empty((1, 0, 0)),
             least_at=np.empty((1, 0, 0), dtype=np.int64),
+            recent_agents=own(state["recent_agents"]) if "recent_agents" in state else no_steps(),
+            recent_environment=own(state["recent_environment"]) if "recent_environment" in state else no_steps(),
         )
         if recipe.planning == "full":
             return keep
@@ -202,6 +209,7 @@ class Crew:
             log=Log(*(np.empty(0, dtype=np.int64) for _ in range(3))),
             luck=np.empty(2 * task.horizon + 1),
             given=self.given,
+            fading=self.fading,
             held=np.zeros(1, dtype=np.int64),
             at_work=np.full(1, -1, dtype=np.int64),
             shared=self.kind.shared,
@@ -264,15 +272,16 @@ class Crew:
         """Several threads work on the plan of one team, if it is due, before it plays."""
         keep, mine = self.keep, min(i, len(self.keep.policy) - 1)
         bench, task = self.bench, self.kind.task
-        pools, sizes = (self.mind.seen_agents, self.mind.seen_environment), (task.n_actions, task.n_states, bench.shared)
-        _kernels.come_to_work(keep.seen, keep.own, i, *pools, *sizes, bench.given, bench.held, bench.at_work)
+        pools, columns = (self.mind.seen_agents, self.mind.seen_environment), self.tally.places.columns
+        sizes = (task.n_actions, columns, bench.shared)
+        _kernels.come_to_work(keep.seen, keep.own, i, *pools, *sizes, bench.given, bench.held, bench.at_work, bench.fading)
         problem = self.mind.problem._replace(control_cost=keep.control_cost[i], switch_cost=keep.switch_cost[i])
         noted = min(i, len(keep.planned_agents) - 1)
         visits = {"planned_agents": keep.planned_agents[noted], "planned_environment": keep.planned_environment[noted]}
         mind = self.mind._replace(problem=problem, **visits)
         if not keep.fresh[i] and _kernels.is_due(mind, episode, keep.planned[i]):
-            _kernels.believe(mind, numbers)
             plan, ties = (keep.policy[mine], keep.value[mine]), int(_kernels.tie_seed(keep.seed[i], episode))
+            _kernels.believe(mind, numbers, ties)
             run_pass(mind.problem, mind.agents, mind.environment, _kernels.CHOOSE, *plan, ties)
             _kernels.note_visits(mind)
             keep.planned[i], keep.fresh[i] = episode, 1
@@ -280,14 +289,14 @@ class Crew:
     def _make_room(self, first: int, last: int, episodes: int) -> None:
         """Pools long enough for these teams: the kernels trust in it."""
         steps, tally = episodes * self.kind.task.horizon, self.tally
-        rows, n_states = tally.environment.rows, self.kind.task.n_states
+        rows, columns = tally.environment.rows, tally.places.columns
         self._lengthen_bench(0, tally.agents, self.seen, tally.agent_rows, self.kind.task.n_actions, steps, first, last)
         if self.kind.shared:
             base, table, more = int(self.bench.snapshot.end[0]), tally.environment.table, (last - first) * steps
-            lengthen_to(table, base + _kernels.growth(base, rows, n_states, steps))
-            lengthen_to(self.delta, self.delta.end[0] + _kernels.growth(self.delta.end[0], rows, n_states, more))
+            lengthen_to(table, base + _kernels.growth(base, rows, columns, steps))
+            lengthen_to(self.delta, self.delta.end[0] + _kernels.growth(self.delta.end[0], rows, columns, more))
         else:
-            self._lengthen_bench(1, tally.environment.table, self.own, rows, n_states, steps, first, last)
+            self._lengthen_bench(1, tally.environment.table, self.own, rows, columns, steps, first, last)
         self._renew()
 
     def _lengthen_bench(
@@ -326,12 +335,19 @@ class Crew:
             state.update({name: getattr(keep, name) for name in VISITS})
         if self.kind.recipe.planning == "greedy":
             state["bounds"] = keep.bounds
+        for name, fading in zip(RECENT, self.tally.fading, strict=True):
+            if fading.recent.size:
+                state[name] = getattr(keep, name)
         return state
 
 
 def own(array: NDArray[Any]) -> NDArray[Any]:
     """Large arrays of a state are put to work as they are: it was made for this."""
     return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
+
+
+def no_steps() -> Ints:
+    return np.empty((1, 0, 0), dtype=np.int64)
 
 
 def lengthen_to(table: Table, places: int) -> None:

@@ -19,9 +19,10 @@ from cede.counts import Episode
 from cede.learners import Learner
 from cede.model import TwoLayerMDP
 from cede.planning import Plan, Policy, checked_policy, problem_of
-from cede.recipe import MOST_EPISODES
+from cede.recipe import MOST_EPISODES, declared
 from cede.rounds import Run, stream_of
 from cede.shards import steps_of
+from cede.structure import check_support
 from cede.table import Ints, read_only
 
 Seed = int | np.random.Generator
@@ -141,6 +142,9 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     ):
         if mine != theirs:
             _check.fail(owner, f"the learner's {what}", _check.show(mine), f"{_check.show(theirs)}, as in mdp")
+    outcomes = declared(learner.recipe)
+    if outcomes is not None:
+        check_support(owner, outcomes, mdp.environment)
     for what in ("env_cost", "control_cost", "switch_cost"):
         if not np.array_equal(getattr(told, what), getattr(task, what)):
             _check.fail(owner, f"the learner's {what}", "another", "that of mdp")

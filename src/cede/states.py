@@ -16,7 +16,7 @@ from cede.counts import shapes
 from cede.memory import Memory, Seen
 from cede.model import Environment, Task
 from cede.planning import Plan, Policy, checked_policy, empty_plan
-from cede.recipe import Recipe
+from cede.recipe import Recipe, fading_rules
 from cede.table import Ints, Table
 
 Luck = NDArray[np.uint64]  # (n, 4): a stream of numbers for each team, see `_kernels.draw_uniform`
@@ -75,16 +75,21 @@ def state_of(kind: Kind, memories: Sequence[Memory], policies: Sequence[Policy],
         state["planned"] = np.array([m.planned for m in memories], dtype=np.int64)
         state["fresh"] = np.array([must_use(m) for m in memories], dtype=np.int64)
     if recipe.replan == "doubling":
-        for name, shape in zip(VISITS, shapes(task, flat=recipe.flat), strict=True):
+        for name, shape in zip(VISITS, shapes(task, flat=recipe.flat, structure=recipe.structure), strict=True):
             zeros = np.zeros(shape[0])
             state[name] = np.stack([visits if (visits := getattr(m, name)).size else zeros for m in memories])
     if recipe.planning == "greedy":  # not a number: to be made at the start
         none = np.full(value.shape, np.nan)
         state["bounds"] = np.stack([m.bounds if m.bounds.size else none for m in memories])
+    for name, fading in zip(RECENT, fading_rules(task, recipe, Memory()), strict=True):
+        if fading.recent.size:
+            given = [getattr(memory, name) for memory in memories]
+            state[name] = np.stack([array if array.size else fading.recent for array in given])
     return state
 
 
 VISITS = ("planned_agents", "planned_environment")
+RECENT = ("recent_agents", "recent_environment")
 
 
 def unharmed(task: Task, policy: Policy) -> Policy:
@@ -112,7 +117,7 @@ def memories_of(kind: Kind, before: Sequence[Memory], state: State, episodes: in
         if "value" in state and state["planned"][i] > 0:
             plan = Plan(state["policy"][i], state["value"][i])
             kept = {"plan": plan, "planned": int(state["planned"][i]), "stale": not state["fresh"][i]}
-        for name in (*VISITS, "bounds"):
+        for name in (*VISITS, *RECENT, "bounds"):
             if name in state:
                 kept[name] = state[name][i]
         own = 0 if kind.shared else episodes

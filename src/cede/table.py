@@ -65,6 +65,13 @@ class Table:
         rows = (self.start.copy(), self.size.copy(), self.total.copy())
         return Table(*rows, self.column[:end].copy(), self.weight[:end].copy(), self.room.copy(), self.end.copy(), self.n_columns)
 
+    def packed(self) -> "Table":
+        """Its own arrays, row after row without room between; weights of 0 stay."""
+        sums, size = self.sums(), self.size.copy()
+        end = np.array([len(sums.row)], dtype=np.int64)
+        column: NDArray[Any] = sums.column.astype(self.column.dtype)
+        return Table(np.cumsum(size) - size, size, self.total.copy(), column, sums.amount, size.copy(), end, self.n_columns)
+
     def clear(self) -> None:
         """Nothing seen; the room stays."""
         self.size[:], self.room[:], self.total[:], self.end[:] = 0, 0, 0.0, 0

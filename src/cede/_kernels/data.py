@@ -15,10 +15,12 @@ RAISE = 2  # the best agent everywhere, one step ahead of given values, which ar
 # When a learner plans anew: after so many episodes, or one of these.
 DOUBLING, NEVER = 0, -1
 
-PRINTED, APPENDIX, NO_RADIUS = 0, 1, -1  # radii
+PRINTED, APPENDIX, BERNSTEIN, NO_RADIUS = 0, 1, 2, -1  # radii
 
 # Passes over long rows run over whole blocks, so that the compiler can use vector registers for all of them.
 BLOCK = 16
+
+STICKS = 64  # of a sampled row: outcomes that were never seen get their mass on at most so many of them
 
 CHUNK = 64  # steps counted at once: the room wanted for them grows with their number squared
 
@@ -33,8 +35,10 @@ class Layer(NamedTuple):
     total: Any  # (rows,) float64: sum of its weights
     column: Any  # (pool,) int32: outcomes, ascending in each row
     weight: Any  # (pool,) float64
-    width: Any  # (rows,) float64: L1 radius around weight / total
+    width: Any  # (rows,) float64: L1 radius around weight / total; or, of intervals, see `linear`
     row: Any  # agents: (slots, S); environment: (S, A) int64: which row serves which place
+    linear: Any  # (1,) float64: 0, or around each outcome's p an interval of sqrt(2 p (1 - p) width) + linear width to both sides
+    closed: Any  # bool: are the outcomes of a row, those of weight 0 too, all that can be?
 
 
 class Pool(NamedTuple):
@@ -47,6 +51,34 @@ class Pool(NamedTuple):
     weight: Any
     room: Any  # (rows,) int64: how many outcomes fit before the row must move
     end: Any  # (1,) int64: first free place of the pool
+
+
+class Leads(NamedTuple):
+    """What outcomes mean in a place, backwards: next states of (s, a), or actions of (slot, s)."""
+
+    lead: Any  # (places) int64: which of the rows below; empty: an outcome is what it leads to
+    begin: Any  # (rows + 1,) int64: where each begins in the next two
+    to: Any  # (n,) int64: ascending in each
+    outcome: Any  # (n,) int64: the outcome that leads there
+
+
+class Places(NamedTuple):
+    """Where a step is counted."""
+
+    agents: Any  # (slots, S) int64: row of the agents' table
+    environment: Any  # (S, A) int64: row of the environment's table; (S, slots) for UCRL2
+    columns: Any  # int: outcomes that a row of it can have
+    actions: Leads  # lead: (slots, S)
+    next_states: Leads  # lead: (S, A)
+
+
+class Fading(NamedTuple):
+    """How a table forgets, after every episode."""
+
+    factor: Any  # (rows,) what is left of a count; empty: nothing is ever forgotten
+    window: Any  # (rows,) int64: episodes for which a step counts, 0: for ever
+    lengths: Any  # (n,) int64: the windows that there are
+    recent: Any  # (longest window, L) int64: row * columns + column of the last steps, -1: none
 
 
 class Problem(NamedTuple):
@@ -88,6 +120,12 @@ class Hands(NamedTuple):
     uniform: Any  # (D,) the minimum of rows that were never seen
     uniform_width: Any  # (D,) the width for which it holds, -1: none
     work: Any  # (4,) int64: environment rows minimised, outcomes gathered, outcomes looked at in passes, agents' minima
+    heap: Any  # places of u by what they hold, least first
+    ranked: Any  # (D, S) int64: states from the least v_{t+1}(., d) upward
+    ranked_value: Any  # (D, S): their values
+    is_ranked: Any  # (D,) bool: has that been done?
+    seen: Any  # (S,) int64: the number of the last row that had this state among its outcomes
+    row_number: Any  # (1,) int64
 
 
 def room_to_work(horizon: int, n_agents: int, n_rows: int, agent_rows: int) -> Room:
@@ -121,6 +159,12 @@ def hands_to_work(n_states: int, n_actions: int, n_agents: int, work: Any) -> Ha
         uniform=np.empty(n_agents),
         uniform_width=np.empty(n_agents),
         work=work,
+        heap=np.empty(longest, dtype=np.int64),
+        ranked=np.empty((n_agents, n_states), dtype=np.int64),
+        ranked_value=np.empty((n_agents, n_states)),
+        is_ranked=np.zeros(n_agents, dtype=np.bool_),
+        seen=np.zeros(n_states, dtype=np.int64),
+        row_number=np.zeros(1, dtype=np.int64),
     )
 
 
@@ -151,11 +195,21 @@ class Mind(NamedTuple):
     seen_environment: Pool
     counted_agents: Any  # int: rows of the first that are counted; those behind are known
     counted_environment: Any  # int
+    places: Places
+    fading_agents: Fading
+    fading_environment: Fading
     flat: Any  # bool: the second holds p(s' | s, d)
-    agents: Layer  # the belief
+    agents_kind: Any  # int: PRINTED, APPENDIX, BERNSTEIN or NO_RADIUS
+    environment_kind: Any
+    prior: Any  # pseudo-counts of a row from which tables are sampled; 0: they are not
+    agents: Layer  # the belief. Its tables are those above, or, if unfolded or sampled, arrays of its own, written by `believe`
     environment: Layer
     agents_width: Any  # (rows,) their widths, to be written by `believe`
     environment_width: Any
+    agents_case: Any  # (rows,) int64: the counted row from which a row of the belief follows; from `counted` on: a known one
+    environment_case: Any
+    agents_extra: Any  # (counted rows,) to be added to the constant of the radius, for rows with fewer outcomes than others
+    environment_extra: Any
     problem: Problem
     learned_cost: Any  # (S, slots): env_cost of the problem, to be written where it must be learned; else empty
     true_cost: Any  # (S, A)
@@ -172,13 +226,14 @@ class Mind(NamedTuple):
 class Sizes(NamedTuple):
     """All that the constants of radii depend on, but for time."""
 
-    kind: Any  # int: PRINTED, APPENDIX or NO_RADIUS
+    agents_kind: Any  # int: PRINTED, APPENDIX, BERNSTEIN or NO_RADIUS
+    environment_kind: Any
     delta: Any
     horizon: Any
-    n_states: Any
+    outcomes: Any  # most that a row of the environment can have: |S|, or fewer by its structure
     n_actions: Any
-    agent_rows: Any  # |S||D|; more where agents vary
-    environment_rows: Any  # |S||A|; |S||D| for UCRL2
+    agent_rows: Any  # |S||D|; more where agents vary, cases where states look alike
+    environment_rows: Any  # |S||A|; |S||D| for UCRL2; or cases
 
 
 class Radii(NamedTuple):
@@ -206,7 +261,7 @@ class Log(NamedTuple):
 
     agents: Any  # (n L,) int64: agents' row * A + action
     row: Any  # (n L,) int64: environment's row
-    to: Any  # (n L,) int64: next state
+    to: Any  # (n L,) int64: outcome: next state, or what the structure says
 
 
 class Ledger(NamedTuple):
@@ -222,7 +277,7 @@ class Keep(NamedTuple):
     """What is kept of each of n teams while another one is at work. First axis 1 instead of n: nothing is, there is one for all."""
 
     seen: Pool  # a row for each team; columns: agents' row * A + action, int64
-    own: Pool  # likewise of an environment that is not shared: row * S + next state
+    own: Pool  # likewise of an environment that is not shared: row * columns + outcome
     luck: Any  # (n, 4) uint64: see `draw_uniform`
     seed: Any  # (n,) int64: of ties
     control_cost: Any  # (n, D)
@@ -241,6 +296,8 @@ class Keep(NamedTuple):
     bounds: Any
     least_bound: Any
     least_at: Any
+    recent_agents: Any  # (n or 1, window, L) int64: see `Fading`
+    recent_environment: Any
 
 
 class Bench(NamedTuple):
@@ -257,6 +314,7 @@ class Bench(NamedTuple):
     log: Log
     luck: Any  # (2 L + 1,)
     given: Any  # (2,) int64: where counted rows begin in the pools of agents and environment: behind what is known
+    fading: Any  # (2,) int64: rows of each in which something may be forgotten: all that are counted, or none
     held: Any  # (1,) int64: see `Run`
     at_work: Any  # (1,) int64: which team is, -1: none
     shared: Any  # bool: is the environment's pool that of all teams, and does `delta` count what they add?

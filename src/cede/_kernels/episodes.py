@@ -1,5 +1,7 @@
 """Episodes: playing them under the true tables, and counting what was seen."""
 
+import numpy as np
+
 from cede._kernels.compiling import inlined, kernel
 from cede._kernels.data import BY_PREV_AGENT, BY_TIME, CHUNK
 
@@ -119,6 +121,55 @@ def take(pool, r, column):
         pool.size[r] -= 1
 
 
+LEAST_WEIGHT = 1e-9  # of a row: what has faded to less is forgotten
+
+
+@inlined
+def fade(pool, fading, columns, episode, keys):
+    """Forget after an episode, whose steps have just been counted. keys: row * columns + column of each."""
+    for r in range(fading.factor.size):
+        factor = fading.factor[r]
+        if factor < 1.0 and pool.size[r] > 0:
+            total = 0.0
+            for j in range(pool.start[r], pool.start[r] + pool.size[r]):
+                pool.weight[j] *= factor
+                total += pool.weight[j]
+            pool.total[r] = total
+            if total < LEAST_WEIGHT:
+                pool.size[r] = 0
+                pool.total[r] = 0.0
+    longest = fading.recent.shape[0]
+    if longest > 0:
+        for i in range(fading.lengths.size):
+            window = fading.lengths[i]
+            if episode > window:
+                gone = (episode - window - 1) % longest
+                for t in range(fading.recent.shape[1]):
+                    key = fading.recent[gone, t]
+                    if key >= 0 and fading.window[key // columns] == window:
+                        take(pool, key // columns, key % columns)
+        now = (episode - 1) % longest
+        for t in range(fading.recent.shape[1]):
+            fading.recent[now, t] = keys[t] if t < keys.size else -1
+
+
+@kernel
+def fade_both(agents, environment, fading_agents, fading_environment, n_actions, columns, episode, agent_keys, environment_keys):
+    """`fade` of both tables."""
+    fade(agents, fading_agents, n_actions, episode, agent_keys)
+    fade(environment, fading_environment, columns, episode, environment_keys)
+
+
+@kernel
+def keys_of_steps(places, slot, vary, flat, n_actions, times, states, prevs, who, actions, nexts, agents, environment):
+    """Where steps are counted: row * columns + column of both tables."""
+    for i in range(states.size):
+        t, s, prev, d, a = times[i], states[i], prevs[i], who[i], actions[i]
+        row, column, environment_row, outcome = cells_of(places, slot, vary, flat, t, s, prev, d, a, nexts[i])
+        agents[i] = row * n_actions + column
+        environment[i] = environment_row * places.columns + outcome
+
+
 @inlined
 def room_wanted(size, more):
     """So many places are enough, in all, for a row that grows by `more`, each time it moves to twice its room."""
@@ -146,17 +197,35 @@ def add_sums(pool, rows, columns, amounts):
 
 
 @inlined
-def places(slot, vary, n_states, n_actions, flat, t, s, prev, d, a):
-    """The rows in which a step is counted: the agents', the environment's."""
+def cells_of(places, slot, vary, flat, t, s, prev, d, a, to):
+    """Where a step is counted: row and column of the agents' table, row and column of the environment's."""
     place = slot[d] + context(vary[d], t, prev)
-    return place * n_states + s, s * n_actions + (place if flat else a)
+    agents, environment = places.agents[place, s], places.environment[s, place if flat else a]
+    return agents, outcome_of(places.actions, place, s, a), environment, outcome_of(places.next_states, s, a, to)
 
 
 @kernel
-def count_steps(agents, environment, slot, vary, n_states, n_actions, flat, times, states, prevs, who, actions, nexts, rows, done):
+def outcome_of(leads, i, j, to):
+    """The outcome that leads from place (i, j) to `to`; -1: there is none."""
+    if leads.lead.size == 0:
+        return to
+    row = leads.lead[i, j]
+    lo, hi = leads.begin[row], leads.begin[row + 1]
+    end = hi
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if leads.to[middle] < to:
+            lo = middle + 1
+        else:
+            hi = middle
+    return leads.outcome[lo] if lo < end and leads.to[lo] == to else np.int64(-1)
+
+
+@kernel
+def count_steps(agents, environment, places, slot, vary, flat, times, states, prevs, who, actions, nexts, cells, done):
     """Add steps to both pools, from step done[0] on, until a pool may be too short; done[0] says how far that was.
 
-    How many places each pool wants. rows: (2, CHUNK) room to work.
+    How many places each pool wants. cells: (4, CHUNK) room to work.
     """
     while done[0] < states.size:
         first = done[0]
@@ -164,16 +233,17 @@ def count_steps(agents, environment, slot, vary, n_states, n_actions, flat, time
         wanted_agents, wanted_environment = 0, 0
         for i in range(n):
             t, s, prev, d, a = times[first + i], states[first + i], prevs[first + i], who[first + i], actions[first + i]
-            rows[0, i], rows[1, i] = places(slot, vary, n_states, n_actions, flat, t, s, prev, d, a)
-            wanted_agents += 2 * (agents.size[rows[0, i]] + n) + 2
-            wanted_environment += 2 * (environment.size[rows[1, i]] + n) + 2
+            found = cells_of(places, slot, vary, flat, t, s, prev, d, a, nexts[first + i])
+            cells[0, i], cells[1, i], cells[2, i], cells[3, i] = found
+            wanted_agents += 2 * (agents.size[cells[0, i]] + n) + 2
+            wanted_environment += 2 * (environment.size[cells[2, i]] + n) + 2
         wanted_agents -= agents.column.size - agents.end[0]
         wanted_environment -= environment.column.size - environment.end[0]
         if wanted_agents > 0 or wanted_environment > 0:
             return max(wanted_agents, 0), max(wanted_environment, 0)
         for i in range(n):
-            add(agents, rows[0, i], actions[first + i], 1.0)
-            add(environment, rows[1, i], nexts[first + i], 1.0)
+            add(agents, cells[0, i], cells[1, i], 1.0)
+            add(environment, cells[2, i], cells[3, i], 1.0)
         done[0] += n
     return 0, 0
 

@@ -1,4 +1,8 @@
-"""The luck of a simulation: NumPy's PCG64, number for number, so that teams draw theirs inside of compiled code."""
+"""Random numbers: the luck of a simulation is NumPy's PCG64, number for number, so that teams draw theirs inside of compiled
+code; ties and sampled tables follow from a seed and a place alone (splitmix64).
+"""
+
+from math import log, sqrt
 
 import numpy as np
 
@@ -7,6 +11,7 @@ from cede._kernels.compiling import inlined, kernel
 MULTIPLIER_HIGH, MULTIPLIER_LOW = np.uint64(0x2360ED051FC65DA4), np.uint64(0x4385DF649FCCF645)
 LOW_32 = np.uint64(0xFFFFFFFF)
 TO_UNIT = 1.0 / 9007199254740992.0  # 2^-53
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # step of splitmix64
 
 
 @inlined
@@ -32,3 +37,55 @@ def draw_uniform(stream, result):
         mixed = (mixed >> turn) | (mixed << ((np.uint64(64) - turn) & np.uint64(63)))
         result[i] = np.float64(mixed >> np.uint64(11)) * TO_UNIT
     stream[0], stream[1] = high, low
+
+
+@inlined
+def mixed(z):
+    """64 bits that look random (the finish of splitmix64)."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel
+def stream_at(seed, place):
+    """Where the numbers of a place begin: a stream of splitmix64 for each."""
+    return mixed(mixed(np.uint64(seed) + GOLDEN) + np.uint64(place + 1) * GOLDEN)
+
+
+@kernel
+def next_uniform(stream):
+    """The stream, one number on, and that number, in (0, 1)."""
+    stream = stream + GOLDEN
+    return stream, (np.float64(mixed(stream) >> np.uint64(11)) + 0.5) * TO_UNIT
+
+
+@kernel
+def next_normal(stream):
+    """Likewise a standard normal number (Marsaglia's polar method)."""
+    while True:
+        stream, x = next_uniform(stream)
+        stream, y = next_uniform(stream)
+        x, y = 2.0 * x - 1.0, 2.0 * y - 1.0
+        square = x * x + y * y
+        if 0.0 < square < 1.0:
+            return stream, x * sqrt(-2.0 * log(square) / square)
+
+
+@kernel
+def next_log_gamma(stream, shape):
+    """Likewise the logarithm of a Gamma(shape) number (Marsaglia and Tsang 2000): small shapes underflow without it."""
+    boost = 0.0
+    if shape < 1.0:  # Gamma(shape) = Gamma(shape + 1) U^(1 / shape)
+        stream, x = next_uniform(stream)
+        boost, shape = log(x) / shape, shape + 1.0
+    d = shape - 1.0 / 3.0
+    c = 1.0 / sqrt(9.0 * d)
+    while True:
+        stream, x = next_normal(stream)
+        v = 1.0 + c * x
+        if v > 0.0:
+            v = v * v * v
+            stream, y = next_uniform(stream)
+            if log(y) < 0.5 * x * x + d - d * v + d * log(v):
+                return stream, log(d * v) + boost

@@ -7,10 +7,11 @@ import numpy as np
 
 from cede._kernels.compiling import inlined, kernel
 from cede._kernels.data import CHOOSE, DOUBLING, FOLLOW, NEVER, RAISE, Radii
-from cede._kernels.episodes import add, enter, places, start_mean, step
-from cede._kernels.luck import draw_uniform
-from cede._kernels.passes import backward, begin, contexts, mixed, same_start
-from cede._kernels.radii import radii, radius
+from cede._kernels.episodes import add, cells_of, enter, fade, start_mean, step
+from cede._kernels.luck import GOLDEN, draw_uniform, mixed
+from cede._kernels.passes import backward, begin, contexts, same_start
+from cede._kernels.radii import linear_part, radii, radius
+from cede._kernels.samples import sample_tables
 
 
 @inlined
@@ -21,7 +22,7 @@ def lower_cost(seen, true_cost, least, spread, r, s, constant, scale):
         mean = 0.0
         for j in range(seen.start[r], seen.start[r] + seen.size[r]):
             mean += seen.weight[j] * true_cost[s, seen.column[j]]
-        result = max(result, mean / seen.total[r] - spread[s] * radius(seen.total[r], constant, scale))
+        result = max(result, mean / seen.total[r] - spread[s] * radius(0, seen.total[r], constant, scale))
     return result
 
 
@@ -41,13 +42,42 @@ def learn_cost(mind, numbers, s, c):
     )
 
 
+@inlined
+def unfold(seen, c, layer, r):
+    """Make row r of a belief from what was counted of its case: all its outcomes, also those not seen yet."""
+    start, n, total = layer.start[r], layer.size[r], seen.total[c]
+    for j in range(start, start + n):
+        layer.weight[j] = 0.0 if total > 0.0 else 1.0
+    for j in range(seen.start[c], seen.start[c] + seen.size[c]):
+        layer.weight[start + seen.column[j]] = seen.weight[j]
+    layer.total[r] = total if total > 0.0 else float(n)
+
+
 @kernel
-def believe(mind, numbers):
-    """Make the widths (and, for UCRL2, the costs) that follow from what was counted."""
+def believe(mind, numbers, seed):
+    """Make the widths (and, for UCRL2, the costs) that follow from what was counted, and the tables that are not the counted ones
+    themselves: unfolded, or sampled with the seed.
+    """
+    kind, scale = mind.agents_kind, numbers.agents_scale
     if not mind.flat:
-        radii(mind.seen_agents.total, mind.counted_agents, numbers.agents, numbers.agents_scale, mind.agents_width)
-    scale = numbers.environment_scale
-    radii(mind.seen_environment.total, mind.counted_environment, numbers.environment, scale, mind.environment_width)
+        visits, constant = mind.seen_agents.total, numbers.agents
+        radii(kind, visits, mind.agents_case, mind.counted_agents, constant, mind.agents_extra, scale, mind.agents_width)
+        mind.agents.linear[0] = linear_part(kind, scale)
+    kind, scale = mind.environment_kind, numbers.environment_scale
+    constant, extra = numbers.environment, mind.environment_extra
+    visits, counted = mind.seen_environment.total, mind.counted_environment
+    radii(kind, visits, mind.environment_case, counted, constant, extra, scale, mind.environment_width)
+    mind.environment.linear[0] = linear_part(kind, scale)
+    if mind.prior > 0.0:
+        sample_tables(mind, seed)
+    else:
+        if mind.agents.closed and not mind.flat:
+            for r in range(mind.agents.start.size):
+                if mind.agents_case[r] < mind.counted_agents:
+                    unfold(mind.seen_agents, mind.agents_case[r], mind.agents, r)
+        if mind.environment.closed:
+            for r in range(mind.environment.start.size):
+                unfold(mind.seen_environment, mind.environment_case[r], mind.environment, r)
     if mind.learned_cost.size > 0:
         n_states, n_slots = mind.learned_cost.shape
         for c in range(n_slots):
@@ -60,16 +90,28 @@ def believe_at(mind, numbers, t, s):
     """`believe`, only what a backup of state s at time t needs."""
     n_agents = mind.problem.slot.size
     if not mind.flat:
+        kind, scale = mind.agents_kind, numbers.agents_scale
+        mind.agents.linear[0] = linear_part(kind, scale)
         for d in range(n_agents):
             first, last = contexts(mind.problem.vary[d], t, n_agents)
             for c in range(first, last):
                 r = mind.agents.row[mind.problem.slot[d] + c, s]
-                if r < mind.counted_agents:
-                    mind.agents_width[r] = radius(mind.seen_agents.total[r], numbers.agents, numbers.agents_scale)
+                case = mind.agents_case[r]
+                if case < mind.counted_agents:
+                    constant = numbers.agents + mind.agents_extra[case]
+                    mind.agents_width[r] = radius(kind, mind.seen_agents.total[case], constant, scale)
+                    if mind.agents.closed:
+                        unfold(mind.seen_agents, case, mind.agents, r)
+    kind, scale = mind.environment_kind, numbers.environment_scale
+    mind.environment.linear[0] = linear_part(kind, scale)
     for a in range(mind.environment.row.shape[1]):
         r = mind.environment.row[s, a]
-        if r < mind.counted_environment:
-            mind.environment_width[r] = radius(mind.seen_environment.total[r], numbers.environment, numbers.environment_scale)
+        case = mind.environment_case[r]
+        if case < mind.counted_environment:
+            constant = numbers.environment + mind.environment_extra[case]
+            mind.environment_width[r] = radius(kind, mind.seen_environment.total[case], constant, scale)
+            if mind.environment.closed:
+                unfold(mind.seen_environment, case, mind.environment, r)
         if mind.learned_cost.size > 0:
             learn_cost(mind, numbers, s, a)
 
@@ -86,9 +128,8 @@ def has_doubled(total, planned):
 @kernel
 def tie_seed(seed, episode):
     """The seed of the ties of an episode: neighbouring seeds and episodes must not have neighbouring ties."""
-    step = np.uint64(0x9E3779B97F4A7C15)
-    scrambled = mixed(np.uint64(seed) + step) >> np.uint64(1)
-    return np.int64(mixed(scrambled + np.uint64(episode) + step) >> np.uint64(1))
+    scrambled = mixed(np.uint64(seed) + GOLDEN) >> np.uint64(1)
+    return np.int64(mixed(scrambled + np.uint64(episode) + GOLDEN) >> np.uint64(1))
 
 
 @kernel
@@ -140,6 +181,7 @@ def visit(mind, numbers, policy, t, s, seed, room, hands):
         hands.least[d] = mind.least_bound[t + 1, d]
         hands.constant[d] = t == horizon - 1
         hands.uniform_width[d] = -1.0
+        hands.is_ranked[d] = False
     first, mode = np.int64(3 * (horizon - 1 - t)), np.int64(RAISE)
     for phase in range(first, first + 3):
         room.taken[phase] = 0
@@ -189,16 +231,30 @@ def cost_of(world, policy, before, value, afresh, room, hands):
 def count_episode(mind, steps, log, first):
     """Count an episode, and write down what was counted, from place `first` of the log on."""
     slot, vary = mind.problem.slot, mind.problem.vary
-    n_states, n_columns = mind.environment.row.shape
     n_actions = mind.true_cost.shape[1]
     for t in range(steps.actions.size):
         s, prev, d, a = steps.states[t], steps.who[t], steps.who[t + 1], steps.actions[t]
-        agents, environment = places(slot, vary, n_states, n_columns, mind.flat, t, s, prev, d, a)
-        add(mind.seen_agents, agents, a, 1.0)
-        add(mind.seen_environment, environment, steps.states[t + 1], 1.0)
-        log.agents[first + t] = agents * n_actions + a
+        row, column, environment, outcome = cells_of(mind.places, slot, vary, mind.flat, t, s, prev, d, a, steps.states[t + 1])
+        add(mind.seen_agents, row, column, 1.0)
+        add(mind.seen_environment, environment, outcome, 1.0)
+        log.agents[first + t] = row * n_actions + column
         log.row[first + t] = environment
-        log.to[first + t] = steps.states[t + 1]
+        log.to[first + t] = outcome
+
+
+@inlined
+def forget(mind, log, first, horizon, episode):
+    """What fades after an episode, which was logged from place `first` on."""
+    n_actions, columns = mind.true_cost.shape[1], mind.places.columns
+    last = first + horizon
+    if mind.fading_agents.factor.size > 0:
+        fade(mind.seen_agents, mind.fading_agents, n_actions, episode, log.agents[first:last])
+    if mind.fading_environment.factor.size > 0:
+        for i in range(first, last):
+            log.row[i] = log.row[i] * columns + log.to[i]
+        fade(mind.seen_environment, mind.fading_environment, columns, episode, log.row[first:last])
+        for i in range(first, last):
+            log.row[i] = log.row[i] // columns
 
 
 @inlined
@@ -220,7 +276,7 @@ def play_episodes(bench, mind, world, numbers, seed, episode, stream, evaluate_e
         ties = tie_seed(seed, k)
         looking = run.judged[0] == 0 or (k - 1) % evaluate_every == 0
         if (looking or not greedy) and not run.fresh[0] and is_due(mind, k, run.planned[0]):
-            believe(mind, now)
+            believe(mind, now, ties)
             make_plan(mind, policy, value, ties, room, hands)
             note_visits(mind)
             run.planned[0] = k
@@ -245,3 +301,4 @@ def play_episodes(bench, mind, world, numbers, seed, episode, stream, evaluate_e
         ledger.cost[i] = total
         ledger.switches[i] = handed
         count_episode(mind, steps, bench.log, i * horizon)
+        forget(mind, bench.log, i * horizon, horizon, k)

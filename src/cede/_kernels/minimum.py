@@ -6,7 +6,12 @@ With u = v - min v >= 0 and b = width / 2, moving mass b from the worst outcomes
 
 a concave piecewise linear function of theta whose maximum lies at the outcome where the mass above falls to b. We search
 that outcome with passes over the row instead of sorting it; see docs/decisions/0003-threshold-instead-of-sorting.md.
+
+Of distributions within an interval around every outcome the least mean is found by filling: every outcome gets its least mass,
+and the best ones get what is left, each up to its most. A heap hands them out, so that only those which get something are sorted.
 """
+
+from math import sqrt
 
 import numpy as np
 
@@ -153,3 +158,77 @@ def pad(u, p, n):
         u[j] = 0.0
         p[j] = 0.0
     return padded
+
+
+@inlined
+def sink(heap, n, at, keys):
+    """Restore the order of heap[:n], whose element at one place may be too large: keys[heap[.]] least first."""
+    moving = heap[at]
+    key = keys[moving]
+    while 2 * at + 1 < n:
+        child = 2 * at + 1
+        if child + 1 < n and keys[heap[child + 1]] < keys[heap[child]]:
+            child += 1
+        if keys[heap[child]] >= key:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = moving
+
+
+@kernel
+def rank(keys, n, order, heap):
+    """order: the places of keys[:n], from the least to the largest."""
+    for i in range(n):
+        heap[i] = i
+    for at in range(n // 2 - 1, -1, -1):
+        sink(heap, n, at, keys)
+    for i in range(n):
+        order[i] = heap[0]
+        heap[0] = heap[n - 1 - i]
+        sink(heap, n - 1 - i, 0, keys)
+
+
+@inlined
+def interval(q, width, linear):
+    """The least and the most mass of an outcome of frequency q."""
+    half = sqrt(2.0 * max(0.0, q * (1.0 - q)) * width) + linear * width
+    return max(0.0, q - half), min(1.0, q + half)
+
+
+@kernel
+def least_in_intervals(u, p, n, total, width, linear, heap, others, values, best, ranked, seen, number):
+    """The least mean of u over distributions within the intervals around p[:n] / total.
+
+    Beside these outcomes any of so many others may come, with the interval of what was never seen: `ranked` from the best upward,
+    `values` what they are worth, not counted from `best` as u is. Among them are the outcomes themselves: seen[.] == number.
+    """
+    left, value = 1.0, 0.0
+    for j in range(n):
+        least, _ = interval(p[j] / total, width, linear)
+        left -= least
+        value += least * u[j]
+        heap[j] = j
+    for at in range(n // 2 - 1, -1, -1):
+        sink(heap, n, at, u)
+    _, unseen = interval(0.0, width, linear)
+    at = 0
+    while left > 0.0:
+        while at < others and seen[ranked[at]] == number:
+            at += 1
+        if at < others and (n == 0 or values[at] - best <= u[heap[0]]):
+            x, room = values[at] - best, unseen
+            at += 1
+        elif n > 0:
+            j = heap[0]
+            least, most = interval(p[j] / total, width, linear)
+            x, room = u[j], most - least
+            n -= 1
+            heap[0] = heap[n]
+            sink(heap, n, 0, u)
+        else:  # rounding: nothing can take what is left
+            break
+        taken = min(left, room)
+        value += taken * x
+        left -= taken
+    return value

@@ -14,7 +14,8 @@ from numba.extending import intrinsic
 
 from cede._kernels.compiling import inlined, kernel
 from cede._kernels.data import BY_PREV_AGENT, BY_TIME, FOLLOW, RAISE
-from cede._kernels.minimum import least_sum, pad, position
+from cede._kernels.luck import GOLDEN, mixed
+from cede._kernels.minimum import least_in_intervals, least_sum, pad, position, rank
 
 MARK, ENVIRONMENT, AGENTS = 0, 1, 2  # phases of a time step
 ROWS_AT_ONCE, STATES_AT_ONCE = 64, 32  # how much of a phase a thread takes
@@ -104,7 +105,7 @@ def must_do(mode, changed, policy, before, t, s):
 @inlined
 def mark_needed(agents, row, problem, mode, policy, t, s, stamp, marks):
     """Mark the environment rows whose minimum each agent can need in state s at time t: those of actions that it may take."""
-    starts, sizes, _, columns, _, widths, agent_row = agents
+    starts, sizes, _, columns, _, widths, agent_row, _, _ = agents
     n_agents = policy.shape[2]
     for d in range(n_agents):
         if mode == FOLLOW and not in_use(policy, t, s, d):
@@ -127,6 +128,7 @@ def look_ahead(after, hands):
     equal_columns(after, hands.same)
     for d in range(n_agents):
         hands.uniform_width[d] = -1.0
+        hands.is_ranked[d] = False
         least, most = after[0, d], after[0, d]
         for s in range(1, n_states):
             least = min(least, after[s, d])
@@ -136,16 +138,54 @@ def look_ahead(after, hands):
 
 
 @inlined
+def best_of_row(columns, start, n, after, d):
+    """The least v_{t+1}(., d) of the outcomes of a row."""
+    best = after[np.uintp(columns[start]), d]
+    for j in range(1, n):
+        best = min(best, after[np.uintp(columns[start + np.uintp(j)]), d])
+    return best
+
+
+@inlined
+def row_in_intervals(environment, r, after, d, best, hands):
+    """The least mean, above `best`, over the intervals of an environment row."""
+    starts, sizes, totals, columns, weights, widths, _, linears, closed = environment
+    start, n, total, width, linear = np.uintp(starts[r]), sizes[r], totals[r], widths[r], linears[0]
+    n_states = after.shape[0]
+    values, ranked = hands.ranked_value[d], hands.ranked[d]
+    if not closed and not hands.is_ranked[d]:
+        for s in range(n_states):
+            hands.u[s] = after[s, d]
+        rank(hands.u, n_states, ranked, hands.heap)
+        for i in range(n_states):
+            values[i] = hands.u[ranked[i]]
+        hands.is_ranked[d] = True
+    hands.row_number[0] += 1
+    number = hands.row_number[0]
+    for j in range(n):
+        s = columns[start + np.uintp(j)]
+        hands.u[j] = after[s, d] - best
+        hands.p[j] = weights[start + np.uintp(j)]
+        hands.seen[s] = number
+    others = np.int64(0 if closed else n_states)
+    return least_in_intervals(
+        hands.u, hands.p, n, total, width, linear, hands.heap, others, values, best, ranked, hands.seen, number
+    )
+
+
+@inlined
 def row_minima(environment, after, r, stamp, guess, later_guess, x, marks, hands):
     """x[r, d] = min_p sum_s' p(s') v(s', d) over the set of row r, for every agent that needs it.
 
     guess[r, d]: the outcome at which the mass ran out when this step was planned last (-1: never); later_guess: one step later.
     """
-    starts, sizes, totals, columns, weights, widths, _ = environment
-    u, p, _, _, _, same, least, constant, uniform, uniform_width, work = hands
+    starts, sizes, totals, columns, weights, widths, _, linears, closed = environment
+    u, p, _, _, _, same, least, constant, uniform, uniform_width, work, _, _, _, _, _, _ = hands
     n_states, n_agents = after.shape
     n_rows = x.shape[0]
     width, start, n = widths[r], np.uintp(starts[r]), sizes[r]  # unsigned: no check for places counted from the end
+    linear = linears[0]
+    says_nothing = width >= 2.0 if linear == 0.0 else n == 0 or linear * width >= 1.0
     padded = -1  # p is not filled yet
     helpful = -1  # where the mass ran out for another agent
     for e in range(n_agents):
@@ -154,7 +194,9 @@ def row_minima(environment, after, r, stamp, guess, later_guess, x, marks, hands
             continue
         marks[r, d] = stamp  # done: for all agents whose column is the same
         best = least[d]
-        if constant[d] or width >= 2.0:
+        if closed and not constant[d]:
+            best = best_of_row(columns, start, n, after, d)
+        if constant[d] or says_nothing:
             x[r, d] = best
             continue
         work[0] += 1
@@ -177,6 +219,8 @@ def row_minima(environment, after, r, stamp, guess, later_guess, x, marks, hands
         if width == 0.0:
             for j in range(n):
                 value += weights[start + np.uintp(j)] * (after[np.uintp(columns[start + np.uintp(j)]), d] - best)
+        elif linear > 0.0:
+            value = totals[r] * row_in_intervals(environment, r, after, d, best, hands)
         else:
             for j in range(n):
                 u[j] = after[np.uintp(columns[start + np.uintp(j)]), d] - best
@@ -213,6 +257,22 @@ def known_mean(starts, sizes, totals, columns, weights, r, s, cost, x, d, row):
 
 
 @inlined
+def agent_in_intervals(starts, sizes, totals, columns, weights, width, linear, r, y, n_actions, hands):
+    """min_p sum_a p(a) y(a) over the intervals of the agent's row r."""
+    result = smallest(y, n_actions)
+    if sizes[r] > 0 and linear * width < 1.0:
+        for a in range(n_actions):
+            hands.u[a] = y[a] - result
+            hands.p[a] = 0.0
+        for j in range(starts[r], starts[r] + sizes[r]):
+            hands.p[columns[j]] = weights[j]
+        sets, none = (totals[r], width, linear, hands.heap), np.int64(0)
+        ranked, values = hands.ranked[0], hands.ranked_value[0]
+        result += least_in_intervals(hands.u, hands.p, n_actions, *sets, none, values, result, ranked, hands.seen, none)
+    return result
+
+
+@inlined
 def agent_minimum(starts, sizes, totals, columns, weights, width, r, y, n_actions, guess, u, p):
     """min_p sum_a p(a) y(a) over the set of the agent's row r."""
     result = smallest(y, n_actions)
@@ -235,18 +295,10 @@ def agent_minimum(starts, sizes, totals, columns, weights, width, r, y, n_action
     return result
 
 
-@inlined
-def mixed(z):
-    """64 bits that look random (the finish of splitmix64)."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
 @kernel
 def tie_break(seed, place, n):
     """A number from 0 to n - 1 that depends on the seed and the place alone."""
-    return np.int64(mixed(np.uint64(seed) + np.uint64(place + 1) * np.uint64(0x9E3779B97F4A7C15)) % np.uint64(n))
+    return np.int64(mixed(np.uint64(seed) + np.uint64(place + 1) * GOLDEN) % np.uint64(n))
 
 
 @inlined
@@ -269,9 +321,9 @@ def best_agent(q, seed, place):
 @inlined
 def agents_minima(agents, row, problem, mode, policy, t, s, x, agent_guess, hands):
     """m[prev, d]: what it costs if d takes over in state s at time t, before control and switching cost."""
-    starts, sizes, totals, columns, weights, widths, agent_row = agents
+    starts, sizes, totals, columns, weights, widths, agent_row, linear, _ = agents
     slot, vary, env_cost, _, _ = problem
-    u, p, y, _, m, same, _, _, _, _, work = hands
+    u, p, y, _, m, same, _, _, _, _, work, _, _, _, _, _, _ = hands
     n_agents, n_actions = same.size, row.shape[1]
     filled = -1  # the agent for whose column y was made
     for d in range(n_agents):
@@ -289,7 +341,10 @@ def agents_minima(agents, row, problem, mode, policy, t, s, x, agent_guess, hand
                     filled = same[d]
                     for a in range(n_actions):
                         y[a] = env_cost[s, a] + x[row[s, a], filled]
-                least = agent_minimum(starts, sizes, totals, columns, weights, width, r, y, n_actions, agent_guess, u, p)
+                if linear[0] > 0.0:
+                    least = agent_in_intervals(starts, sizes, totals, columns, weights, width, linear[0], r, y, n_actions, hands)
+                else:
+                    least = agent_minimum(starts, sizes, totals, columns, weights, width, r, y, n_actions, agent_guess, u, p)
             m[c if last - first > 1 else 0, d] = least
 
 

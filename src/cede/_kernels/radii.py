@@ -3,7 +3,7 @@
 from math import log, sqrt
 
 from cede._kernels.compiling import inlined, kernel
-from cede._kernels.data import APPENDIX, NO_RADIUS
+from cede._kernels.data import APPENDIX, BERNSTEIN, NO_RADIUS, PRINTED
 
 LOG_2 = log(2.0)
 
@@ -32,18 +32,33 @@ def cost_constant(steps, rows, delta):
     return 3.5 * (LOG_2 + log(steps) + log(rows) - log(delta))
 
 
+@kernel
+def bernstein_constant(rows, outcomes, delta):
+    """log of all that the probability of a failure is divided by, but for the visits: see belief.py."""
+    return log(6.0) + log(rows) + log(outcomes) - log(delta)
+
+
 @inlined
-def radius(visits, constant, scale):
-    return scale * sqrt(constant / max(1.0, visits))
+def radius(kind, visits, constant, scale):
+    """The width of a row: scale sqrt(constant / n); or of its intervals, see `Layer.linear`."""
+    n = max(1.0, visits)
+    if kind == BERNSTEIN:
+        return scale * scale * (constant + log(n) + log(n + 1.0)) / n
+    return scale * sqrt(constant / n)
+
+
+@inlined
+def linear_part(kind, scale):
+    """3 of Bernstein's 3 log(.) / n: the width has the square of the scale in it, this takes one out again."""
+    return 3.0 / scale if kind == BERNSTEIN and scale > 0.0 else 0.0
 
 
 @kernel
-def radii(visits, counted, constant, scale, result):
-    """The radius of each counted row; the rows behind them are known."""
-    for r in range(counted):
-        result[r] = radius(visits[r], constant, scale)
-    for r in range(counted, visits.size):
-        result[r] = 0.0
+def radii(kind, visits, case, counted, constant, extra, scale, result):
+    """The width of every row of a belief, from the visits of its case; known ones have none."""
+    for r in range(result.size):
+        c = case[r]
+        result[r] = radius(kind, visits[c], constant + extra[c], scale) if c < counted else 0.0
 
 
 @kernel
@@ -55,13 +70,18 @@ def constants_ahead(sizes, episode, environment_episodes, result):
     """
     for i in range(result.cost.size):
         result.agents[i], result.environment[i], result.cost[i] = 0.0, 0.0, 0.0
-        if sizes.kind == NO_RADIUS:
-            continue
         steps = steps_before(episode + i, sizes.horizon)
         common = steps_before(environment_episodes + i + 1, sizes.horizon)
-        if sizes.kind == APPENDIX:
-            result.environment[i] = appendix_constant(common, sizes.environment_rows, sizes.n_states, sizes.delta)
-        else:
-            result.environment[i] = printed_constant(common, sizes.environment_rows, sizes.n_states, sizes.delta)
+        kind = sizes.environment_kind
+        if kind == BERNSTEIN:
+            result.environment[i] = bernstein_constant(sizes.environment_rows, sizes.outcomes, sizes.delta)
+        elif kind == APPENDIX:
+            result.environment[i] = appendix_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
+        elif kind == PRINTED:
+            result.environment[i] = printed_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
+        if sizes.agents_kind == BERNSTEIN:
+            result.agents[i] = bernstein_constant(sizes.agent_rows, sizes.n_actions, sizes.delta)
+        elif sizes.agents_kind == PRINTED:
             result.agents[i] = printed_constant(steps, sizes.agent_rows, sizes.n_actions, sizes.delta)
-        result.cost[i] = cost_constant(steps, sizes.agent_rows, sizes.delta)
+        if kind != NO_RADIUS:
+            result.cost[i] = cost_constant(steps, sizes.agent_rows, sizes.delta)

@@ -6,7 +6,7 @@ While another team is at work, a team costs the memory of what it has seen: one 
 import numpy as np
 
 from cede._kernels.compiling import inlined, kernel
-from cede._kernels.data import CHOOSE, Ledger, Mind, Problem, Radii, Run, World
+from cede._kernels.data import CHOOSE, Fading, Ledger, Mind, Problem, Radii, Run, World
 from cede._kernels.episodes import add, start_mean, take
 from cede._kernels.minds import play_episodes
 from cede._kernels.passes import backward, begin
@@ -93,16 +93,32 @@ def mind_of_team(mind, keep, i):
     """The arrays of team i at the bench."""
     slot, vary, env_cost, _, _ = mind.problem
     kept, bounded = min(i, keep.planned_agents.shape[0] - 1), min(i, keep.bounds.shape[0] - 1)
+    agents, environment = mind.fading_agents, mind.fading_environment
     return Mind(
         mind.seen_agents,
         mind.seen_environment,
         mind.counted_agents,
         mind.counted_environment,
+        mind.places,
+        Fading(agents.factor, agents.window, agents.lengths, keep.recent_agents[min(i, keep.recent_agents.shape[0] - 1)]),
+        Fading(
+            environment.factor,
+            environment.window,
+            environment.lengths,
+            keep.recent_environment[min(i, keep.recent_environment.shape[0] - 1)],
+        ),
         mind.flat,
+        mind.agents_kind,
+        mind.environment_kind,
+        mind.prior,
         mind.agents,
         mind.environment,
         mind.agents_width,
         mind.environment_width,
+        mind.agents_case,
+        mind.environment_case,
+        mind.agents_extra,
+        mind.environment_extra,
         Problem(slot, vary, env_cost, keep.control_cost[i], keep.switch_cost[i]),
         mind.learned_cost,
         mind.true_cost,
@@ -125,34 +141,61 @@ def world_of_team(world, slot, control_cost, switch_cost, start_agent, i):
 
 
 @kernel
-def come_to_work(seen, own, i, agents, environment, n_actions, n_states, shared, given, held, at_work):
-    """Lay out what team i has seen, if it is not there already. Arguments: fields of `Keep` and `Bench`."""
+def come_to_work(seen, own, i, agents, environment, n_actions, columns, shared, given, held, at_work, fading):
+    """Lay out what team i has seen, if it is not there already. Arguments: fields of `Keep` and `Bench`; fading: (2,) rows of each
+    pool in which something may have been that was forgotten since.
+    """
     last = at_work[0]
     if last == i:
         return
     if last >= 0:
         clear(seen, last, n_actions, agents, given[0])
         if not shared:
-            clear(own, last, n_states, environment, given[1])
+            clear(own, last, columns, environment, given[1])
+        for r in range(fading[0]):
+            agents.room[r] = 0
+        for r in range(fading[1]):
+            environment.room[r] = 0
     at_work[0] = -1
     lay_out(seen, i, n_actions, agents, given[0])
     if not shared:
-        lay_out(own, i, n_states, environment, given[1])
+        lay_out(own, i, columns, environment, given[1])
     held[0] = 0
     at_work[0] = i
 
 
 @inlined
+def pack(pool, counted, n_columns, kept, i):
+    """Make what is kept of team i equal to the counted rows of a pool, some of which may have faded."""
+    to = kept.start[i]
+    total = 0.0
+    for r in range(counted):
+        for j in range(pool.start[r], pool.start[r] + pool.size[r]):
+            kept.column[to] = r * n_columns + pool.column[j]
+            kept.weight[to] = pool.weight[j]
+            total += pool.weight[j]
+            to += 1
+    kept.size[i] = to - kept.start[i]
+    kept.total[i] = total
+
+
+@inlined
 def put_away(bench, keep, i, steps):
     """Add what was logged to what is kept of team i; a shared environment is again as all teams saw it, the rest is in delta."""
-    n_states = bench.mind.environment.row.shape[0]
+    mind, columns = bench.mind, bench.mind.places.columns
+    fading = (mind.fading_agents.factor.size > 0, mind.fading_environment.factor.size > 0)
     for j in range(steps):
-        add(keep.seen, i, bench.log.agents[j], 1.0)
+        if not fading[0]:
+            add(keep.seen, i, bench.log.agents[j], 1.0)
         if bench.shared:
-            take(bench.mind.seen_environment, bench.log.row[j], bench.log.to[j])
+            take(mind.seen_environment, bench.log.row[j], bench.log.to[j])
             add(bench.delta, bench.log.row[j], bench.log.to[j], 1.0)
-        else:
-            add(keep.own, i, bench.log.row[j] * n_states + bench.log.to[j], 1.0)
+        elif not fading[1]:
+            add(keep.own, i, bench.log.row[j] * columns + bench.log.to[j], 1.0)
+    if fading[0]:
+        pack(mind.seen_agents, mind.counted_agents, mind.true_cost.shape[1], keep.seen, i)
+    if fading[1]:
+        pack(mind.seen_environment, mind.counted_environment, columns, keep.own, i)
 
 
 @kernel
@@ -166,12 +209,14 @@ def play_teams(bench, keep, numbers, episodes, evaluate_every, first, last, ledg
     """
     mind, steps = bench.mind, bench.steps.actions.size * ledger.cost.shape[1]
     environment, snapshot = mind.seen_environment, bench.snapshot
-    sizes = (mind.true_cost.shape[1], mind.environment.row.shape[0], bench.shared)
+    columns = mind.places.columns
+    sizes = (mind.true_cost.shape[1], columns, bench.shared)
     needed = 0
     if bench.shared:
-        needed = growth(snapshot.end[0], mind.counted_environment, mind.environment.row.shape[0], steps)
+        needed = growth(snapshot.end[0], mind.counted_environment, columns, steps)
     for i in range(max(first, at[0]), last):
-        come_to_work(keep.seen, keep.own, i, mind.seen_agents, environment, *sizes, bench.given, bench.held, bench.at_work)
+        work = (bench.given, bench.held, bench.at_work, bench.fading)
+        come_to_work(keep.seen, keep.own, i, mind.seen_agents, environment, *sizes, *work)
         if environment.column.size - environment.end[0] < needed:
             restore(environment, snapshot)
         own = min(i, keep.policy.shape[0] - 1)
@@ -180,7 +225,7 @@ def play_teams(bench, keep, numbers, episodes, evaluate_every, first, last, ledg
         page = Ledger(ledger.expected_cost[i], ledger.cost[i], ledger.control[i], ledger.switches[i])
         reserve(keep.seen, i, steps, mind.counted_agents * mind.true_cost.shape[1])
         if not bench.shared:
-            reserve(keep.own, i, steps, mind.counted_environment * mind.environment.row.shape[0])
+            reserve(keep.own, i, steps, mind.counted_environment * columns)
         policy, value = keep.policy[own], keep.value[min(i, keep.value.shape[0] - 1)]
         own_mind = mind_of_team(mind, keep, i)
         own_world = world_of_team(bench.world, keep.slot, keep.control_cost, keep.switch_cost, keep.start_agent, i)

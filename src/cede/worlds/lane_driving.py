@@ -1,6 +1,7 @@
 """Lane driving, the paper's obstacle avoidance task: a machine and a human share a car. The tables are in road.py."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 from cede import _check
 from cede.model import Agent, Team, TwoLayerMDP
 from cede.planning import checked_policy
+from cede.structure import Outcomes, Structure
 from cede.table import Ints
 from cede.worlds import road
 from cede.worlds.drivers import HORIZON, human_policy, machine_agent
@@ -42,7 +44,26 @@ def lane_driving(
         ),
         horizon=HORIZON,
         start_agent=MACHINE,
+        structure=what_is_alike(),
     )
+
+
+@cache
+def what_is_alike() -> Structure:
+    """What may be declared: a human sees the three cells ahead and steers by what they are, wherever that is; what comes next
+    depends on the traffic level and the new lane.
+    """
+    return Structure({"human": views()}, road.outcomes())
+
+
+def views() -> Outcomes:
+    """What a human sees: the cells ahead, the cheapest first. 30 cases instead of 1,152 states."""
+
+    def look(ahead: tuple[int, ...]) -> tuple[tuple[int, ...], dict[int, int]]:
+        ways = sorted((cell, action) for action, cell in enumerate(ahead))
+        return tuple(cell for cell, _ in ways), {place: action for place, (_, action) in enumerate(ways)}
+
+    return Outcomes.of_agent([tuple(view) for view in road.states().ahead.tolist()], range(3), look)
 
 
 def lane_driving_teams(n: int, *, seed: int = 0, control_cost: float = 0.0, switch_cost: Any = 0.0) -> list[TwoLayerMDP]:

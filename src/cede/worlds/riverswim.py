@@ -13,6 +13,7 @@ import numpy as np
 from cede import _check
 from cede._check import Floats
 from cede.model import Agent, Environment, Team, TwoLayerMDP
+from cede.structure import Outcomes, Structure
 
 N_STATES = 6
 LEFT, RIGHT = 0, 1
@@ -79,7 +80,7 @@ def riverswim(
     for i, chance in enumerate(chances):
         mix = [float(np.prod([chance if a == RIGHT else 1.0 - chance for a in sequence])) for sequence in sequences]
         team.append(Agent(agent_name(chances, i), np.tile(mix, (N_STATES, 1)), control[i]))
-    return TwoLayerMDP(river(version, macro), Team(team, switch_cost), horizon)
+    return TwoLayerMDP(river(version, macro), Team(team, switch_cost), horizon, structure=Structure(environment=current(macro)))
 
 
 def riverswim_teams(n: int, *, seed: int = 0, switch_cost: Any = 0.0) -> list[TwoLayerMDP]:
@@ -101,6 +102,20 @@ def river(version: str, macro: int) -> Environment:
         state_names=[f"s{i + 1}" for i in range(N_STATES)],
         action_names=["left", "right"] if macro == 1 else letters,
     )
+
+
+@lru_cache(maxsize=40)
+def current(macro: int) -> Outcomes:
+    """What may be declared of the river: where no bank can be reached before the last of the `macro` steps, the current is the
+    same; near a bank every state is a case of its own. What may come is a way of -macro to macro states.
+    """
+
+    def swim(s: int, action: int) -> tuple[Any, dict[int, int]]:
+        where = "middle" if macro <= s <= N_STATES - 1 - macro else s
+        ways = range(max(-macro, -s), min(macro, N_STATES - 1 - s) + 1)
+        return (where, action), {way: s + way for way in ways}
+
+    return Outcomes.by(range(N_STATES), range(2**macro), swim)
 
 
 def agent_name(chances: Floats, i: int) -> str:

@@ -1,0 +1,153 @@
+"""Logged steps of any past controller, as a learner can count them."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cede import _check
+from cede.counts import Episode, checked_episode
+from cede.model import Task
+from cede.table import Ints
+
+NEEDED = ("state", "agent", "action", "next_state")
+OPTIONAL = ("episode", "t", "prev_agent")
+
+
+class LoggedSteps(NamedTuple):
+    """The steps of one episode, in the order of `Tally.add`."""
+
+    times: Ints
+    states: Ints
+    prev_agents: Ints
+    agents: Ints
+    actions: Ints
+    next_states: Ints
+
+
+def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
+    """Checked steps, episode by episode.
+
+    log: columns state, agent, action and next_state, one row per step, in the order in which they happened: a mapping of arrays, a
+    data frame, a structured array; or Episodes. Agents, and where the task names them states and actions, may be given by name.
+    `episode` tells which steps belong together; without it an episode begins wherever t does not rise. `t` is the time step;
+    without it steps count from 0 in each episode. `prev_agent` is who was in control before; without it that is the agent of the
+    step before, at t = 0 the task's start agent.
+    """
+    if isinstance(log, Episode):
+        log = [log]
+    if isinstance(log, Sequence) and not isinstance(log, str) and all(isinstance(part, Episode) for part in log):
+        return [steps_of_episode(owner, task, part) for part in log]
+    columns = columns_of(owner, log)
+    names = {"state": task.state_names, "next_state": task.state_names, "action": task.action_names}
+    sizes = {"state": task.n_states, "next_state": task.n_states, "action": task.n_actions, "t": task.horizon}
+    found: dict[str, Ints] = {}
+    for name in (*NEEDED, "t", "prev_agent"):
+        if name in columns:
+            known = task.agents if "agent" in name else names.get(name)
+            found[name] = numbers(owner, name, columns[name], known, sizes.get(name, task.n_agents))
+    lengths = {name: len(column) for name, column in [*found.items(), *((n, columns[n]) for n in ("episode",) if n in columns)]}
+    if len(set(lengths.values())) > 1:
+        _check.fail(owner, "the number of rows of the columns", lengths, "the same for all")
+    ends = [*beginnings(owner, columns.get("episode"), found.get("t"), lengths["state"]), lengths["state"]]
+    return [one_episode(owner, task, found, begin, end) for begin, end in pairwise(ends)]
+
+
+def columns_of(owner: str, log: Any) -> dict[str, Any]:
+    """The columns that there are, by name."""
+    if isinstance(log, Mapping):
+        there = list(log)
+    elif isinstance(log, np.ndarray) and log.dtype.names:
+        there = list(log.dtype.names)
+    elif hasattr(log, "columns"):
+        there = list(log.columns)
+    else:
+        expected = "columns by name (a mapping of arrays, a data frame, a structured array), or Episodes"
+        _check.fail(owner, "log", _check.show(log), expected)
+    for name in NEEDED:
+        if name not in there:
+            _check.fail(owner, f"the column {name!r} of log", "missing", f"there: it has {_check.show(there)}")
+    return {name: np.asarray(log[name]) for name in (*NEEDED, *OPTIONAL) if name in there}
+
+
+def numbers(owner: str, name: str, column: Any, known: Any, size: int) -> Ints:
+    """A column as whole numbers below size; names are looked up."""
+    if column.ndim != 1:
+        _check.fail(owner, f"the shape of column {name!r}", column.shape, "(steps,)")
+    if column.dtype.kind in "OUS" and known is not None:
+        index = {text: i for i, text in enumerate(known)}
+        looked_up = [index.get(value, value) if isinstance(value, str) else value for value in column.tolist()]
+        for i, value in enumerate(looked_up):
+            if isinstance(value, str):
+                _check.fail(owner, f"{name}[{i}]", repr(value), f"one of {_check.show(list(known))}")
+        column = np.array(looked_up)
+    if column.dtype.kind == "f":  # as data frames have where something is missing
+        whole = np.isfinite(column) & (column == np.round(column))
+        if not whole.all():
+            i = int(np.argmin(whole))
+            _check.fail(owner, f"{name}[{i}]", column[i], f"an integer from 0 to {size - 1}")
+        column = column.astype(np.int64)
+    if column.dtype.kind not in "iu":
+        _check.fail(owner, f"the type of column {name!r}", column.dtype, "an integer type")
+    bad = (column < 0) | (column >= size)
+    if bad.any():
+        i = int(np.argmax(bad))
+        _check.fail(owner, f"{name}[{i}]", int(column[i]), f"an integer from 0 to {size - 1}")
+    result: Ints = column.astype(np.int64)
+    return result
+
+
+def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
+    """The first row of each episode."""
+    if n == 0:
+        return []
+    if episode is not None:
+        changes = [0, *(i for i in range(1, n) if episode[i] != episode[i - 1])]
+        met: dict[Any, int] = {}
+        for i in changes:
+            before = met.setdefault(np.asarray(episode[i]).item(), i)
+            if before != i:
+                _check.fail(owner, f"episode[{i}]", repr(episode[i]), f"another one: that of row {before} has ended already")
+        return changes
+    if t is None:
+        _check.fail(owner, "log", "without 'episode' and 't'", "a log with one of them, to tell where an episode begins")
+    return [0, *(i for i in range(1, n) if t[i] <= t[i - 1])]
+
+
+def one_episode(owner: str, task: Task, found: Mapping[str, Ints], begin: int, end: int) -> LoggedSteps:
+    part = {name: column[begin:end] for name, column in found.items()}
+    n = end - begin
+    if n > task.horizon:
+        _check.fail(owner, f"the number of steps of the episode from row {begin} on", n, f"at most {task.horizon}")
+    times = part.get("t", np.arange(n))
+    for i in range(1, n):
+        if times[i] <= times[i - 1]:
+            _check.fail(owner, f"t[{begin + i}]", int(times[i]), f"more than {times[i - 1]}, that of the step before")
+    follows = np.concatenate([[False], times[1:] == times[:-1] + 1])
+    torn = follows & (part["state"] != np.concatenate([[-1], part["next_state"][:-1]]))
+    if torn.any():
+        i = int(np.argmax(torn))
+        _check.fail(owner, f"state[{begin + i}]", int(part["state"][i]), f"{part['next_state'][i - 1]}, where the step before led")
+    before = np.concatenate([[int(task.start_agent)], part["agent"][:-1]])
+    known = follows | (times == 0)
+    if "prev_agent" not in part:
+        if not known.all():
+            i = int(np.argmin(known))
+            place = f"the column 'prev_agent', for row {begin + i}"
+            _check.fail(owner, place, "missing", "there where the step before is not logged")
+        prevs = before
+    else:
+        prevs = part["prev_agent"]
+        wrong = follows & (prevs != before)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            _check.fail(owner, f"prev_agent[{begin + i}]", int(prevs[i]), f"{before[i]}, who acted in the step before")
+    steps = (part["state"], prevs.astype(np.int64), part["agent"], part["action"], part["next_state"])
+    return LoggedSteps(times.astype(np.int64), *steps)
+
+
+def steps_of_episode(owner: str, task: Task, episode: Episode) -> LoggedSteps:
+    given = checked_episode(owner, task, episode)
+    steps = (given.states[:-1], given.prev_agents, given.agents, given.actions, given.states[1:])
+    return LoggedSteps(np.arange(len(given.actions)), *steps)

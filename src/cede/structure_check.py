@@ -1,0 +1,195 @@
+"""Is a declared structure true? A test of every case against data, which says where it is not.
+
+In each case of a structure all places that share it should show the same frequencies. We compare them by the chi-squared statistic
+of homogeneity. Counts are often few, and its usual law does not hold then; but given the sums of rows and columns its mean and
+variance are known exactly (Haldane 1940; Dawson 1954), and a gamma law with these two gives p-values that hold for few counts
+too. They are corrected for the number of cases tested (Holm 1979). Within a case that fails, each place is compared with all others
+of the case, and the one that stands out most is named.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy import stats
+
+from cede import _check
+from cede._check import Floats
+from cede.counts import Counts, Episode, all_agents, cases_of, count
+from cede.model import Task
+from cede.structure import Structure, checked_structure
+
+
+@dataclass(frozen=True, eq=False)
+class Suspicion:
+    """A case that the data speak against."""
+
+    layer: str  # "environment", or the name of an agent
+    case: int
+    p_value: float  # that all its places are alike, corrected for the number of tests; 0: something impossible was seen
+    place: tuple[int, ...]  # (s, a), or (s,), of the place that is least like the others
+    visits: int  # of that place
+    here: Floats  # (outcomes,) frequencies there
+    elsewhere: Floats  # (outcomes,) in the other places of the case
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, eq=False)
+class StructureCheck:
+    """What came of a check. A structure that passes need not be true: there may be too little data, which `untested` counts."""
+
+    suspicions: tuple[Suspicion, ...]
+    tested: int  # cases with at least two places that were seen
+    untested: int
+    alpha: float
+
+    @property
+    def passed(self) -> bool:
+        return not self.suspicions
+
+    def __str__(self) -> str:
+        head = (
+            f"{len(self.suspicions)} of {self.tested} cases look wrong (level {self.alpha:g}); {self.untested} have too little data"
+        )
+        return "\n".join([head, *(f"- {suspicion}" for suspicion in self.suspicions)])
+
+
+def check_structure(task: Task, structure: Structure, data: Iterable[Episode] | Counts, *, alpha: float = 0.01) -> StructureCheck:
+    """Test a structure against episodes, or against plain counts (`count` without a structure).
+
+    alpha: the probability that a true structure is suspected at all.
+    """
+    owner = "check_structure"
+    alpha = _check.probability(owner, "alpha", alpha)
+    if not isinstance(structure, Structure):
+        _check.fail(owner, "structure", _check.show(structure), "a Structure")
+    checked_structure(owner, structure, task.n_states, task.n_actions, task.agents)
+    counts = data if isinstance(data, Counts) else count(task, data)
+    plain = Counts.zeros(task) + counts
+    cases = [*agent_tables(task, structure, plain), *environment_tables(task, structure, plain)]
+    impossible = [unforeseen(task, structure, plain.environment)] if structure.environment is not None else []
+    tested = [(case, homogeneity(case.table)) for case in cases if case.testable]
+    order = sorted(range(len(tested)), key=lambda i: tested[i][1])
+    suspicions, worst = [found for found in impossible if found is not None], 0.0
+    for rank, i in enumerate(order):
+        case, p_value = tested[i]
+        worst = max(worst, min(1.0, p_value * (len(tested) - rank)))
+        if worst <= alpha:
+            suspicions.append(accuse(task, case, worst))
+    return StructureCheck(tuple(suspicions), len(tested), len(cases) - len(tested), alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What was seen in the places of one case."""
+
+    layer: str
+    number: int
+    places: list[tuple[int, ...]]
+    table: Floats  # (places, outcomes)
+
+    @property
+    def testable(self) -> bool:
+        rows, columns = (self.table.sum(axis=axis) for axis in (1, 0))
+        return bool((rows > 0).sum() >= 2 and (columns > 0).sum() >= 2 and self.table.sum() > 3)
+
+
+def agent_tables(task: Task, structure: Structure, counts: Counts) -> list[Case]:
+    whole, seen, result = all_agents(task, structure), counts.agents.toarray().astype(np.float64), []
+    begin = 0
+    for d, cases in enumerate(cases_of(task, structure)):
+        for slot in range(int(task.slot[d]), int(task.slot[d] + task.n_slots[d])):
+            if task.agents[d] in structure.agents:
+                rows = whole.row[slot]
+                by_outcome = np.take_along_axis(seen[slot * task.n_states : (slot + 1) * task.n_states], whole.to[rows], axis=1)
+                for number in range(cases):
+                    states = np.flatnonzero(whole.case[rows] == begin + number)
+                    result.append(Case(task.agents[d], number, [(int(s),) for s in states], by_outcome[states]))
+            begin += cases
+    return result
+
+
+def environment_tables(task: Task, structure: Structure, counts: Counts) -> list[Case]:
+    outcomes, result = structure.environment, []
+    if outcomes is None:
+        return []
+    by_case = outcomes.case[outcomes.row].ravel()
+    for number in range(outcomes.n_cases):
+        rows = np.flatnonzero(by_case == number)
+        seen = counts.environment[rows].toarray().astype(np.float64)
+        to = outcomes.to[outcomes.row.ravel()[rows]][:, : outcomes.n_outcomes[number]]
+        places = [divmod(int(row), task.n_actions) for row in rows]
+        result.append(Case("environment", number, list(places), np.take_along_axis(seen, to.astype(np.int64), axis=1)))
+    return result
+
+
+def unforeseen(task: Task, structure: Structure, environment: sp.csr_array) -> Suspicion | None:
+    """A step that the structure says cannot be."""
+    outcomes = structure.environment
+    assert outcomes is not None
+    beyond = sp.coo_array(environment - environment.multiply(outcomes.allowed()))
+    beyond.eliminate_zeros()
+    if not beyond.nnz:
+        return None
+    row, to = int(beyond.coords[0][0]), int(beyond.coords[1][0])
+    s, a = divmod(row, task.n_actions)
+    place = f"state {name_of(task.state_names, s)}, action {name_of(task.action_names, a)}"
+    text = f"environment, {place}: next state {name_of(task.state_names, to)} was seen, but is not declared"
+    if beyond.nnz > 1:
+        text += f"; so were {beyond.nnz - 1} other steps"
+    case, nothing = int(outcomes.case[outcomes.row[s, a]]), np.empty(0)
+    return Suspicion("environment", case, 0.0, (s, a), int(beyond.data[0]), nothing, nothing, text)
+
+
+def accuse(task: Task, case: Case, p_value: float) -> Suspicion:
+    """Name the place that stands out most."""
+    total = case.table.sum(axis=0)
+    seen = [i for i in range(len(case.places)) if case.table[i].sum() > 0]
+    apart = {i: homogeneity(np.stack([case.table[i], total - case.table[i]])) for i in seen}
+    worst = min(apart, key=lambda i: apart[i])
+    here, others = case.table[worst], total - case.table[worst]
+    visits = int(here.sum())
+    here, elsewhere = here / visits, others / max(others.sum(), 1)
+    most = int(np.argmax(np.abs(here - elsewhere)))
+    names = [f"state {name_of(task.state_names, case.places[worst][0])}"]
+    if len(case.places[worst]) == 2:
+        names.append(f"action {name_of(task.action_names, case.places[worst][1])}")
+    text = (
+        f"{case.layer}, case {case.number} (p = {p_value:.2g}): {', '.join(names)} is least like the others: outcome {most} came "
+    )
+    text += f"in {here[most]:.0%} of {visits} visits, elsewhere in {elsewhere[most]:.0%} of {int(others.sum())}"
+    return Suspicion(case.layer, case.number, p_value, case.places[worst], visits, here, elsewhere, text)
+
+
+def name_of(names: Any, i: int) -> str:
+    return str(i) if names is None else f"{i} ({names[i]})"
+
+
+def homogeneity(table: Floats) -> float:
+    """p-value that all rows of a table of counts have the same distribution."""
+    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+    n, rows, columns = table.sum(), table.sum(axis=1), table.sum(axis=0)
+    r, c = table.shape
+    if r < 2 or c < 2 or n <= 3:
+        return 1.0
+    expected = np.outer(rows, columns) / n
+    statistic = ((table - expected) ** 2 / expected).sum()
+    mean, variance = moments(rows, columns)
+    if variance <= 1e-12:
+        return 1.0
+    return float(stats.gamma.sf(statistic, mean**2 / variance, scale=variance / mean))
+
+
+def moments(rows: Floats, columns: Floats) -> tuple[float, float]:
+    """Mean and variance of the chi-squared statistic over all tables with these sums (Dawson 1954)."""
+    n, r, c = float(rows.sum()), len(rows), len(columns)
+    free_rows, free_columns = (r - 1) * (n - r) / (n - 1), (c - 1) * (n - c) / (n - 1)
+    uneven_rows, uneven_columns = (n * (1 / rows).sum() - r**2) / (n - 2), (n * (1 / columns).sum() - c**2) / (n - 2)
+    mean = n * (r - 1) * (c - 1) / (n - 1)
+    variance = 2 * n / (n - 3) * (free_rows - uneven_rows) * (free_columns - uneven_columns)
+    return mean, variance + n**2 / (n - 1) * uneven_rows * uneven_columns
