@@ -156,11 +156,11 @@ def test_the_forgetting_learner_recovers_and_the_plain_one_does_not():
     before = cede.worlds.lane_driving(sigma=4.0)
     after = with_human(before, 0.3)
     late = {}
-    for name, forget in (("plain", None), ("forgetting", cede.HalfLife(100))):
+    for name, forget in (("plain", None), ("forgetting", cede.HalfLife(150))):
         known = {"machine": before.team.agents[0].policy}
         learner = cede.posterior_sampling(before.task, structure=before.structure, forget=forget, known_agents=known)
-        cede.simulate(before, learner, 1000, seed=0, evaluate_every=500, progress=False)
-        history = cede.simulate(after, learner, 500, seed=1, evaluate_every=25, progress=False)
+        cede.simulate(before, learner, 1500, seed=0, evaluate_every=500, progress=False)
+        history = cede.simulate(after, learner, 800, seed=1, evaluate_every=25, progress=False)
         late[name] = history.regret[-1] - history.regret[-200]
     assert late["forgetting"] < 0.4 * late["plain"]
 

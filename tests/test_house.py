@@ -39,7 +39,7 @@ ROOMS = [
     {"rounds"},
     {"simulation"},
     {"fleet"},
-    {"worlds"},
+    {"worlds", "gym"},
     {"experiments"},
     {"cli"},
 ]

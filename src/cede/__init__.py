@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from cede import engines as engines
+    from cede import gym as gym
     from cede import worlds as worlds
     from cede.belief import Belief as Belief
     from cede.belief import Scale as Scale
@@ -68,7 +69,7 @@ _HOME = {
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
-_ROOMS = ("engines", "worlds")
+_ROOMS = ("engines", "gym", "worlds")
 
 __all__ = [*_MODULE, *_ROOMS, "__version__"]  # noqa: PLE0604 (names are strings)
 
