@@ -85,7 +85,7 @@ def test_an_end_that_is_no_state_of_its_own():
 
 def test_bad_input():
     agent = cede.Agent("one", np.full((16, 4), 0.25))
-    with pytest.raises(ValueError, match="from_toy_text: env is .*, must be an environment with a tabular model P"):
+    with pytest.raises(ValueError, match=r"from_toy_text: env is .*, must be an environment with a tabular model P"):
         cede.gym.from_toy_text(gymnasium.make("CartPole-v1"), [agent], 10)
     with pytest.raises(ValueError, match="one of agents is 3, must be an Agent"):
         cede.gym.from_toy_text(gymnasium.make("FrozenLake-v1"), [3], 10)

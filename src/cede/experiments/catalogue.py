@@ -1,4 +1,4 @@
-"""All figures: an overview, those of the paper in its order, the guarantee, ways of planning less, and two of fleets."""
+"""All figures: an overview, those of the paper in its order, the guarantee, ways of planning less, fleets, and beyond the paper."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,16 @@ from cede.experiments import (
     guarantee,
     human_control,
     hundred_teams,
+    league,
     many_teams,
     newcomer,
     overview,
+    people_change,
     planning_ways,
     riverswim_task,
     roads,
     single_team,
+    structured,
     team_count,
     team_size,
     trajectories,
@@ -41,6 +44,9 @@ FIGURES: dict[str, Figure] = {
         planning_ways,
         newcomer,
         freshness,
+        structured,
+        league,
+        people_change,
     )
 }
 

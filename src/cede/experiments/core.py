@@ -58,9 +58,11 @@ class Options:
 def code_digest(module: str) -> str:
     """Of the library, the worlds, and the module of the run; not of what only draws, reports or talks to users."""
     package = Path(__file__).parent.parent
-    sources = [path for folder in (package, package / "_kernels", package / "worlds") for path in folder.glob("*.py")]
+    sources = [
+        path for folder in (package, package / "_kernels", package / "worlds", package / "gym") for path in folder.glob("*.py")
+    ]
     deciding = [path for path in sources if path.name not in ("cli.py", "pictures.py", "_progress.py", "_extras.py")]
-    deciding += [package / "experiments" / f"{name}.py" for name in ("curves", "ways", module)]
+    deciding += [package / "experiments" / f"{name}.py" for name in ("curves", "ways", "lake", module)]
     digest = hashlib.sha256()
     for path in sorted(set(deciding)):
         digest.update(path.read_bytes())

@@ -16,9 +16,9 @@ DONE = "done"  # name of the state that is added where an episode may end withou
 def from_toy_text(env: Any, agents: Sequence[Agent], horizon: int, *, switch_cost: Any = 0.0, start_agent: Any = 0) -> TwoLayerMDP:
     """A Gymnasium environment with a table `P[s][a] = [(probability, next state, reward, terminated), ...]`, such as FrozenLake.
 
-    Costs are minus the expected rewards. Where an episode ends the state stays, at no cost; if a state can be entered both at the end
-    and before it, the end is a state of its own, `done`, behind all others. agents: with a policy (S, A) over the states of the
-    environment; in `done` it does not matter what they do. A time limit of the environment does not count: the horizon does.
+    Costs are minus the expected rewards. Where an episode ends the state stays, at no cost; if a state can be entered both at the
+    end and before it, the end is a state of its own, `done`, behind all others. agents: with a policy (S, A) over the states of
+    the environment; in `done` it does not matter what they do. A time limit of the environment does not count: the horizon does.
     """
     owner = "from_toy_text"
     table, start = checked_model(owner, env)
