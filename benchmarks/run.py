@@ -70,6 +70,33 @@ def planner(sizes: tuple[int, ...], repeats: int) -> list[Row]:
     return rows
 
 
+BELIEFS: dict[str, Callable[[cede.TwoLayerMDP], dict[str, Any]]] = {
+    "Bernstein": lambda mdp: {"belief": "bernstein"},
+    "structure": lambda mdp: {"structure": mdp.structure},
+    "structure, Bernstein": lambda mdp: {"belief": "bernstein", "structure": mdp.structure},
+}
+
+
+def beliefs(repeats: int) -> list[Row]:
+    """Belief and plan of one episode in lane driving, after the same episodes, by what is believed."""
+    mdp = cede.worlds.lane_driving(control_cost=0.2, switch_cost=0.1)
+    known = {"known_agents": {"machine": mdp.team.agents[0].policy}}
+    scaled = {"scale": cede.Scale(0.1, 0.01)}  # printed radii are vacuous here, and quick to plan with
+    learners = {name: cede.ucrl2_mc(mdp.task, **known, **scaled, **ways(mdp)) for name, ways in BELIEFS.items()}
+    learners["posterior sampling"] = cede.posterior_sampling(mdp.task, **known)
+    learners["posterior sampling, structure"] = cede.posterior_sampling(mdp.task, structure=mdp.structure, **known)
+    printed = cede.ucrl2_mc(mdp.task, **known, **scaled)
+    rng = np.random.default_rng(0)
+    policies = rng.integers(2, size=(300, mdp.horizon, mdp.task.n_states, 2))
+    episodes = [cede.rollout(mdp, policy, rng) for policy in policies]
+    for learner in (printed, *learners.values()):
+        learner.learn_from(episodes, progress=False)
+    taken = times(printed.replan, *(learner.replan for learner in learners.values()), repeats=repeats)
+    against = "L1 balls, no structure"
+    named = zip(learners, taken[1:], strict=True)
+    return [row("beliefs", f"plan, lane driving, {name}", against, "", one, taken[0], better="slower") for name, one in named]
+
+
 def task_size(problem: Any) -> int:
     return int(problem[0].n_states)
 
@@ -248,6 +275,7 @@ def main() -> None:
     facts = machine()
     sections = (
         lambda: planner(sizes, repeats),
+        lambda: beliefs(repeats),
         lambda: threads(sizes, repeats),
         lambda: peers(repeats),
         lambda: planning_less(few),

@@ -109,3 +109,39 @@ def test_mistakes_of_fleet_end_in_one_line(tmp_path, options, message):
     assert result.exit_code == 2
     assert message in result.output.replace("\n", " ")
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--structured"], "structure: environment has 6 cases of up to 3 outcomes"),
+        (["--radii", "bernstein"], "radius: bernstein"),
+        (["--method", "posterior-sampling", "--structured"], "prior: 1.0"),
+        (["--method", "greedy", "--structured"], "learner: greedy"),
+    ],
+)
+def test_learn_with_what_is_beyond_the_paper(options, expected):
+    result = CliRunner().invoke(app, ["learn", "riverswim", "--episodes", "20", *options])
+    assert result.exit_code == 0, result.output
+    assert expected in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--method", "ucrl2", "--structured"], "ucrl2: structured is asked for, must be left out"),
+        (["--method", "ucrl2", "--radii", "bernstein"], "ucrl2: radii bernstein is asked for, must be left out"),
+        (["--method", "posterior-sampling", "--planning", "greedy"], "posterior_sampling: planning is 'greedy', must be 'full'"),
+    ],
+)
+def test_learn_refuses_what_makes_no_sense(options, expected):
+    result = CliRunner().invoke(app, ["learn", "riverswim", "--episodes", "20", *options])
+    assert result.exit_code == 2
+    assert expected in result.output
+
+
+def test_a_structured_fleet(tmp_path):
+    command = ["fleet", "riverswim", "--teams", "3", "--episodes", "10", "--structured", "--method", "posterior-sampling"]
+    result = CliRunner().invoke(app, [*command, "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "teams.csv").exists()

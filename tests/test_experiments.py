@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import cede
 from cede.cli import app
-from cede.experiments import claims, lane, river
+from cede.experiments import claims, contest, lane, league, river
 from cede.experiments.catalogue import FIGURES, chosen
 from cede.experiments.core import Options, Part, load_table, run, save_table
 from cede.experiments.report import write_report
@@ -69,13 +69,46 @@ def test_figure(done, name):
     )
 
 
+def test_the_league_has_a_picture_and_a_table_for_each_world(done):
+    for world, name in league.FILES.items():
+        assert (done / f"league-{name}.png").stat().st_size > 3000
+        text = (done / f"league-{name}.md").read_text()
+        assert "| guarantee |" in text
+        assert "**quick run**" in text
+        assert all(f"| {who} |" in text for who in contest.contestants(world))
+    watched = [row for row in load_table(done / "league.csv") if row["guarantee"] == contest.YES and row["looks"] != ""]
+    assert watched
+    assert all(row["left"] == 0 and row["above"] == 0 for row in watched)
+
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def test_structure_in_the_obstacle_task_at_full_size():
+    """The table behind docs/structure.md: printed unscaled radii, 20,000 episodes, every promise kept."""
+    last = [row for row in load_table(RESULTS / "structure.csv") if row["episode"] == 20_000]
+    for control, switch, most in ((0.0, 0.0, 5000), (0.2, 0.1, 1000)):
+        runs = [row for row in last if row["learner"] == "UCRL2-MC, structured" and row["control_cost"] == control]
+        assert {row["switch_cost"] for row in runs} == {switch}
+        assert {(row["radius"], row["scale"], row["delta"]) for row in runs} == {("printed", "agents 1, environment 1", 0.1)}
+        assert max(row["regret"] for row in runs) < most
+        assert all(row["left"] == 0 and row["above"] == 0 and row["looks"] == 20 for row in runs)
+
+
+def test_which_learner_to_use_is_answered_from_the_league():
+    """The table of the document is that of the results."""
+    table = (RESULTS / "league.md").read_text()
+    assert table == league.overall(load_table(RESULTS / "league.csv"))
+    assert table in (RESULTS.parent / "docs" / "which-learner.md").read_text()
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_drawing_only_reads_the_table(done, name, tmp_path, monkeypatch):
     """From the table alone, with nothing that could simulate."""
     monkeypatch.setattr("cede.simulation.play", None)
     monkeypatch.setattr("cede.simulation.roll", None)
     monkeypatch.setattr("cede.worlds.drivers.machine_policy", None)
-    assert len(FIGURES[name].draw(load_table(done / f"{name}.csv"), tmp_path / name)) == 2
+    assert len(FIGURES[name].draw(load_table(done / f"{name}.csv"), tmp_path / name)) == (8 if name == "league" else 2)
 
 
 def test_claims_cover_what_the_issue_lists(done):

@@ -155,7 +155,9 @@ def test_missing_extra_is_answered_with_the_command(monkeypatch):
         _extras.pyplot()
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/fleets.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/fleets.md", "docs/structure.md", "docs/people.md", "docs/which-learner.md"]
+)
 def test_documents_run(document):
     result = doctest.testfile(
         str(ROOT / document), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

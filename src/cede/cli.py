@@ -17,6 +17,10 @@ app = typer.Typer(
 Out = Annotated[Path, typer.Option(help="Directory for pictures and tables.")]
 Jobs = Annotated[int, typer.Option(help="Runs side by side.", min=1)]
 Seed = Annotated[int, typer.Option(help="Same seed, same numbers.", min=0)]
+LearnMachine = Annotated[
+    bool, typer.Option("--learn-machine", help="Lane driving: learn the machine too; it is known otherwise, as in the paper.")
+]
+Structured = Annotated[bool, typer.Option("--structured", help="Tell the learner which situations are alike.")]
 
 
 class World(StrEnum):
@@ -26,6 +30,7 @@ class World(StrEnum):
 
 class Method(StrEnum):
     ucrl2_mc = "ucrl2-mc"
+    posterior_sampling = "posterior-sampling"
     ucrl2 = "ucrl2"
     ucrl2_same_form = "ucrl2-same-form"
     greedy = "greedy"
@@ -33,6 +38,7 @@ class Method(StrEnum):
 
 class Radii(StrEnum):
     printed = "printed"
+    bernstein = "bernstein"
     authors = "authors"
     small = "small"
 
@@ -146,10 +152,8 @@ def fleet(
     ] = None,
     control_cost: Annotated[float, typer.Option(help="Lane driving: cost of a step of human control.")] = 0.0,
     switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
-    learn_machine: Annotated[
-        bool,
-        typer.Option("--learn-machine", help="Lane driving: learn the machine too; it is known otherwise, as in the paper."),
-    ] = False,
+    learn_machine: LearnMachine = False,
+    structured: Structured = False,
     delta: Annotated[float, typer.Option(help="How likely the confidence sets may fail.")] = 0.1,
     planning: Annotated[Ways, typer.Option(help="Whole plans, or only of what is visited.")] = Ways.full,
     replan: Annotated[str, typer.Option(help="A new plan for every episode, by doubling, or every so many episodes.")] = "every",
@@ -176,6 +180,7 @@ def fleet(
             control_cost=control_cost,
             switch_cost=switch_cost,
             learn_machine=learn_machine,
+            structured=structured,
             delta=delta,
             ways={"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan},
             seed=seed,
@@ -194,12 +199,14 @@ def learn(
     world: Annotated[World, typer.Argument(help="Which problem.")],
     method: Annotated[Method, typer.Option(help="Which learner.")] = Method.ucrl2_mc,
     radii: Annotated[
-        Radii, typer.Option(help="As printed, the authors' schedule, or small constants (0.1, 0.01).")
+        Radii, typer.Option(help="As printed, Bernstein's, the authors' schedule, or small constants (0.1, 0.01).")
     ] = Radii.printed,
     episodes: Annotated[int, typer.Option(help="Episodes to learn for.", min=1)] = 2000,
     agents: Annotated[str, typer.Option(help="RiverSwim: each agent's probability of swimming right.")] = "0.3,0.7",
     control_cost: Annotated[float, typer.Option(help="Lane driving: cost of a step of human control.")] = 0.0,
     switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
+    learn_machine: LearnMachine = False,
+    structured: Structured = False,
     delta: Annotated[float, typer.Option(help="How likely the confidence sets may fail.")] = 0.1,
     planning: Annotated[Ways, typer.Option(help="Whole plans, or only of what is visited.")] = Ways.full,
     replan: Annotated[str, typer.Option(help="A new plan for every episode, by doubling, or every so many episodes.")] = "every",
@@ -212,10 +219,11 @@ def learn(
 
     with clear_errors():
         mdp = make_world(world, agents, control_cost, switch_cost)
-        from cede.experiments.methods import make_learner, scale_of
+        from cede.experiments.methods import make_learner
 
         ways: dict[str, Any] = {"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan}
-        learner = make_learner(mdp, method.value, delta, scale_of(radii.value, episodes), seed, **ways)
+        ways |= {"known": ["machine"] if world is World.lane_driving and not learn_machine else [], "structured": structured}
+        learner = make_learner(mdp, method.value, delta, radii.value, episodes, seed, **ways)
         cede.set_threads(threads)
         history = cede.simulate(mdp, learner, episodes, seed=seed, evaluate_every=evaluate_every)
         rows = [row_of(learner.settings["learner"], history)]

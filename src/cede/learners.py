@@ -20,7 +20,7 @@ from cede._kernels import Mind, Radii
 from cede._progress import Progress
 from cede.belief import Belief, Scale, ScaleOf, belief_of, scale_of
 from cede.counts import Counts, EnvironmentTally, Episode, Tally, as_counts, check_outcomes, checked_episode
-from cede.forgetting import Forget
+from cede.forgetting import Forget, Window
 from cede.logs import read_log
 from cede.memory import NOTHING, Memory, Seen
 from cede.model import Environment, Task, TwoLayerMDP
@@ -61,6 +61,9 @@ class Learner:
         self.seed = _check.integer(recipe.name, "seed", seed, 0, MOST_SEED)
         self._memory: Memory | None = NEW
         if counts is not None:
+            windows = [rule for rule in (*recipe.forget.values(), recipe.forget_environment) if isinstance(rule, Window)]
+            if windows:
+                _check.fail(recipe.name, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
             self._memory = Memory.of(Counts.zeros(task, flat=recipe.flat, structure=recipe.structure) + counts)
         self._live: Live | None = None  # its working form: one of the two is there
         self._shared: EnvironmentTally | None = None  # the environment of a fleet

@@ -53,9 +53,8 @@ class StructureCheck:
         return not self.suspicions
 
     def __str__(self) -> str:
-        head = (
-            f"{len(self.suspicions)} of {self.tested} cases look wrong (level {self.alpha:g}); {self.untested} have too little data"
-        )
+        head = f"{len(self.suspicions)} of {self.tested} cases look wrong (level {self.alpha:g}); "
+        head += f"{self.untested} could not be tested: too little data, or one place only"
         return "\n".join([head, *(f"- {suspicion}" for suspicion in self.suspicions)])
 
 
@@ -159,10 +158,8 @@ def accuse(task: Task, case: Case, p_value: float) -> Suspicion:
     names = [f"state {name_of(task.state_names, case.places[worst][0])}"]
     if len(case.places[worst]) == 2:
         names.append(f"action {name_of(task.action_names, case.places[worst][1])}")
-    text = (
-        f"{case.layer}, case {case.number} (p = {p_value:.2g}): {', '.join(names)} is least like the others: outcome {most} came "
-    )
-    text += f"in {here[most]:.0%} of {visits} visits, elsewhere in {elsewhere[most]:.0%} of {int(others.sum())}"
+    text = f"{case.layer}, case {case.number} (p = {p_value:.2g}): {', '.join(names)} is least like the others: "
+    text += f"outcome {most} came in {here[most]:.0%} of {visits} visits, elsewhere in {elsewhere[most]:.0%} of {int(others.sum())}"
     return Suspicion(case.layer, case.number, p_value, case.places[worst], visits, here, elsewhere, text)
 
 

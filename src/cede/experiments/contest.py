@@ -20,7 +20,7 @@ from cede.worlds import lane_driving, riverswim
 from cede.worlds.drivers import human_policy
 
 DELTA = 0.1
-LOOKS = 20  # in a run: do the sets hold the truth, is the optimistic value below the optimum?
+LOOKS, FEW_LOOKS, MANY_EPISODES = 20, 2, 1000  # in a run: do the sets hold the truth, is the optimistic value below the optimum?
 
 YES, SCALED, NONE = "yes", "no: radii are scaled", "no"
 
@@ -92,8 +92,8 @@ def one_run(
         promise, who = "learns nothing", fixed(mdp.task, learner.removesuffix(" alone"))
     rng, expected, optimum = generator("contest", seed), np.empty(0), 0.0
     watched = who.recipe.radius is not None and not who.recipe.flat
-    left, above = 0, 0
-    for stop in np.unique(np.linspace(0, episodes, LOOKS + 1).astype(int))[1:]:
+    looks, left, above = LOOKS if episodes >= MANY_EPISODES else FEW_LOOKS, 0, 0
+    for stop in np.unique(np.linspace(0, episodes, looks + 1).astype(int))[1:]:
         before = len(expected)
         rounds = play(mdp, who, int(stop) - before, rng, partial(report_work, progress, 1, before))
         expected, optimum = np.append(expected, rounds.expected_cost[0]), float(rounds.optimum[0])
@@ -103,7 +103,7 @@ def one_run(
     about: Row = {"world": world, "learner": learner, "guarantee": promise, "seed": seed, **learner_settings(who)}
     if costs is not None:
         about |= {"control_cost": costs[0], "switch_cost": costs[1]}
-    about |= {"looks": LOOKS if watched else "", "left": left if watched else "", "above": above if watched else ""}
+    about |= {"looks": looks if watched else "", "left": left if watched else "", "above": above if watched else ""}
     about |= {"last_cost": float(expected[-max(1, episodes // 20) :].mean()), "optimum": optimum}
     return {"curve": curve_rows(np.cumsum(expected - optimum), about)}
 

@@ -15,7 +15,7 @@ from cede.engines import Engine, Ray, engine_of
 from cede.experiments import style
 from cede.experiments.core import Row, load_table, save_table
 from cede.experiments.curves import learner_settings
-from cede.experiments.methods import make_learner, scale_of
+from cede.experiments.methods import make_learner
 from cede.fleet import Fleet, FleetHistory, simulate_fleet
 from cede.learners import MOST_SEED, Learner
 from cede.model import TwoLayerMDP
@@ -40,6 +40,7 @@ class Settings:
     control_cost: float
     switch_cost: float
     learn_machine: bool
+    structured: bool
     delta: float
     ways: Mapping[str, Any]
     seed: int
@@ -117,10 +118,12 @@ def make_teams(settings: Settings) -> list[TwoLayerMDP]:
 
 
 def make_learners(settings: Settings, mdps: list[TwoLayerMDP]) -> list[Learner]:
-    s, scale = settings, scale_of(settings.radii, settings.episodes)
+    s = settings
     known = ["machine"] if s.world == "lane-driving" and not s.learn_machine else []
     seeds = [(s.seed + 7919 * i) % MOST_SEED for i in range(len(mdps))]
-    return [make_learner(mdp, s.method, s.delta, scale, seed, known=known, **s.ways) for mdp, seed in zip(mdps, seeds, strict=True)]
+    told: dict[str, Any] = {"known": known, "structured": s.structured, **s.ways}
+    chosen = (s.method, s.delta, s.radii, s.episodes)
+    return [make_learner(mdp, *chosen, seed, **told) for mdp, seed in zip(mdps, seeds, strict=True)]
 
 
 def has_terminal() -> bool:

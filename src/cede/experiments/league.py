@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cede._extras import need
 from cede.experiments import contest, style
 from cede.experiments.core import Figure, Options, Outcome, Part, Row
 from cede.experiments.curves import draw_line, finish, half_width, select, values
@@ -83,6 +84,22 @@ def as_markdown(world: str, rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "", note, ""])
 
 
+def overall(rows: Sequence[Row]) -> str:
+    """Total regret of every learner in every world, in one table; agents alone by the best of them."""
+    worlds = values(rows, "world")
+    found = {world: {row["learner"]: row for row in standings(select(rows, world=world))} for world in worlds}
+    lines = [
+        f"| learner | guarantee | {' | '.join(worlds)} |",
+        f"|---|---|{'---:|' * len(worlds)}",
+    ]
+    for name in contest.LEARNERS:
+        cells = [f"{found[world][name]['regret']:,.0f} ± {found[world][name]['half_width']:,.0f}" for world in worlds]
+        lines.append(f"| {name} | {found[worlds[0]][name]['guarantee']} | {' | '.join(cells)} |")
+    best = [min(row["regret"] for name, row in found[world].items() if name not in contest.LEARNERS) for world in worlds]
+    lines.append(f"| the best agent alone | | {' | '.join(f'{regret:,.0f}' for regret in best)} |")
+    return "\n".join(lines) + "\n"
+
+
 def looks_of(names: Sequence[str]) -> dict[str, tuple[str, Any]]:
     """A colour by family, a line by place in it."""
     used: dict[str, int] = {}
@@ -103,7 +120,7 @@ def draw_world(curves: Any, ranking: Any, rows: Sequence[Row], world: str) -> No
     curves.set_yscale("log")
     curves.set_xlim(0, rows[0]["episodes"])
     least = min(row["regret"] for row in order)
-    curves.set_ylim(max(least / 30, 1e-3), None)
+    curves.set_ylim(max(least / 10, 1e-3), None)
     curves.set_xlabel("episode $k$")
     curves.set_ylabel("total regret")
     curves.set_title(f"{world}", fontsize=9, loc="left")
@@ -114,10 +131,21 @@ def draw_world(curves: Any, ranking: Any, rows: Sequence[Row], world: str) -> No
         ranking.plot(row["regret"], place, "o" if row["guarantee"] == contest.YES else "x", color=colour, markersize=5)
         ranking.plot([-0.09, -0.02], [place, place], color=colour, linestyle=line, linewidth=1.6, clip_on=False, **beside(ranking))
     ranking.set_xscale("log")
+    few_numbers(ranking)
     ranking.set_yticks(range(len(order)), [row["learner"] for row in order], fontsize=7)
     ranking.tick_params(axis="y", length=0, pad=16)
     ranking.set_ylim(len(order) - 0.5, -0.5)
     ranking.set_xlabel(f"total regret after {rows[0]['episodes']:,} episodes")
+
+
+def few_numbers(axes: Any) -> None:
+    """Along a logarithmic axis of any length: 1, 2, 5, 10 ... as plain numbers, if it is short; else powers of ten."""
+    ticker = need("matplotlib.ticker", "plots")
+    low, high = axes.get_xlim()
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+    if high < 30 * low:
+        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
 
 
 def beside(axes: Any) -> dict[str, Any]:
@@ -135,6 +163,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         finish(picture, here, note_of(world))
         written += style.save(picture, path.with_name(f"{path.name}-{FILES[world]}"))
         write_whole(path.with_name(f"{path.name}-{FILES[world]}.md"), as_markdown(world, here))
+    write_whole(path.with_suffix(".md"), overall(rows))
     picture, panels = style.figure(2, rows=len(worlds), width=8.2, height=3.3 * len(worlds), width_ratios=(1.0, 0.8))
     for pair, world in zip(panels, worlds, strict=True):
         draw_world(pair[0], pair[1], select(rows, world=world), world)

@@ -4,34 +4,49 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from cede import _check
 from cede.belief import Scale
-from cede.learners import Learner, greedy, ucrl2, ucrl2_mc
+from cede.learners import Learner, greedy, posterior_sampling, ucrl2, ucrl2_mc
 from cede.model import TwoLayerMDP
 
 
 def scale_of(radii: str, episodes: int) -> Scale:
-    """printed: as they are; authors: their schedule for so many episodes; small: constants."""
-    return {"printed": Scale(), "authors": Scale.authors(episodes), "small": Scale(0.1, 0.01)}[radii]
+    """printed, bernstein: as they are; authors: their schedule for so many episodes; small: constants."""
+    scales = {"authors": Scale.authors(episodes), "small": Scale(0.1, 0.01)}
+    return scales.get(radii, Scale())
 
 
 def make_learner(
     mdp: TwoLayerMDP,
     method: str,
     delta: float,
-    scale: Scale,
+    radii: str,
+    episodes: int,
     seed: int,
     *,
     known: Sequence[str] = (),
+    structured: bool = False,
     **ways: Any,
 ) -> Learner:
-    """ucrl2-mc, ucrl2, ucrl2-same-form or greedy. known: agents that need not be learned; UCRL2 has no use for that, and learns
-    one table for each agent, pooled over time, as in the appendix. ways: planning and replan.
+    """ucrl2-mc, posterior-sampling, ucrl2, ucrl2-same-form or greedy. known: agents that need not be learned; UCRL2 has no use for
+    that, and learns one table for each agent, pooled over time, as in the appendix. structured: with the world's ready-made
+    structure. ways: planning and replan.
     """
-    policies = {agent.name: agent.policy for agent in mdp.team.agents if agent.name in known}
+    scale, belief = scale_of(radii, episodes), "bernstein" if radii == "bernstein" else "printed"
+    told: dict[str, Any] = {"known_agents": {agent.name: agent.policy for agent in mdp.team.agents if agent.name in known}}
+    if structured:
+        told["structure"] = mdp.structure
     if method == "greedy":
-        return greedy(mdp.task, known_agents=policies, seed=seed, **ways)
+        return greedy(mdp.task, seed=seed, **told, **ways)
+    if method == "posterior-sampling":
+        if ways.pop("planning", "full") != "full":
+            _check.fail("posterior_sampling", "planning", "'greedy'", "'full': it plans for one table as a whole")
+        return posterior_sampling(mdp.task, seed=seed, **told, **ways)
     if method == "ucrl2-mc":
-        return ucrl2_mc(mdp.task, delta=delta, scale=scale, known_agents=policies, seed=seed, **ways)
+        return ucrl2_mc(mdp.task, delta=delta, scale=scale, belief=belief, seed=seed, **told, **ways)
+    for name, wanted in (("structured", structured), ("radii bernstein", belief == "bernstein")):
+        if wanted:
+            _check.fail(method, name, "asked for", "left out: agents and environment are one in its table")
     radius = "appendix" if method == "ucrl2" else "same-form"
     task = replace(mdp.task, varies_with=None) if known else mdp.task
     return ucrl2(task, delta=delta, radius=radius, scale=scale, seed=seed, **ways)
