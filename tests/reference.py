@@ -164,3 +164,17 @@ def count_structured_slow(task, structure, episodes):
             key = (int(structure.environment.case[row]), list(structure.environment.to[row]).index(after))
             environment[key] = environment.get(key, 0) + 1
     return agents, environment
+
+
+def follow_slow(agents, agent_width, environment, env_width, env_cost, control, switch, policy, varies_with, mean):
+    """The cost of a policy, loop by loop, when every row is as `mean` (least or most) says. Arguments as of `plan_slow`."""
+    n_states, n_actions = env_cost.shape
+    horizon, _, n_agents = policy.shape
+    value = np.zeros((horizon + 1, n_states, n_agents))
+    for t in reversed(range(horizon)):
+        for s, prev in product(range(n_states), range(n_agents)):
+            d = int(policy[t, s, prev])
+            inner = [env_cost[s, a] + mean(environment[s, a], env_width[s, a], value[t + 1, :, d]) for a in range(n_actions)]
+            c = slot_of(varies_with[d], t, prev)
+            value[t, s, prev] = control[d] + switch[prev, d] + mean(agents[d][c, s], agent_width[d][c, s], np.array(inner))
+    return value

@@ -139,6 +139,16 @@ def test_plans_are_exact_with_structure(seed, labels):
     np.testing.assert_allclose(learner.plan.value, value, atol=1e-8)
 
 
+def test_unseen_rows_say_nothing_at_any_scale():
+    """Whether their outcomes are declared or not."""
+    mdp = cede.worlds.riverswim([0.3, 0.7])
+    own = cede.Outcomes.of(np.arange(12).reshape(6, 2), np.broadcast_to(np.arange(6), (6, 2, 6)))
+    same = cede.Structure(environment=own)
+    plain, cased = (cede.ucrl2_mc(mdp.task, belief="bernstein", scale=0.01, structure=s) for s in (None, same))
+    np.testing.assert_allclose(plain.plan.value, cased.plan.value, atol=1e-12)
+    assert all(holds(set_, truth) for set_, truth in zip(cased.beliefs, mdp.truth, strict=True))
+
+
 def test_threads_give_the_same_bits():
     mdp = cede.worlds.lane_driving(switch_cost=0.1)
     plans = []

@@ -1,10 +1,13 @@
 """Counts that fade: against sums over all that was ever seen, alone and in fleets; and what forgetting is good for."""
 
+import copy
+
 import numpy as np
 import pytest
 
 import cede
 from cede.belief import radii
+from cede.learners import Learner
 from problems import play, random_mdp, random_structured
 from reference import count_slow
 
@@ -184,3 +187,47 @@ def test_refused_with_reasons():
     }.items():
         with pytest.raises(ValueError, match=text):
             make()
+
+
+def test_rules_for_all_hold_for_newcomers():
+    first, second = cede.worlds.riverswim([0.3, 0.7]), cede.worlds.riverswim([0.2, 0.8])
+    fleet = cede.Fleet([cede.ucrl2_mc(first.task, forget=cede.HalfLife(50))])
+    assert fleet.welcome(second.task).recipe.forget == dict.fromkeys(second.task.agents, cede.HalfLife(50))
+    named = cede.Fleet([cede.ucrl2_mc(first.task, forget={"p=0.3": cede.HalfLife(50)})])
+    assert named.welcome(second.task).recipe.forget == {}
+    assert cede.ucrl2_mc(first.task, forget={"p=0.3": None}, belief="bernstein").settings["forget"] is None
+
+
+def test_rare_outcomes_fade_away():
+    """What was seen once, long ago, in a row that is still in use."""
+    mdp = cede.worlds.riverswim([0.0, 1.0])
+    learner = cede.ucrl2_mc(mdp.task, forget_environment=cede.HalfLife(0.5))
+    step = {"t": [0], "agent": [1], "action": [1], "state": [1]}
+    learner.learn_from({**step, "next_state": [2]})
+    for _ in range(60):
+        learner.learn_from({**step, "next_state": [1]})
+    assert learner.counts.environment.nnz == 1
+    assert learner.counts.environment.data.min() > 1e-9
+
+
+def test_copies_are_equal_to_the_bit():
+    """Sums of many faded counts depend on their order: it is the same everywhere."""
+    mdp = random_mdp(0, n_states=30, n_actions=1, n_agents=1, horizon=20, kinds=[None])
+    learner = cede.ucrl2_mc(mdp.task, forget=cede.HalfLife(2.7), forget_environment=cede.HalfLife(2.7), scale=0.05)
+    for episode in play(mdp, 9, 0):
+        learner.observe_episode(episode)
+        learner.end_episode()
+    again = copy.deepcopy(learner)
+    again.replan()
+    learner.replan()
+    np.testing.assert_array_equal(learner.plan.value, again.plan.value)
+
+
+def test_counts_that_do_not_fit_are_refused():
+    task = cede.worlds.riverswim().task
+    fading, plain = cede.ucrl2_mc(task, forget=cede.HalfLife(3)), cede.ucrl2_mc(task)
+    cede.simulate(cede.worlds.riverswim(), fading, 5, progress=False)
+    with pytest.raises(ValueError, match=r"a count of agents is .*, must be whole: it forgets nothing"):
+        Learner(task, plain.recipe, counts=fading.counts)
+    with pytest.raises(ValueError, match=r"counts is given, must be left out with Window\(episodes=3\)"):
+        Learner(task, cede.ucrl2_mc(task, forget=cede.Window(3)).recipe, counts=plain.counts)

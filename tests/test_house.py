@@ -29,6 +29,7 @@ ROOMS = [
     {"memory"},
     {"recipe"},
     {"learners"},
+    {"certainty"},
     {"states"},
     {"shards"},
     {"hosts"},
@@ -39,6 +40,7 @@ ROOMS = [
     {"rounds"},
     {"simulation"},
     {"fleet"},
+    {"saving"},
     {"worlds", "gym"},
     {"experiments"},
     {"cli"},
@@ -180,3 +182,9 @@ def test_paper_map_names_things_that_exist():
 
 def test_changelog_knows_this_version():
     assert f"## {cede.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_no_public_name_is_hidden_by_a_module():
+    """`import cede.x` makes the module an attribute of the package, where it would take the place of a public name."""
+    modules = {path.stem for path in SOURCE.glob("*.py")} | {path.name for path in SOURCE.iterdir() if path.is_dir()}
+    assert modules & set(cede.__all__) <= {"engines", "gym", "worlds"}

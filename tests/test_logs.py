@@ -90,6 +90,9 @@ def test_every_form_of_a_log():
         "without t": as_log(episodes, t=0),
         "without episode": as_log(episodes, episode=0),
         "without prev_agent": as_log(episodes, prev_agent=0),
+        "objects": {name: column.astype(object) for name, column in log.items()},
+        "a generator": (episode for episode in episodes),
+        "nullable integers": pandas.DataFrame(log).astype("Int64"),
         "more columns": {**log, "cost": np.zeros(len(log["t"]))},
     }
     expected = cede.count(mdp.task, episodes)
@@ -140,6 +143,11 @@ def test_bad_logs_change_nothing():
             n: (c * 0 if n == "episode" else c) for n, c in good.items() if n != "t"
         },
         "the number of rows of the columns": {**good, "t": good["t"][:5]},
+        r"episode\[3\] is nan, must be there": {**good, "episode": np.where(np.arange(60) == 3, np.nan, good["episode"])},
+        r"the shape of column 'episode' is \(\), must be \(steps,\)": {**good, "episode": 0},
+        r"the shape of column 'state' is \(60, 1\)": {**good, "state": good["state"][:, None]},
+        r"state\[0\] is None, must be one of": {**good, "state": [None] * 60},
+        r"log\[1\] is 3, must be an Episode": [*play(mdp, 1, 0), 3],
     }.items():
         with pytest.raises(ValueError, match=text):
             learner.learn_from(log)

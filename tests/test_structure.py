@@ -285,9 +285,25 @@ def test_p_values_of_few_counts():
     p_values = []
     for _ in range(3000):
         p = random_rows(rng, (1, 5), sparse=0.2)[0]
-        p_values.append(homogeneity(np.array([rng.multinomial(n, p) for n in rng.integers(0, 9, size=8)], dtype=float)))
-    for level in (0.01, 0.05, 0.2):
-        assert np.mean(np.array(p_values) <= level) == pytest.approx(level, abs=0.4 * level + 0.005)
+        table = np.array([rng.multinomial(n, p) for n in rng.integers(0, 9, size=8)], dtype=float)
+        p_values.append(homogeneity(table, 1000, rng))
+    for level in (0.01, 0.05, 0.15):
+        assert level / 3 < np.mean(np.array(p_values) <= level) <= level + 3 * np.sqrt(level / 3000)
+
+
+@pytest.mark.parametrize("table", [[[1999, 1], [1, 0]], [[4999, 1], [1, 0]], [[19999, 1], [1, 0]], [[200, 0], [2, 0]]])
+def test_a_rare_outcome_is_no_alarm(table):
+    assert homogeneity(np.array(table, dtype=float), 1000, np.random.default_rng(0)) == 1.0
+
+
+def test_uneven_visits_and_a_rare_outcome():
+    """Where the gamma law alone would raise an alarm in most tables."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(400):
+        table = np.array([[n - k, k] for n in (2000, 1, 1, 1) for k in [rng.binomial(n, 0.001)]], dtype=float)
+        found.append(homogeneity(table, 1000, rng))
+    assert np.mean(np.array(found) <= 0.05) < 0.08
 
 
 def test_a_true_structure_passes_and_a_wrong_one_is_found():
@@ -333,3 +349,89 @@ def test_counts_of_a_structure_go_on():
     assert Learner(mdp.task, like.recipe, counts=counts).counts.environment.sum() == 100
     with pytest.raises(ValueError, match="Counts \\+: the shape of environment"):
         Learner(mdp.task, like.recipe, counts=cede.count(mdp.task, play(mdp, 5, 0)))
+
+
+# --------------------------------------------------------------------------------------- what a reviewer found
+
+
+def test_rows_that_serve_no_place_are_refused():
+    outcomes = cede.worlds.riverswim().structure.environment
+    with pytest.raises(ValueError, match=r"Outcomes: the number of places of row \d+ is 0, must be at least 1"):
+        cede.Outcomes(outcomes.row, np.r_[outcomes.case, [0]], np.r_[outcomes.to, outcomes.to[:1]])
+
+
+def test_numbers_too_large_for_a_state_are_refused():
+    with pytest.raises(ValueError, match="must be an integer from -1 to 5"):
+        cede.Outcomes(np.zeros((6, 2), dtype=int), [0], [[2**32]])
+
+
+def test_a_shard_whose_teams_share_nothing():
+    """Beside a structured fleet, on a worker of its own."""
+    mdps = cede.worlds.riverswim_teams(2, seed=1)
+    results = []
+    for jobs in (1, 2):
+        fleet = cede.Fleet([cede.ucrl2_mc(mdps[0].task, structure=mdps[0].structure), cede.ucrl2(mdps[1].task)])
+        results.append(cede.simulate_fleet(mdps, fleet, 12, jobs=jobs, progress=False).expected_cost)
+    np.testing.assert_array_equal(*results)
+
+
+def test_counts_of_another_structure_are_refused():
+    """Of the same shape, but with the numbers of outcomes of its cases swapped."""
+    mdp = cede.worlds.riverswim()
+    where = np.zeros((6, 2), dtype=int)
+    where[:, 1] = 1
+    everything = np.broadcast_to(np.arange(6), (6, 6))
+
+    def declare(first_is_certain):
+        to = np.full((6, 2, 6), -1)
+        to[:, int(first_is_certain)] = everything
+        to[:, 1 - int(first_is_certain), 0] = np.arange(6)
+        return cede.Structure(environment=cede.Outcomes.of(where, to))
+
+    wide = cede.count(mdp.task, play(mdp, 20, 0), structure=mdp.structure)
+    assert wide.environment.shape == (6, 3)
+    recipe = cede.ucrl2_mc(mdp.task, structure=declare(True)).recipe
+    other = cede.Counts.zeros(mdp.task, structure=declare(False))
+    table = other.environment.tolil()
+    table[0, 5] = 3
+    with pytest.raises(ValueError, match="a counted outcome of case 0 is 5, must be from 0 to 0: it has 1"):
+        Learner(mdp.task, recipe, counts=replace(other, environment=table.tocsr()))
+    with pytest.raises(ValueError, match="count: structure is given, must be left out with flat"):
+        cede.count(mdp.task, play(mdp, 2, 0), flat=True, structure=mdp.structure)
+
+
+def test_unclear_declarations_get_clear_errors():
+    states = range(3)
+    for text, make in {
+        r"rule\(0, 0\) is None, must be \(case, \{outcome": lambda: cede.Outcomes.by(states, [0], lambda s, a: None),
+        r"rule\(0, 0\) is \('x', \[1\]\), must be \(case": lambda: cede.Outcomes.by(states, [0], lambda s, a: ("x", [1])),
+        r"rule\(0, 0\) is \('x', \{\}\), must be": lambda: cede.Outcomes.by(states, [0], lambda s, a: ("x", {})),
+        r"outcome 'a' is \[1\], must be one of": lambda: cede.Outcomes.by(states, [0], lambda s, a: ("x", {"a": [1]})),
+        "Outcomes.of: to is .*, must be an array of integers": lambda: cede.Outcomes.of([[0], [0]], [[[0, 1]], [[0]]]),
+        "Structure.by: agents is .*, must be a function of a state": lambda: cede.Structure.by(states, agents={"ann": [1, 2, 3]}),
+        "the label of state 1 is nan, must be something that is equal": lambda: cede.Structure({"ann": [0.0, np.nan, np.nan]}),
+        "check_structure: task is 'TwoLayerMDP', must be a Task": lambda: cede.check_structure(
+            cede.worlds.riverswim(), cede.Structure(), []
+        ),
+    }.items():
+        with pytest.raises(ValueError, match=text):
+            make()
+    with pytest.raises(ValueError, match="actions is empty, must be the actions"):
+        cede.Structure.by(states, environment=lambda s, a: ("x", {"a": s}))
+    pandas = pytest.importorskip("pandas")
+    np.testing.assert_array_equal(cede.Structure({"ann": pandas.Series(["a", "b", "a"])}).agents["ann"], [0, 1, 0])
+
+
+def test_a_check_takes_what_learners_take():
+    mdp = cede.worlds.riverswim([0.5, 0.9])
+    episodes = play(mdp, 200, 0)
+    one = cede.check_structure(mdp.task, mdp.structure, (episode for episode in episodes))
+    log = {
+        "episode": np.repeat(np.arange(200), 20),
+        "state": np.concatenate([e.states[:-1] for e in episodes]),
+        "agent": np.concatenate([e.agents for e in episodes]),
+        "action": np.concatenate([e.actions for e in episodes]),
+        "next_state": np.concatenate([e.states[1:] for e in episodes]),
+    }
+    two = cede.check_structure(mdp.task, mdp.structure, log)
+    assert (one.passed, one.tested, one.untested) == (two.passed, two.tested, two.untested)

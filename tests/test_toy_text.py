@@ -83,6 +83,33 @@ def test_an_end_that_is_no_state_of_its_own():
     assert cede.expected_cost(mdp, np.zeros((3, 3, 1), dtype=int)) == pytest.approx(-(0.5 + 0.5 * (2 + 0.5)))
 
 
+def test_an_episode_that_ends_where_it_began():
+    """Out and home again: the start is no end."""
+
+    class Round:
+        P = {0: {0: [(1.0, 1, 0.0, False)]}, 1: {0: [(1.0, 0, 5.0, True)]}}  # noqa: RUF012
+        initial_state_distrib = np.array([1.0, 0.0])
+
+    mdp = cede.gym.from_toy_text(Round(), [cede.Agent("one", np.ones((2, 1)))], 4)
+    assert mdp.task.state_names == ("0", "1", "done")
+    assert cede.expected_cost(mdp, np.zeros((4, 3, 1), dtype=int)) == -5.0
+
+
+def test_a_model_with_holes():
+    class Odd:
+        initial_state_distrib = np.array([1.0, 0.0])
+
+    agent = cede.Agent("one", np.ones((2, 1)))
+    for model, text in (
+        ({1: {0: [(1.0, 1, 0.0, False)]}, 2: {0: [(1.0, 1, 0.0, False)]}}, "the states of P is .*, must be 0 to 1"),
+        ({0: {0: [(1.0, 7, 0.0, False)]}, 1: {0: [(1.0, 1, 0.0, False)]}}, "a next state of .* is 7, must be"),
+        ({0: {0: [(1.0, 0, 0.0, False)]}, 1: {}}, "the number of actions of .* is 0, must be 1"),
+    ):
+        Odd.P = model
+        with pytest.raises(ValueError, match=text):
+            cede.gym.from_toy_text(Odd(), [agent], 3)
+
+
 def test_bad_input():
     agent = cede.Agent("one", np.full((16, 4), 0.25))
     with pytest.raises(ValueError, match=r"from_toy_text: env is .*, must be an environment with a tabular model P"):

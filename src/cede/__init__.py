@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from cede.belief import Belief as Belief
     from cede.belief import Scale as Scale
     from cede.belief import StepDown as StepDown
+    from cede.certainty import Bounds as Bounds
+    from cede.certainty import bounds as bounds
     from cede.checkpoints import Checkpoint as Checkpoint
     from cede.counts import Counts as Counts
     from cede.counts import Episode as Episode
     from cede.counts import count as count
+    from cede.files import UnreadableFile as UnreadableFile
     from cede.fleet import Fleet as Fleet
     from cede.fleet import FleetHistory as FleetHistory
     from cede.fleet import simulate_fleet as simulate_fleet
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from cede.planning import optimistic_plan as optimistic_plan
     from cede.planning import set_threads as set_threads
     from cede.planning import solve as solve
+    from cede.saving import load as load
     from cede.simulation import History as History
     from cede.simulation import rollout as rollout
     from cede.simulation import simulate as simulate
@@ -63,9 +67,12 @@ _HOME = {
     "structure_check": ("StructureCheck", "check_structure"),
     "forgetting": ("HalfLife", "Window"),
     "learners": ("Learner", "ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
+    "certainty": ("Bounds", "bounds"),
     "simulation": ("History", "rollout", "simulate"),
     "fleet": ("Fleet", "FleetHistory", "simulate_fleet"),
     "checkpoints": ("Checkpoint",),
+    "files": ("UnreadableFile",),
+    "saving": ("load",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

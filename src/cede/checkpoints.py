@@ -17,7 +17,7 @@ from cede.files import Arrays, load_arrays, save_arrays
 from cede.learners import Learner
 from cede.model import TwoLayerMDP
 from cede.muster import Muster
-from cede.recipe import show_recipe
+from cede.recipe import declared, show_recipe
 from cede.states import RECENT, Kind, State
 from cede.table import Sums, Table
 
@@ -95,6 +95,8 @@ class Checkpoint:
             inside = (sums.row >= 0) & (sums.row < table.n_rows) & (sums.column >= 0) & (sums.column < table.n_columns)
             must(bool(inside.all()) and ascending(sums.row * table.n_columns + sums.column), "environment")
             must(bool((sums.amount > 0).all()), "environment")
+            structure = next((declared(kind.recipe) for kind in teams.kinds if kind.shared), None)
+            must(structure is None or bool((sums.column < structure.n_outcomes[sums.row]).all()), "environment")
             table.add(sums)
         states: list[State] = [{} for _ in range(header["kinds"])]
         must(len(states) == len(teams.kinds), "kinds")
@@ -137,6 +139,8 @@ def check_state(where: str, state: State, kind: Kind, like: State) -> None:
         team = np.repeat(np.arange(size.size), size)
         must(bool(((key >= 0) & (key < rows * columns) & (number > 0)).all()), f"{where}, {name}")
         must(bool(((key[1:] > key[:-1]) | (team[1:] > team[:-1])).all()), f"{where}, {name}")
+        if name == "own" and (outcomes := declared(kind.recipe)) is not None:
+            must(bool((key % columns < outcomes.n_outcomes[key // columns]).all()), f"{where}, {name}")
     for name, (rows, columns) in zip(RECENT, sides, strict=True):
         if name in state:
             must(bool(((state[name] >= -1) & (state[name] < rows * columns)).all()), f"{where}, {name}")

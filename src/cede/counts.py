@@ -196,6 +196,8 @@ def check_outcomes(owner: str, structure: Structure | None, states: Ints, action
 def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, structure: Structure | None = None) -> Counts:
     """The counts of some episodes."""
     checked_structure("count", structure, task.n_states, task.n_actions, task.agents)
+    if flat and structure is not None:
+        _check.fail("count", "structure", "given", "left out with flat: agents and environment are one in that table")
     tally = Tally(task, Counts.zeros(task, flat=flat, structure=structure), flat=flat, structure=structure)
     for given in episodes:
         episode = checked_episode("count", task, given)
@@ -222,6 +224,14 @@ class EnvironmentTally:
     @property
     def counts(self) -> sp.csr_array:
         return as_counts(self.table.matrix(self.rows), fades=self.fades)
+
+
+def check_counted(owner: str, structure: Outcomes | None, rows: Ints, columns: Ints) -> None:
+    """Counts that were made elsewhere: kernels trust that every outcome is one of its case."""
+    if structure is not None and (columns >= structure.n_outcomes[rows]).any():
+        i = int(np.argmax(columns >= structure.n_outcomes[rows]))
+        most = int(structure.n_outcomes[rows[i]])
+        _check.fail(owner, f"a counted outcome of case {rows[i]}", int(columns[i]), f"from 0 to {most - 1}: it has {most}")
 
 
 def as_counts(matrix: sp.csr_array, *, fades: bool) -> sp.csr_array:
@@ -259,6 +269,9 @@ class Tally:
             environment.structure = None if structure is None else structure.environment
             environment.fades = fading[1].factor.size > 0
         self.environment = environment
+        for table, part in zip((self.agents, environment.table), fading, strict=True):
+            if part.factor.size:
+                sum_in_order(table, part.factor.size)
         self.episodes = counts.episodes
         self.keys = np.empty((2, 0), dtype=np.int64)  # where the steps of the running episode were counted, if something fades
 
@@ -307,6 +320,14 @@ class Tally:
             episodes=self.episodes,
             environment_episodes=self.environment.episodes,
         )
+
+
+def sum_in_order(table: Table, rows: int) -> None:
+    """The totals of the first rows, each added up from its first outcome to its last: as kernels do where counts are no whole
+    numbers and every order gives other bits.
+    """
+    sums = table.sums(rows)
+    table.total[:rows] = np.bincount(sums.row, weights=sums.amount, minlength=rows)
 
 
 def below(counts: sp.csr_array, known: sp.csr_array | None) -> sp.csr_array:

@@ -54,6 +54,36 @@ class Fleet:
         for learner in given:
             self._take_in(learner)
 
+    @classmethod
+    def restored(cls, task: Task, learners: Sequence[Learner], environment: EnvironmentTally | None) -> "Fleet":
+        """A fleet as it was saved: what its learners have seen of the environment is counted already."""
+        fleet = cls.__new__(cls)
+        fleet._learners, fleet._environment, fleet._task = [], environment, task
+        for i, learner in enumerate(learners):
+            fleet._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
+            if can_share(learner.recipe):
+                if environment is None:
+                    _check.fail("Fleet", "environment", "missing", f"what learner {i} shares")
+                learner.join(environment)
+            fleet._learners.append(learner)
+        return fleet
+
+    def save(self, path: str | Path) -> None:
+        """Write the fleet to a file, whole or not at all; `cede.load` gives it back as it was."""
+        from cede.saving import save
+
+        save(self, path)
+
+    @property
+    def task(self) -> Task:
+        """What all teams have in common: states, actions, environment costs, horizon. Of the first learner."""
+        return self._task
+
+    @property
+    def shared_environment(self) -> EnvironmentTally | None:
+        """What all teams together have seen of the environment; None: nobody shares it."""
+        return self._environment
+
     @property
     def learners(self) -> tuple[Learner, ...]:
         return tuple(self._learners)
@@ -103,18 +133,21 @@ class Fleet:
         """A new team, with a learner like the first one that shares: it starts with all that the fleet knows of the environment.
 
         It has the same belief, delta, scale, structure of the environment and way to plan. Which of its agents are known is to be
-        told anew: they are its own. What is declared of agents, and how they are forgotten, holds for those of the same name.
+        told anew: they are its own. What is declared of agents, and how they are forgotten, holds for those of the same name; a
+        rule to forget all agents alike holds for all of its own.
         """
         owner = "Fleet.welcome"
-        like = next((learner.recipe for learner in self._learners if can_share(learner.recipe)), None)
-        if like is None:
+        first = next((learner for learner in self._learners if can_share(learner.recipe)), None)
+        if first is None:
             _check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
         known = checked_task(owner, task).known_agents(owner, known_agents or {})
         own = {name for agent, name in enumerate(task.agents) if agent not in known}
-        structure = like.structure
+        like, structure = first.recipe, first.recipe.structure
         if structure is not None:
             structure = Structure({name: cases for name, cases in structure.agents.items() if name in own}, structure.environment)
         forget = {name: rule for name, rule in like.forget.items() if name in task.agents}
+        if len(like.forget) == first.task.n_agents and len(set(like.forget.values())) == 1:  # one rule for all, whoever they are
+            forget = dict.fromkeys(task.agents, next(iter(like.forget.values())))
         newcomer = Learner(task, replace(like, known_agents=known, structure=structure, forget=forget), seed=seed)
         self._check(owner, "task", "the newcomer", newcomer)
         self._take_in(newcomer)

@@ -59,7 +59,7 @@ def checked_forget(owner: str, forget: Any, agents: Sequence[str]) -> dict[str, 
         if name not in agents:
             _check.fail(owner, "an agent of forget", repr(name), "one of " + ", ".join(map(repr, agents)))
         checked_rule(owner, f"forget[{name!r}]", rule)
-    return dict(forget)
+    return {name: rule for name, rule in forget.items() if rule is not None}
 
 
 def checked_rule(owner: str, place: str, rule: Any) -> Any:

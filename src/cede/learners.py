@@ -10,6 +10,7 @@ oracle               the best policy, for comparison: it alone is told the truth
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from cede import __version__, _check, _kernels
 from cede._kernels import Mind, Radii
 from cede._progress import Progress
 from cede.belief import Belief, Scale, ScaleOf, belief_of, scale_of
-from cede.counts import Counts, EnvironmentTally, Episode, Tally, as_counts, check_outcomes, checked_episode
+from cede.counts import Counts, EnvironmentTally, Episode, Tally, as_counts, check_counted, check_outcomes, checked_episode
 from cede.forgetting import Forget, Window
 from cede.logs import read_log
 from cede.memory import NOTHING, Memory, Seen
@@ -34,6 +35,7 @@ from cede.recipe import (
     checked_forgetting,
     checked_knowledge,
     checked_planning,
+    checked_prior,
     checked_task,
     declared,
     mind_of,
@@ -64,7 +66,14 @@ class Learner:
             windows = [rule for rule in (*recipe.forget.values(), recipe.forget_environment) if isinstance(rule, Window)]
             if windows:
                 _check.fail(recipe.name, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
-            self._memory = Memory.of(Counts.zeros(task, flat=recipe.flat, structure=recipe.structure) + counts)
+            total = Counts.zeros(task, flat=recipe.flat, structure=recipe.structure) + counts
+            rows, columns = total.environment.nonzero()
+            check_counted(recipe.name, declared(recipe), rows, columns)
+            for layer, fades in (("agents", bool(recipe.forget)), ("environment", recipe.forget_environment is not None)):
+                data = getattr(total, layer).data
+                if not fades and (data != np.round(data)).any():
+                    _check.fail(recipe.name, f"a count of {layer}", data[data != np.round(data)][0], "whole: it forgets nothing")
+            self._memory = Memory.of(total)
         self._live: Live | None = None  # its working form: one of the two is there
         self._shared: EnvironmentTally | None = None  # the environment of a fleet
         self._steps: list[tuple[int, int, int, int, int, int]] = []  # of the running episode, one by one
@@ -246,6 +255,12 @@ class Learner:
         """Replace all that it keeps, its running episode too."""
         self._memory, self._live = memory, None
         self.drop_episode()
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, whole or not at all; `cede.load` gives it back, and it goes on bit for bit as if never stopped."""
+        from cede.saving import save
+
+        save(self, path)
 
     # ------------------------------------------------------------------------------------------------- what it knows
 
@@ -456,15 +471,13 @@ def posterior_sampling(
     given truth.
 
     prior: pseudo-counts of every row, spread evenly over its outcomes. The draw follows from the seed, the episode and what was
-    seen.
+    seen: in a fleet give every learner a seed of its own, or all draw the same table of what they share.
     """
     owner = "posterior_sampling"
-    if not _check.number(owner, "prior", prior, least=0.0) > 0:
-        _check.fail(owner, "prior", prior, "more than 0")
     recipe = Recipe(
         owner,
         radius=None,
-        prior=float(prior),
+        prior=checked_prior(owner, prior),
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment, None, "full", replan),
         **checked_planning(owner, "full", replan),

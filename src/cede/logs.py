@@ -1,6 +1,6 @@
 """Logged steps of any past controller, as a learner can count them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -37,8 +37,8 @@ def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
     """
     if isinstance(log, Episode):
         log = [log]
-    if isinstance(log, Sequence) and not isinstance(log, str) and all(isinstance(part, Episode) for part in log):
-        return [steps_of_episode(owner, task, part) for part in log]
+    if isinstance(log, Iterable) and not isinstance(log, str | Mapping | np.ndarray) and not hasattr(log, "columns"):
+        return [steps_of_episode(owner, task, i, part) for i, part in enumerate(log)]
     columns = columns_of(owner, log)
     names = {"state": task.state_names, "next_state": task.state_names, "action": task.action_names}
     sizes = {"state": task.n_states, "next_state": task.n_states, "action": task.n_actions, "t": task.horizon}
@@ -68,20 +68,19 @@ def columns_of(owner: str, log: Any) -> dict[str, Any]:
     for name in NEEDED:
         if name not in there:
             _check.fail(owner, f"the column {name!r} of log", "missing", f"there: it has {_check.show(there)}")
-    return {name: np.asarray(log[name]) for name in (*NEEDED, *OPTIONAL) if name in there}
+    columns = {name: np.asarray(log[name]) for name in (*NEEDED, *OPTIONAL) if name in there}
+    for name, column in columns.items():
+        if column.ndim != 1:
+            _check.fail(owner, f"the shape of column {name!r}", column.shape, "(steps,)")
+    return columns
 
 
 def numbers(owner: str, name: str, column: Any, known: Any, size: int) -> Ints:
     """A column as whole numbers below size; names are looked up."""
-    if column.ndim != 1:
-        _check.fail(owner, f"the shape of column {name!r}", column.shape, "(steps,)")
-    if column.dtype.kind in "OUS" and known is not None:
-        index = {text: i for i, text in enumerate(known)}
-        looked_up = [index.get(value, value) if isinstance(value, str) else value for value in column.tolist()]
-        for i, value in enumerate(looked_up):
-            if isinstance(value, str):
-                _check.fail(owner, f"{name}[{i}]", repr(value), f"one of {_check.show(list(known))}")
-        column = np.array(looked_up)
+    if not column.size:
+        return np.empty(0, dtype=np.int64)
+    if column.dtype.kind in "OUS":
+        column = looked_up(owner, name, column, known, size)
     if column.dtype.kind == "f":  # as data frames have where something is missing
         whole = np.isfinite(column) & (column == np.round(column))
         if not whole.all():
@@ -98,11 +97,27 @@ def numbers(owner: str, name: str, column: Any, known: Any, size: int) -> Ints:
     return result
 
 
+def looked_up(owner: str, name: str, column: Any, known: Any, size: int) -> Any:
+    """Names as numbers; what is missing is found here."""
+    index = {text: i for i, text in enumerate(known or ())}
+    expected = f"an integer from 0 to {size - 1}" if known is None else f"one of {_check.show(list(known))}"
+    result = []
+    for i, value in enumerate(column.tolist()):
+        number = index.get(value) if isinstance(value, str) else value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            _check.fail(owner, f"{name}[{i}]", _check.show(value), expected)
+        result.append(number)
+    return np.array(result)
+
+
 def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
     """The first row of each episode."""
     if n == 0:
         return []
     if episode is not None:
+        for i, value in enumerate(episode.tolist()):
+            if value is None or is_missing(value):
+                _check.fail(owner, f"episode[{i}]", _check.show(value), "there: which episode the step belongs to")
         changes = [0, *(i for i in range(1, n) if episode[i] != episode[i - 1])]
         met: dict[Any, int] = {}
         for i in changes:
@@ -113,6 +128,14 @@ def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
     if t is None:
         _check.fail(owner, "log", "without 'episode' and 't'", "a log with one of them, to tell where an episode begins")
     return [0, *(i for i in range(1, n) if t[i] <= t[i - 1])]
+
+
+def is_missing(value: Any) -> bool:
+    """Not a number, not a time, not available: what is not equal to itself, or will not say."""
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except TypeError:
+        return True
 
 
 def one_episode(owner: str, task: Task, found: Mapping[str, Ints], begin: int, end: int) -> LoggedSteps:
@@ -147,7 +170,9 @@ def one_episode(owner: str, task: Task, found: Mapping[str, Ints], begin: int, e
     return LoggedSteps(times.astype(np.int64), *steps)
 
 
-def steps_of_episode(owner: str, task: Task, episode: Episode) -> LoggedSteps:
+def steps_of_episode(owner: str, task: Task, number: int, episode: Any) -> LoggedSteps:
+    if not isinstance(episode, Episode):
+        _check.fail(owner, f"log[{number}]", _check.show(episode), "an Episode; or give columns by name")
     given = checked_episode(owner, task, episode)
     steps = (given.states[:-1], given.prev_agents, given.agents, given.actions, given.states[1:])
     return LoggedSteps(np.arange(len(given.actions)), *steps)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import log
+from math import ceil, log, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from cede import _check, _kernels
 from cede._check import Floats
-from cede._kernels import STICKS, Fading, Layer, Mind, Radii, Sizes
+from cede._kernels import Fading, Layer, Mind, Radii, Sizes
 from cede.belief import RADII, Belief, Scale, layer_of
 from cede.counts import Tally, all_agents, cases_of, shapes
 from cede.forgetting import NEVER_FADES, Forget, checked_forget, checked_rule, fading_of
@@ -84,6 +84,17 @@ def checked_environment(owner: str, task: Task, environment: Environment | None)
     if mine != theirs:
         _check.fail(owner, "(S, A) of known_environment", mine, f"{theirs}, as in the task")
     return environment
+
+
+LEAST_PRIOR, MOST_PRIOR = 1e-6, 1e6
+
+
+def checked_prior(owner: str, prior: Any) -> float:
+    """Pseudo-counts of a row."""
+    result = _check.number(owner, "prior", prior)
+    if not LEAST_PRIOR <= result <= MOST_PRIOR:
+        _check.fail(owner, "prior", result, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
+    return result
 
 
 def checked_knowledge(
@@ -172,6 +183,7 @@ def mind_of(task: Task, recipe: Recipe, tally: Tally, rows: tuple[Any, Any], old
         agents_kind=RADII[recipe.agents_radius or recipe.radius],
         environment_kind=RADII[recipe.radius],
         prior=float(recipe.prior),
+        sticks=sticks_for(recipe.prior),
         agents=layers[0],
         environment=layers[1],
         agents_width=widths[0],
@@ -261,11 +273,16 @@ def drawn_environment(task: Task, recipe: Recipe, tally: Tally, table: Table, wi
         return layer_of(Table(*arrays, task.n_states), width, row, linear, True)
     if not recipe.prior or recipe.known_environment is not None:
         return layer_of(table, width, row, linear, False)
-    places = len(table.column) + STICKS * table.n_rows
+    places = len(table.column) + min(sticks_for(recipe.prior), task.n_states) * table.n_rows
     rows = [np.zeros(table.n_rows, dtype=np.int64) for _ in range(3)]
     pool = (np.zeros(places, dtype=np.int32), np.zeros(places))
     arrays = (rows[0], rows[1], np.ones(table.n_rows), *pool, rows[2], np.array([places]))
     return layer_of(Table(*arrays, task.n_states), width, row, linear, False)
+
+
+def sticks_for(prior: float) -> int:
+    """Enough for all but a thousandth of a row's mass, nearly always: their number is about Poisson(7 prior)."""
+    return ceil(7 * prior + 10 * sqrt(prior)) + 12
 
 
 def fading_rules(task: Task, recipe: Recipe, memory: Memory) -> tuple[Fading, Fading]:

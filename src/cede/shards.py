@@ -100,7 +100,7 @@ class Shard:
         return self.report
 
     def _begin(self, order: Order) -> None:
-        if order.snapshot is not None:
+        if order.snapshot is not None and any(crew.kind.shared for crew in self.crews):
             given, here = order.snapshot, self.environment.table
             missing = int(given.end[0]) - len(here.column)
             if missing > 0:

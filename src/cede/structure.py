@@ -39,8 +39,10 @@ class Outcomes:
     def __post_init__(self) -> None:
         put, owner = object.__setattr__, "Outcomes"
         row = integers(owner, "row", self.row, (1, 2))
-        case, to = integers(owner, "case", self.case, (1,)), integers(owner, "to", self.to, (2,)).astype(np.int32)
+        case, to = integers(owner, "case", self.case, (1,)), integers(owner, "to", self.to, (2,))
         inside(owner, "row", row, 0, len(case))
+        for value in np.setdiff1d(np.arange(len(case)), row)[:1]:
+            _check.fail(owner, f"the number of places of row {value}", 0, "at least 1: leave out what is not used")
         if len(to) != len(case):
             _check.fail(owner, "the number of rows of to", len(to), f"{len(case)}, as of case")
         inside(owner, "case", case, 0, len(case))
@@ -61,7 +63,7 @@ class Outcomes:
             found, times = np.unique(to[r, here], return_counts=True)
             if (times > 1).any():
                 _check.fail(owner, f"to[{r}]", f"{int(found[np.argmax(times)])} for two outcomes", "another one for each")
-        for name, value in (("row", row), ("case", case), ("to", to)):
+        for name, value in (("row", row), ("case", case), ("to", to.astype(np.int32))):
             value.setflags(write=False)
             put(self, name, value)
 
@@ -85,6 +87,8 @@ class Outcomes:
         """
         everywhere, moves = list(states), list(actions)
         places = [(state, action) for state in everywhere for action in moves]
+        if not moves:
+            _check.fail("Outcomes.by", "actions", "empty", "the actions, in the order of the problem")
         shape = (len(everywhere), len(moves))
         return cls._declared("Outcomes.by", places, shape, numbers_of("Outcomes.by", "states", everywhere), rule)
 
@@ -104,14 +108,14 @@ class Outcomes:
         row = np.empty(len(places), dtype=np.int64)
         for i, place in enumerate(places):
             where = f"rule({', '.join(_check.show(part) for part in place)})"
-            label, leads = rule(*place)
+            label, leads = checked_answer(owner, where, rule(*place))
             number, outcomes = cases.setdefault(label, (len(cases), {name: j for j, name in enumerate(leads)}))
             if leads.keys() != outcomes.keys():
                 expected = f"{_check.show(list(outcomes))}, as before in case {label!r}"
                 _check.fail(owner, f"the outcomes of {where}", _check.show(list(leads)), expected)
             to = [0] * len(outcomes)
             for name, target in leads.items():
-                if target not in index:
+                if not isinstance(target, Hashable) or target not in index:
                     _check.fail(owner, f"{where}, outcome {name!r}", _check.show(target), f"one of {_check.show(list(index))}")
                 to[outcomes[name]] = index[target]
             row[i] = rows.setdefault((number, tuple(to)), len(rows))
@@ -191,6 +195,8 @@ class Structure:
         """
         everywhere, moves = list(states), list(actions)
         seen: dict[str, Any] = {}
+        if not isinstance(agents or {}, Mapping) or not all(map(callable, (agents or {}).values())):
+            _check.fail("Structure.by", "agents", _check.show(agents), "a function of a state by each agent's name")
         for name, see in (agents or {}).items():
             views = [see(state) for state in everywhere]
             relabels = all(isinstance(view, tuple) and len(view) == 2 and isinstance(view[1], Mapping) for view in views)
@@ -220,22 +226,42 @@ def digest_of(seen: Ints | Outcomes) -> str:
 
 def numbered(owner: str, labels: Any) -> Ints:
     """(S,) labels of any kind as numbers from 0, in order of first occurrence."""
-    if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray) or not len(labels):
+    if isinstance(labels, str | Mapping) or not hasattr(labels, "__len__") or not hasattr(labels, "__iter__") or not len(labels):
         _check.fail(owner, "labels", _check.show(labels), "a sequence with a label for each state")
     known: dict[Hashable, int] = {}
     try:
-        result = np.array([known.setdefault(label, len(known)) for label in plain(labels)], dtype=np.int64)
+        given = plain(labels)
+        result = np.array([known.setdefault(label, len(known)) for label in given], dtype=np.int64)
     except TypeError:
         _check.fail(owner, "labels", _check.show(labels), "a sequence of labels that can be compared: numbers, strings, tuples")
+    for i, label in enumerate(given):
+        if label is None or label != label:  # noqa: PLR0124 (missing values are not equal to themselves)
+            _check.fail(owner, f"the label of state {i}", _check.show(label), "something that is equal to itself")
     result.setflags(write=False)
     return result
 
 
-def plain(labels: Any) -> Iterable[Any]:
+def plain(labels: Any) -> list[Any]:
     """Rows of an array as tuples."""
     if isinstance(labels, np.ndarray):
         return labels.tolist() if labels.ndim == 1 else [tuple(row) for row in labels.reshape(len(labels), -1).tolist()]
     return list(labels)
+
+
+def checked_answer(owner: str, where: str, answer: Any) -> tuple[Hashable, Mapping[Any, Any]]:
+    """What a rule returned: a case, and what its outcomes mean."""
+    pair = isinstance(answer, tuple) and len(answer) == 2
+    if not pair or not isinstance(answer[1], Mapping) or not answer[1] or not is_hashable(answer[0]):
+        _check.fail(owner, where, _check.show(answer), "(case, {outcome: what it leads to}), with at least one outcome")
+    return answer[0], answer[1]
+
+
+def is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def numbers_of(owner: str, name: str, items: Sequence[Hashable]) -> dict[Hashable, int]:
@@ -246,7 +272,10 @@ def numbers_of(owner: str, name: str, items: Sequence[Hashable]) -> dict[Hashabl
 
 
 def integers(owner: str, name: str, value: Any, axes: tuple[int, ...]) -> Ints:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        _check.fail(owner, name, _check.show(value), f"an array of integers with {' or '.join(map(str, axes))} axes")
     if array.dtype.kind not in "iu" or array.ndim not in axes or not array.size:
         _check.fail(owner, name, _check.show(value), f"an array of integers with {' or '.join(map(str, axes))} axes")
     return array.astype(np.int64)

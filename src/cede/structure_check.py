@@ -1,13 +1,13 @@
 """Is a declared structure true? A test of every case against data, which says where it is not.
 
 In each case of a structure all places that share it should show the same frequencies. We compare them by the chi-squared statistic
-of homogeneity. Counts are often few, and its usual law does not hold then; but given the sums of rows and columns its mean and
-variance are known exactly (Haldane 1940; Dawson 1954), and a gamma law with these two gives p-values that hold for few counts
-too. They are corrected for the number of cases tested (Holm 1979). Within a case that fails, each place is compared with all others
-of the case, and the one that stands out most is named.
+of homogeneity. Counts are often few, and its usual law does not hold then. Given the sums of rows and columns its mean and variance
+are known exactly (Haldane 1940; Dawson 1954); a gamma law with these two tells which cases need a closer look, and these are
+compared with tables drawn at random with the same sums, which is an exact test whatever the counts. p-values are corrected for the
+number of cases tested (Holm 1979). Within a case that fails, the place is named that differs most from all others of the case.
 """
 
-from collections.abc import Iterable
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ from scipy import stats
 
 from cede import _check
 from cede._check import Floats
-from cede.counts import Counts, Episode, all_agents, cases_of, count
+from cede.counts import Counts, Tally, all_agents, cases_of
+from cede.logs import read_log
 from cede.model import Task
 from cede.structure import Structure, checked_structure
 
@@ -58,21 +59,27 @@ class StructureCheck:
         return "\n".join([head, *(f"- {suspicion}" for suspicion in self.suspicions)])
 
 
-def check_structure(task: Task, structure: Structure, data: Iterable[Episode] | Counts, *, alpha: float = 0.01) -> StructureCheck:
-    """Test a structure against episodes, or against plain counts (`count` without a structure).
+def check_structure(task: Task, structure: Structure, data: Any, *, alpha: float = 0.01) -> StructureCheck:
+    """Test a structure against a log or episodes (as `learn_from` takes them), or plain counts (`count` without a structure).
 
     alpha: the probability that a true structure is suspected at all.
     """
     owner = "check_structure"
     alpha = _check.probability(owner, "alpha", alpha)
+    if not isinstance(task, Task):
+        _check.fail(owner, "task", _check.show(type(task).__name__), "a Task, as in mdp.task")
     if not isinstance(structure, Structure):
         _check.fail(owner, "structure", _check.show(structure), "a Structure")
     checked_structure(owner, structure, task.n_states, task.n_actions, task.agents)
-    counts = data if isinstance(data, Counts) else count(task, data)
-    plain = Counts.zeros(task) + counts
+    plain = Counts.zeros(task) + (data if isinstance(data, Counts) else counted(owner, task, data))
+    for layer in (plain.agents, plain.environment):
+        if (layer.data != np.round(layer.data)).any():
+            _check.fail(owner, "a count", layer.data[layer.data != np.round(layer.data)][0], "whole: counts that fade are not data")
     cases = [*agent_tables(task, structure, plain), *environment_tables(task, structure, plain)]
     impossible = [unforeseen(task, structure, plain.environment)] if structure.environment is not None else []
-    tested = [(case, homogeneity(case.table)) for case in cases if case.testable]
+    testable = [case for case in cases if case.testable]
+    draws, rng = most_draws(len(testable), alpha), np.random.default_rng(0)
+    tested = [(case, homogeneity(case.table, draws, rng)) for case in testable]
     order = sorted(range(len(tested)), key=lambda i: tested[i][1])
     suspicions, worst = [found for found in impossible if found is not None], 0.0
     for rank, i in enumerate(order):
@@ -81,6 +88,20 @@ def check_structure(task: Task, structure: Structure, data: Iterable[Episode] | 
         if worst <= alpha:
             suspicions.append(accuse(task, case, worst))
     return StructureCheck(tuple(suspicions), len(tested), len(cases) - len(tested), alpha)
+
+
+def counted(owner: str, task: Task, data: Any) -> Counts:
+    """The plain counts of a log."""
+    tally = Tally(task, Counts.zeros(task), flat=False)
+    for steps in read_log(owner, task, data):
+        tally.add(*steps)
+        tally.end_episode()
+    return tally.counts
+
+
+def most_draws(tests: int, alpha: float) -> int:
+    """Enough that the least p-value which can come out, corrected for so many tests, is well below alpha."""
+    return max(2000, math.ceil(5 * tests / alpha))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +167,11 @@ def unforeseen(task: Task, structure: Structure, environment: sp.csr_array) -> S
 
 
 def accuse(task: Task, case: Case, p_value: float) -> Suspicion:
-    """Name the place that stands out most."""
+    """Name the place that stands out most: whose table with all others is the most standard deviations from its mean."""
     total = case.table.sum(axis=0)
     seen = [i for i in range(len(case.places)) if case.table[i].sum() > 0]
-    apart = {i: homogeneity(np.stack([case.table[i], total - case.table[i]])) for i in seen}
-    worst = min(apart, key=lambda i: apart[i])
+    apart = {i: deviation(np.stack([case.table[i], total - case.table[i]])) for i in seen}
+    worst = max(apart, key=lambda i: apart[i])
     here, others = case.table[worst], total - case.table[worst]
     visits = int(here.sum())
     here, elsewhere = here / visits, others / max(others.sum(), 1)
@@ -167,19 +188,51 @@ def name_of(names: Any, i: int) -> str:
     return str(i) if names is None else f"{i} ({names[i]})"
 
 
-def homogeneity(table: Floats) -> float:
-    """p-value that all rows of a table of counts have the same distribution."""
-    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
-    n, rows, columns = table.sum(), table.sum(axis=1), table.sum(axis=0)
-    r, c = table.shape
-    if r < 2 or c < 2 or n <= 3:
-        return 1.0
-    expected = np.outer(rows, columns) / n
-    statistic = ((table - expected) ** 2 / expected).sum()
+def without_zeros(table: Floats) -> Floats:
+    result: Floats = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+    return result
+
+
+def statistic(table: Any, rows: Floats, columns: Floats) -> Any:
+    """Chi-squared, of one table or of many (first axis)."""
+    expected = np.outer(rows, columns) / rows.sum()
+    return ((table - expected) ** 2 / expected).sum(axis=(-2, -1))
+
+
+def deviation(table: Floats) -> float:
+    """Of the statistic from its mean, in standard deviations."""
+    table = without_zeros(table)
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    if min(table.shape, default=0) < 2 or rows.sum() <= 3:
+        return -math.inf
     mean, variance = moments(rows, columns)
-    if variance <= 1e-12:
+    return float((statistic(table, rows, columns) - mean) / math.sqrt(max(variance, 1e-300)))
+
+
+DOUBT = 0.2  # approximate p-value below which a table is compared with random ones
+AT_ONCE, ENOUGH = 500, 20  # tables drawn at a time; how many more extreme ones settle the matter
+
+
+def homogeneity(table: Floats, draws: int, rng: np.random.Generator) -> float:
+    """p-value that all rows of a table of counts have the same distribution; not less than 1 / (draws + 1)."""
+    table = without_zeros(table)
+    rows, columns = table.sum(axis=1), table.sum(axis=0)
+    if min(table.shape, default=0) < 2 or rows.sum() <= 3:
         return 1.0
-    return float(stats.gamma.sf(statistic, mean**2 / variance, scale=variance / mean))
+    found = float(statistic(table, rows, columns))
+    mean, variance = moments(rows, columns)
+    if found <= mean or variance <= 1e-12:
+        return 1.0
+    likely = float(stats.gamma.sf(found, mean**2 / variance, scale=variance / mean))
+    if likely > DOUBT:
+        return likely
+    law = stats.random_table(rows.astype(np.int64), columns.astype(np.int64))
+    extreme, drawn = 0, 0
+    while drawn < draws and extreme < ENOUGH:
+        tables = law.rvs(min(AT_ONCE, draws - drawn), random_state=rng)
+        extreme += int((statistic(tables, rows, columns) >= found - 1e-9).sum())
+        drawn += len(tables)
+    return (extreme + 1) / (drawn + 1)
 
 
 def moments(rows: Floats, columns: Floats) -> tuple[float, float]:

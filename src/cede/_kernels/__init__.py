@@ -26,7 +26,6 @@ from cede._kernels.data import NEVER as NEVER
 from cede._kernels.data import NO_RADIUS as NO_RADIUS
 from cede._kernels.data import PRINTED as PRINTED
 from cede._kernels.data import RAISE as RAISE
-from cede._kernels.data import STICKS as STICKS
 from cede._kernels.data import Bench as Bench
 from cede._kernels.data import Fading as Fading
 from cede._kernels.data import Hands as Hands

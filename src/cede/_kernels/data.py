@@ -20,8 +20,6 @@ PRINTED, APPENDIX, BERNSTEIN, NO_RADIUS = 0, 1, 2, -1  # radii
 # Passes over long rows run over whole blocks, so that the compiler can use vector registers for all of them.
 BLOCK = 16
 
-STICKS = 64  # of a sampled row: outcomes that were never seen get their mass on at most so many of them
-
 CHUNK = 64  # steps counted at once: the room wanted for them grows with their number squared
 
 
@@ -202,6 +200,7 @@ class Mind(NamedTuple):
     agents_kind: Any  # int: PRINTED, APPENDIX, BERNSTEIN or NO_RADIUS
     environment_kind: Any
     prior: Any  # pseudo-counts of a row from which tables are sampled; 0: they are not
+    sticks: Any  # int: outcomes that were never seen get their sampled mass on at most so many of them
     agents: Layer  # the belief. Its tables are those above, or, if unfolded or sampled, arrays of its own, written by `believe`
     environment: Layer
     agents_width: Any  # (rows,) their widths, to be written by `believe`

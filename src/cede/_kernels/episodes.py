@@ -121,7 +121,7 @@ def take(pool, r, column):
         pool.size[r] -= 1
 
 
-LEAST_WEIGHT = 1e-9  # of a row: what has faded to less is forgotten
+LEAST_WEIGHT = 1e-9  # of an outcome: what has faded to less is forgotten
 
 
 @inlined
@@ -130,14 +130,16 @@ def fade(pool, fading, columns, episode, keys):
     for r in range(fading.factor.size):
         factor = fading.factor[r]
         if factor < 1.0 and pool.size[r] > 0:
-            total = 0.0
+            total, to = 0.0, pool.start[r]
             for j in range(pool.start[r], pool.start[r] + pool.size[r]):
-                pool.weight[j] *= factor
-                total += pool.weight[j]
+                weight = pool.weight[j] * factor
+                if weight >= LEAST_WEIGHT:
+                    pool.column[to] = pool.column[j]
+                    pool.weight[to] = weight
+                    total += weight
+                    to += 1
+            pool.size[r] = to - pool.start[r]
             pool.total[r] = total
-            if total < LEAST_WEIGHT:
-                pool.size[r] = 0
-                pool.total[r] = 0.0
     longest = fading.recent.shape[0]
     if longest > 0:
         for i in range(fading.lengths.size):

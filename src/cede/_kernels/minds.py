@@ -77,7 +77,8 @@ def believe(mind, numbers, seed):
                     unfold(mind.seen_agents, mind.agents_case[r], mind.agents, r)
         if mind.environment.closed:
             for r in range(mind.environment.start.size):
-                unfold(mind.seen_environment, mind.environment_case[r], mind.environment, r)
+                if mind.environment_case[r] < mind.counted_environment:
+                    unfold(mind.seen_environment, mind.environment_case[r], mind.environment, r)
     if mind.learned_cost.size > 0:
         n_states, n_slots = mind.learned_cost.shape
         for c in range(n_slots):

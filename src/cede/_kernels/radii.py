@@ -6,6 +6,7 @@ from cede._kernels.compiling import inlined, kernel
 from cede._kernels.data import APPENDIX, BERNSTEIN, NO_RADIUS, PRINTED
 
 LOG_2 = log(2.0)
+ANYTHING = 1e300  # width of an interval that says nothing
 
 
 @kernel
@@ -43,6 +44,8 @@ def radius(kind, visits, constant, scale):
     """The width of a row: scale sqrt(constant / n); or of its intervals, see `Layer.linear`."""
     n = max(1.0, visits)
     if kind == BERNSTEIN:
+        if visits <= 0.0:
+            return ANYTHING if scale > 0.0 else 0.0
         return scale * scale * (constant + log(n) + log(n + 1.0)) / n
     return scale * sqrt(constant / n)
 

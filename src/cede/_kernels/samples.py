@@ -3,7 +3,8 @@
 The prior of a row has `prior` pseudo-counts, spread evenly over its outcomes. Of agents, and of an environment whose outcomes are
 known, all outcomes are sampled. Else most outcomes were never seen, and sampling them all would cost |S| per row. But a Dirichlet
 with mass `prior` spread over |S| outcomes is a Dirichlet process, and so is what is left of it beside the outcomes seen: its mass
-is broken into sticks (Sethuraman 1994), each for one outcome drawn at random, until less than `LEAST_STICK` is left.
+is broken into sticks (Sethuraman 1994), each for one outcome drawn at random, until less than `LEAST_STICK` is left. That takes
+about 7 sticks for each pseudo-count; where there are no more states than that, all of them are sampled after all.
 """
 
 from math import exp
@@ -11,7 +12,6 @@ from math import exp
 import numpy as np
 
 from cede._kernels.compiling import inlined, kernel
-from cede._kernels.data import STICKS
 from cede._kernels.luck import next_log_gamma, next_uniform, stream_at
 
 LEAST_STICK = 1e-3  # of the whole row
@@ -44,7 +44,17 @@ def sample_closed(seen, c, layer, r, prior, stream):
 
 
 @inlined
-def sample_open(seen, r, layer, start, n_columns, prior, stream):
+def sample_all(seen, r, layer, start, n_columns, prior, stream):
+    """Row r of a belief with all its columns, from place `start` on."""
+    layer.start[r] = start
+    layer.size[r] = n_columns
+    for j in range(n_columns):
+        layer.column[start + j] = j
+    sample_closed(seen, r, layer, r, prior, stream)
+
+
+@inlined
+def sample_open(seen, r, layer, start, n_columns, prior, sticks, stream):
     """Row r of a belief, any column of which may be an outcome; from place `start` on. Where it ends."""
     to = start
     for j in range(seen.start[r], seen.start[r] + seen.size[r]):
@@ -54,11 +64,11 @@ def sample_open(seen, r, layer, start, n_columns, prior, stream):
     stream, layer.weight[to] = next_log_gamma(stream, prior)
     total = normalise(layer.weight, start, to + 1)
     left = layer.weight[to]
-    for i in range(STICKS):
+    for i in range(sticks):
         stream, chance = next_uniform(stream)
         stream, place = next_uniform(stream)
         kept = left * chance ** (1.0 / prior)  # 1 - Beta(1, prior)
-        last = kept < LEAST_STICK * total or i == STICKS - 1
+        last = kept < LEAST_STICK * total or i == sticks - 1
         layer.column[to] = np.int64(place * n_columns)
         layer.weight[to] = left if last else left - kept
         left = kept
@@ -74,7 +84,7 @@ def sample_open(seen, r, layer, start, n_columns, prior, stream):
 @kernel
 def sample_tables(mind, seed):
     """Every row that is not known, each from numbers of its own: the order does not matter."""
-    n_agents = mind.counted_agents
+    n_agents, columns = mind.counted_agents, mind.places.columns
     for r in range(mind.agents.start.size):
         case = mind.agents_case[r]
         if case < n_agents:
@@ -86,5 +96,8 @@ def sample_tables(mind, seed):
         if case < mind.counted_environment:
             if mind.environment.closed:
                 sample_closed(mind.seen_environment, case, mind.environment, r, mind.prior, stream)
+            elif columns <= mind.sticks:
+                sample_all(mind.seen_environment, r, mind.environment, to, columns, mind.prior, stream)
+                to += columns
             else:
-                to = sample_open(mind.seen_environment, r, mind.environment, to, mind.places.columns, mind.prior, stream)
+                to = sample_open(mind.seen_environment, r, mind.environment, to, columns, mind.prior, mind.sticks, stream)

@@ -111,6 +111,7 @@ def mind_of_team(mind, keep, i):
         mind.agents_kind,
         mind.environment_kind,
         mind.prior,
+        mind.sticks,
         mind.agents,
         mind.environment,
         mind.agents_width,

@@ -10,6 +10,7 @@ from cede import _check
 from cede._check import Floats
 from cede.model import Agent, Environment, Team, TwoLayerMDP
 
+Model = list[list[list[tuple[float, int, float, bool]]]]  # [s][a]: probability, next state, reward, terminated
 DONE = "done"  # name of the state that is added where an episode may end without being in a state of its own
 
 
@@ -24,8 +25,7 @@ def from_toy_text(env: Any, agents: Sequence[Agent], horizon: int, *, switch_cos
     table, start = checked_model(owner, env)
     n_states, n_actions = len(table), len(table[0])
     ends = {to for row in table for steps in row for _, to, _, over in steps if over}
-    goes_on = {to for s, row in enumerate(table) if s not in ends for steps in row for _, to, _, over in steps if not over}
-    extra = bool(ends & goes_on)
+    extra = bool(ends & entered_before_the_end(table, start))
     absorbing = {n_states} if extra else ends
     n = n_states + extra
     rows, columns, data, cost = [], [], [], np.zeros((n, n_actions))
@@ -45,18 +45,38 @@ def from_toy_text(env: Any, agents: Sequence[Agent], horizon: int, *, switch_cos
     return TwoLayerMDP(environment, team, horizon, start_agent)
 
 
-def checked_model(owner: str, env: Any) -> tuple[list[list[list[tuple[float, int, float, bool]]]], Floats]:
+def entered_before_the_end(table: Model, start: Floats) -> set[int]:
+    """The states in which an episode may begin or go on."""
+    found = {int(s) for s in np.flatnonzero(start)}
+    left = list(found)
+    while left:
+        for steps in table[left.pop()]:
+            new = {to for _, to, _, over in steps if not over} - found
+            found |= new
+            left += new
+    return found
+
+
+def checked_model(owner: str, env: Any) -> tuple[Model, Floats]:
     """P and the start distribution, as plain numbers."""
     inner = getattr(env, "unwrapped", env)
     model, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
     if not isinstance(model, dict) or not model:
         _check.fail(owner, "env", _check.show(env), "an environment with a tabular model P, as FrozenLake-v1 has")
+    if sorted(model) != list(range(len(model))):
+        _check.fail(owner, "the states of P", _check.show(sorted(model)), f"0 to {len(model) - 1}")
     if start is None:
         _check.fail(owner, "env", _check.show(env), "an environment with initial_state_distrib, as FrozenLake-v1 has")
     table = [
         [[(float(p), int(to), float(reward), bool(over)) for p, to, reward, over in model[s][a]] for a in sorted(model[s])]
         for s in sorted(model)
     ]
+    for s, row in enumerate(table):
+        if len(row) != len(table[0]):
+            _check.fail(owner, f"the number of actions of P[{s}]", len(row), f"{len(table[0])}, as of all")
+        for a, steps in enumerate(row):
+            for _, to, _, _ in steps:
+                _check.index(owner, f"a next state of P[{s}][{a}]", to, len(table))
     return table, _check.array(owner, "initial_state_distrib", start, (len(table),), "(S,)")
 
 

@@ -1,0 +1,76 @@
+"""How sure? What any switching policy costs, between the best and the worst that a learner's confidence sets allow.
+
+The lower end is the recursion of Theorem 1 with the policy given; the upper one is the same with every cost negated, since the most
+of a sum is minus the least of minus it. One kernel computes both.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from cede import _check, _kernels
+from cede._check import Floats
+from cede._kernels import Problem
+from cede.belief import Belief
+from cede.learners import Learner
+from cede.model import Task
+from cede.planning import Plan, Policy, checked_policy, empty_plan, problem_of, run_pass
+from cede.table import read_only
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """An interval for the true cost of a policy, from every time, state and previous agent on.
+
+    If the truth lies in the learner's confidence sets, all intervals hold at once; that has probability 1 - delta if `guaranteed`.
+    """
+
+    low: Floats  # (L + 1, S, D)
+    high: Floats  # (L + 1, S, D)
+    guaranteed: bool  # are the radii unscaled, and did nothing fade?
+    delta: float
+
+    def of_episode(self, start: ArrayLike, start_agent: int = 0) -> tuple[float, float]:
+        """Of a whole episode that starts in a state drawn from `start`, (S,) probabilities."""
+        chances = _check.array("Bounds.of_episode", "start", start, (self.low.shape[1],), "(S,)")
+        _check.distributions("Bounds.of_episode", "start", chances)
+        agent = _check.index("Bounds.of_episode", "start_agent", start_agent, self.low.shape[2])
+        return float(chances @ self.low[0, :, agent]), float(chances @ self.high[0, :, agent])
+
+
+def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
+    """What a switching policy (by default the learner's plan) really costs, as far as the learner can tell: an interval from
+    whatever it has seen, also if that was only a log of another controller.
+    """
+    owner = "bounds"
+    if not isinstance(learner, Learner):
+        _check.fail(owner, "learner", _check.show(learner), "a Learner")
+    recipe = learner.recipe
+    if recipe.radius is None or recipe.flat:
+        kind = "without confidence sets" if recipe.radius is None else "with one table for agents and environment"
+        _check.fail(owner, "learner", f"{recipe.name}, {kind}", "one with sets of both layers (ucrl2_mc)")
+    given = learner.plan.policy if policy is None else policy.policy if isinstance(policy, Plan) else policy
+    checked = checked_policy(owner, learner.task, given)
+    low, high = extremes(learner.task, *learner.beliefs, checked)
+    scaled = any(not isinstance(part, float) or part < 1.0 for part in (recipe.scale.agents, recipe.scale.environment))
+    fades = bool(recipe.forget) or recipe.forget_environment is not None
+    return Bounds(low, high, not scaled and not fades, recipe.delta)
+
+
+def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy) -> tuple[Floats, Floats]:
+    """The least and the most that a policy can cost over all tables within the beliefs."""
+    low = followed(problem_of(task), agents, environment, policy, task)
+    high = followed(negated(problem_of(task)), agents, environment, policy, task)
+    return low, -high + 0.0
+
+
+def followed(problem: Problem, agents: Belief, environment: Belief, policy: Policy, task: Task) -> Floats:
+    _, value = empty_plan(task)
+    run_pass(problem, agents.layer, environment.layer, _kernels.FOLLOW, policy, value, 0)
+    return value
+
+
+def negated(problem: Problem) -> Problem:
+    costs: dict[str, Any] = {name: read_only(-getattr(problem, name)) for name in ("env_cost", "control_cost", "switch_cost")}
+    return problem._replace(**costs)

@@ -1,0 +1,418 @@
+"""Learners and fleets as files: a JSON header for what is said in words, arrays for the rest.
+
+Packing takes a learner apart into plain values and arrays by name; unpacking builds it again through the same checks as any other
+input, so a file cannot make a learner that could not have been made by hand. Counts and plans are checked before kernels see them.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cede import __version__, _check
+from cede._check import Floats
+from cede.belief import RADII, Scale, StepDown
+from cede.counts import EnvironmentTally, Episode, check_counted, checked_episode, shapes
+from cede.files import Arrays, UnreadableFile, checksum, load_arrays, save_arrays
+from cede.fleet import Fleet
+from cede.forgetting import Forget, HalfLife, Window
+from cede.learners import Learner
+from cede.memory import Memory, Seen
+from cede.model import Environment, Task
+from cede.planning import Plan, checked_policy
+from cede.recipe import Recipe, checked_planning, checked_prior, declared
+from cede.structure import Outcomes, Structure, checked_structure
+from cede.table import Sums, Table
+
+KINDS, SCHEMA = ("learner", "fleet"), 1
+Header = dict[str, Any]
+
+
+def save(thing: Learner | Fleet, path: str | Path) -> None:
+    """Write a learner or a fleet to a file, whole or not at all."""
+    if isinstance(thing, Fleet):
+        header, arrays = pack_fleet(thing)
+        kind = "fleet"
+    else:
+        if thing.shared_environment is not None:
+            expected = "a learner that belongs to none: save the fleet, or remove the learner first"
+            _check.fail("save", "learner", "in a fleet, whose knowledge it shares", expected)
+        header, arrays = pack_learner(thing)
+        kind = "learner"
+    save_arrays(Path(path), kind, SCHEMA, {"cede": __version__, **header}, arrays)
+
+
+def load(path: str | Path) -> Learner | Fleet:
+    """A learner or a fleet from a file, as it was. Anything wrong with the file is an `UnreadableFile`."""
+    where = Path(path)
+    header, arrays = load_arrays(where, KINDS, SCHEMA)
+    kind = header["kind"]
+    try:
+        return unpack_learner(header, arrays) if kind == "learner" else unpack_fleet(header, arrays)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError, MemoryError) as error:
+        raise UnreadableFile(f"{where}: cannot be read, must be a {kind} of cede; it is damaged ({error})") from error
+
+
+# ------------------------------------------------------------------------------------------------- a learner
+
+
+def pack_learner(learner: Learner) -> tuple[Header, Arrays]:
+    memory = learner.memory
+    header = {
+        "seed": learner.seed,
+        "settings": {name: str(value) for name, value in learner.settings.items()},
+        "task": pack_task(learner.task)[0],
+        "recipe": pack_recipe(learner.recipe)[0],
+        **pack_memory(memory)[0],
+    }
+    arrays = {
+        **prefixed("task", pack_task(learner.task)[1]),
+        **prefixed("recipe", pack_recipe(learner.recipe)[1]),
+        **prefixed("memory", pack_memory(memory)[1]),
+        **prefixed("running", pack_running(learner)),
+    }
+    return header, arrays
+
+
+def unpack_learner(header: Header, arrays: Arrays) -> Learner:
+    task = unpack_task(header["task"], part(arrays, "task"))
+    recipe = unpack_recipe(task, header["recipe"], part(arrays, "recipe"))
+    learner = Learner(task, recipe, seed=header["seed"])
+    learner.remember(unpack_memory(task, recipe, header, part(arrays, "memory")))
+    unpack_running(learner, part(arrays, "running"))
+    return learner
+
+
+def prefixed(name: str, arrays: Arrays) -> Arrays:
+    return {f"{name}/{key}": array for key, array in arrays.items()}
+
+
+def part(arrays: Arrays, name: str) -> Arrays:
+    return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}
+
+
+def pack_task(task: Task) -> tuple[Header, Arrays]:
+    words = ("agents", "horizon", "start_agent", "varies_with", "state_names", "action_names")
+    header = {name: as_json(getattr(task, name)) for name in words}
+    return header, {name: getattr(task, name) for name in ("env_cost", "control_cost", "switch_cost")}
+
+
+def as_json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def unpack_task(header: Header, arrays: Arrays) -> Task:
+    everything: dict[str, Any] = {**header, **arrays}
+    return Task(**everything)
+
+
+def pack_recipe(recipe: Recipe) -> tuple[Header, Arrays]:
+    plain = ("name", "radius", "agents_radius", "prior", "delta", "flat", "planning", "replan")
+    header: Header = {name: getattr(recipe, name) for name in plain}
+    header["scale"] = {**{layer: pack_scale(getattr(recipe.scale, layer)) for layer in SCALES}, "name": recipe.scale.name}
+    header["forget"] = {name: pack_rule(rule) for name, rule in recipe.forget.items()}
+    header["forget_environment"] = pack_rule(recipe.forget_environment)
+    arrays: Arrays = {f"known_agents/{agent}": policy for agent, policy in recipe.known_agents.items()}
+    if recipe.policy is not None:
+        arrays["policy"] = recipe.policy
+    if recipe.known_environment is not None:
+        header["names"] = [as_json(getattr(recipe.known_environment, name)) for name in ("state_names", "action_names")]
+        table = recipe.known_environment.transition
+        arrays |= prefixed("environment", {"indptr": table.indptr, "indices": table.indices, "data": table.data})
+        arrays |= prefixed("environment", {"cost": recipe.known_environment.cost, "start": recipe.known_environment.start})
+    if recipe.structure is not None:
+        seen = recipe.structure.agents
+        header["structure"] = {name: isinstance(one, Outcomes) for name, one in seen.items()}
+        for i, one in enumerate(seen.values()):
+            arrays |= prefixed(f"seen/{i}", pack_outcomes(one) if isinstance(one, Outcomes) else {"labels": one})
+        if recipe.structure.environment is not None:
+            arrays |= prefixed("outcomes", pack_outcomes(recipe.structure.environment))
+    return header, arrays
+
+
+SCALES = ("agents", "environment")
+
+
+def pack_scale(value: Any) -> Any:
+    if isinstance(value, StepDown):
+        return {"start": value.start, "step": value.step, "every": value.every, "least": value.least}
+    if callable(value):
+        expected = "a number or a StepDown: another function cannot be written to a file"
+        _check.fail("save", "a scale of the learner", _check.show(value), expected)
+    return value
+
+
+def unpack_scale(value: Any) -> Any:
+    return StepDown(**value) if isinstance(value, dict) else value
+
+
+def pack_rule(rule: Forget | None) -> Any:
+    return None if rule is None else {type(rule).__name__: rule.episodes}
+
+
+def unpack_rule(value: Any) -> Forget | None:
+    if value is None:
+        return None
+    ((name, episodes),) = value.items()
+    kinds: dict[str, Callable[[Any], Forget]] = {"HalfLife": HalfLife, "Window": Window}
+    return kinds[name](episodes)
+
+
+def pack_outcomes(outcomes: Outcomes) -> Arrays:
+    return {"row": outcomes.row, "case": outcomes.case, "to": outcomes.to}
+
+
+def unpack_recipe(task: Task, header: Header, arrays: Arrays) -> Recipe:
+    names = {str(agent): task.agents[agent] for agent in range(task.n_agents)}
+    given = {names[key]: policies.reshape(task.slot_shape(int(key))) for key, policies in part(arrays, "known_agents").items()}
+    known = task.known_agents("file", given)
+    environment = unpack_environment(header, part(arrays, "environment"))
+    agents, environment_scale = (unpack_scale(header["scale"][layer]) for layer in SCALES)
+    scale = Scale(agents, environment_scale, name=str(header["scale"]["name"]))
+    for name in ("radius", "agents_radius"):
+        _check.choice("file", name, header[name], tuple(RADII))
+    flat = _check.choice("file", "flat", header["flat"], (True, False))
+    recipe = Recipe(
+        _check.name("file", "name", header["name"]),
+        radius=header["radius"],
+        agents_radius=header["agents_radius"],
+        prior=checked_prior("file", header["prior"]) if header["prior"] else 0.0,
+        delta=_check.probability("file", "delta", header["delta"]),
+        scale=scale,
+        flat=flat,
+        known_agents=known,
+        known_environment=environment,
+        structure=unpack_structure(task, header, arrays),
+        forget={_check.choice("file", "forget", name, task.agents): rule_of(value) for name, value in header["forget"].items()},
+        forget_environment=unpack_rule(header["forget_environment"]),
+        policy=checked_policy("file", task, arrays["policy"]).copy() if "policy" in arrays else None,
+        **checked_planning("file", header["planning"], header["replan"]),
+    )
+    if environment is not None and (environment.n_states, environment.n_actions) != (task.n_states, task.n_actions):
+        _check.fail("file", "(S, A) of the known environment", (environment.n_states, environment.n_actions), "as of the task")
+    if flat and (recipe.structure is not None or known or environment is not None):
+        _check.fail("file", "what is known or declared", "given", "left out with one table for agents and environment")
+    return recipe
+
+
+def rule_of(value: Any) -> Forget:
+    rule = unpack_rule(value)
+    assert rule is not None
+    return rule
+
+
+def unpack_environment(header: Header, arrays: Arrays) -> Environment | None:
+    if not arrays:
+        return None
+    shape = (arrays["indptr"].size - 1, arrays["start"].size)
+    columns = arrays["indices"]
+    if arrays["data"].shape != columns.shape or (columns < 0).any() or (columns >= shape[1]).any():
+        _check.fail("file", "the known environment", "no table", "a table")
+    if (np.diff(arrays["indptr"]) < 0).any() or arrays["indptr"][0] != 0 or arrays["indptr"][-1] != columns.size:
+        _check.fail("file", "the known environment", "no table", "a table")
+    table = sp.csr_array((arrays["data"], columns, arrays["indptr"]), shape=shape)
+    return Environment(table, arrays["cost"], arrays["start"], *header["names"])
+
+
+def unpack_structure(task: Task, header: Header, arrays: Arrays) -> Structure | None:
+    if "structure" not in header:
+        return None
+    agents: dict[str, Any] = {}
+    for i, (name, means) in enumerate(header["structure"].items()):
+        own = part(arrays, f"seen/{i}")
+        agents[name] = Outcomes(**own) if means else own["labels"]
+    outcomes = part(arrays, "outcomes")
+    structure = Structure(agents, Outcomes(**outcomes) if outcomes else None)
+    return checked_structure("file", structure, task.n_states, task.n_actions, task.agents)
+
+
+# ------------------------------------------------------------------------------------------------- what it remembers
+
+KEPT = ("planned_agents", "planned_environment", "bounds", "recent_agents", "recent_environment")
+
+
+def pack_memory(memory: Memory) -> tuple[Header, Arrays]:
+    header = {name: getattr(memory, name) for name in ("episodes", "environment_episodes", "planned", "stale")}
+    arrays: Arrays = {name: getattr(memory, name) for name in KEPT}
+    for layer in ("agents", "environment"):
+        seen: Seen = getattr(memory, layer)
+        arrays |= {f"{layer}_key": seen.key, f"{layer}_number": seen.number}
+    if memory.plan is not None:
+        arrays |= {"policy": memory.plan.policy, "value": np.ascontiguousarray(memory.plan.value)}
+    return header, arrays
+
+
+def unpack_memory(task: Task, recipe: Recipe, header: Header, arrays: Arrays) -> Memory:
+    """Kernels trust what comes from here: nothing is taken over unchecked."""
+    counted = ("episodes", "environment_episodes", "planned")
+    numbers = {name: _check.integer("file", name, header[name], 0, 2**62) for name in counted}
+    sides = shapes(task, flat=recipe.flat, structure=recipe.structure)
+    agents = unpack_seen("agents", arrays, *sides[0])
+    environment = unpack_seen("environment", arrays, *sides[1])
+    check_counted("file", declared(recipe), *np.divmod(environment.key, sides[1][1]))
+    values = (task.horizon + 1, task.n_states, task.n_agents)
+    plan = None
+    if "policy" in arrays:
+        if arrays["value"].shape != values or arrays["value"].dtype != np.float64:
+            _check.fail("file", "the shape of the plan's value", arrays["value"].shape, str(values))
+        plan = Plan(checked_policy("file", task, arrays["policy"]).copy(), arrays["value"])
+    expected: dict[str, tuple[tuple[int, ...], Any]] = {
+        "planned_agents": ((sides[0][0],), np.float64),
+        "planned_environment": ((sides[1][0],), np.float64),
+        "bounds": (values, np.float64),
+        "recent_agents": ((longest_window(recipe.forget.values()), task.horizon), np.int64),
+        "recent_environment": ((longest_window([recipe.forget_environment]), task.horizon), np.int64),
+    }
+    for name, (shape, dtype) in expected.items():
+        array = arrays[name]
+        if array.dtype != dtype or (array.size and array.shape != shape):
+            _check.fail("file", f"the shape of {name}", f"{array.shape} of {array.dtype}", f"{shape} of {np.dtype(dtype)}")
+        if dtype is np.float64:
+            _check.finite("file", name, array)
+    for name, (rows, columns) in zip(("recent_agents", "recent_environment"), sides, strict=True):
+        if arrays[name].size and not ((arrays[name] >= -1) & (arrays[name] < rows * columns)).all():
+            _check.fail("file", name, "beyond the table", "steps that can be")
+    stale = _check.choice("file", "stale", header["stale"], (True, False))
+    kept: dict[str, Any] = {**{name: arrays[name] for name in KEPT}, **numbers}
+    return Memory(agents=agents, environment=environment, plan=plan, stale=stale, **kept)
+
+
+def longest_window(rules: Iterable[Forget | None]) -> int:
+    return max((rule.episodes for rule in rules if isinstance(rule, Window)), default=0)
+
+
+def unpack_seen(layer: str, arrays: Arrays, rows: int, columns: int) -> Seen:
+    key, number = arrays[f"{layer}_key"], arrays[f"{layer}_number"]
+    if key.dtype != np.int64 or number.dtype != np.float64 or key.ndim != 1 or key.shape != number.shape:
+        _check.fail("file", f"the counts of {layer}", f"{key.dtype} and {number.dtype}", "places and numbers, as many of each")
+    inside = bool(((key >= 0) & (key < rows * columns)).all()) and bool((key[1:] > key[:-1]).all())
+    if not inside or not bool((np.isfinite(number) & (number > 0)).all()):
+        _check.fail("file", f"the counts of {layer}", "impossible", "ascending places of the table, with numbers above 0")
+    return Seen(key, number)
+
+
+def pack_running(learner: Learner) -> Arrays:
+    """The episode that is running, as far as it was observed."""
+    episode = learner._episode
+    if episode is None:
+        return {"steps": np.array(learner._steps, dtype=np.int64).reshape(-1, 6)}
+    return {name: getattr(episode, name) for name in ("states", "prev_agents", "agents", "actions")} | {
+        "costs": np.asarray(episode.costs, dtype=np.float64)
+    }
+
+
+def unpack_running(learner: Learner, arrays: Arrays) -> None:
+    if "steps" in arrays:
+        for step in arrays["steps"].tolist():
+            learner.observe(*step)
+    else:
+        learner.observe_episode(checked_episode("file", learner.task, Episode(**arrays)))
+
+
+# ------------------------------------------------------------------------------------------------- a fleet
+
+
+def pack_fleet(fleet: Fleet) -> tuple[Header, Arrays]:
+    """What many learners have in common is written once; what each has of its own lies one after the other."""
+    known: dict[str, int] = {}
+    kinds: list[tuple[Header, Arrays]] = []
+    headers, members = [], []
+    for learner in fleet:
+        task, recipe = pack_task(learner.task), pack_recipe(learner.recipe)
+        one = ({"task": task[0], "recipe": recipe[0]}, {**prefixed("task", task[1]), **prefixed("recipe", recipe[1])})
+        number = known.setdefault(checksum(*one), len(known))
+        if number == len(kinds):
+            kinds.append(one)
+        memory = pack_memory(learner.memory)
+        headers.append({"kind": number, "seed": learner.seed, **memory[0]})
+        members.append({**prefixed("memory", memory[1]), **prefixed("running", pack_running(learner))})
+    header: Header = {"kinds": [kind[0] for kind in kinds], "learners": headers, "environment": None}
+    arrays: Arrays = {}
+    for i, kind in enumerate(kinds):
+        arrays |= prefixed(f"kinds/{i}", kind[1])
+    arrays |= prefixed("learners", joined(members))
+    words, tables = pack_task(fleet.task)
+    header["first"], arrays = words, arrays | prefixed("first", tables)
+    shared = fleet.shared_environment
+    if shared is not None:
+        sums = shared.table.sums()
+        header["environment"] = {"episodes": shared.episodes}
+        arrays |= prefixed("environment", {"row": sums.row, "column": sums.column, "amount": sums.amount})
+        if shared.structure is not None:
+            arrays |= prefixed("outcomes", pack_outcomes(shared.structure))
+    return header, arrays
+
+
+def joined(members: list[Arrays]) -> Arrays:
+    """Arrays of the same name, one after the other, with the shape of each; a shape of -1 where there is none."""
+    result: Arrays = {}
+    for name in dict.fromkeys(name for arrays in members for name in arrays):
+        there = [arrays.get(name) for arrays in members]
+        axes = max(array.ndim for array in there if array is not None)
+        shape = [(-1,) * axes if array is None else array.shape for array in there]
+        result[f"{name}/shape"] = np.array(shape, dtype=np.int64).reshape(len(members), axes)
+        result[f"{name}/data"] = np.concatenate([array.ravel() for array in there if array is not None])
+    return result
+
+
+def apart(arrays: Arrays, n: int) -> list[Arrays]:
+    """The arrays of each of n members."""
+    members: list[Arrays] = [{} for _ in range(n)]
+    for key in [key for key in arrays if key.endswith("/shape")]:
+        name, shape, data = key.removesuffix("/shape"), arrays[key], arrays[key.removesuffix("shape") + "data"]
+        if shape.dtype != np.int64 or shape.ndim != 2 or len(shape) != n or data.ndim != 1 or (shape < -1).any():
+            _check.fail("file", name, "torn", "an array for each learner")
+        sizes = [math.prod(sides) if min(sides, default=0) >= 0 else 0 for sides in shape.tolist()]
+        if sum(sizes) != data.size:
+            _check.fail("file", f"the number of elements of {name}", data.size, str(sum(sizes)))
+        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64).tolist()
+        for arrays_of_one, sides, (begin, end) in zip(members, shape.tolist(), pairwise(ends), strict=True):
+            if min(sides, default=0) >= 0:
+                arrays_of_one[name] = data[begin:end].reshape(sides).copy()
+    return members
+
+
+def unpack_fleet(header: Header, arrays: Arrays) -> Fleet:
+    kinds: list[tuple[Task, Recipe]] = []
+    for i, kind in enumerate(header["kinds"]):
+        own = part(arrays, f"kinds/{i}")
+        task = unpack_task(kind["task"], part(own, "task"))
+        kinds.append((task, unpack_recipe(task, kind["recipe"], part(own, "recipe"))))
+    first = unpack_task(header["first"], part(arrays, "first"))
+    environment = unpack_shared(first, header["environment"], arrays)
+    learners = []
+    for one, own in zip(header["learners"], apart(part(arrays, "learners"), len(header["learners"])), strict=True):
+        task, recipe = kinds[_check.index("file", "kind", one["kind"], len(kinds))]
+        learner = Learner(task, recipe, seed=one["seed"])
+        memory = unpack_memory(task, recipe, one, part(own, "memory"))
+        learners.append((learner, memory, part(own, "running")))
+    fleet = Fleet.restored(first, [learner for learner, _, _ in learners], environment)
+    for learner, memory, running in learners:
+        learner.remember(memory)
+        unpack_running(learner, running)
+    return fleet
+
+
+def unpack_shared(task: Task, header: Mapping[str, Any] | None, arrays: Arrays) -> EnvironmentTally | None:
+    if header is None:
+        return None
+    own, outcomes = part(arrays, "environment"), part(arrays, "outcomes")
+    structure = Structure(environment=Outcomes(**outcomes)) if outcomes else None
+    checked_structure("file", structure, task.n_states, task.n_actions, task.agents)
+    _, (rows, columns) = shapes(task, structure=structure)
+    episodes = _check.integer("file", "episodes", header["episodes"], 0, 2**62)
+    numbers: Floats = own["amount"]
+    keys = own["row"] * columns + own["column"]
+    beyond = (own["row"] < 0) | (own["row"] >= rows) | (own["column"] < 0) | (own["column"] >= columns)
+    types = own["row"].dtype == own["column"].dtype == np.int64 and numbers.dtype == np.float64
+    whole = types and own["row"].shape == own["column"].shape == numbers.shape and numbers.ndim == 1
+    if not whole or beyond.any() or not (keys[1:] > keys[:-1]).all() or not (np.isfinite(numbers) & (numbers > 0)).all():
+        _check.fail("file", "the counts of the environment", "impossible", "ascending places of the table, with numbers above 0")
+    check_counted("file", None if structure is None else structure.environment, own["row"], own["column"])
+    table = Table.empty(rows, columns)
+    table.add(Sums(own["row"], own["column"], numbers))
+    return EnvironmentTally(table, rows, episodes, None if structure is None else structure.environment)
