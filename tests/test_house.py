@@ -30,6 +30,7 @@ ROOMS = [
     {"recipe"},
     {"learners"},
     {"certainty"},
+    {"reasons"},
     {"states"},
     {"shards"},
     {"hosts"},

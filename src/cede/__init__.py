@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from cede.planning import optimistic_plan as optimistic_plan
     from cede.planning import set_threads as set_threads
     from cede.planning import solve as solve
+    from cede.reasons import Explanation as Explanation
+    from cede.reasons import explain as explain
     from cede.saving import load as load
     from cede.simulation import History as History
     from cede.simulation import rollout as rollout
@@ -68,6 +70,7 @@ _HOME = {
     "forgetting": ("HalfLife", "Window"),
     "learners": ("Learner", "ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
     "certainty": ("Bounds", "bounds"),
+    "reasons": ("Explanation", "explain"),
     "simulation": ("History", "rollout", "simulate"),
     "fleet": ("Fleet", "FleetHistory", "simulate_fleet"),
     "checkpoints": ("Checkpoint",),

@@ -57,7 +57,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     panels[0].set_ylabel("regret per episode")
     panels[0].legend(fontsize=8, loc="upper right")
     note = "Lane driving, no costs, machine known, posterior sampling with structure. Regret is to the best policy for the human "
-    note += "as he drives at the time. The learner is not told of the change."
+    note += "as they drive at the time. The learner is not told of the change."
     finish(picture, rows, note)
     return style.save(picture, path)
 
@@ -65,7 +65,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "people-change",
     "A human who changes, and learners that forget or do not",
-    "Who never forgets keeps judging the human by how he drove before. If he has learned to drive, he is not asked any more, and "
+    "Who never forgets keeps judging people by how they drove before. Who has learned to drive is not asked any more, and "
     "nobody finds out. Forgetting costs a little all the time, and pays when people change.",
     parts,
     table,

@@ -42,6 +42,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         axes.set_yscale("log")
         axes.set_ylim(1, None)
         axes.set_xlim(0, rows[0]["episodes"])
+        axes.locator_params(axis="x", nbins=4)
         axes.set_xlabel("episode $k$")
         axes.legend(fontsize=6, loc="lower right")
     panels[0].set_ylabel("total regret")

@@ -1,0 +1,186 @@
+"""Why this agent, here, now?
+
+For every agent that could take over: what the rest of the episode would cost if it did and the plan were followed afterwards, at
+best, by the frequencies seen, and at worst, as far as the learner's sets allow. What costs are made of is found by the same
+recursion with the other costs left out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from cede import _check, _kernels
+from cede._check import Floats
+from cede._extras import pyplot
+from cede._kernels import Problem
+from cede.belief import Belief
+from cede.certainty import extremes
+from cede.learners import Learner
+from cede.planning import Policy, problem_of, run_pass
+from cede.table import read_only
+
+COSTS = {"environment": "env_cost", "control": "control_cost", "switching": "switch_cost"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One agent that could take over, and what the rest of the episode would cost then."""
+
+    agent: str
+    optimistic: float  # at best, within the learner's sets; without sets: plain
+    plain: float  # if what was seen so far were the truth
+    pessimistic: float  # at worst
+    parts: dict[str, float]  # of the plain cost: environment, control, switching
+    visits: float  # how often it was seen acting here
+    width: float  # of what is believed of that: 0 is certainty, 2 or more says nothing
+    outcome_visits: float  # fewest visits among the actions that it may take here
+    outcome_width: float  # and the widest belief
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a learner hands control to whom it does."""
+
+    t: int
+    state: int
+    prev_agent: int
+    chosen: int
+    options: tuple[Option, ...]  # by agent
+    bounded: bool  # has the learner confidence sets? Else optimistic and pessimistic are the plain values
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def draw(self, path: str | Path) -> Path:
+        """A picture: what each agent would cost, and what that is made of."""
+        return draw(self, Path(path))
+
+
+def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Explanation:
+    """For every agent the optimistic, plain and pessimistic cost of the rest of the episode, and one sentence in words."""
+    owner = "explain"
+    if not isinstance(learner, Learner):
+        _check.fail(owner, "learner", _check.show(learner), "a Learner")
+    if learner.recipe.flat:
+        _check.fail(owner, "learner", learner.recipe.name, "one that tells agents and environment apart")
+    task = learner.task
+    t, state = _check.index(owner, "t", t, task.horizon), _check.index(owner, "state", state, task.n_states)
+    prev = task.agent_index(owner, "prev_agent", prev_agent)
+    plan = learner.plan.policy
+    chosen = learner.choose(t, state, prev) if learner.recipe.planning == "greedy" else int(plan[t, state, prev])
+    bounded = learner.recipe.radius is not None
+    plain_sets = frequencies(learner)
+    sets = learner.beliefs if bounded else plain_sets
+    options = []
+    for agent, name in enumerate(task.agents):
+        policy = plan.copy()
+        policy[t, state, prev] = agent
+        here = (t, state, prev)
+        low, high = (float(value[here]) for value in extremes(task, *sets, policy))
+        parts = {part: float(cost_of(task_problem(task, [field]), plain_sets, policy)[here]) for part, field in COSTS.items()}
+        rows = seen_here(learner, sets, t, state, prev, agent)
+        options.append(Option(name, low, sum(parts.values()), high, parts, *rows))
+    text = in_words(options, chosen, prev, float(task.switch_cost[prev, chosen]), bounded)
+    return Explanation(t, state, prev, chosen, tuple(options), bounded, text)
+
+
+def frequencies(learner: Learner) -> tuple[Belief, Belief]:
+    """What the learner has seen, taken for the truth."""
+    recipe = replace(learner.recipe, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None)
+    plain = Learner(learner.task, recipe, seed=learner.seed)
+    memory = learner.memory
+    if learner.shared_environment is not None:
+        plain.join(learner.shared_environment)
+    plain.remember(replace(memory, plan=None, planned=0, bounds=np.empty((0, 0, 0))))
+    return plain.beliefs
+
+
+def task_problem(task: Any, kept: Sequence[str]) -> Problem:
+    """The problem with all costs left out but some."""
+    problem = problem_of(task)
+    zeros: dict[str, Any] = {name: read_only(np.zeros_like(getattr(problem, name))) for name in COSTS.values() if name not in kept}
+    return problem._replace(**zeros)
+
+
+def cost_of(problem: Problem, sets: tuple[Belief, Belief], policy: Policy) -> Floats:
+    value = np.empty((policy.shape[0] + 1, *policy.shape[1:]))
+    run_pass(problem, sets[0].layer, sets[1].layer, _kernels.FOLLOW, policy, value, 0)
+    return value
+
+
+def seen_here(
+    learner: Learner, sets: tuple[Belief, Belief], t: int, state: int, prev: int, agent: int
+) -> tuple[float, float, float, float]:
+    """Visits and width of the agent's row, and the fewest and widest of the environment's rows that it may need."""
+    task, counts = learner.task, learner.counts
+    slot = int(task.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
+    places = learner._working.tally.places
+    mine = int(sets[0].row[slot, state])
+    visits = float(counts.agents[[int(places.agents[slot, state])]].sum())
+    table = sets[0].centre
+    weights = table.weight[table.start[mine] : table.start[mine] + table.size[mine]]
+    taken = table.column[table.start[mine] : table.start[mine] + table.size[mine]][weights > 0]
+    certain = sets[0].width[mine] == 0 and len(taken)
+    actions = [int(a) for a in taken] if certain else list(range(task.n_actions))
+    rows = [int(places.environment[state, a]) for a in actions]
+    outcome_visits = min(float(counts.environment[[row]].sum()) for row in rows)
+    widest = max(float(sets[1].width[sets[1].row[state, a]]) for a in actions)
+    return visits, float(sets[0].width[mine]), outcome_visits, widest
+
+
+def in_words(options: Sequence[Option], chosen: int, prev: int, handing: float, bounded: bool) -> str:
+    """One sentence: what the choice is expected to save against the agent that was in control, or against the next best."""
+    mine = options[chosen]
+    others = [i for i in range(len(options)) if i != chosen]
+    if not others:
+        return f"The {mine.agent} is in control: there is nobody else."
+    other = options[prev] if chosen != prev else options[min(others, key=lambda i: options[i].plain)]
+    saved = other.plain - mine.plain
+    least, most = other.optimistic - mine.pessimistic, other.pessimistic - mine.optimistic
+    head = f"The {mine.agent} takes over" if chosen != prev else f"The {mine.agent} stays in control"
+    against = "" if chosen != prev else f" against the {other.agent}"
+    between = f" (between {least:.1f} and {most:.1f})" if bounded else ""
+    if saved >= 0:
+        text = f"{head}: expected to save {saved:.1f}{against} over the rest of the episode{between}"
+    else:
+        text = f"{head} to find out: by what was seen it costs {-saved:.1f} more{against}, but it may save up to {most:.1f}"
+    if chosen != prev and handing > 0:
+        text += f", although the hand-over costs {handing:.2g}" if saved >= 0 else f"; the hand-over costs {handing:.2g}"
+    times = "never" if mine.visits == 0 else "once" if mine.visits == 1 else f"{mine.visits:,.0f} times"
+    return f"{text}; seen here {times}."
+
+
+COLOURS = {"environment": "#009E73", "control": "#E69F00", "switching": "#CC79A7"}
+
+
+def draw(explanation: Explanation, path: Path) -> Path:
+    plt = pyplot()
+    picture, (left, right) = plt.subplots(
+        1, 2, figsize=(7.6, 0.7 + 0.5 * len(explanation.options)), layout="constrained", sharey=True
+    )
+    for place, option in enumerate(explanation.options):
+        colour = "#D55E00" if place == explanation.chosen else "#888888"
+        left.plot([option.optimistic, option.pessimistic], [place, place], color=colour, linewidth=4, alpha=0.35)
+        left.plot(option.plain, place, "o", color=colour)
+        begin_up, begin_down = 0.0, 0.0
+        for name, amount in option.parts.items():
+            begin = begin_up if amount >= 0 else begin_down
+            right.barh(place, amount, left=begin, color=COLOURS[name], height=0.5, label=name if place == 0 else None)
+            begin_up, begin_down = begin_up + max(amount, 0.0), begin_down + min(amount, 0.0)
+    names = [f"{option.agent}{' (chosen)' if i == explanation.chosen else ''}" for i, option in enumerate(explanation.options)]
+    left.set_yticks(range(len(names)), names)
+    left.invert_yaxis()
+    left.set_xlabel("cost of the rest of the episode")
+    right.set_xlabel("what it is made of, by what was seen")
+    right.legend(fontsize=7, frameon=False)
+    picture.suptitle(fill(explanation.text, 110), fontsize=8)
+    partial = path.with_suffix(f".partial{path.suffix}")
+    picture.savefig(partial, dpi=200)
+    plt.close(picture)
+    partial.replace(path)
+    return path
