@@ -10,7 +10,8 @@ import pytest
 
 import cede
 from cede import files
-from cede.saving import pack_learner, unpack_learner
+from cede.packing import pack_learner
+from cede.saving import unpack_learner
 from problems import play, random_structured
 
 MDP = random_structured(7)

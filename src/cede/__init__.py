@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cede.belief import Belief as Belief
     from cede.belief import Scale as Scale
     from cede.belief import StepDown as StepDown
+    from cede.budgets import Mixture as Mixture
+    from cede.budgets import solve as solve
     from cede.certainty import Bounds as Bounds
     from cede.certainty import bounds as bounds
     from cede.checkpoints import Checkpoint as Checkpoint
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from cede.planning import flatten as flatten
     from cede.planning import optimistic_plan as optimistic_plan
     from cede.planning import set_threads as set_threads
-    from cede.planning import solve as solve
     from cede.reasons import Explanation as Explanation
     from cede.reasons import explain as explain
     from cede.saving import load as load
@@ -64,7 +65,8 @@ _HOME = {
     "model": ("Environment", "Agent", "Team", "TwoLayerMDP", "Task"),
     "counts": ("Counts", "Episode", "count"),
     "belief": ("Belief", "Scale", "StepDown"),
-    "planning": ("Plan", "solve", "evaluate", "expected_cost", "optimistic_plan", "flatten", "set_threads"),
+    "budgets": ("solve", "Mixture"),
+    "planning": ("Plan", "evaluate", "expected_cost", "optimistic_plan", "flatten", "set_threads"),
     "structure": ("Structure", "Outcomes"),
     "structure_check": ("StructureCheck", "check_structure"),
     "forgetting": ("HalfLife", "Window"),

@@ -20,6 +20,7 @@ from cede.counts import EnvironmentTally, shapes
 from cede.engines import Engine, engine_of
 from cede.learners import Learner, can_share
 from cede.model import Task, TwoLayerMDP
+from cede.packing import save_fleet
 from cede.recipe import MOST_EPISODES, checked_task, declared
 from cede.rounds import Run, streams
 from cede.simulation import fits
@@ -70,9 +71,7 @@ class Fleet:
 
     def save(self, path: str | Path) -> None:
         """Write the fleet to a file, whole or not at all; `cede.load` gives it back as it was."""
-        from cede.saving import save
-
-        save(self, path)
+        save_fleet(self, path)
 
     @property
     def task(self) -> Task:

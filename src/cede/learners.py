@@ -25,6 +25,7 @@ from cede.forgetting import Forget, Window
 from cede.logs import read_log
 from cede.memory import NOTHING, Memory, Seen
 from cede.model import Environment, Task, TwoLayerMDP
+from cede.packing import save_learner
 from cede.planning import Plan, Policy, checked_policy, empty_plan, hands_for, room_for, run_pass, solve
 from cede.recipe import (
     Planning,
@@ -258,9 +259,7 @@ class Learner:
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, whole or not at all; `cede.load` gives it back, and it goes on bit for bit as if never stopped."""
-        from cede.saving import save
-
-        save(self, path)
+        save_learner(self, path)
 
     # ------------------------------------------------------------------------------------------------- what it knows
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from cede.experiments import (
     action_size,
+    automation,
     drivers_cost,
     freshness,
     guarantee,
@@ -47,6 +48,7 @@ FIGURES: dict[str, Figure] = {
         structured,
         league,
         people_change,
+        automation,
     )
 }
 

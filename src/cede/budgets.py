@@ -1,0 +1,170 @@
+"""How much human? The least cost when agents may hold control for some share of the steps only.
+
+Shares are met in expectation, by a mixture of policies of which one is drawn at the start of an episode: a single deterministic
+policy cannot meet most shares exactly. The best mixture solves a linear programme over all policies,
+
+    min sum_i w_i cost_i    such that    at_least_d <= sum_i w_i share_{i, d} <= at_most_d,   sum_i w_i = 1,   w >= 0,
+
+which we solve by column generation (Dantzig and Wolfe 1960): the prices of the shares are added to the control costs, the planner
+finds the best policy for them, and if it is better than what is known it joins. With m limits at most m + 1 policies have weight.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from scipy.optimize import linprog
+
+from cede import _check, _kernels, planning
+from cede._check import Floats
+from cede._kernels import Problem
+from cede.model import Task, TwoLayerMDP
+from cede.planning import Plan, Policy, empty_plan, problem_of, run_pass, start_cost
+from cede.table import read_only
+
+MOST_ROUNDS = 200
+CLOSE = 1e-9  # relative to the size of the costs
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Policies, one of which is drawn at the start of an episode."""
+
+    policies: tuple[Policy, ...]  # each (L, S, D)
+    weights: Floats  # (n,) probabilities
+    cost: float  # expected, of an episode
+    shares: Floats  # (D,) expected part of the steps that each agent holds control
+    prices: Floats  # (D,) what one more step of control is worth, beyond its control cost: 0 where no limit binds
+
+    def draw(self, seed: int | np.random.Generator = 0) -> Policy:
+        """The policy of one episode."""
+        rng = np.random.default_rng(seed)
+        return self.policies[int(rng.choice(len(self.policies), p=self.weights))]
+
+
+@overload
+def solve(mdp: TwoLayerMDP, *, seed: int = 0) -> Plan: ...
+@overload
+def solve(
+    mdp: TwoLayerMDP, *, at_most: Mapping[str, float], at_least: Mapping[str, float] | None = None, seed: int = 0
+) -> Mixture: ...
+@overload
+def solve(
+    mdp: TwoLayerMDP, *, at_least: Mapping[str, float], at_most: Mapping[str, float] | None = None, seed: int = 0
+) -> Mixture: ...
+def solve(
+    mdp: TwoLayerMDP,
+    *,
+    at_most: Mapping[str, float] | None = None,
+    at_least: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> Plan | Mixture:
+    """The best switching policy when all is known (Eq. 2).
+
+    at_most, at_least: the share of the steps, in expectation, that an agent may or must hold control, by name, as in
+    at_most={"human": 0.3}. The answer is then a `Mixture` of policies, of which one is drawn at the start of an episode.
+    """
+    if at_most is None and at_least is None:
+        return planning.solve(mdp, seed=seed)
+    if not isinstance(mdp, TwoLayerMDP):
+        _check.fail("solve", "mdp", _check.show(mdp), "a TwoLayerMDP")
+    return solve_within(mdp, *limits_of("solve", mdp.task, at_most, at_least), seed=seed)
+
+
+def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats]:
+    """(D,) the least and the most share of each agent, which can be met together."""
+    ends = [np.zeros(task.n_agents), np.ones(task.n_agents)]
+    for name, given, end in (("at_least", at_least, ends[0]), ("at_most", at_most, ends[1])):
+        if given is not None and not isinstance(given, Mapping):
+            _check.fail(owner, name, _check.show(given), "shares by the agents' names, as in {'human': 0.3}")
+        for agent, share in (given or {}).items():
+            value = _check.number(owner, f"{name}[{agent!r}]", share, least=0.0)
+            if value > 1.0:
+                _check.fail(owner, f"{name}[{agent!r}]", value, "a share, at most 1")
+            end[task.agent_index(owner, f"an agent of {name}", agent)] = value
+    least, most = ends
+    for agent, name in enumerate(task.agents):
+        if least[agent] > most[agent]:
+            _check.fail(owner, f"at_least[{name!r}]", least[agent], f"at most {most[agent]}, its at_most")
+    if least.sum() > 1.0 + CLOSE:
+        _check.fail(owner, "the sum of at_least", f"{least.sum():g}", "at most 1: somebody is in control at every step")
+    if most.sum() < 1.0 - CLOSE:
+        _check.fail(owner, "the sum of at_most over all agents", f"{most.sum():g}", "at least 1: somebody must be in control")
+    return least, most
+
+
+def solve_within(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
+    """The best mixture under the true tables."""
+    task = mdp.task
+    policies = [np.full(empty_plan(task)[0].shape, agent, dtype=np.int16) for agent in range(task.n_agents)]
+    costs, shares = [], []  # one agent always: with these every share that the limits allow can be met
+    for policy in policies:
+        costs.append(cost_of(mdp, policy))
+        shares.append(shares_of(mdp, policy))
+    size = max(1.0, float(np.abs(costs).max()))
+    for _ in range(MOST_ROUNDS):
+        weights, prices, base = best_weights(np.array(costs), np.array(shares), least, most)
+        found, value = priced(mdp, prices / task.horizon, seed)
+        if value >= base - CLOSE * size or any(np.array_equal(found, known) for known in policies):
+            break
+        policies.append(found)
+        costs.append(cost_of(mdp, found))
+        shares.append(shares_of(mdp, found))
+    used = np.flatnonzero(weights > CLOSE)
+    part = weights[used] / weights[used].sum()
+    mixed_cost, mixed_shares = float(part @ np.array(costs)[used]), part @ np.array(shares)[used]
+    return Mixture(tuple(policies[i] for i in used), part, mixed_cost, mixed_shares, prices / task.horizon)
+
+
+def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats, float]:
+    """The best mixture of known policies; the price of each share, and what a policy must cost at these prices to be better."""
+    fixed = least == most
+    free = ~fixed
+    limited, ends = np.concatenate([shares.T[free], -shares.T[free]]), np.concatenate([most[free], -least[free]])
+    equal, right = np.concatenate([np.ones((1, len(costs))), shares.T[fixed]]), np.concatenate([[1.0], most[fixed]])
+    bounds = {"A_ub": limited, "b_ub": ends} if free.any() else {}
+    result = linprog(costs, A_eq=equal, b_eq=right, method="highs", **bounds)
+    assert result.status == 0, result.message
+    prices = np.zeros(len(least))
+    prices[fixed] = -result.eqlin.marginals[1:]
+    if free.any():
+        above, below = np.split(-result.ineqlin.marginals, 2)
+        prices[free] = above - below
+    return result.x, prices, float(result.eqlin.marginals[0])
+
+
+def with_control(task: Task, control_cost: Floats, *, alone: bool = False) -> Problem:
+    """The problem with other control costs; alone: and no others."""
+    problem = problem_of(task)._replace(control_cost=read_only(control_cost))
+    if alone:
+        zeros: dict[str, Any] = {name: read_only(np.zeros_like(getattr(problem, name))) for name in ("env_cost", "switch_cost")}
+        problem = problem._replace(**zeros)
+    return problem
+
+
+def run(mdp: TwoLayerMDP, problem: Problem, mode: int, policy: Policy, seed: int = 0) -> float:
+    """One pass under the true tables: what it says of an episode."""
+    agents, environment = mdp.truth
+    _, value = empty_plan(mdp.task)
+    run_pass(problem, agents.layer, environment.layer, mode, policy, value, seed)
+    return start_cost(mdp, value)
+
+
+def priced(mdp: TwoLayerMDP, prices: Floats, seed: int) -> tuple[Policy, float]:
+    """The best policy when each step of control costs so much more."""
+    policy, _ = empty_plan(mdp.task)
+    value = run(mdp, with_control(mdp.task, mdp.task.control_cost + prices), _kernels.CHOOSE, policy, seed)
+    return policy, value
+
+
+def cost_of(mdp: TwoLayerMDP, policy: Policy) -> float:
+    return run(mdp, problem_of(mdp.task), _kernels.FOLLOW, policy)
+
+
+def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
+    """(D,) the expected part of the steps of each agent."""
+    ones = np.eye(mdp.task.n_agents) / mdp.horizon
+    shares = np.array([run(mdp, with_control(mdp.task, own, alone=True), _kernels.FOLLOW, policy) for own in ones])
+    result: Floats = shares / shares.sum()  # removes rounding: somebody is in control at every step
+    return result
