@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede.learners import Learner
+from cede.learner import Learner
 from problems import play, random_mdp
 from reference import count_slow
 

@@ -7,7 +7,7 @@ import pytest
 
 import cede
 from cede.belief import radii
-from cede.learners import Learner
+from cede.learner import Learner
 from problems import play, random_mdp, random_structured
 from reference import count_slow
 

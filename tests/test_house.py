@@ -30,6 +30,7 @@ ROOMS = [
     {"memory"},
     {"recipe"},
     {"packing"},
+    {"learner"},
     {"learners"},
     {"certainty"},
     {"reasons"},

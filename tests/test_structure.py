@@ -10,7 +10,7 @@ from scipy import stats
 
 import cede
 from cede.belief import holds
-from cede.learners import Learner
+from cede.learner import Learner
 from cede.structure_check import homogeneity, moments
 from problems import play, random_rows, random_structured
 from reference import count_structured_slow, least_mean_lp, plan_slow

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cede.fleet import simulate_fleet as simulate_fleet
     from cede.forgetting import HalfLife as HalfLife
     from cede.forgetting import Window as Window
-    from cede.learners import Learner as Learner
+    from cede.learner import Learner as Learner
     from cede.learners import fixed as fixed
     from cede.learners import greedy as greedy
     from cede.learners import oracle as oracle
@@ -70,7 +70,8 @@ _HOME = {
     "structure": ("Structure", "Outcomes"),
     "structure_check": ("StructureCheck", "check_structure"),
     "forgetting": ("HalfLife", "Window"),
-    "learners": ("Learner", "ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
+    "learner": ("Learner",),
+    "learners": ("ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
     "certainty": ("Bounds", "bounds"),
     "reasons": ("Explanation", "explain"),
     "simulation": ("History", "rollout", "simulate"),

@@ -13,7 +13,7 @@ from cede import _check, _kernels
 from cede._check import Floats
 from cede._kernels import Problem
 from cede.belief import Belief
-from cede.learners import Learner
+from cede.learner import Learner
 from cede.model import Task
 from cede.planning import Plan, Policy, checked_policy, empty_plan, problem_of, run_pass
 from cede.table import read_only

@@ -14,7 +14,7 @@ from cede.belief import Scale
 from cede.books import Books, Rounds
 from cede.counts import shapes
 from cede.files import Arrays, load_arrays, save_arrays
-from cede.learners import Learner
+from cede.learner import Learner
 from cede.model import TwoLayerMDP
 from cede.muster import Muster
 from cede.recipe import declared, show_recipe

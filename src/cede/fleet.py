@@ -18,7 +18,7 @@ from cede._check import Floats
 from cede.checkpoints import Checkpoint
 from cede.counts import EnvironmentTally, shapes
 from cede.engines import Engine, engine_of
-from cede.learners import Learner, can_share
+from cede.learner import Learner, can_share
 from cede.model import Task, TwoLayerMDP
 from cede.packing import save_fleet
 from cede.recipe import MOST_EPISODES, checked_task, declared

@@ -10,7 +10,7 @@ import numpy as np
 
 from cede._check import Floats
 from cede.belief import Scale, StepDown
-from cede.learners import Learner
+from cede.learner import Learner
 from cede.memory import Memory
 from cede.model import TwoLayerMDP
 from cede.recipe import Recipe

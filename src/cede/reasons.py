@@ -19,7 +19,7 @@ from cede._extras import pyplot
 from cede._kernels import Problem
 from cede.belief import Belief
 from cede.certainty import extremes
-from cede.learners import Learner
+from cede.learner import Learner
 from cede.planning import Policy, problem_of, run_pass
 from cede.table import read_only
 

@@ -15,7 +15,7 @@ from cede.books import Books, Rounds, empty_rounds
 from cede.checkpoints import Checkpoint, fingerprint
 from cede.counts import EnvironmentTally
 from cede.engines import Engine, Hosted, Threads
-from cede.learners import Learner
+from cede.learner import Learner
 from cede.model import TwoLayerMDP
 from cede.muster import Muster, muster, shard_plans
 from cede.recipe import radii_ahead, sizes_of

@@ -20,7 +20,7 @@ from cede.counts import EnvironmentTally, Episode, check_counted, checked_episod
 from cede.files import Arrays, UnreadableFile, load_arrays
 from cede.fleet import Fleet
 from cede.forgetting import Forget, HalfLife, Window
-from cede.learners import Learner
+from cede.learner import Learner
 from cede.memory import Memory, Seen
 from cede.model import Environment, Task
 from cede.packing import KEPT, KINDS, SCALES, SCHEMA, Header

@@ -16,7 +16,7 @@ from cede._check import Floats
 from cede._kernels import World
 from cede.books import Rounds
 from cede.counts import Episode
-from cede.learners import Learner
+from cede.learner import Learner
 from cede.model import TwoLayerMDP
 from cede.planning import Plan, Policy, checked_policy, problem_of
 from cede.recipe import MOST_EPISODES, declared

@@ -3,6 +3,7 @@
 compiling    how kernels are compiled and kept
 data         the arrays that they work on, in bundles
 minimum      the inner minimum of one row
+rows         the inner minima of Theorem 1, row by row
 passes       Theorem 1: the backward pass over all rows, states and times
 episodes     playing and counting
 radii        how far the truth may be from what was seen

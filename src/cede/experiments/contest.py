@@ -12,7 +12,8 @@ from cede.experiments.core import Outcome, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
 from cede.experiments.lake import frozen_lake
 from cede.forgetting import HalfLife, Window
-from cede.learners import Learner, fixed, greedy, posterior_sampling, ucrl2, ucrl2_mc
+from cede.learner import Learner
+from cede.learners import fixed, greedy, posterior_sampling, ucrl2, ucrl2_mc
 from cede.model import Agent, Team, TwoLayerMDP
 from cede.planning import start_cost
 from cede.simulation import generator, play

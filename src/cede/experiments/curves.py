@@ -10,7 +10,7 @@ from scipy import stats
 from cede._check import Floats
 from cede.experiments import style
 from cede.experiments.core import Row
-from cede.learners import Learner
+from cede.learner import Learner
 
 POINTS = 200  # of a curve that are kept
 

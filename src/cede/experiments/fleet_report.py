@@ -17,7 +17,7 @@ from cede.experiments.core import Row, load_table, save_table
 from cede.experiments.curves import learner_settings
 from cede.experiments.methods import make_learner
 from cede.fleet import Fleet, FleetHistory, simulate_fleet
-from cede.learners import MOST_SEED, Learner
+from cede.learner import MOST_SEED, Learner
 from cede.model import TwoLayerMDP
 from cede.worlds import lane_driving_teams, riverswim_teams
 

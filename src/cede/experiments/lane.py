@@ -14,7 +14,8 @@ from cede.experiments.core import Options, Outcome, Part, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
 from cede.experiments.river import welcomed
 from cede.fleet import Fleet, simulate_fleet
-from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
+from cede.learner import Learner
+from cede.learners import fixed, ucrl2, ucrl2_mc
 from cede.model import TwoLayerMDP
 from cede.simulation import generator, play, roll
 from cede.worlds import lane_driving, lane_driving_teams, road

@@ -6,7 +6,8 @@ from typing import Any
 
 from cede import _check
 from cede.belief import Scale
-from cede.learners import Learner, greedy, posterior_sampling, ucrl2, ucrl2_mc
+from cede.learner import Learner
+from cede.learners import greedy, posterior_sampling, ucrl2, ucrl2_mc
 from cede.model import TwoLayerMDP
 
 

@@ -12,7 +12,8 @@ from cede.experiments import ways
 from cede.experiments.core import Outcome, Part, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
 from cede.fleet import Fleet, simulate_fleet
-from cede.learners import Learner, fixed, ucrl2, ucrl2_mc
+from cede.learner import Learner
+from cede.learners import fixed, ucrl2, ucrl2_mc
 from cede.model import Task, TwoLayerMDP
 from cede.simulation import play, simulate
 from cede.worlds import riverswim, riverswim_teams

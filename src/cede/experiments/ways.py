@@ -6,7 +6,7 @@ from typing import Any
 
 from cede.experiments.core import Outcome, Row, report_work
 from cede.experiments.curves import curve_rows, learner_settings
-from cede.learners import Learner
+from cede.learner import Learner
 from cede.model import TwoLayerMDP
 from cede.planning import work_done
 from cede.simulation import simulate
