@@ -145,3 +145,32 @@ def test_a_structured_fleet(tmp_path):
     result = CliRunner().invoke(app, [*command, "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "teams.csv").exists()
+
+
+def test_show(tmp_path):
+    """A learner that was saved, from the shell: groups, a picture, and what is wrong with a file."""
+    path = tmp_path / "swimmer.cede"
+    command = ["learn", "riverswim", "--episodes", "30", "--structured", "--save", str(path)]
+    assert f"written: {path}" in run(app, command).output.replace("\n", "")
+    result = run(app, ["show", str(path), "--picture", str(tmp_path / "who.png")])
+    assert result.exit_code == 0, result.output
+    for text in ("In control in 30 episodes", "Who is in control where", "Where belief is still wide", "s6", "p=0.7"):
+        assert text in result.output
+    assert (tmp_path / "who.png").read_bytes().startswith(b"\x89PNG")
+    grouped = run(app, ["show", str(path), "--by", "s(1|6)"]).output
+    assert "other states" in grouped
+    path.write_bytes(path.read_bytes()[:-50])
+    broken = run(app, ["show", str(path)])
+    assert broken.exit_code == 2
+    assert "cannot be read, must be a learner or fleet of cede" in broken.output.replace("\n", " ")
+
+
+def test_show_a_fleet(tmp_path):
+    mdps = cede.worlds.riverswim_teams(2, seed=1)
+    fleet = cede.Fleet([cede.ucrl2_mc(m.task) for m in mdps])
+    cede.simulate_fleet(mdps, fleet, 5, progress=False)
+    fleet.save(tmp_path / "fleet.cede")
+    assert "fleet of 2 teams, 10 episodes; team 1:" in run(app, ["show", str(tmp_path / "fleet.cede"), "--team", "1"]).output
+    beyond = run(app, ["show", str(tmp_path / "fleet.cede"), "--team", "2"])
+    assert beyond.exit_code == 2
+    assert "show: --team is 2, must be from 0 to 1" in beyond.output

@@ -33,7 +33,7 @@ ROOMS = [
     {"learner"},
     {"learners"},
     {"certainty"},
-    {"reasons"},
+    {"reasons", "summary"},
     {"states"},
     {"shards"},
     {"hosts"},

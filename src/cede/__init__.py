@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from cede.structure import Structure as Structure
     from cede.structure_check import StructureCheck as StructureCheck
     from cede.structure_check import check_structure as check_structure
+    from cede.summary import Summary as Summary
+    from cede.summary import summarise as summarise
 
 _HOME = {
     "model": ("Environment", "Agent", "Team", "TwoLayerMDP", "Task"),
@@ -74,6 +76,7 @@ _HOME = {
     "learners": ("ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
     "certainty": ("Bounds", "bounds"),
     "reasons": ("Explanation", "explain"),
+    "summary": ("Summary", "summarise"),
     "simulation": ("History", "rollout", "simulate"),
     "fleet": ("Fleet", "FleetHistory", "simulate_fleet"),
     "checkpoints": ("Checkpoint",),

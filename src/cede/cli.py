@@ -195,6 +195,41 @@ def fleet(
 
 
 @app.command()
+def show(
+    file: Annotated[Path, typer.Argument(help="A learner or a fleet, as learner.save or cede learn --save wrote it.")],
+    team: Annotated[int, typer.Option(help="Of a fleet: which team, from 0.", min=0)] = 0,
+    by: Annotated[str | None, typer.Option(help="Group states by a regular expression on their names.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write a picture of who is in control where.")] = None,
+) -> None:
+    """Show what a saved learner knows: who is in control where, how often each agent was, what it costs, where belief is wide."""
+    with clear_errors():
+        import cede
+
+        thing = cede.load(file)
+        if isinstance(thing, cede.Fleet):
+            if team >= len(thing):
+                raise ValueError(f"show: --team is {team}, must be from 0 to {len(thing) - 1}: the fleet has {len(thing)} teams")
+            say(f"fleet of {len(thing)} teams, {thing.environment_episodes:,} episodes; team {team}:")
+            thing = thing.learners[team]
+        found = cede.summarise(thing, by=by)
+        say(", ".join(f"{key}: {value}" for key, value in found.settings.items()))
+        total = max(sum(found.control), 1e-300)
+        held = zip(found.agents, found.control, strict=True)
+        rows: list[tuple[str, ...]] = [(name, f"{steps:,.0f}", f"{steps / total:.0%}") for name, steps in held]
+        print_table(f"In control in {found.episodes:,} episodes", ("agent", "steps", "share"), rows)
+        rows = []
+        for group in found.groups:
+            cost = "" if group.cost is None else f"{group.cost[0]:.2f} to {group.cost[1]:.2f}"
+            rows.append((group.name, f"{group.states:,}", *(f"{share:.0%}" for share in group.shares), cost))
+        print_table("Who is in control where", ("states", "number", *found.agents, "cost of an episode from here"), rows)
+        if found.widest:
+            rows = [(row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}") for row in found.widest]
+            print_table("Where belief is still wide, most visited first", ("belief", "where", "visits", "width"), rows)
+        if picture is not None:
+            say(f"picture: {found.draw(picture)}")
+
+
+@app.command()
 def learn(
     world: Annotated[World, typer.Argument(help="Which problem.")],
     method: Annotated[Method, typer.Option(help="Which learner.")] = Method.ucrl2_mc,
@@ -212,6 +247,7 @@ def learn(
     replan: Annotated[str, typer.Option(help="A new plan for every episode, by doubling, or every so many episodes.")] = "every",
     evaluate_every: Annotated[int, typer.Option(help="Compute the exact cost of every n-th episode's policy.", min=1)] = 1,
     threads: Annotated[int, typer.Option(help="Threads for one plan; pays for large problems.", min=1)] = 1,
+    save: Annotated[Path | None, typer.Option(help="Write the learner to a file, for `cede show` and `cede.load`.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Let a learner run in one of the two worlds and show what it learned, beside each agent alone."""
@@ -230,10 +266,14 @@ def learn(
         for name in mdp.task.agents:
             rows.append(row_of(f"{name} alone", cede.simulate(mdp, cede.fixed(mdp.task, name), episodes, seed=seed)))
         rows.append(("best possible", f"{history.optimum:.4f}", "0.0", "", ""))
+        if save is not None:
+            learner.save(save)
     print_table(
         f"{world.value}, {episodes:,} episodes", ("learner", "cost per episode", "total regret", "control", "hand-overs"), rows
     )
     say(", ".join(f"{key}: {value}" for key, value in history.settings.items()))
+    if save is not None:
+        say(f"written: {save}")
 
 
 def make_world(world: World, agents: str, control_cost: float, switch_cost: float) -> Any:

@@ -1,0 +1,165 @@
+"""What a learner knows, at a glance: who is in control where, how often each agent was, what it costs, where belief is wide."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cede import _check
+from cede._check import Floats
+from cede._extras import pyplot
+from cede.certainty import bounds
+from cede.counts import cases_of
+from cede.learner import Learner
+
+MOST_GROUPS = 40
+FEW_STATES = 12
+WIDEST = 8  # rows of belief that are listed
+
+
+@dataclass(frozen=True)
+class Group:
+    """States that are shown together."""
+
+    name: str
+    states: int
+    visits: float  # of their rows in the environment's table
+    shares: tuple[float, ...]  # (D,) how much of the plan hands control to each agent, over all times and previous agents
+    cost: tuple[float, float] | None  # of an episode that starts here, start agent before, at least and at most; None: no sets
+
+
+@dataclass(frozen=True)
+class WideRow:
+    """A row of belief that is not sure yet."""
+
+    layer: str  # "environment", or the name of an agent
+    place: str
+    visits: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a learner knows."""
+
+    settings: dict[str, Any]
+    episodes: int
+    agents: tuple[str, ...]
+    control: tuple[float, ...]  # (D,) steps in which each agent was seen in control; fewer where it forgets
+    groups: tuple[Group, ...]
+    widest: tuple[WideRow, ...]  # most visited first, of those whose sets are wide
+
+    def draw(self, path: str | Path) -> Path:
+        """A picture: who is in control where."""
+        return draw(self, Path(path))
+
+
+def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None) -> Summary:
+    """Look at a learner.
+
+    by: how states are grouped: a function of their names, or a regular expression whose match (its first group, if it has one) is
+    the group's name; by default what stands before the first colon or comma.
+    """
+    task, counts = learner.task, learner.counts
+    names = list(task.state_names or (f"state {s}" for s in range(task.n_states)))
+    labels = grouped(names, by)
+    places = None if learner.recipe.flat else learner._working.tally.places
+    visits = counts.environment.sum(axis=1)
+    per_state = np.zeros(task.n_states) if places is None else visits[places.environment].sum(axis=1)
+    bounded = learner.recipe.radius is not None and not learner.recipe.flat
+    interval = bounds(learner) if bounded else None
+    policy = learner.plan.policy
+    groups = []
+    for label in dict.fromkeys(labels):
+        here = np.array([i for i, other in enumerate(labels) if other == label])
+        shares = np.bincount(policy[:, here].ravel(), minlength=task.n_agents) / policy[:, here].size
+        ends = None
+        if interval is not None:
+            low, high = (float(end[0, here, task.start_agent].mean()) for end in (interval.low, interval.high))
+            ends = (low, high)
+        groups.append(Group(label, len(here), float(per_state[here].sum()), tuple(shares.tolist()), ends))
+    rows = counts.agents.sum(axis=1)
+    control = [float(rows[own].sum()) for own in agent_rows(learner)]
+    settings = {name: value for name, value in learner.settings.items() if value not in (None, [], False)}
+    return Summary(settings, learner.episode - 1, tuple(task.agents), tuple(control), tuple(groups), widest(learner, names))
+
+
+def agent_rows(learner: Learner) -> list[slice]:
+    """The rows of the counts that belong to each agent."""
+    task = learner.task
+    sizes = [int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, learner.recipe.structure), strict=True)]
+    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
+    return [slice(begin, end) for begin, end in pairwise(ends)]
+
+
+def grouped(names: list[str], by: Any) -> list[str]:
+    """The group of each state."""
+    if callable(by):
+        return [str(by(name)) for name in names]
+    if by is not None:
+        if not isinstance(by, str):
+            _check.fail("summarise", "by", _check.show(by), "a function of a state's name, or a regular expression")
+        try:
+            pattern = re.compile(by)
+        except re.error as error:
+            _check.fail("summarise", "by", repr(by), f"a regular expression ({error})")
+        found = [pattern.search(name) for name in names]
+        return [(match.group(match.lastindex or 0) if match else "other states") for match in found]
+    if len(names) <= FEW_STATES:
+        return names
+    labels = [re.split(r"[:,]", name)[0] for name in names]
+    return labels if len(set(labels)) <= MOST_GROUPS else ["all states"] * len(names)
+
+
+def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
+    """Where the belief is still wide although the learner goes there: rows whose sets say little, the most visited first."""
+    if learner.recipe.radius is None or learner.recipe.flat:
+        return ()
+    task, counts, places = learner.task, learner.counts, learner._working.tally.places
+    actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
+    agents, environment = learner.beliefs
+    seen_agents, seen_environment = counts.agents.sum(axis=1), counts.environment.sum(axis=1)
+    found: dict[tuple[str, int], WideRow] = {}
+    for agent, name in enumerate(task.agents):
+        for slot in range(int(task.slot[agent]), int(task.slot[agent] + task.n_slots[agent])):
+            for s in range(task.n_states):
+                row, width = int(places.agents[slot, s]), float(agents.width[agents.row[slot, s]])
+                if width > 0:
+                    found.setdefault((name, row), WideRow(name, names[s], float(seen_agents[row]), width))
+    for s, a in np.ndindex(task.n_states, task.n_actions):
+        row, width = int(places.environment[s, a]), float(environment.width[environment.row[s, a]])
+        if width > 0:
+            place = f"{names[s]}, {actions[a]}"
+            found.setdefault(("environment", row), WideRow("environment", place, float(seen_environment[row]), width))
+    seen = [row for row in found.values() if row.visits > 0]
+    typical = float(np.median([row.width for row in seen])) if seen else 0.0
+    wide = sorted((row for row in seen if row.width >= typical), key=lambda row: -row.visits)
+    return tuple(wide[:WIDEST])
+
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+
+
+def draw(summary: Summary, path: Path) -> Path:
+    plt = pyplot()
+    picture, axes = plt.subplots(figsize=(6.6, 1.2 + 0.32 * len(summary.groups)), layout="constrained")
+    shares: Floats = np.array([group.shares for group in summary.groups])
+    left = np.zeros(len(shares))
+    for agent, name in enumerate(summary.agents):
+        colour = COLOURS[agent % len(COLOURS)]
+        axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=name, height=0.7)
+        left += shares[:, agent]
+    axes.set_yticks(range(len(shares)), [group.name for group in summary.groups], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("part of the plan that hands control to each agent")
+    picture.legend(loc="outside upper center", ncols=min(len(summary.agents), 5), fontsize=8, frameon=False)
+    partial = path.with_suffix(f".partial{path.suffix}")
+    picture.savefig(partial, dpi=200)
+    plt.close(picture)
+    partial.replace(path)
+    return path
