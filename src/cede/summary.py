@@ -84,7 +84,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
         groups.append(Group(label, len(here), float(per_state[here].sum()), tuple(shares.tolist()), ends))
     rows = counts.agents.sum(axis=1)
     control = [float(rows[own].sum()) for own in agent_rows(learner)]
-    settings = {name: value for name, value in learner.settings.items() if value not in (None, [], False)}
+    settings = {name: value for name, value in learner.settings.items() if value is not None and value is not False and value != []}
     return Summary(settings, learner.episode - 1, tuple(task.agents), tuple(control), tuple(groups), widest(learner, names))
 
 
