@@ -37,6 +37,9 @@ NAMES = [
 ]
 
 
+pytestmark = pytest.mark.xdist_group("experiments")  # one worker for all: the figures are run once
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """All figures, run once with ten episodes and two repeats."""

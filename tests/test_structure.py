@@ -144,7 +144,7 @@ def obeys(mdp):
 @pytest.mark.parametrize("world", ["river", "lane"])
 def test_the_truth_stays_inside_and_the_optimum_below(world, belief):
     """Coverage with structure: no set is left, and no optimistic value exceeds the optimum, in all of many looks."""
-    for seed in range(4):
+    for seed in range(4 if world == "river" else 2):
         mdp = cede.worlds.riverswim(agents=[0.2, 0.9]) if world == "river" else cede.worlds.lane_driving(switch_cost=0.1)
         learner = cede.ucrl2_mc(mdp.task, structure=mdp.structure, belief=belief, seed=seed)
         optimum = cede.solve(mdp).value
