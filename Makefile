@@ -15,7 +15,7 @@ demo: $(READY)
 	$(BIN)/cede demo --out out/demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .

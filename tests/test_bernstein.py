@@ -79,7 +79,7 @@ def plan_in_intervals(task, low_high_agents, low_high_environment):
 
 
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([1.0, 0.1, 0.02]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_plans_are_exact(seed, scale):
     """A learner's plan against formula, linear programming and loops; both layers unknown."""
     mdp = random_mdp(seed)

@@ -19,7 +19,7 @@ def most_mean_lp(centre, width, values):
 
 
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.05, 0.3, 1.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_both_ends_are_exact(seed, scale):
     mdp = random_mdp(seed)
     task, rng = mdp.task, np.random.default_rng(seed)

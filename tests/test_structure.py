@@ -62,7 +62,7 @@ def closed_twin(mdp, learner):
 
 
 @given(mdp=RULES, seed=st.integers(0, 1000), scale=st.sampled_from([0.05, 0.2, 1.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_planning_with_cases_is_exact(mdp, seed, scale):
     """Rows that share a case, with known support, against loops and linear programming."""
     learner = cede.ucrl2_mc(mdp.task, structure=mdp.structure, scale=scale)

@@ -21,7 +21,7 @@ from cede.worlds import lane_driving, riverswim
 from cede.worlds.drivers import human_policy
 
 DELTA = 0.1
-LOOKS, FEW_LOOKS, MANY_EPISODES = 20, 2, 1000  # in a run: do the sets hold the truth, is the optimistic value below the optimum?
+LOOKS, FEW_LOOKS, MANY_EPISODES = 20, 1, 1000  # in a run: do the sets hold the truth, is the optimistic value below the optimum?
 
 YES, SCALED, NONE = "yes", "no: radii are scaled", "no"
 
