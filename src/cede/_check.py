@@ -25,6 +25,14 @@ def show(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def is_missing(value: Any) -> bool:
+    """None, not a number, not a time, not available: what is not equal to itself, or will not say."""
+    try:
+        return value is None or bool(value != value)  # noqa: PLR0124 (that is how missing values are known)
+    except TypeError:
+        return True
+
+
 def ndim(value: Any) -> int:
     """Number of axes; -1 if it is no regular array."""
     try:

@@ -1,7 +1,10 @@
 """Optional dependencies: imported when needed, with the exact command to get them when missing."""
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+from cede.files import replace_whole
 
 
 def need(module: str, extra: str) -> Any:
@@ -16,3 +19,10 @@ def pyplot() -> Any:
     """Matplotlib for files: no window, no display needed."""
     need("matplotlib", "plots").use("Agg", force=False)
     return need("matplotlib.pyplot", "plots")
+
+
+def save_picture(picture: Any, path: Path, **options: Any) -> Path:
+    """Write a picture, whole or not at all; its kind follows from the ending."""
+    kind = path.suffix.removeprefix(".") or "png"
+    replace_whole(path, lambda file: picture.savefig(file, format=kind, dpi=200, **options))
+    return path

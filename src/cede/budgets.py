@@ -10,18 +10,16 @@ finds the best policy for them, and if it is better than what is known it joins.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
 from scipy.optimize import linprog
 
-from cede import _check, _kernels, planning
+from cede import _check, planning
 from cede._check import Floats
-from cede._kernels import Problem
 from cede.model import Task, TwoLayerMDP
-from cede.planning import Plan, Policy, empty_plan, problem_of, run_pass, start_cost
-from cede.table import read_only
+from cede.planning import Plan, Policy, empty_plan, followed, optimistic_plan, start_cost, value_of
 
 MOST_ROUNDS = 200
 CLOSE = 1e-9  # relative to the size of the costs
@@ -100,7 +98,7 @@ def solve_within(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0
     policies = [np.full(empty_plan(task)[0].shape, agent, dtype=np.int16) for agent in range(task.n_agents)]
     costs, shares = [], []  # one agent always: with these every share that the limits allow can be met
     for policy in policies:
-        costs.append(cost_of(mdp, policy))
+        costs.append(start_cost(mdp, value_of(mdp, policy)))
         shares.append(shares_of(mdp, policy))
     size = max(1.0, float(np.abs(costs).max()))
     for _ in range(MOST_ROUNDS):
@@ -109,7 +107,7 @@ def solve_within(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0
         if value >= base - CLOSE * size or any(np.array_equal(found, known) for known in policies):
             break
         policies.append(found)
-        costs.append(cost_of(mdp, found))
+        costs.append(start_cost(mdp, value_of(mdp, found)))
         shares.append(shares_of(mdp, found))
     used = np.flatnonzero(weights > CLOSE)
     part = weights[used] / weights[used].sum()
@@ -134,37 +132,17 @@ def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats) -> 
     return result.x, prices, float(result.eqlin.marginals[0])
 
 
-def with_control(task: Task, control_cost: Floats, *, alone: bool = False) -> Problem:
-    """The problem with other control costs; alone: and no others."""
-    problem = problem_of(task)._replace(control_cost=read_only(control_cost))
-    if alone:
-        zeros: dict[str, Any] = {name: read_only(np.zeros_like(getattr(problem, name))) for name in ("env_cost", "switch_cost")}
-        problem = problem._replace(**zeros)
-    return problem
-
-
-def run(mdp: TwoLayerMDP, problem: Problem, mode: int, policy: Policy, seed: int = 0) -> float:
-    """One pass under the true tables: what it says of an episode."""
-    agents, environment = mdp.truth
-    _, value = empty_plan(mdp.task)
-    run_pass(problem, agents.layer, environment.layer, mode, policy, value, seed)
-    return start_cost(mdp, value)
-
-
 def priced(mdp: TwoLayerMDP, prices: Floats, seed: int) -> tuple[Policy, float]:
-    """The best policy when each step of control costs so much more."""
-    policy, _ = empty_plan(mdp.task)
-    value = run(mdp, with_control(mdp.task, mdp.task.control_cost + prices), _kernels.CHOOSE, policy, seed)
-    return policy, value
-
-
-def cost_of(mdp: TwoLayerMDP, policy: Policy) -> float:
-    return run(mdp, problem_of(mdp.task), _kernels.FOLLOW, policy)
+    """The best policy when each step of control costs so much more, and what it costs then."""
+    dearer = replace(mdp.task, control_cost=mdp.task.control_cost + prices)
+    plan = optimistic_plan(dearer, *mdp.truth, seed=seed)
+    return plan.policy, start_cost(mdp, plan.value)
 
 
 def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
-    """(D,) the expected part of the steps of each agent."""
-    ones = np.eye(mdp.task.n_agents) / mdp.horizon
-    shares = np.array([run(mdp, with_control(mdp.task, own, alone=True), _kernels.FOLLOW, policy) for own in ones])
+    """(D,) the expected part of the steps of each agent: what an episode costs if only its control does."""
+    nothing = {"env_cost": np.zeros_like(mdp.task.env_cost), "switch_cost": 0.0}
+    counting = (replace(mdp.task, control_cost=own / mdp.horizon, **nothing) for own in np.eye(mdp.task.n_agents))
+    shares = np.array([start_cost(mdp, followed(task, *mdp.truth, policy)) for task in counting])
     result: Floats = shares / shares.sum()  # removes rounding: somebody is in control at every step
     return result

@@ -4,19 +4,16 @@ The lower end is the recursion of Theorem 1 with the policy given; the upper one
 of a sum is minus the least of minus it. One kernel computes both.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
-from cede import _check, _kernels
+from cede import _check
 from cede._check import Floats
-from cede._kernels import Problem
 from cede.belief import Belief
 from cede.learner import Learner
 from cede.model import Task
-from cede.planning import Plan, Policy, checked_policy, empty_plan, problem_of, run_pass
-from cede.table import read_only
+from cede.planning import Plan, Policy, checked_policy, followed
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,17 +57,9 @@ def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
 
 def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy) -> tuple[Floats, Floats]:
     """The least and the most that a policy can cost over all tables within the beliefs."""
-    low = followed(problem_of(task), agents, environment, policy, task)
-    high = followed(negated(problem_of(task)), agents, environment, policy, task)
+    low, high = (followed(one, agents, environment, policy) for one in (task, negated(task)))
     return low, -high + 0.0
 
 
-def followed(problem: Problem, agents: Belief, environment: Belief, policy: Policy, task: Task) -> Floats:
-    _, value = empty_plan(task)
-    run_pass(problem, agents.layer, environment.layer, _kernels.FOLLOW, policy, value, 0)
-    return value
-
-
-def negated(problem: Problem) -> Problem:
-    costs: dict[str, Any] = {name: read_only(-getattr(problem, name)) for name in ("env_cost", "control_cost", "switch_cost")}
-    return problem._replace(**costs)
+def negated(task: Task) -> Task:
+    return replace(task, env_cost=-task.env_cost, control_cost=-task.control_cost, switch_cost=-task.switch_cost)

@@ -116,7 +116,7 @@ def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
         return []
     if episode is not None:
         for i, value in enumerate(episode.tolist()):
-            if value is None or is_missing(value):
+            if _check.is_missing(value):
                 _check.fail(owner, f"episode[{i}]", _check.show(value), "there: which episode the step belongs to")
         changes = [0, *(i for i in range(1, n) if episode[i] != episode[i - 1])]
         met: dict[Any, int] = {}
@@ -128,14 +128,6 @@ def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
     if t is None:
         _check.fail(owner, "log", "without 'episode' and 't'", "a log with one of them, to tell where an episode begins")
     return [0, *(i for i in range(1, n) if t[i] <= t[i - 1])]
-
-
-def is_missing(value: Any) -> bool:
-    """Not a number, not a time, not available: what is not equal to itself, or will not say."""
-    try:
-        return bool(value != value)  # noqa: PLR0124
-    except TypeError:
-        return True
 
 
 def one_episode(owner: str, task: Task, found: Mapping[str, Ints], begin: int, end: int) -> LoggedSteps:

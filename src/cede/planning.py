@@ -72,9 +72,13 @@ def evaluate(mdp: TwoLayerMDP, policy: ArrayLike) -> Floats:
 
 
 def value_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
-    _, value = empty_plan(mdp.task)
-    agents, environment = mdp.truth
-    run_pass(problem_of(mdp.task), agents.layer, environment.layer, _kernels.FOLLOW, policy, value, 0)
+    return followed(mdp.task, *mdp.truth, policy)
+
+
+def followed(task: Task, agents: Belief, environment: Belief, policy: Policy) -> Floats:
+    """value[t, s, prev_agent] of a checked policy under given tables; where they are sets, the least that it can be."""
+    _, value = empty_plan(task)
+    run_pass(problem_of(task), agents.layer, environment.layer, _kernels.FOLLOW, policy, value, 0)
     return value
 
 

@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from cede import _check, _kernels
-from cede._check import Floats
-from cede._extras import pyplot
-from cede._kernels import Problem
+from cede import _check
+from cede._extras import pyplot, save_picture
 from cede.belief import Belief
 from cede.certainty import extremes
 from cede.learner import Learner
-from cede.planning import Policy, problem_of, run_pass
-from cede.table import read_only
+from cede.model import Task
+from cede.planning import followed
 
 COSTS = {"environment": "env_cost", "control": "control_cost", "switching": "switch_cost"}
 
@@ -82,7 +80,7 @@ def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Expl
         policy[t, state, prev] = agent
         here = (t, state, prev)
         low, high = (float(value[here]) for value in extremes(task, *sets, policy))
-        parts = {part: float(cost_of(task_problem(task, [field]), plain_sets, policy)[here]) for part, field in COSTS.items()}
+        parts = {part: float(followed(only(task, field), *plain_sets, policy)[here]) for part, field in COSTS.items()}
         rows = seen_here(learner, sets, t, state, prev, agent)
         options.append(Option(name, low, sum(parts.values()), high, parts, *rows))
     text = in_words(options, chosen, prev, float(task.switch_cost[prev, chosen]), bounded)
@@ -100,17 +98,11 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     return plain.beliefs
 
 
-def task_problem(task: Any, kept: Sequence[str]) -> Problem:
-    """The problem with all costs left out but some."""
-    problem = problem_of(task)
-    zeros: dict[str, Any] = {name: read_only(np.zeros_like(getattr(problem, name))) for name in COSTS.values() if name not in kept}
-    return problem._replace(**zeros)
-
-
-def cost_of(problem: Problem, sets: tuple[Belief, Belief], policy: Policy) -> Floats:
-    value = np.empty((policy.shape[0] + 1, *policy.shape[1:]))
-    run_pass(problem, sets[0].layer, sets[1].layer, _kernels.FOLLOW, policy, value, 0)
-    return value
+def only(task: Task, kept: str) -> Task:
+    """The task with all costs left out but one kind."""
+    nothing: dict[str, Any] = {"env_cost": np.zeros_like(task.env_cost), "control_cost": 0.0, "switch_cost": 0.0}
+    del nothing[kept]
+    return replace(task, **nothing)
 
 
 def seen_here(
@@ -179,8 +171,6 @@ def draw(explanation: Explanation, path: Path) -> Path:
     right.set_xlabel("what it is made of, by what was seen")
     right.legend(fontsize=7, frameon=False)
     picture.suptitle(fill(explanation.text, 110), fontsize=8)
-    partial = path.with_suffix(f".partial{path.suffix}")
-    picture.savefig(partial, dpi=200)
+    save_picture(picture, path)
     plt.close(picture)
-    partial.replace(path)
     return path

@@ -235,8 +235,8 @@ def numbered(owner: str, labels: Any) -> Ints:
     except TypeError:
         _check.fail(owner, "labels", _check.show(labels), "a sequence of labels that can be compared: numbers, strings, tuples")
     for i, label in enumerate(given):
-        if label is None or label != label:  # noqa: PLR0124 (missing values are not equal to themselves)
-            _check.fail(owner, f"the label of state {i}", _check.show(label), "something that is equal to itself")
+        if _check.is_missing(label):
+            _check.fail(owner, f"the label of state {i}", _check.show(label), "there")
     result.setflags(write=False)
     return result
 

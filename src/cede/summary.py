@@ -11,7 +11,7 @@ import numpy as np
 
 from cede import _check
 from cede._check import Floats
-from cede._extras import pyplot
+from cede._extras import pyplot, save_picture
 from cede.certainty import bounds
 from cede.counts import cases_of
 from cede.learner import Learner
@@ -158,8 +158,6 @@ def draw(summary: Summary, path: Path) -> Path:
     axes.set_xlim(0, 1)
     axes.set_xlabel("part of the plan that hands control to each agent")
     picture.legend(loc="outside upper center", ncols=min(len(summary.agents), 5), fontsize=8, frameon=False)
-    partial = path.with_suffix(f".partial{path.suffix}")
-    picture.savefig(partial, dpi=200)
+    save_picture(picture, path)
     plt.close(picture)
-    partial.replace(path)
     return path

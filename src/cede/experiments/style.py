@@ -4,7 +4,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from cede._extras import pyplot
+from cede._extras import pyplot, save_picture
 from cede.worlds.pictures import DRIVER_COLOURS
 
 COLOURS = {
@@ -65,10 +65,6 @@ def save(picture: Any, path: Path) -> list[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     written = []
     for kind in ("png", "svg"):
-        target = path.with_suffix(f".{kind}")
-        partial = target.with_suffix(f".partial.{kind}")
-        picture.savefig(partial, bbox_inches="tight")
-        partial.replace(target)
-        written.append(target)
+        written.append(save_picture(picture, path.with_suffix(f".{kind}"), bbox_inches="tight"))
     pyplot().close(picture)
     return written
