@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from cede.learners import ucrl2_mc as ucrl2_mc
     from cede.model import Agent as Agent
     from cede.model import Environment as Environment
-    from cede.model import Task as Task
     from cede.model import Team as Team
     from cede.model import TwoLayerMDP as TwoLayerMDP
     from cede.planning import Plan as Plan
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from cede.structure_check import check_structure as check_structure
     from cede.summary import Summary as Summary
     from cede.summary import summarise as summarise
+    from cede.task import Task as Task
 
 _HOME = {
     "model": ("Environment", "Agent", "Team", "TwoLayerMDP", "Task"),

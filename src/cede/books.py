@@ -32,7 +32,7 @@ class Books:
 
 
 def empty_rounds(mdps: Sequence[TwoLayerMDP], episodes: int) -> Rounds:
-    n, most = len(mdps), max(mdp.task.n_agents for mdp in mdps)
+    n, most = len(mdps), max(mdp.team.n_agents for mdp in mdps)
     return Rounds(
         expected_cost=np.empty((n, episodes)),
         cost=np.empty((n, episodes)),

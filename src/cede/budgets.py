@@ -18,11 +18,13 @@ from scipy.optimize import linprog
 
 from cede import _check, planning
 from cede._check import Floats
-from cede.model import Task, TwoLayerMDP
-from cede.planning import Plan, Policy, empty_plan, followed, optimistic_plan, start_cost, value_of
+from cede.model import TwoLayerMDP
+from cede.planning import Plan, Policy, followed, optimistic_plan, start_cost, value_of
+from cede.task import Task, name_index
 
 MOST_ROUNDS = 200
 CLOSE = 1e-9  # relative to the size of the costs
+DEAR, CLOSE_TO_LIMIT = 1e4, 1e-7  # what it costs to miss a limit by 1, relative to that size; what is taken for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +34,8 @@ class Mixture:
     policies: tuple[Policy, ...]  # each (L, S, D)
     weights: Floats  # (n,) probabilities
     cost: float  # expected, of an episode
-    shares: Floats  # (D,) expected part of the steps that each agent holds control
-    prices: Floats  # (D,) what one more step of control is worth, beyond its control cost: 0 where no limit binds
+    shares: Floats  # (members,) expected part of the steps that each acts
+    prices: Floats  # (members,) what one more step of control is worth, beyond its control cost: 0 where no limit binds
 
     def draw(self, seed: int | np.random.Generator = 0) -> Policy:
         """The policy of one episode."""
@@ -71,8 +73,8 @@ def solve(
 
 
 def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats]:
-    """(D,) the least and the most share of each agent, which can be met together."""
-    ends = [np.zeros(task.n_agents), np.ones(task.n_agents)]
+    """(members,) the least and the most share of each."""
+    ends = [np.zeros(len(task.members)), np.ones(len(task.members))]
     for name, given, end in (("at_least", at_least, ends[0]), ("at_most", at_most, ends[1])):
         if given is not None and not isinstance(given, Mapping):
             _check.fail(owner, name, _check.show(given), "shares by the agents' names, as in {'human': 0.3}")
@@ -80,9 +82,9 @@ def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floa
             value = _check.number(owner, f"{name}[{agent!r}]", share, least=0.0)
             if value > 1.0:
                 _check.fail(owner, f"{name}[{agent!r}]", value, "a share, at most 1")
-            end[task.agent_index(owner, f"an agent of {name}", agent)] = value
+            end[name_index(owner, f"an agent of {name}", agent, task.members)] = value
     least, most = ends
-    for agent, name in enumerate(task.agents):
+    for agent, name in enumerate(task.members):
         if least[agent] > most[agent]:
             _check.fail(owner, f"at_least[{name!r}]", least[agent], f"at most {most[agent]}, its at_most")
     if least.sum() > 1.0 + CLOSE:
@@ -95,54 +97,61 @@ def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floa
 def solve_within(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
     """The best mixture under the true tables."""
     task = mdp.task
-    policies = [np.full(empty_plan(task)[0].shape, agent, dtype=np.int16) for agent in range(task.n_agents)]
-    costs, shares = [], []  # one agent always: with these every share that the limits allow can be met
+    policies = [task.steady(agent) for agent in range(len(task.members))]
+    costs, shares = [], []  # one agent always: where hand-overs are immediate every share can be met with these
     for policy in policies:
         costs.append(start_cost(mdp, value_of(mdp, policy)))
         shares.append(shares_of(mdp, policy))
     size = max(1.0, float(np.abs(costs).max()))
     for _ in range(MOST_ROUNDS):
-        weights, prices, base = best_weights(np.array(costs), np.array(shares), least, most)
+        weights, prices, base, missed = best_weights(np.array(costs), np.array(shares), least, most)
         found, value = priced(mdp, prices / task.horizon, seed)
         if value >= base - CLOSE * size or any(np.array_equal(found, known) for known in policies):
             break
         policies.append(found)
         costs.append(start_cost(mdp, value_of(mdp, found)))
         shares.append(shares_of(mdp, found))
+    if missed > CLOSE_TO_LIMIT:
+        got = dict(zip(task.members, (weights @ np.array(shares)).round(4).tolist(), strict=True))
+        _check.fail("solve", "the nearest that shares can come to the limits", got, "within them: hand-overs take time")
     used = np.flatnonzero(weights > CLOSE)
     part = weights[used] / weights[used].sum()
     mixed_cost, mixed_shares = float(part @ np.array(costs)[used]), part @ np.array(shares)[used]
     return Mixture(tuple(policies[i] for i in used), part, mixed_cost, mixed_shares, prices / task.horizon)
 
 
-def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats, float]:
-    """The best mixture of known policies; the price of each share, and what a policy must cost at these prices to be better."""
-    fixed = least == most
-    free = ~fixed
-    limited, ends = np.concatenate([shares.T[free], -shares.T[free]]), np.concatenate([most[free], -least[free]])
-    equal, right = np.concatenate([np.ones((1, len(costs))), shares.T[fixed]]), np.concatenate([[1.0], most[fixed]])
-    bounds = {"A_ub": limited, "b_ub": ends} if free.any() else {}
-    result = linprog(costs, A_eq=equal, b_eq=right, method="highs", **bounds)
+def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats, float, float]:
+    """The best mixture of known policies; the price of each share, what a policy must cost at these prices to be better, and by how
+    much limits are missed. That is dear, so that policies are found which meet them, if there are any.
+    """
+    n, members = len(costs), len(least)
+    miss = np.eye(2 * members)
+    limited = np.concatenate([np.concatenate([shares.T, -shares.T]), -miss], axis=1)
+    result = linprog(
+        np.concatenate([costs, np.full(2 * members, DEAR * max(1.0, float(np.abs(costs).max())))]),
+        A_ub=limited,
+        b_ub=np.concatenate([most, -least]),
+        A_eq=np.concatenate([np.ones((1, n)), np.zeros((1, 2 * members))], axis=1),
+        b_eq=[1.0],
+        method="highs",
+    )
     assert result.status == 0, result.message
-    prices = np.zeros(len(least))
-    prices[fixed] = -result.eqlin.marginals[1:]
-    if free.any():
-        above, below = np.split(-result.ineqlin.marginals, 2)
-        prices[free] = above - below
-    return result.x, prices, float(result.eqlin.marginals[0])
+    above, below = np.split(-result.ineqlin.marginals, 2)
+    return result.x[:n], above - below, float(result.eqlin.marginals[0]), float(result.x[n:].sum())
 
 
 def priced(mdp: TwoLayerMDP, prices: Floats, seed: int) -> tuple[Policy, float]:
     """The best policy when each step of control costs so much more, and what it costs then."""
-    dearer = replace(mdp.task, control_cost=mdp.task.control_cost + prices)
+    dearer = replace(mdp.task, control_cost=mdp.task.control_cost + prices[mdp.task.acting])
     plan = optimistic_plan(dearer, *mdp.truth, seed=seed)
     return plan.policy, start_cost(mdp, plan.value)
 
 
 def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
-    """(D,) the expected part of the steps of each agent: what an episode costs if only its control does."""
+    """(members,) the expected part of the steps of each: what an episode costs if only its control does."""
     nothing = {"env_cost": np.zeros_like(mdp.task.env_cost), "switch_cost": 0.0}
-    counting = (replace(mdp.task, control_cost=own / mdp.horizon, **nothing) for own in np.eye(mdp.task.n_agents))
+    acting = (mdp.task.acting == member for member in range(len(mdp.task.members)))
+    counting = (replace(mdp.task, control_cost=own / mdp.horizon, **nothing) for own in acting)
     shares = np.array([start_cost(mdp, followed(task, *mdp.truth, policy)) for task in counting])
     result: Floats = shares / shares.sum()  # removes rounding: somebody is in control at every step
     return result

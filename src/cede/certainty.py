@@ -6,14 +6,15 @@ of a sum is minus the least of minus it. One kernel computes both.
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from cede import _check
 from cede._check import Floats
 from cede.belief import Belief
 from cede.learner import Learner
-from cede.model import Task
 from cede.planning import Plan, Policy, checked_policy, followed
+from cede.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,4 +63,5 @@ def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy) ->
 
 
 def negated(task: Task) -> Task:
-    return replace(task, env_cost=-task.env_cost, control_cost=-task.control_cost, switch_cost=-task.switch_cost)
+    switch_cost = np.where(np.isinf(task.switch_cost), np.inf, -task.switch_cost)  # what cannot be is in no policy
+    return replace(task, env_cost=-task.env_cost, control_cost=-task.control_cost, switch_cost=switch_cost)

@@ -166,7 +166,9 @@ def fingerprint(teams: Muster, mdps: Sequence[TwoLayerMDP], learners: Sequence[L
             digest.update(np.ascontiguousarray(array).tobytes())
 
     for kind, scale, places, state in zip(teams.kinds, teams.scales, teams.members, teams.states, strict=True):
-        digest.update(f"{show_recipe(kind.recipe)} {kind.shared} {kind.task.horizon} {kind.task.varies_with}".encode())
+        digest.update(
+            f"{show_recipe(kind.recipe)} {kind.shared} {kind.task.horizon} {kind.task.varies_with} {kind.task.modes}".encode()
+        )
         add(*(sampled(scale, layer) for layer in ("agents", "environment")))
         for environment in (kind.environment, kind.recipe.known_environment):
             if environment is not None:
@@ -177,7 +179,7 @@ def fingerprint(teams: Muster, mdps: Sequence[TwoLayerMDP], learners: Sequence[L
         add(*(state[name] for name in sorted(state)))
     for mdp, learner in zip(mdps, learners, strict=True):
         add(mdp.task.control_cost, mdp.task.switch_cost, mdp.task.start_agent, learner.seed)
-        add(*(agent.policy for agent in mdp.team.agents))
+        add(*mdp.policies)
     if books.table is not None:
         sums = books.table.sums()
         add(sums.row, sums.column, sums.amount, books.environment_episodes)

@@ -14,9 +14,9 @@ from cede import _check, _kernels
 from cede._check import Floats
 from cede._kernels import CHUNK, Fading, Leads, Places
 from cede.forgetting import NEVER_FADES
-from cede.model import Task
 from cede.structure import Outcomes, Structure, checked_structure, n_cases
 from cede.table import Ints, Table, canonical
+from cede.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ def shapes(task: Task, *, flat: bool = False, structure: Structure | None = None
 def cases_of(task: Task, structure: Structure | None) -> list[int]:
     """What each agent sees as different: all states, or its cases."""
     declared = {} if structure is None else structure.agents
-    return [n_cases(declared[name]) if name in declared else task.n_states for name in task.agents]
+    return [n_cases(declared[name]) if name in declared else task.n_states for name in task.tables]
 
 
 DIRECT = Leads(np.empty((0, 0), dtype=np.int64), *(np.empty(0, dtype=np.int64) for _ in range(3)))
@@ -88,7 +88,7 @@ def all_agents(task: Task, structure: Structure | None) -> Rows:
     same = np.arange(task.n_actions)[None, :]
     row, case, to = np.empty((int(task.n_slots.sum()), task.n_states), dtype=np.int64), [], []
     rows, cases = 0, 0
-    for d, name in enumerate(task.agents):
+    for d, name in enumerate(task.tables):
         seen = declared.get(name, np.arange(task.n_states))
         for slot in range(int(task.n_slots[d])):
             if isinstance(seen, Outcomes):
@@ -96,7 +96,7 @@ def all_agents(task: Task, structure: Structure | None) -> Rows:
             else:
                 own, here = np.arange(n_cases(seen)), seen
                 means = np.repeat(same, len(own), axis=0)
-            row[int(task.slot[d]) + slot] = rows + here
+            row[int(task.first_slot[d]) + slot] = rows + here
             case.append(cases + own)
             to.append(means)
             rows, cases = rows + len(own), cases + n_cases(seen)
@@ -119,9 +119,9 @@ def ways_back(outcomes: Outcomes | Rows) -> Leads:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Sparse sums over episodes. Rows of `agents`: slot * S + s, one slot per agent (and time step or previous agent where its
-    policy varies with it). Rows of `environment`: s * A + a; for UCRL2, which knows no actions, s * slots + slot. Where a structure
-    is declared: cases instead of states or pairs, and outcomes instead of next states. Whole numbers, unless they fade.
+    """Sparse sums over episodes. Rows of `agents`: slot * S + s, one slot per policy of `task.tables` (and time step or previous
+    agent where it varies with that). Rows of `environment`: s * A + a; for UCRL2, which knows no actions, s * slots + slot. Where a
+    structure is declared: cases instead of states or pairs, and outcomes instead of next states. Whole numbers, unless they fade.
     """
 
     agents: sp.csr_array  # (slots * S, A) int64
@@ -195,7 +195,7 @@ def check_outcomes(owner: str, structure: Structure | None, states: Ints, action
 
 def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, structure: Structure | None = None) -> Counts:
     """The counts of some episodes."""
-    checked_structure("count", structure, task.n_states, task.n_actions, task.agents)
+    checked_structure("count", structure, task.n_states, task.n_actions, task.tables)
     if flat and structure is not None:
         _check.fail("count", "structure", "given", "left out with flat: agents and environment are one in that table")
     tally = Tally(task, Counts.zeros(task, flat=flat, structure=structure), flat=flat, structure=structure)

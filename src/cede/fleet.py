@@ -19,13 +19,14 @@ from cede.checkpoints import Checkpoint
 from cede.counts import EnvironmentTally, shapes
 from cede.engines import Engine, engine_of
 from cede.learner import Learner, can_share
-from cede.model import Task, TwoLayerMDP
+from cede.model import TwoLayerMDP
 from cede.packing import save_fleet
 from cede.recipe import MOST_EPISODES, checked_task, declared
 from cede.rounds import Run, streams
 from cede.simulation import fits
 from cede.structure import Outcomes, Structure
 from cede.table import Ints, Sums, Table
+from cede.task import Task
 
 
 class Fleet:
@@ -132,22 +133,24 @@ class Fleet:
         """A new team, with a learner like the first one that shares: it starts with all that the fleet knows of the environment.
 
         It has the same belief, delta, scale, structure of the environment and way to plan. Which of its agents are known is to be
-        told anew: they are its own. What is declared of agents, and how they are forgotten, holds for those of the same name; a
-        rule to forget all agents alike holds for all of its own.
+        told anew, likewise limits and a baseline: they are its own. What is declared of agents, and how they are forgotten, holds
+        for those of the same name; a rule to forget all agents alike holds for all of its own.
         """
         owner = "Fleet.welcome"
         first = next((learner for learner in self._learners if can_share(learner.recipe)), None)
         if first is None:
             _check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
         known = checked_task(owner, task).known_agents(owner, known_agents or {})
-        own = {name for agent, name in enumerate(task.agents) if agent not in known}
+        own = {name for agent, name in enumerate(task.tables) if agent not in known}
         like, structure = first.recipe, first.recipe.structure
         if structure is not None:
             structure = Structure({name: cases for name, cases in structure.agents.items() if name in own}, structure.environment)
-        forget = {name: rule for name, rule in like.forget.items() if name in task.agents}
-        if len(like.forget) == first.task.n_agents and len(set(like.forget.values())) == 1:  # one rule for all, whoever they are
-            forget = dict.fromkeys(task.agents, next(iter(like.forget.values())))
-        newcomer = Learner(task, replace(like, known_agents=known, structure=structure, forget=forget), seed=seed)
+        forget = {name: rule for name, rule in like.forget.items() if name in task.tables}
+        if len(like.forget) == len(first.task.tables) and len(set(like.forget.values())) == 1:  # one rule for all, whoever they are
+            forget = dict.fromkeys(task.tables, next(iter(like.forget.values())))
+        newcomer = Learner(
+            task, replace(like, known_agents=known, structure=structure, forget=forget, limits=None, caution=None), seed=seed
+        )
         self._check(owner, "task", "the newcomer", newcomer)
         self._take_in(newcomer)
         return newcomer

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cede import __version__, _check, _kernels
+from cede._check import Floats
 from cede._kernels import Mind, Radii
 from cede._progress import Progress
 from cede.belief import Belief, belief_of
@@ -15,9 +16,9 @@ from cede.counts import Counts, EnvironmentTally, Episode, Tally, as_counts, che
 from cede.forgetting import Window
 from cede.logs import read_log
 from cede.memory import NOTHING, Memory, Seen
-from cede.model import Task
 from cede.packing import save_learner
 from cede.planning import Plan, Policy, empty_plan, hands_for, room_for, run_pass
+from cede.promises import may_deviate, note_episode, promised
 from cede.recipe import (
     Recipe,
     certain_belief,
@@ -29,6 +30,7 @@ from cede.recipe import (
     tally_parts,
     with_memory,
 )
+from cede.task import Task
 
 MOST_SEED = 2**31 - 1
 
@@ -145,17 +147,22 @@ class Learner:
     def _keep_plan(self) -> None:
         """After an episode: plan if that is due. Greedy planning keeps none."""
         if self.recipe.planning == "full":
-            self._working.plan = self.plan
+            self._own_plan()
 
     def count_episode(self) -> None:
         """`end_episode` without planning: whether a plan is due is asked when it is needed, as in the rounds of a fleet."""
         live = self._working
         if self._steps:
-            live.tally.add(*np.array(self._steps, dtype=np.int64).T.copy())
+            _, states, prevs, agents, actions, nexts = np.array(self._steps, dtype=np.int64).T.copy()
+            live.tally.add(np.arange(len(states)), states, prevs, agents, actions, nexts)
+            note_episode(self.task, live.mind, self.episode, states, prevs, agents, actions)
             self._steps = []
         if self._episode is not None:
             live.tally.add_episode(self._episode)
+            steps = (self._episode.states[:-1], self._episode.prev_agents, self._episode.agents, self._episode.actions)
+            note_episode(self.task, live.mind, self.episode, *steps)
             self._episode = None
+        live.mind.caution.record[_kernels.DECIDED :] = 0.0
         live.tally.end_episode()
         live.stale = True
         if self.recipe.planning == "greedy":  # keeps no plan
@@ -171,6 +178,7 @@ class Learner:
             live = self._working
             live.plan = self._make_plan(live)
             live.stale = False
+            live.mind.caution.record[_kernels.DECIDED :] = 0.0
 
     def observe_episode(self, episode: Episode) -> None:
         """All steps of an episode at once; they count when `end_episode` is called."""
@@ -232,6 +240,8 @@ class Learner:
             bounds=mind.bounds.copy(),
             recent_agents=tally.fading[0].recent.copy(),
             recent_environment=tally.fading[1].recent.copy(),
+            prices=mind.limits.prices.copy(),
+            record=mind.caution.record.copy(),
         )
 
     def remember(self, memory: Memory) -> None:
@@ -248,8 +258,21 @@ class Learner:
     @property
     def plan(self) -> Plan:
         """The plan of the current episode. With greedy planning: what would be chosen everywhere, as things stand when first asked
-        in this episode.
+        in this episode. With a baseline: that one, unless the learner may deviate.
         """
+        own = self._own_plan()
+        if self.recipe.caution is None or may_deviate(self.task, self._working.mind, self._radii(), own):
+            return own
+        return Plan(self.recipe.caution.baseline, no_value(self.task))
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """What a step under the control of each member of the team counts beyond its control cost, so that limits are met."""
+        prices = self._working.mind.limits.prices
+        return dict(zip(self.task.members, (prices[0] - prices[1]).tolist(), strict=False))
+
+    def _own_plan(self) -> Plan:
+        """What it would do if it had no baseline to keep to."""
         live = self._working
         if live.plan is None or (live.stale and _kernels.is_due(live.mind, self.episode, live.planned)):
             live.plan = self._make_plan(live)
@@ -301,7 +324,8 @@ class Learner:
             "prior": r.prior or None,
             "structure": None if r.structure is None else str(r.structure),
             "forget": {**r.forget, **({} if r.forget_environment is None else {"the environment": r.forget_environment})} or None,
-            "known_agents": [self.task.agents[d] for d in r.known_agents],
+            **promised(self.task, r),
+            "known_agents": [self.task.tables[table] for table in r.known_agents],
             "known_environment": r.known_environment is not None,
             "planning": r.planning,
             "replan": r.replan,
@@ -314,11 +338,11 @@ class Learner:
     def _make_plan(self, live: "Live") -> Plan:
         r, task = self.recipe, self.task
         if r.policy is not None:
-            shape = (task.horizon + 1, task.n_states, task.n_agents)
-            plan = Plan(r.policy, np.broadcast_to(np.nan, shape))
+            plan = Plan(r.policy, no_value(task))
         else:
             mind = live.mind
             _kernels.believe(mind, self._radii(), self._tie_seed())
+            _kernels.set_prices(mind.limits)
             policy, value = empty_plan(task)
             mode, source = (_kernels.CHOOSE, value) if r.planning == "full" else (_kernels.RAISE, mind.bounds)
             run_pass(mind.problem, mind.agents, mind.environment, mode, policy, value, self._tie_seed(), source)
@@ -361,6 +385,11 @@ class Learner:
 
 
 NEW = Memory()
+
+
+def no_value(task: Task) -> Floats:
+    """Of a plan of whose cost nothing is believed."""
+    return np.broadcast_to(np.nan, (task.horizon + 1, task.n_states, task.n_agents))
 
 
 def can_share(recipe: Recipe) -> bool:

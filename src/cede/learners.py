@@ -9,15 +9,18 @@ oracle               the best policy, for comparison: it alone is told the truth
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cede import _check
 from cede.belief import Scale, ScaleOf, scale_of
+from cede.budgets import limits_of
+from cede.caution import checked_caution
 from cede.forgetting import Forget
 from cede.learner import Learner
-from cede.model import Environment, Task, TwoLayerMDP
+from cede.model import Environment, TwoLayerMDP
 from cede.planning import checked_policy, solve
 from cede.recipe import (
     Planning,
@@ -31,6 +34,7 @@ from cede.recipe import (
     checked_task,
 )
 from cede.structure import Structure
+from cede.task import Task
 
 
 def ucrl2_mc(
@@ -44,6 +48,11 @@ def ucrl2_mc(
     known_environment: Environment | None = None,
     forget: Forget | Mapping[str, Forget] | None = None,
     forget_environment: Forget | None = None,
+    at_most: Mapping[str, float] | None = None,
+    at_least: Mapping[str, float] | None = None,
+    baseline: int | str | ArrayLike | None = None,
+    alpha: float = 0.1,
+    start: ArrayLike | None = None,
     planning: Planning = "full",
     replan: Replan = "every",
     seed: int = 0,
@@ -58,6 +67,12 @@ def ucrl2_mc(
     then, and the guarantee stays if the structure is true. forget: how fast what agents did is forgotten, for all or by name;
     forget_environment: likewise.
 
+    at_most, at_least: shares of the steps that agents may or must have control, as in at_most={"human": 0.3}; what they cost is
+    adjusted after every episode until their shares, on average, are within. baseline: an agent, or a switching policy, than which
+    the learner must not be worse: it deviates only when it can prove that the expected cost of all episodes so far stays within
+    1 + alpha of the baseline's, with probability 1 - 2 delta. start: (S,) probabilities of the first state, if they are known;
+    proofs come sooner then.
+
     planning="greedy" backs up only the states that are visited, from values that are only ever raised (Efroni et al. 2019): far
     cheaper, and what it costs in regret is in docs/speed.md. replan: plan anew for "every" episode, when some count has
     doubled since the last plan ("doubling", the rule of UCRL2), or for every n-th episode.
@@ -70,9 +85,38 @@ def ucrl2_mc(
         scale=scale_of(owner, scale),
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment, belief, planning, replan),
+        **checked_promises(owner, task, at_most, at_least, planning, replan),
+        caution=checked_caution(owner, task, baseline, alpha, start),
         **checked_planning(owner, planning, replan),
     )
+    check_together(owner, recipe)
     return Learner(task, recipe, seed=seed)
+
+
+def checked_promises(owner: str, task: Task, at_most: Any, at_least: Any, planning: Any, replan: Any) -> dict[str, Any]:
+    """Limits of shares, for learners that can meet them."""
+    if at_most is None and at_least is None:
+        return {}
+    if planning == "greedy":
+        _check.fail(owner, "planning", "'greedy'", "'full' with at_most or at_least: greedy planning is for costs that stay")
+    if replan == "doubling":
+        _check.fail(
+            owner, "replan", "'doubling'", "'every' or a number with at_most or at_least: a plan that is kept has its shares"
+        )
+    return {"limits": limits_of(owner, task, at_most, at_least)}
+
+
+def check_together(owner: str, recipe: Recipe) -> None:
+    """What a cautious learner can do nothing with."""
+    if recipe.caution is not None:
+        if recipe.limits is not None:
+            _check.fail(owner, "baseline", str(recipe.caution), "left out with at_most or at_least: it may not keep within them")
+        if recipe.planning == "greedy":
+            _check.fail(
+                owner, "planning", "'greedy'", "'full' with a baseline: only of a whole plan it can be proven what it costs"
+            )
+        if recipe.forget or recipe.forget_environment is not None:
+            _check.fail(owner, "forget", "given", "left out with a baseline: what was proven would have to be forgotten, too")
 
 
 def posterior_sampling(
@@ -84,6 +128,8 @@ def posterior_sampling(
     known_environment: Environment | None = None,
     forget: Forget | Mapping[str, Forget] | None = None,
     forget_environment: Forget | None = None,
+    at_most: Mapping[str, float] | None = None,
+    at_least: Mapping[str, float] | None = None,
     replan: Replan = "every",
     seed: int = 0,
 ) -> Learner:
@@ -92,7 +138,8 @@ def posterior_sampling(
     given truth.
 
     prior: pseudo-counts of every row, spread evenly over its outcomes. The draw follows from the seed, the episode and what was
-    seen: in a fleet give every learner a seed of its own, or all draw the same table of what they share.
+    seen: in a fleet give every learner a seed of its own, or all draw the same table of what they share. at_most, at_least: as for
+    `ucrl2_mc`.
     """
     owner = "posterior_sampling"
     recipe = Recipe(
@@ -101,6 +148,7 @@ def posterior_sampling(
         prior=checked_prior(owner, prior),
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment, None, "full", replan),
+        **checked_promises(owner, task, at_most, at_least, "full", replan),
         **checked_planning(owner, "full", replan),
     )
     return Learner(task, recipe, seed=seed)
@@ -142,6 +190,8 @@ def greedy(
     known_environment: Environment | None = None,
     forget: Forget | Mapping[str, Forget] | None = None,
     forget_environment: Forget | None = None,
+    at_most: Mapping[str, float] | None = None,
+    at_least: Mapping[str, float] | None = None,
     planning: Planning = "full",
     replan: Replan = "every",
     seed: int = 0,
@@ -153,6 +203,7 @@ def greedy(
         radius=None,
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment, None, planning, replan),
+        **checked_promises(owner, task, at_most, at_least, planning, replan),
         **checked_planning(owner, planning, replan),
     )
     return Learner(task, recipe, seed=seed)
@@ -160,10 +211,10 @@ def greedy(
 
 def fixed(task: Task, agent: int | str | ArrayLike) -> Learner:
     """One agent (index or name), or one switching policy (L, S, D), in every episode."""
-    shape = (checked_task("fixed", task).horizon, task.n_states, task.n_agents)
+    checked_task("fixed", task)
     if _check.ndim(agent) == 0:
         index = task.agent_index("fixed", "agent", agent)
-        return Learner(task, Recipe(task.agents[index], radius=None, policy=np.full(shape, index, dtype=np.int16)))
+        return Learner(task, Recipe(task.agents[index], radius=None, policy=task.steady(index)))
     policy = checked_policy("fixed", task, np.asarray(agent)).copy()
     return Learner(task, Recipe("fixed policy", radius=None, policy=policy))
 

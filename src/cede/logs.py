@@ -8,8 +8,8 @@ import numpy as np
 
 from cede import _check
 from cede.counts import Episode, checked_episode
-from cede.model import Task
 from cede.table import Ints
+from cede.task import Task
 
 NEEDED = ("state", "agent", "action", "next_state")
 OPTIONAL = ("episode", "t", "prev_agent")

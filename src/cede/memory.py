@@ -11,10 +11,10 @@ import scipy.sparse as sp
 
 from cede._check import Floats
 from cede.counts import Counts, shapes
-from cede.model import Task
 from cede.planning import Plan
 from cede.structure import Structure
 from cede.table import Ints, Sums
+from cede.task import Task
 
 
 def no_keys() -> Ints:
@@ -57,6 +57,8 @@ class Memory:
     bounds: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))  # values of greedy planning; empty: as at the start
     recent_agents: Ints = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))  # see `Fading`; empty: as at the start
     recent_environment: Ints = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
+    prices: Floats = field(default_factory=lambda: np.empty((0, 0)))  # of the limits; empty: as at the start
+    record: Floats = field(default_factory=lambda: np.empty(0))  # of a cautious learner; empty: as at the start
 
     @classmethod
     def of(cls, counts: Counts) -> "Memory":

@@ -76,9 +76,10 @@ def kind_key(mdp: TwoLayerMDP, learner: Learner, memory: Memory, digests: Digest
     scale = tuple(part if isinstance(part, float | StepDown) else id(part) for part in (r.scale.agents, r.scale.environment))
     known = tuple((agent, digest_of(policy, digests)) for agent, policy in r.known_agents.items())
     return (
-        (task.n_agents, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment)),
+        (task.modes.table, task.modes.acting, task.modes.aim, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment)),
         (r.radius, r.delta, scale, r.flat, r.policy is None, r.planning, r.replan, known, id(r.known_environment)),
-        (r.agents_radius, r.prior, by_place(task.agents, r), r.forget_environment),
+        (r.limits and tuple(ends.tobytes() for ends in r.limits), r.caution and r.caution.digest),
+        (r.agents_radius, r.prior, by_place(task.tables, r), r.forget_environment),
         (shared, keeps_plan(r, memory)),
     )
 
@@ -154,7 +155,7 @@ def roster_of(
     true_agents: TrueAgents,
 ) -> Roster:
     n, n_agents = len(places), kind.task.n_agents
-    slots = [[true_agents.slot(agent.policy) for agent in mdps[i].team.agents] for i in places]
+    slots = [np.array([true_agents.slot(policy) for policy in mdps[i].policies])[mdps[i].task.table] for i in places]
     return Roster(
         team=np.array(places, dtype=np.int64),
         control_cost=np.array([mdps[i].task.control_cost for i in places]).reshape(n, n_agents),

@@ -3,6 +3,7 @@
 What belongs together again is in saving.py, which checks all of it.
 """
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from cede.belief import StepDown
 from cede.files import Arrays, checksum, save_arrays
 from cede.forgetting import Forget
 from cede.memory import Memory, Seen
-from cede.model import Task
 from cede.recipe import Recipe
 from cede.structure import Outcomes
+from cede.task import Task
 
 KINDS, SCHEMA = ("learner", "fleet"), 1
 Header = dict[str, Any]
@@ -61,6 +62,7 @@ def prefixed(name: str, arrays: Arrays) -> Arrays:
 def pack_task(task: Task) -> tuple[Header, Arrays]:
     words = ("agents", "horizon", "start_agent", "varies_with", "state_names", "action_names")
     header = {name: as_json(getattr(task, name)) for name in words}
+    header["modes"] = {name: as_json(values) for name, values in asdict(task.modes).items()}
     return header, {name: getattr(task, name) for name in ("env_cost", "control_cost", "switch_cost")}
 
 
@@ -77,6 +79,13 @@ def pack_recipe(recipe: Recipe) -> tuple[Header, Arrays]:
     arrays: Arrays = {f"known_agents/{agent}": policy for agent, policy in recipe.known_agents.items()}
     if recipe.policy is not None:
         arrays["policy"] = recipe.policy
+    if recipe.limits is not None:
+        arrays["limits"] = np.stack(recipe.limits)
+    if recipe.caution is not None:
+        header["caution"] = {"alpha": recipe.caution.alpha, "name": recipe.caution.name}
+        arrays["baseline"] = recipe.caution.baseline
+        if recipe.caution.start is not None:
+            arrays["start"] = recipe.caution.start
     if recipe.known_environment is not None:
         header["names"] = [as_json(getattr(recipe.known_environment, name)) for name in ("state_names", "action_names")]
         table = recipe.known_environment.transition
@@ -112,7 +121,7 @@ def pack_outcomes(outcomes: Outcomes) -> Arrays:
     return {"row": outcomes.row, "case": outcomes.case, "to": outcomes.to}
 
 
-KEPT = ("planned_agents", "planned_environment", "bounds", "recent_agents", "recent_environment")
+KEPT = ("planned_agents", "planned_environment", "bounds", "recent_agents", "recent_environment", "prices", "record")
 
 
 def pack_memory(memory: Memory) -> tuple[Header, Arrays]:

@@ -21,8 +21,9 @@ from cede import _check, _kernels
 from cede._check import Floats
 from cede._kernels import Hands, Layer, Problem, Room
 from cede.belief import Belief
-from cede.model import Agent, Environment, Task, Team, TwoLayerMDP
+from cede.model import Environment, Team, TwoLayerMDP
 from cede.table import read_only
+from cede.task import Task
 
 Policy = NDArray[np.int16]
 
@@ -233,6 +234,14 @@ def checked_policy(owner: str, task: Task, policy: ArrayLike) -> Policy:
     if len(bad):
         place = _check.place_of("policy", bad[0])
         _check.fail(owner, place, given[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
+    if not np.isfinite(task.switch_cost).all():
+        barred = np.isinf(np.take_along_axis(task.switch_cost[None, None], given[..., None].astype(np.int64), axis=3)[..., 0])
+        if barred.any():
+            where = np.argwhere(barred)[0]
+            expected = f"an agent to whom {task.agents[where[2]]!r} can hand control"
+            _check.fail(
+                owner, _check.place_of("policy", where), f"{given[tuple(where)]} ({task.agents[given[tuple(where)]]!r})", expected
+            )
     return np.require(given, np.int16, ["C", "W"])  # one type of array for all, writable: kernels are compiled once
 
 
@@ -268,26 +277,27 @@ def flatten(problem: TwoLayerMDP | Task) -> TwoLayerMDP | Task:
         state_names=task.state_names,
         action_names=slot_names(task),
     )
+    policies = certain_policies(task)
+    taking_over = iter(policies[problem.team.n_agents :])
     agents = [
-        Agent(a.name, policy, a.control_cost, a.varies_with)
-        for a, policy in zip(problem.team.agents, certain_policies(task), strict=True)
+        replace(a, policy=policy, on_takeover=None if a.on_takeover is None else next(taking_over))
+        for a, policy in zip(problem.team.agents, policies, strict=False)
     ]
     return TwoLayerMDP(environment, Team(agents, problem.team.switch_cost), problem.horizon, problem.start_agent)
 
 
 def certain_policies(task: Task) -> list[Floats]:
-    """The agents of the flattened problem: each takes its own action for certain."""
+    """The policies of the flattened problem: each takes its own action for certain."""
     slots = int(task.n_slots.sum())
     result = []
-    for agent in range(task.n_agents):
-        own = np.eye(slots)[task.slot[agent] : task.slot[agent] + task.n_slots[agent]]
-        policy = np.repeat(own[:, None, :], task.n_states, axis=1)
-        result.append(policy if task.vary[agent] else policy[0])
+    for first, n, varies in zip(task.first_slot, task.n_slots, task.table_varies, strict=True):
+        policy = np.repeat(np.eye(slots)[first : first + n][:, None, :], task.n_states, axis=1)
+        result.append(policy[0] if varies is None else policy)
     return result
 
 
 def slot_names(task: Task) -> Sequence[str]:
     names: list[str] = []
-    for name, n in zip(task.agents, task.n_slots, strict=True):
+    for name, n in zip(task.tables, task.n_slots, strict=True):
         names += [name] if n == 1 else [f"{name} {i}" for i in range(n)]
     return names

@@ -18,8 +18,8 @@ from cede._extras import pyplot, save_picture
 from cede.belief import Belief
 from cede.certainty import extremes
 from cede.learner import Learner
-from cede.model import Task
 from cede.planning import followed
+from cede.task import Task
 
 COSTS = {"environment": "env_cost", "control": "control_cost", "switching": "switch_cost"}
 
@@ -75,14 +75,15 @@ def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Expl
     plain_sets = frequencies(learner)
     sets = learner.beliefs if bounded else plain_sets
     options = []
-    for agent, name in enumerate(task.agents):
+    candidates = np.flatnonzero(np.isfinite(task.switch_cost[prev]))
+    for agent in candidates.tolist():
         policy = plan.copy()
         policy[t, state, prev] = agent
         here = (t, state, prev)
         low, high = (float(value[here]) for value in extremes(task, *sets, policy))
         parts = {part: float(followed(only(task, field), *plain_sets, policy)[here]) for part, field in COSTS.items()}
         rows = seen_here(learner, sets, t, state, prev, agent)
-        options.append(Option(name, low, sum(parts.values()), high, parts, *rows))
+        options.append(Option(task.agents[agent], low, sum(parts.values()), high, parts, *rows))
     text = in_words(options, chosen, prev, float(task.switch_cost[prev, chosen]), bounded)
     return Explanation(t, state, prev, chosen, tuple(options), bounded, text)
 

@@ -11,15 +11,17 @@ from numpy.typing import ArrayLike
 
 from cede import _check, _kernels
 from cede._check import Floats
-from cede._kernels import Fading, Layer, Mind, Radii, Sizes
+from cede._kernels import Fading, Layer, Limits, Mind, Radii, Sizes
 from cede.belief import RADII, Belief, Scale, layer_of
+from cede.caution import Caution, caution_for
 from cede.counts import Tally, all_agents, cases_of, shapes
 from cede.forgetting import NEVER_FADES, Forget, checked_forget, checked_rule, fading_of
 from cede.memory import Memory
-from cede.model import Environment, Task, TwoLayerMDP
+from cede.model import Environment, TwoLayerMDP
 from cede.planning import Policy, certain_policies, empty_plan, flatten, problem_of, run_pass
 from cede.structure import Outcomes, Structure, checked_structure
 from cede.table import Ints, Table, read_only
+from cede.task import Task
 
 Replan = Literal["every", "doubling"] | int
 Planning = Literal["full", "greedy"]
@@ -37,11 +39,13 @@ class Recipe:
     delta: float = 0.1
     scale: Scale = field(default_factory=Scale)
     flat: bool = False  # learn p(s' | s, d) instead of the two layers
-    known_agents: Mapping[int, Floats] = field(default_factory=dict)  # agent -> (slots, S, A)
+    known_agents: Mapping[int, Floats] = field(default_factory=dict)  # number among task.tables -> (slots, S, A)
     known_environment: Environment | None = None
     structure: Structure | None = None  # declared of what is not known
     forget: Mapping[str, Forget] = field(default_factory=dict)  # by agent
     forget_environment: Forget | None = None
+    limits: tuple[Floats, Floats] | None = None  # (members,) the least and the most share of the steps of each
+    caution: Caution | None = None  # never much worse than a baseline
     policy: Policy | None = None  # never plan, always this
     planning: Planning = "full"  # the whole plan, or only what is visited
     replan: Replan = "every"  # episode; when a count has doubled; or every so many episodes
@@ -51,7 +55,8 @@ def show_recipe(recipe: Recipe) -> str:
     """What kind of learner it is, in one line: all settings but tables and scale."""
     known = (sorted(recipe.known_agents), recipe.known_environment is not None, recipe.policy is not None)
     forgets = (dict(recipe.forget), recipe.forget_environment)
-    beyond = (recipe.agents_radius, recipe.prior, recipe.structure and recipe.structure.digest, forgets)
+    promises = (recipe.limits and [ends.tolist() for ends in recipe.limits], recipe.caution and recipe.caution.digest)
+    beyond = (recipe.agents_radius, recipe.prior, recipe.structure and recipe.structure.digest, forgets, promises)
     return f"{recipe.name} {recipe.radius} {recipe.delta} {recipe.flat} {known} {recipe.planning} {recipe.replan} {beyond}"
 
 
@@ -59,10 +64,10 @@ def structure_for(
     owner: str, task: Task, structure: Any, known_agents: Mapping[int, Any], known_environment: Environment | None
 ) -> Structure | None:
     """What is declared of all that is to be learned; of what is known nothing need be."""
-    checked = checked_structure(owner, structure, task.n_states, task.n_actions, task.agents)
+    checked = checked_structure(owner, structure, task.n_states, task.n_actions, task.tables)
     if checked is None:
         return None
-    known = {task.agents[agent] for agent in known_agents}
+    known = {task.tables[table] for table in known_agents}
     agents = {name: cases for name, cases in checked.agents.items() if name not in known}
     left = Structure(agents, None if known_environment is not None else checked.environment)
     return left if left.agents or left.environment is not None else None
@@ -128,7 +133,7 @@ def checked_forgetting(
     owner: str, task: Task, forget: Any, forget_environment: Any, belief: Any, planning: Any, replan: Any
 ) -> dict[str, Any]:
     """What may be forgotten, by learners for whom that makes sense."""
-    rules, environment = checked_forget(owner, forget, task.agents), checked_rule(owner, "forget_environment", forget_environment)
+    rules, environment = checked_forget(owner, forget, task.tables), checked_rule(owner, "forget_environment", forget_environment)
     if rules or environment is not None:
         if "bernstein" in (belief, *(belief.values() if isinstance(belief, Mapping) else ())):
             _check.fail(owner, "belief", "'bernstein'", "'printed' with forget: these intervals are not for counts that fade")
@@ -171,6 +176,9 @@ def mind_of(task: Task, recipe: Recipe, tally: Tally, rows: tuple[Any, Any], old
             learned_cost = env_cost.copy()
             env_cost = learned_cost  # the planner reads what `believe` writes
     doubling = recipe.replan == "doubling"
+    limits, problem = limits_for(task, recipe), problem_of(task, env_cost)
+    if recipe.limits is not None:
+        problem = problem._replace(control_cost=read_only(limits.priced))  # the planner reads what `set_prices` writes
     return Mind(
         seen_agents=pools[0],
         seen_environment=pools[1],
@@ -192,7 +200,7 @@ def mind_of(task: Task, recipe: Recipe, tally: Tally, rows: tuple[Any, Any], old
         environment_case=cases[1],
         agents_extra=np.zeros(tally.agent_rows),
         environment_extra=fewer_outcomes(recipe, tally),
-        problem=problem_of(task, env_cost),
+        problem=problem,
         learned_cost=learned_cost,
         true_cost=read_only(task.env_cost),
         least_cost=least,
@@ -203,7 +211,17 @@ def mind_of(task: Task, recipe: Recipe, tally: Tally, rows: tuple[Any, Any], old
         bounds=np.empty((0, 0, 0)),
         least_bound=np.empty((0, 0)),
         least_at=np.empty((0, 0), dtype=np.int64),
+        limits=limits,
+        caution=caution_for(task, recipe.caution, recipe.delta),
     )
+
+
+def limits_for(task: Task, recipe: Recipe) -> Limits:
+    """The arrays of its limits for the kernels."""
+    least, most = (np.empty(0), np.empty(0)) if recipe.limits is None else recipe.limits
+    sizes = (len(most) and task.n_agents, len(most))
+    own = read_only(task.control_cost)
+    return Limits(least.copy(), most.copy(), task.acting.copy(), own, np.zeros(sizes[0]), np.zeros((2, sizes[1])))
 
 
 def declared(recipe: Recipe) -> Outcomes | None:
@@ -290,7 +308,7 @@ def fading_rules(task: Task, recipe: Recipe, memory: Memory) -> tuple[Fading, Fa
     if not recipe.forget and recipe.forget_environment is None:
         return NEVER_FADES, NEVER_FADES
     cases = cases_of(task, recipe.structure)
-    agents = [(int(n) * rows, recipe.forget.get(name)) for name, n, rows in zip(task.agents, task.n_slots, cases, strict=True)]
+    agents = [(int(n) * rows, recipe.forget.get(name)) for name, n, rows in zip(task.tables, task.n_slots, cases, strict=True)]
     _, (rows, _) = shapes(task, flat=recipe.flat, structure=recipe.structure)
     recent = (memory.recent_agents.copy(), memory.recent_environment.copy())
     return fading_of(agents, task.horizon, recent[0]), fading_of([(rows, recipe.forget_environment)], task.horizon, recent[1])
@@ -334,6 +352,10 @@ def with_memory(mind: Mind, task: Task, recipe: Recipe, memory: Memory) -> Mind:
     """What a learner remembers beside counts, for its way to plan."""
     if memory.planned_agents.size:
         mind.planned_agents[:], mind.planned_environment[:] = memory.planned_agents, memory.planned_environment
+    if memory.prices.size:
+        mind.limits.prices[:] = memory.prices
+    if memory.record.size:
+        mind.caution.record[:] = memory.record
     if recipe.planning == "full":
         return mind
     bounds = memory.bounds.copy() if memory.bounds.size else optimistic_start(mind, task)
@@ -368,8 +390,8 @@ def row_maps(task: Task, recipe: Recipe, tally: Tally) -> tuple[Any, Any]:
     if agents_apart(recipe):
         whole = all_agents(task, recipe.structure)
         agents, behind = whole.row, len(whole.case)
-    for agent, policy in recipe.known_agents.items():
-        places = slice(task.slot[agent], task.slot[agent] + task.n_slots[agent])
+    for table, policy in recipe.known_agents.items():
+        places = slice(task.first_slot[table], task.first_slot[table] + task.n_slots[table])
         agents[places] = behind + np.arange(len(policy) * task.n_states).reshape(-1, task.n_states)
         behind += len(policy) * task.n_states
     environment = tally.places.environment.copy()

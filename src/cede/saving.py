@@ -6,6 +6,7 @@ hand. Counts and plans are checked before kernels see them.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,23 @@ import scipy.sparse as sp
 from cede import _check
 from cede._check import Floats
 from cede.belief import RADII, Scale, StepDown
+from cede.budgets import limits_of
+from cede.caution import Caution, checked_caution
 from cede.counts import EnvironmentTally, Episode, check_counted, checked_episode, shapes
 from cede.files import Arrays, UnreadableFile, load_arrays
 from cede.fleet import Fleet
 from cede.forgetting import Forget, HalfLife, Window
 from cede.learner import Learner
 from cede.memory import Memory, Seen
-from cede.model import Environment, Task
+from cede.model import Environment
 from cede.packing import KEPT, KINDS, SCALES, SCHEMA, Header
 from cede.planning import Plan, checked_policy
 from cede.recipe import Recipe, checked_planning, checked_prior, declared
+from cede.states import PROMISES, promises_at_start
 from cede.structure import Outcomes, Structure, checked_structure
 from cede.table import Sums, Table
+from cede.takeover import Modes
+from cede.task import Task
 
 
 def load(path: str | Path) -> Learner | Fleet:
@@ -56,6 +62,8 @@ def part(arrays: Arrays, name: str) -> Arrays:
 
 def unpack_task(header: Header, arrays: Arrays) -> Task:
     everything: dict[str, Any] = {**header, **arrays}
+    if header.get("modes") is not None:
+        everything["modes"] = Modes(**header["modes"])
     return Task(**everything)
 
 
@@ -72,7 +80,7 @@ def unpack_rule(value: Any) -> Forget | None:
 
 
 def unpack_recipe(task: Task, header: Header, arrays: Arrays) -> Recipe:
-    names = {str(agent): task.agents[agent] for agent in range(task.n_agents)}
+    names = {str(table): name for table, name in enumerate(task.tables)}
     given = {names[key]: policies.reshape(task.slot_shape(int(key))) for key, policies in part(arrays, "known_agents").items()}
     known = task.known_agents("file", given)
     environment = unpack_environment(header, part(arrays, "environment"))
@@ -92,8 +100,10 @@ def unpack_recipe(task: Task, header: Header, arrays: Arrays) -> Recipe:
         known_agents=known,
         known_environment=environment,
         structure=unpack_structure(task, header, arrays),
-        forget={_check.choice("file", "forget", name, task.agents): rule_of(value) for name, value in header["forget"].items()},
+        forget={_check.choice("file", "forget", name, task.tables): rule_of(value) for name, value in header["forget"].items()},
         forget_environment=unpack_rule(header["forget_environment"]),
+        limits=unpack_limits(task, arrays["limits"]) if "limits" in arrays else None,
+        caution=unpack_caution(task, header, arrays) if "caution" in header else None,
         policy=checked_policy("file", task, arrays["policy"]).copy() if "policy" in arrays else None,
         **checked_planning("file", header["planning"], header["replan"]),
     )
@@ -102,6 +112,16 @@ def unpack_recipe(task: Task, header: Header, arrays: Arrays) -> Recipe:
     if flat and (recipe.structure is not None or known or environment is not None):
         _check.fail("file", "what is known or declared", "given", "left out with one table for agents and environment")
     return recipe
+
+
+def unpack_limits(task: Task, ends: Floats) -> tuple[Floats, Floats]:
+    least, most = (dict(zip(task.members, end.tolist(), strict=True)) for end in ends)
+    return limits_of("file", task, most, least)
+
+
+def unpack_caution(task: Task, header: Header, arrays: Arrays) -> Caution | None:
+    caution = checked_caution("file", task, arrays["baseline"], header["caution"]["alpha"], arrays.get("start"))
+    return None if caution is None else replace(caution, name=str(header["caution"]["name"]))
 
 
 def rule_of(value: Any) -> Forget:
@@ -132,7 +152,7 @@ def unpack_structure(task: Task, header: Header, arrays: Arrays) -> Structure | 
         agents[name] = Outcomes(**own) if means else own["labels"]
     outcomes = part(arrays, "outcomes")
     structure = Structure(agents, Outcomes(**outcomes) if outcomes else None)
-    return checked_structure("file", structure, task.n_states, task.n_actions, task.agents)
+    return checked_structure("file", structure, task.n_states, task.n_actions, task.tables)
 
 
 def unpack_memory(task: Task, recipe: Recipe, header: Header, arrays: Arrays) -> Memory:
@@ -155,7 +175,10 @@ def unpack_memory(task: Task, recipe: Recipe, header: Header, arrays: Arrays) ->
         "bounds": (values, np.float64),
         "recent_agents": ((longest_window(recipe.forget.values()), task.horizon), np.int64),
         "recent_environment": ((longest_window([recipe.forget_environment]), task.horizon), np.int64),
+        **dict.fromkeys(PROMISES, ((0,), np.float64)),
+        **{name: (start.shape, np.float64) for name, start in promises_at_start(task, recipe).items()},
     }
+    arrays = {**{name: np.empty(0) for name in PROMISES}, **arrays}  # which older files do not have
     for name, (shape, dtype) in expected.items():
         array = arrays[name]
         if array.dtype != dtype or (array.size and array.shape != shape):
@@ -235,7 +258,7 @@ def unpack_shared(task: Task, header: Mapping[str, Any] | None, arrays: Arrays) 
         return None
     own, outcomes = part(arrays, "environment"), part(arrays, "outcomes")
     structure = Structure(environment=Outcomes(**outcomes)) if outcomes else None
-    checked_structure("file", structure, task.n_states, task.n_actions, task.agents)
+    checked_structure("file", structure, task.n_states, task.n_actions, task.tables)
     _, (rows, columns) = shapes(task, structure=structure)
     episodes = _check.integer("file", "episodes", header["episodes"], 0, 2**62)
     numbers: Floats = own["amount"]

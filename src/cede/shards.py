@@ -18,11 +18,11 @@ from cede._kernels import Bench, Hands, Keep, Ledger, Log, Radii, Room, Steps, W
 from cede.belief import Belief
 from cede.counts import Counts, EnvironmentTally, Tally, shapes
 from cede.memory import Memory
-from cede.model import Task
 from cede.planning import empty_plan, hands_for, problem_of, room_for, run_pass, threads_for
 from cede.recipe import mind_of, optimistic_start, row_maps, tally_parts
-from cede.states import RECENT, VISITS, Kind, Roster, State, kept_rows
+from cede.states import RECENT, VISITS, Kind, Roster, State, kept_rows, promises_at_start
 from cede.table import Ints, Sums, Table, read_only
+from cede.task import Task
 
 TEAMS_AT_ONCE = 64  # of one call of compiled code: an interrupt is heard in between
 
@@ -179,6 +179,8 @@ class Crew:
             least_at=np.empty((1, 0, 0), dtype=np.int64),
             recent_agents=own(state["recent_agents"]) if "recent_agents" in state else no_steps(),
             recent_environment=own(state["recent_environment"]) if "recent_environment" in state else no_steps(),
+            prices=own(state["prices"]) if "prices" in state else np.empty((1, 0, 0)),
+            record=own(state["record"]) if "record" in state else np.empty((1, 0)),
         )
         if recipe.planning == "full":
             return keep
@@ -195,7 +197,7 @@ class Crew:
         policy, value = empty_plan(task)
         problem = problem_of(task)._replace(vary=self.kind.varies)
         start = (read_only(environment.start), environment.cumulated_start, 0)
-        world = World(truth.layer, environment.truth.layer, problem, *start)
+        world = World(truth.layer, environment.truth.layer, problem, *start, task.acting, task.aim)
         room, true_room, hands = self._tools(world)
         return Bench(
             mind=self.mind,
@@ -227,7 +229,7 @@ class Crew:
 
     def _ledger(self, episodes: int) -> Ledger:
         shape = (self.n_teams, episodes)
-        control = np.zeros((*shape, self.kind.task.n_agents), dtype=np.int64)
+        control = np.zeros((*shape, len(self.kind.task.members)), dtype=np.int64)
         return Ledger(np.empty(shape), np.empty(shape), control, np.empty(shape, dtype=np.int64))
 
     def optima(self) -> Floats:
@@ -275,7 +277,10 @@ class Crew:
         pools, columns = (self.mind.seen_agents, self.mind.seen_environment), self.tally.places.columns
         sizes = (task.n_actions, columns, bench.shared)
         _kernels.come_to_work(keep.seen, keep.own, i, *pools, *sizes, bench.given, bench.held, bench.at_work, bench.fading)
-        problem = self.mind.problem._replace(control_cost=keep.control_cost[i], switch_cost=keep.switch_cost[i])
+        limits = self.mind.limits._replace(own=keep.control_cost[i], prices=keep.prices[min(i, len(keep.prices) - 1)])
+        _kernels.set_prices(limits)
+        control_cost = self.mind.problem.control_cost if limits.priced.size else keep.control_cost[i]
+        problem = self.mind.problem._replace(control_cost=control_cost, switch_cost=keep.switch_cost[i])
         noted = min(i, len(keep.planned_agents) - 1)
         visits = {"planned_agents": keep.planned_agents[noted], "planned_environment": keep.planned_environment[noted]}
         mind = self.mind._replace(problem=problem, **visits)
@@ -338,6 +343,8 @@ class Crew:
         for name, fading in zip(RECENT, self.tally.fading, strict=True):
             if fading.recent.size:
                 state[name] = getattr(keep, name)
+        for name in promises_at_start(self.kind.task, self.kind.recipe):
+            state[name] = getattr(keep, name)
         return state
 
 

@@ -66,7 +66,7 @@ def world_of(mdp: TwoLayerMDP) -> World:
     """The truth, as kernels read it."""
     agents, environment = mdp.truth
     start = (read_only(mdp.environment.start), mdp.environment.cumulated_start, mdp.task.start_agent)
-    return World(agents.layer, environment.layer, problem_of(mdp.task), *start)
+    return World(agents.layer, environment.layer, problem_of(mdp.task), *start, mdp.task.acting, mdp.task.aim)
 
 
 def simulate(
@@ -98,7 +98,7 @@ def simulate(
         control=rounds.control[0],
         switches=rounds.switches[0],
         optimum=float(rounds.optimum[0]),
-        agents=tuple(mdp.task.agents),
+        agents=mdp.task.members,
         settings={
             **learner.settings,
             "evaluate_every": evaluate_every,
@@ -137,6 +137,7 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
         ("states", told.n_states, task.n_states),
         ("actions", told.n_actions, task.n_actions),
         ("agents", told.agents, task.agents),
+        ("modes", told.modes, task.modes),
         ("horizon", told.horizon, task.horizon),
         ("start_agent", told.start_agent, task.start_agent),
     ):

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cede._check import Floats
+from cede._kernels import RECORD
 from cede.counts import shapes
 from cede.memory import Memory, Seen
-from cede.model import Environment, Task
+from cede.model import Environment
 from cede.planning import Plan, Policy, checked_policy, empty_plan
 from cede.recipe import Recipe, fading_rules
 from cede.table import Ints, Table
+from cede.task import Task
 
 Luck = NDArray[np.uint64]  # (n, 4): a stream of numbers for each team, see `_kernels.draw_uniform`
 State = dict[str, NDArray[Any]]  # what changes of the teams of one kind, first axis (but of the counts): team
@@ -85,11 +87,24 @@ def state_of(kind: Kind, memories: Sequence[Memory], policies: Sequence[Policy],
         if fading.recent.size:
             given = [getattr(memory, name) for memory in memories]
             state[name] = np.stack([array if array.size else fading.recent for array in given])
+    for name, start in promises_at_start(task, recipe).items():
+        state[name] = np.stack([array if (array := getattr(memory, name)).size else start for memory in memories])
     return state
+
+
+def promises_at_start(task: Task, recipe: Recipe) -> dict[str, Floats]:
+    """What a learner must remember for what it promises, as it is at the start."""
+    result: dict[str, Floats] = {}
+    if recipe.limits is not None:
+        result["prices"] = np.zeros((2, len(task.members)))
+    if recipe.caution is not None:
+        result["record"] = np.zeros(RECORD)
+    return result
 
 
 VISITS = ("planned_agents", "planned_environment")
 RECENT = ("recent_agents", "recent_environment")
+PROMISES = ("prices", "record")
 
 
 def unharmed(task: Task, policy: Policy) -> Policy:
@@ -117,7 +132,7 @@ def memories_of(kind: Kind, before: Sequence[Memory], state: State, episodes: in
         if "value" in state and state["planned"][i] > 0:
             plan = Plan(state["policy"][i], state["value"][i])
             kept = {"plan": plan, "planned": int(state["planned"][i]), "stale": not state["fresh"][i]}
-        for name in (*VISITS, *RECENT, "bounds"):
+        for name in (*VISITS, *RECENT, *PROMISES, "bounds"):
             if name in state:
                 kept[name] = state[name][i]
         own = 0 if kind.shared else episodes

@@ -19,8 +19,8 @@ from cede import _check
 from cede._check import Floats
 from cede.counts import Counts, Tally, all_agents, cases_of
 from cede.logs import read_log
-from cede.model import Task
 from cede.structure import Structure, checked_structure
+from cede.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ def check_structure(task: Task, structure: Structure, data: Any, *, alpha: float
         _check.fail(owner, "task", _check.show(type(task).__name__), "a Task, as in mdp.task")
     if not isinstance(structure, Structure):
         _check.fail(owner, "structure", _check.show(structure), "a Structure")
-    checked_structure(owner, structure, task.n_states, task.n_actions, task.agents)
+    checked_structure(owner, structure, task.n_states, task.n_actions, task.tables)
     plain = Counts.zeros(task) + (data if isinstance(data, Counts) else counted(owner, task, data))
     for layer in (plain.agents, plain.environment):
         if (layer.data != np.round(layer.data)).any():
@@ -123,13 +123,13 @@ def agent_tables(task: Task, structure: Structure, counts: Counts) -> list[Case]
     whole, seen, result = all_agents(task, structure), counts.agents.toarray().astype(np.float64), []
     begin = 0
     for d, cases in enumerate(cases_of(task, structure)):
-        for slot in range(int(task.slot[d]), int(task.slot[d] + task.n_slots[d])):
-            if task.agents[d] in structure.agents:
+        for slot in range(int(task.first_slot[d]), int(task.first_slot[d] + task.n_slots[d])):
+            if task.tables[d] in structure.agents:
                 rows = whole.row[slot]
                 by_outcome = np.take_along_axis(seen[slot * task.n_states : (slot + 1) * task.n_states], whole.to[rows], axis=1)
                 for number in range(cases):
                     states = np.flatnonzero(whole.case[rows] == begin + number)
-                    result.append(Case(task.agents[d], number, [(int(s),) for s in states], by_outcome[states]))
+                    result.append(Case(task.tables[d], number, [(int(s),) for s in states], by_outcome[states]))
             begin += cases
     return result
 

@@ -9,6 +9,7 @@ episodes     playing and counting
 radii        how far the truth may be from what was seen
 luck         random numbers
 samples      tables drawn from what was seen
+promises     shares of control within limits; never much worse than a baseline
 minds        a learner: beliefs, plans, runs of episodes
 teams        many of them, one after the other
 """
@@ -21,19 +22,28 @@ from cede._kernels.data import BY_TIME as BY_TIME
 from cede._kernels.data import CHOOSE as CHOOSE
 from cede._kernels.data import CHUNK as CHUNK
 from cede._kernels.data import CONSTANT as CONSTANT
+from cede._kernels.data import DECIDED as DECIDED
+from cede._kernels.data import DEVIATE as DEVIATE
 from cede._kernels.data import DOUBLING as DOUBLING
+from cede._kernels.data import EXPLORED as EXPLORED
 from cede._kernels.data import FOLLOW as FOLLOW
+from cede._kernels.data import KEEP_TO as KEEP_TO
+from cede._kernels.data import KEPT_TO as KEPT_TO
 from cede._kernels.data import NEVER as NEVER
 from cede._kernels.data import NO_RADIUS as NO_RADIUS
 from cede._kernels.data import PRINTED as PRINTED
+from cede._kernels.data import PROVEN as PROVEN
 from cede._kernels.data import RAISE as RAISE
+from cede._kernels.data import RECORD as RECORD
 from cede._kernels.data import Bench as Bench
+from cede._kernels.data import Caution as Caution
 from cede._kernels.data import Fading as Fading
 from cede._kernels.data import Hands as Hands
 from cede._kernels.data import Keep as Keep
 from cede._kernels.data import Layer as Layer
 from cede._kernels.data import Leads as Leads
 from cede._kernels.data import Ledger as Ledger
+from cede._kernels.data import Limits as Limits
 from cede._kernels.data import Log as Log
 from cede._kernels.data import Mind as Mind
 from cede._kernels.data import Places as Places
@@ -59,6 +69,7 @@ from cede._kernels.luck import draw_uniform as draw_uniform
 from cede._kernels.luck import next_log_gamma as next_log_gamma
 from cede._kernels.luck import stream_at as stream_at
 from cede._kernels.minds import believe as believe
+from cede._kernels.minds import decide as decide
 from cede._kernels.minds import is_due as is_due
 from cede._kernels.minds import note_visits as note_visits
 from cede._kernels.minds import tie_seed as tie_seed
@@ -69,6 +80,11 @@ from cede._kernels.minimum import least_sum as least_sum
 from cede._kernels.minimum import rank as rank
 from cede._kernels.passes import backward as backward
 from cede._kernels.passes import begin as begin
+from cede._kernels.promises import deviation as deviation
+from cede._kernels.promises import note_cost as note_cost
+from cede._kernels.promises import set_prices as set_prices
+from cede._kernels.promises import step_costs as step_costs
+from cede._kernels.promises import update_prices as update_prices
 from cede._kernels.radii import appendix_constant as appendix_constant
 from cede._kernels.radii import bernstein_constant as bernstein_constant
 from cede._kernels.radii import constants_ahead as constants_ahead

@@ -175,6 +175,8 @@ class World(NamedTuple):
     start: Any  # (S,) probabilities
     cumulated_start: Any  # (S,) their running sums
     start_agent: Any  # int
+    acting: Any  # (D,) int64: the member who acts when each agent is in control
+    aim: Any  # (D,) int64: the member who is in control then, or is taking over
 
 
 class Steps(NamedTuple):
@@ -220,6 +222,40 @@ class Mind(NamedTuple):
     bounds: Any  # (L + 1, S, D) values for greedy planning, only ever raised; else empty
     least_bound: Any  # (L + 1, D) their least over states
     least_at: Any  # (L + 1, D) int64: the first state that has it
+    limits: "Limits"
+    caution: "Caution"
+
+
+class Limits(NamedTuple):
+    """How much control each member of the team may have, met by prices that are added to what control costs."""
+
+    least: Any  # (members,) shares of the steps; empty: there are no limits
+    most: Any  # (members,)
+    acting: Any  # (D,) int64: the member who acts when each agent is in control
+    own: Any  # (D,) what control costs by itself
+    priced: Any  # (D,) and with prices: control_cost of the problem looks at it
+    prices: Any  # (2, members) of a step more than allowed, of a step less than demanded
+
+
+class Caution(NamedTuple):
+    """What a learner needs that must never be much worse than a baseline."""
+
+    baseline: Any  # (L, S, D) int16: a policy; empty: there is none
+    alpha: Any  # the part of its cost that may be lost
+    delta: Any  # with this probability luck may deceive the learner
+    start: Any  # (S,) probabilities of the first state; empty: not known
+    opposite: Any  # Problem: costs negated, of which the next two are looked at
+    control_cost: Any  # (D,)
+    switch_cost: Any  # (D, D)
+    value: Any  # (L + 1, S, D) room to work
+    record: Any  # (8,) see below
+
+
+# What is recorded of a cautious learner: of the episodes in which it did not keep to the baseline, and of those in which it did,
+# their number, their cost, and the squared differences of costs from what was expected; what the baseline costs at least; and what
+# was decided for the running episode: nothing yet, to deviate, or to keep to the baseline.
+EXPLORED, KEPT_TO, PROVEN, DECIDED, RECORD = 0, 3, 6, 7, 8
+DEVIATE, KEEP_TO = 1.0, 2.0
 
 
 class Sizes(NamedTuple):
@@ -268,7 +304,7 @@ class Ledger(NamedTuple):
 
     expected_cost: Any  # (n,) exact, of the policy
     cost: Any  # (n,) realised
-    control: Any  # (n, D) int64: steps of each agent
+    control: Any  # (n, members) int64: steps of each
     switches: Any  # (n,) int64
 
 
@@ -297,6 +333,8 @@ class Keep(NamedTuple):
     least_at: Any
     recent_agents: Any  # (n or 1, window, L) int64: see `Fading`
     recent_environment: Any
+    prices: Any  # (n or 1, 2, members): see `Limits`
+    record: Any  # (n or 1, 8): see `Caution`
 
 
 class Bench(NamedTuple):

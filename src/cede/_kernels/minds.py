@@ -6,10 +6,24 @@ Plans are made in full (`make_plan`), or greedily, only where the learner is (`v
 import numpy as np
 
 from cede._kernels.compiling import inlined, kernel
-from cede._kernels.data import CHOOSE, DOUBLING, FOLLOW, NEVER, RAISE, Radii
+from cede._kernels.data import (
+    CHOOSE,
+    DECIDED,
+    DEVIATE,
+    DOUBLING,
+    EXPLORED,
+    FOLLOW,
+    KEEP_TO,
+    KEPT_TO,
+    NEVER,
+    PROVEN,
+    RAISE,
+    Radii,
+)
 from cede._kernels.episodes import add, cells_of, enter, fade, start_mean, step
 from cede._kernels.luck import GOLDEN, draw_uniform, mixed
 from cede._kernels.passes import backward, begin, contexts, same_start
+from cede._kernels.promises import least_within, note_cost, proven_by_costs, set_prices, step_costs, update_prices
 from cede._kernels.radii import linear_part, radii, radius
 from cede._kernels.samples import sample_tables
 
@@ -229,6 +243,32 @@ def cost_of(world, policy, before, value, afresh, room, hands):
 
 
 @inlined
+def may_deviate(mind, numbers, policy, start_agent, most, room, hands):
+    """Is it proven that the total cost stays within 1 + alpha of the baseline's if this policy is played now? Decided once an
+    episode. most: what an episode can cost.
+    """
+    caution, record = mind.caution, mind.caution.record
+    if record[DECIDED] == 0.0:
+        spent, times, good = proven_by_costs(record, most, caution.alpha, caution.delta)
+        if not good:  # what is believed may prove more
+            believe(mind, numbers, np.int64(0))
+            agents, environment, value, start = mind.agents, mind.environment, caution.value, caution.start
+            problem, baseline, opposite = mind.problem, caution.baseline, caution.opposite
+            proven = least_within(agents, environment, problem, baseline, value, start, start_agent, room, hands)
+            record[PROVEN] = max(record[PROVEN], proven)
+            worst = -least_within(agents, environment, opposite, policy, value, start, start_agent, room, hands)
+            good = spent + min(most, worst) <= times * record[PROVEN]
+        record[DECIDED] = DEVIATE if good else KEEP_TO
+    return record[DECIDED] == DEVIATE
+
+
+@kernel
+def decide(mind, numbers, policy, start_agent, most, room, hands):
+    """`may_deviate`, for a system that is not simulated."""
+    return may_deviate(mind, numbers, policy, start_agent, most, room, hands)
+
+
+@inlined
 def count_episode(mind, steps, log, first):
     """Count an episode, and write down what was counted, from place `first` of the log on."""
     slot, vary = mind.problem.slot, mind.problem.vary
@@ -268,6 +308,7 @@ def play_episodes(bench, mind, world, numbers, seed, episode, stream, evaluate_e
     """
     horizon = policy.shape[0]
     greedy = mind.bounds.size > 0
+    least_cost, most_cost = step_costs(mind.least_cost, mind.spread, mind.limits.own, mind.problem.switch_cost)
     room, true_room, hands, steps, chance = bench.room, bench.true_room, bench.hands, bench.steps, bench.luck
     for i in range(ledger.cost.size):
         k = episode + i
@@ -278,14 +319,21 @@ def play_episodes(bench, mind, world, numbers, seed, episode, stream, evaluate_e
         looking = run.judged[0] == 0 or (k - 1) % evaluate_every == 0
         if (looking or not greedy) and not run.fresh[0] and is_due(mind, k, run.planned[0]):
             believe(mind, now, ties)
+            set_prices(mind.limits)
             make_plan(mind, policy, value, ties, room, hands)
             note_visits(mind)
             run.planned[0] = k
         run.fresh[0] = 0
-        if looking and run.planned[0] != run.judged[0]:  # the same plan costs the same
+        acting, name = policy, run.planned[0]
+        keeping = False
+        if mind.caution.baseline.size > 0:
+            keeping = not may_deviate(mind, now, policy, world.start_agent, horizon * most_cost, room, hands)
+        if keeping:
+            acting, name = mind.caution.baseline, np.int64(-1)
+        if looking and name != run.judged[0]:  # the same plan costs the same
             afresh = np.int64(run.held[0] == 0)
-            run.cost[0] = cost_of(world, policy, bench.before, bench.true_value, afresh, true_room, hands)
-            run.judged[0], run.held[0] = run.planned[0], 1
+            run.cost[0] = cost_of(world, acting, bench.before, bench.true_value, afresh, true_room, hands)
+            run.judged[0], run.held[0] = name, 1
         ledger.expected_cost[i] = run.cost[0]
         if greedy:  # after evaluation, which may have used the same room
             same_start(mind.problem.switch_cost, mind.problem.vary, room.alike)
@@ -295,11 +343,16 @@ def play_episodes(bench, mind, world, numbers, seed, episode, stream, evaluate_e
         for t in range(horizon):
             if greedy:
                 visit(mind, now, policy, t, steps.states[t], ties, room, hands)
-            step(world, t, policy[t, steps.states[t], steps.who[t]], chance, steps)
+            step(world, t, acting[t, steps.states[t], steps.who[t]], chance, steps)
             total += steps.costs[t]
-            ledger.control[i, steps.who[t + 1]] += 1
-            handed += steps.who[t + 1] != steps.who[t]
+            ledger.control[i, world.acting[steps.who[t + 1]]] += 1
+            handed += world.aim[steps.who[t + 1]] != world.aim[steps.who[t]]
         ledger.cost[i] = total
         ledger.switches[i] = handed
+        if mind.limits.most.size > 0:
+            update_prices(mind.limits, ledger.control[i], k, least_cost, most_cost)
+        if mind.caution.baseline.size > 0:
+            note_cost(mind.caution.record, KEPT_TO if keeping else EXPLORED, total)
+            mind.caution.record[DECIDED] = 0.0
         count_episode(mind, steps, bench.log, i * horizon)
         forget(mind, bench.log, i * horizon, horizon, k)

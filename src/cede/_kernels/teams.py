@@ -6,7 +6,7 @@ While another team is at work, a team costs the memory of what it has seen: one 
 import numpy as np
 
 from cede._kernels.compiling import inlined, kernel
-from cede._kernels.data import CHOOSE, Fading, Ledger, Mind, Problem, Radii, Run, World
+from cede._kernels.data import CHOOSE, Caution, Fading, Ledger, Limits, Mind, Problem, Radii, Run, World
 from cede._kernels.episodes import add, start_mean, take
 from cede._kernels.minds import play_episodes
 from cede._kernels.passes import backward, begin
@@ -89,9 +89,27 @@ def places_wanted(kept, first, last, more, most):
 
 
 @inlined
+def limits_of_team(limits, control_cost, prices):
+    return Limits(limits.least, limits.most, limits.acting, control_cost, limits.priced, prices)
+
+
+@inlined
+def caution_of_team(caution, control_cost, switch_cost, record):
+    """Also writes the team's costs, negated, to where the bundle looks at them."""
+    if caution.baseline.size > 0:
+        for d in range(control_cost.size):
+            caution.control_cost[d] = -control_cost[d]
+            for to in range(control_cost.size):
+                caution.switch_cost[d, to] = -switch_cost[d, to]
+    baseline, alpha, delta, start, opposite, control, switch, value, _ = caution
+    return Caution(baseline, alpha, delta, start, opposite, control, switch, value, record)
+
+
+@inlined
 def mind_of_team(mind, keep, i):
     """The arrays of team i at the bench."""
-    slot, vary, env_cost, _, _ = mind.problem
+    slot, vary, env_cost, priced, _ = mind.problem
+    control_cost = priced if mind.limits.most.size > 0 else keep.control_cost[i]
     kept, bounded = min(i, keep.planned_agents.shape[0] - 1), min(i, keep.bounds.shape[0] - 1)
     agents, environment = mind.fading_agents, mind.fading_environment
     return Mind(
@@ -120,7 +138,7 @@ def mind_of_team(mind, keep, i):
         mind.environment_case,
         mind.agents_extra,
         mind.environment_extra,
-        Problem(slot, vary, env_cost, keep.control_cost[i], keep.switch_cost[i]),
+        Problem(slot, vary, env_cost, control_cost, keep.switch_cost[i]),
         mind.learned_cost,
         mind.true_cost,
         mind.least_cost,
@@ -131,6 +149,8 @@ def mind_of_team(mind, keep, i):
         keep.bounds[bounded],
         keep.least_bound[bounded],
         keep.least_at[bounded],
+        limits_of_team(mind.limits, keep.control_cost[i], keep.prices[min(i, keep.prices.shape[0] - 1)]),
+        caution_of_team(mind.caution, keep.control_cost[i], keep.switch_cost[i], keep.record[min(i, keep.record.shape[0] - 1)]),
     )
 
 
@@ -138,7 +158,8 @@ def mind_of_team(mind, keep, i):
 def world_of_team(world, slot, control_cost, switch_cost, start_agent, i):
     _, vary, env_cost, _, _ = world.problem
     problem = Problem(slot[i], vary, env_cost, control_cost[i], switch_cost[i])
-    return World(world.agents, world.environment, problem, world.start, world.cumulated_start, start_agent[i])
+    start = (world.start, world.cumulated_start, start_agent[i])
+    return World(world.agents, world.environment, problem, *start, world.acting, world.aim)
 
 
 @kernel

@@ -174,7 +174,7 @@ def team_rows(history: FleetHistory, mdps: list[TwoLayerMDP], about: Row) -> lis
         rows.append(
             {
                 "team": i,
-                "agents": "; ".join(mdp.task.agents),
+                "agents": "; ".join(mdp.task.members),
                 "optimum": float(history.optimum[i]),
                 "regret": float(history.team_regret[i]),
                 "last_regret": float((history.expected_cost[i, tail] - history.optimum[i]).mean()),

@@ -14,8 +14,9 @@ from cede.experiments.curves import curve_rows, learner_settings
 from cede.fleet import Fleet, simulate_fleet
 from cede.learner import Learner
 from cede.learners import fixed, ucrl2, ucrl2_mc
-from cede.model import Task, TwoLayerMDP
+from cede.model import TwoLayerMDP
 from cede.simulation import play, simulate
+from cede.task import Task
 from cede.worlds import riverswim, riverswim_teams
 
 DELTA = 0.1
