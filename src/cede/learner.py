@@ -162,7 +162,7 @@ class Learner:
             steps = (self._episode.states[:-1], self._episode.prev_agents, self._episode.agents, self._episode.actions)
             note_episode(self.task, live.mind, self.episode, *steps)
             self._episode = None
-        live.mind.caution.record[_kernels.DECIDED :] = 0.0
+        live.mind.caution.record[_kernels.DECIDED : _kernels.DECIDED + 1] = 0.0  # empty if there is no baseline
         live.tally.end_episode()
         live.stale = True
         if self.recipe.planning == "greedy":  # keeps no plan
@@ -178,7 +178,7 @@ class Learner:
             live = self._working
             live.plan = self._make_plan(live)
             live.stale = False
-            live.mind.caution.record[_kernels.DECIDED :] = 0.0
+            live.mind.caution.record[_kernels.DECIDED : _kernels.DECIDED + 1] = 0.0  # empty if there is no baseline
 
     def observe_episode(self, episode: Episode) -> None:
         """All steps of an episode at once; they count when `end_episode` is called."""

@@ -48,4 +48,4 @@ def note_episode(task: Task, mind: Mind, episode: int, states: Ints, prevs: Ints
         followed = np.array_equal(mind.caution.baseline[np.arange(len(actions)), states, prevs], agents)
         kept_to = followed and mind.caution.record[_kernels.DECIDED] == _kernels.KEEP_TO
         total = float(np.cumsum(costs)[-1])  # one by one, as kernels add
-        _kernels.note_cost(mind.caution.record, _kernels.KEPT_TO if kept_to else _kernels.EXPLORED, total)
+        _kernels.note_episode(mind.caution.record, bool(kept_to), total, task.horizon * step_costs(mind)[1])

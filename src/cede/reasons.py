@@ -18,7 +18,7 @@ from cede._extras import pyplot, save_picture
 from cede.belief import Belief
 from cede.certainty import extremes
 from cede.learner import Learner
-from cede.planning import followed
+from cede.planning import Policy, followed
 from cede.task import Task
 
 COSTS = {"environment": "env_cost", "control": "control_cost", "switching": "switch_cost"}
@@ -32,11 +32,12 @@ class Option:
     optimistic: float  # at best, within the learner's sets; without sets: plain
     plain: float  # if what was seen so far were the truth
     pessimistic: float  # at worst
-    parts: dict[str, float]  # of the plain cost: environment, control, switching
+    parts: dict[str, float]  # of the plain cost: environment, control, switching; and what limits add
     visits: float  # how often it was seen acting here
     width: float  # of what is believed of that: 0 is certainty, 2 or more says nothing
     outcome_visits: float  # fewest visits among the actions that it may take here
     outcome_width: float  # and the widest belief
+    index: int  # of the agent in the task
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Explanation:
     t: int
     state: int
     prev_agent: int
-    chosen: int
-    options: tuple[Option, ...]  # by agent
+    chosen: int  # agent of the task
+    options: tuple[Option, ...]  # those to whom control can be handed, in the order of the task
     bounded: bool  # has the learner confidence sets? Else optimistic and pessimistic are the plain values
     text: str
 
@@ -71,21 +72,48 @@ def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Expl
     prev = task.agent_index(owner, "prev_agent", prev_agent)
     plan = learner.plan.policy
     chosen = learner.choose(t, state, prev) if learner.recipe.planning == "greedy" else int(plan[t, state, prev])
+    priced, extra = with_prices(learner)
     bounded = learner.recipe.radius is not None
     plain_sets = frequencies(learner)
     sets = learner.beliefs if bounded else plain_sets
     options = []
-    candidates = np.flatnonzero(np.isfinite(task.switch_cost[prev]))
-    for agent in candidates.tolist():
+    candidates = np.flatnonzero(np.isfinite(task.switch_cost[prev])).tolist()
+    for agent in candidates:
         policy = plan.copy()
         policy[t, state, prev] = agent
         here = (t, state, prev)
-        low, high = (float(value[here]) for value in extremes(task, *sets, policy))
+        low, high = (float(value[here]) for value in extremes(priced, *sets, policy))
         parts = {part: float(followed(only(task, field), *plain_sets, policy)[here]) for part, field in COSTS.items()}
+        if extra is not None:
+            parts["limits"] = float(followed(extra, *plain_sets, policy)[here])
         rows = seen_here(learner, sets, t, state, prev, agent)
-        options.append(Option(task.agents[agent], low, sum(parts.values()), high, parts, *rows))
-    text = in_words(options, chosen, prev, float(task.switch_cost[prev, chosen]), bounded)
-    return Explanation(t, state, prev, chosen, tuple(options), bounded, text)
+        options.append(Option(task.agents[agent], low, sum(parts.values()), high, parts, *rows, agent))
+    text = in_words(task, options, candidates, chosen, prev, bounded)
+    return Explanation(t, state, prev, chosen, tuple(options), bounded, kept_to(learner, plan) + text + dearer(learner.prices))
+
+
+def with_prices(learner: Learner) -> tuple[Task, Task | None]:
+    """The task with the prices that keep control within limits, and with nothing but them; None: there are no limits."""
+    task, prices = learner.task, learner.prices
+    if not prices:
+        return task, None
+    extra = np.array([prices[name] for name in task.members])[task.acting]
+    return replace(task, control_cost=task.control_cost + extra), replace(only(task, "control_cost"), control_cost=extra)
+
+
+def kept_to(learner: Learner, policy: Policy) -> str:
+    caution = learner.recipe.caution
+    if caution is None or not np.array_equal(caution.baseline, policy):
+        return ""
+    return f"The learner keeps to the baseline ({caution.name}) in this episode: it is not proven yet what deviating may cost. "
+
+
+def dearer(prices: dict[str, float]) -> str:
+    """What limits add to the costs of members, in words."""
+    found = [
+        f"a step of {name} counts {abs(price):.2g} {'more' if price > 0 else 'less'}" for name, price in prices.items() if price
+    ]
+    return f" To keep within its limits, {' and '.join(found)}." if found else ""
 
 
 def frequencies(learner: Learner) -> tuple[Belief, Belief]:
@@ -126,38 +154,48 @@ def seen_here(
     return visits, float(sets[0].width[mine]), outcome_visits, widest
 
 
-def in_words(options: Sequence[Option], chosen: int, prev: int, handing: float, bounded: bool) -> str:
+def in_words(task: Task, options: Sequence[Option], candidates: Sequence[int], chosen: int, prev: int, bounded: bool) -> str:
     """One sentence: what the choice is expected to save against the agent that was in control, or against the next best."""
-    mine = options[chosen]
-    others = [i for i in range(len(options)) if i != chosen]
+    place = candidates.index(chosen)
+    mine, name, stays = options[place], task.members[task.aim[chosen]], task.aim[chosen] == task.aim[prev]
+    others = [i for i in range(len(options)) if i != place]
     if not others:
-        return f"The {mine.agent} is in control: there is nobody else."
-    other = options[prev] if chosen != prev else options[min(others, key=lambda i: options[i].plain)]
+        return f"The {name} is taking over: a hand-over that has begun is finished." if len(task.agents) > 1 else alone(name)
+    same = [i for i in others if task.aim[candidates[i]] == task.aim[prev]]
+    rest = same if same and not stays else others
+    best = min(rest, key=lambda i: options[i].plain)
+    other = options[best]
     saved = other.plain - mine.plain
     least, most = other.optimistic - mine.pessimistic, other.pessimistic - mine.optimistic
-    head = f"The {mine.agent} takes over" if chosen != prev else f"The {mine.agent} stays in control"
-    against = "" if chosen != prev else f" against the {other.agent}"
+    head = f"The {name} stays in control" if stays else f"The {name} takes over"
+    against = f" against the {task.members[task.aim[candidates[best]]]}" if stays else ""
     between = f" (between {least:.1f} and {most:.1f})" if bounded else ""
     if saved >= 0:
         text = f"{head}: expected to save {saved:.1f}{against} over the rest of the episode{between}"
     else:
         text = f"{head} to find out: by what was seen it costs {-saved:.1f} more{against}, but it may save up to {most:.1f}"
-    if chosen != prev and handing > 0:
+    handing = float(task.switch_cost[prev, chosen])
+    if not stays and handing > 0:
         text += f", although the hand-over costs {handing:.2g}" if saved >= 0 else f"; the hand-over costs {handing:.2g}"
     times = "never" if mine.visits == 0 else "once" if mine.visits == 1 else f"{mine.visits:,.0f} times"
     return f"{text}; seen here {times}."
 
 
-COLOURS = {"environment": "#009E73", "control": "#E69F00", "switching": "#CC79A7"}
+def alone(name: str) -> str:
+    return f"The {name} is in control: there is nobody else."
+
+
+COLOURS = {"environment": "#009E73", "control": "#E69F00", "switching": "#CC79A7", "limits": "#56B4E9"}
 
 
 def draw(explanation: Explanation, path: Path) -> Path:
     plt = pyplot()
+    chosen = next(i for i, option in enumerate(explanation.options) if option.index == explanation.chosen)
     picture, (left, right) = plt.subplots(
         1, 2, figsize=(7.6, 0.7 + 0.5 * len(explanation.options)), layout="constrained", sharey=True
     )
     for place, option in enumerate(explanation.options):
-        colour = "#D55E00" if place == explanation.chosen else "#888888"
+        colour = "#D55E00" if place == chosen else "#888888"
         left.plot([option.optimistic, option.pessimistic], [place, place], color=colour, linewidth=4, alpha=0.35)
         left.plot(option.plain, place, "o", color=colour)
         begin_up, begin_down = 0.0, 0.0
@@ -165,7 +203,7 @@ def draw(explanation: Explanation, path: Path) -> Path:
             begin = begin_up if amount >= 0 else begin_down
             right.barh(place, amount, left=begin, color=COLOURS[name], height=0.5, label=name if place == 0 else None)
             begin_up, begin_down = begin_up + max(amount, 0.0), begin_down + min(amount, 0.0)
-    names = [f"{option.agent}{' (chosen)' if i == explanation.chosen else ''}" for i, option in enumerate(explanation.options)]
+    names = [f"{option.agent}{' (chosen)' if i == chosen else ''}" for i, option in enumerate(explanation.options)]
     left.set_yticks(range(len(names)), names)
     left.invert_yaxis()
     left.set_xlabel("cost of the rest of the episode")

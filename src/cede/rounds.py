@@ -6,12 +6,14 @@ only: teams do not see one another within a round, and what they add to the envi
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from cede._kernels import Radii
 from cede._progress import Progress
 from cede.books import Books, Rounds, empty_rounds
+from cede.budgets import solve_within
 from cede.checkpoints import Checkpoint, fingerprint
 from cede.counts import EnvironmentTally
 from cede.engines import Engine, Hosted, Threads
@@ -115,6 +117,18 @@ class Run:
         for places, found in zip(self.rosters, self.engine.start(plans), strict=True):
             for place, optima in zip(places, found, strict=True):
                 self.rounds.optimum[place] = optima
+        self.find_mixtures()
+
+    def find_mixtures(self) -> None:
+        """Whoever has limits is measured by the best that can be done within them."""
+        known: dict[Any, float] = {}
+        for place, (mdp, learner) in enumerate(zip(self.mdps, self.learners, strict=True)):
+            limits = learner.recipe.limits
+            if limits is not None:
+                key = (id(mdp), *(ends.tobytes() for ends in limits))
+                if key not in known:
+                    known[key] = solve_within(mdp, *limits).cost
+                self.rounds.optimum[place] = known[key]
 
     def play_round(self) -> None:
         order, reports = self.next_order(), None

@@ -35,9 +35,9 @@ class History:
     regret: Floats  # (K,) cumulative, exact
     expected_cost: Floats  # (K,) exact expected cost of each episode's policy
     cost: Floats  # (K,) realised
-    control: Ints  # (K, D) steps of each agent
+    control: Ints  # (K, D) steps of each agent of the team
     switches: Ints  # (K,)
-    optimum: float  # expected cost of the best policy
+    optimum: float  # expected cost of the best policy; with limits of control, of the best mixture within them
     agents: tuple[str, ...]  # (D,) names
     settings: Mapping[str, Any]  # learner, radii, scale, delta, seeds, version
 

@@ -28,7 +28,7 @@ class Group:
     name: str
     states: int
     visits: float  # of their rows in the environment's table
-    shares: tuple[float, ...]  # (D,) how much of the plan hands control to each agent, over all times and previous agents
+    shares: tuple[float, ...]  # (members,) how much of the plan hands control to each, over all times and previous agents
     cost: tuple[float, float] | None  # of an episode that starts here, start agent before, at least and at most; None: no sets
 
 
@@ -49,7 +49,7 @@ class Summary:
     settings: dict[str, Any]
     episodes: int
     agents: tuple[str, ...]
-    control: tuple[float, ...]  # (D,) steps in which each agent was seen in control; fewer where it forgets
+    control: tuple[float, ...]  # (members,) steps in which each was seen acting; fewer where it forgets
     groups: tuple[Group, ...]
     widest: tuple[WideRow, ...]  # most visited first, of those whose sets are wide
 
@@ -76,20 +76,22 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
     groups = []
     for label in dict.fromkeys(labels):
         here = np.array([i for i, other in enumerate(labels) if other == label])
-        shares = np.bincount(policy[:, here].ravel(), minlength=task.n_agents) / policy[:, here].size
+        shares = np.bincount(task.aim[policy[:, here].ravel()], minlength=len(task.members)) / policy[:, here].size
         ends = None
         if interval is not None:
             low, high = (float(end[0, here, task.start_agent].mean()) for end in (interval.low, interval.high))
             ends = (low, high)
         groups.append(Group(label, len(here), float(per_state[here].sum()), tuple(shares.tolist()), ends))
     rows = counts.agents.sum(axis=1)
-    control = [float(rows[own].sum()) for own in agent_rows(learner)]
+    control = np.zeros(len(task.members))
+    for table, own in enumerate(agent_rows(learner)):
+        control[task.acting[np.argmax(task.table == table)]] += rows[own].sum()
     settings = {name: value for name, value in learner.settings.items() if value is not None and value is not False and value != []}
-    return Summary(settings, learner.episode - 1, tuple(task.agents), tuple(control), tuple(groups), widest(learner, names))
+    return Summary(settings, learner.episode - 1, task.members, tuple(control.tolist()), tuple(groups), widest(learner, names))
 
 
 def agent_rows(learner: Learner) -> list[slice]:
-    """The rows of the counts that belong to each agent."""
+    """The rows of the counts that belong to each policy of the task."""
     task = learner.task
     sizes = [int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, learner.recipe.structure), strict=True)]
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
@@ -124,8 +126,8 @@ def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
     agents, environment = learner.beliefs
     seen_agents, seen_environment = counts.agents.sum(axis=1), counts.environment.sum(axis=1)
     found: dict[tuple[str, int], WideRow] = {}
-    for agent, name in enumerate(task.agents):
-        for slot in range(int(task.slot[agent]), int(task.slot[agent] + task.n_slots[agent])):
+    for table, name in enumerate(task.tables):
+        for slot in range(int(task.first_slot[table]), int(task.first_slot[table] + task.n_slots[table])):
             for s in range(task.n_states):
                 row, width = int(places.agents[slot, s]), float(agents.width[agents.row[slot, s]])
                 if width > 0:

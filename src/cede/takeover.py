@@ -112,13 +112,9 @@ def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own:
 
 
 def way_to(switch_cost: Floats, agent: int) -> list[int]:
-    """(D,) the agent to hand control to next, from each, so that `agent` is in control as soon as possible and then stays."""
-    n = len(switch_cost)
-    steps: list[float] = [0.0 if d == agent else np.inf for d in range(n)]
-    way = [agent] * n
-    for _ in range(n):  # who is one step further away, again and again
-        for d in range(n):
-            for to in range(n):
-                if np.isfinite(switch_cost[d, to]) and steps[to] + 1 < steps[d]:
-                    steps[d], way[d] = steps[to] + 1, to
-    return way
+    """(D,) the agent to hand control to next, from each, so that `agent` is in control as soon and as often as possible."""
+    possible = np.isfinite(switch_cost)
+    steps = np.where(np.arange(len(switch_cost)) == agent, 0.0, np.inf)
+    for _ in range(len(switch_cost)):  # from each, one more than from the nearest to whom it can hand control
+        steps = np.minimum(steps, 1 + np.where(possible, steps, np.inf).min(axis=1))
+    return [int(to) for to in np.where(possible, steps, np.inf).argmin(axis=1)]

@@ -81,7 +81,7 @@ from cede._kernels.minimum import rank as rank
 from cede._kernels.passes import backward as backward
 from cede._kernels.passes import begin as begin
 from cede._kernels.promises import deviation as deviation
-from cede._kernels.promises import note_cost as note_cost
+from cede._kernels.promises import note_episode as note_episode
 from cede._kernels.promises import set_prices as set_prices
 from cede._kernels.promises import step_costs as step_costs
 from cede._kernels.promises import update_prices as update_prices

@@ -248,13 +248,14 @@ class Caution(NamedTuple):
     control_cost: Any  # (D,)
     switch_cost: Any  # (D, D)
     value: Any  # (L + 1, S, D) room to work
-    record: Any  # (8,) see below
+    record: Any  # (10,) see below
 
 
 # What is recorded of a cautious learner: of the episodes in which it did not keep to the baseline, and of those in which it did,
-# their number, their cost, and the squared differences of costs from what was expected; what the baseline costs at least; and what
-# was decided for the running episode: nothing yet, to deviate, or to keep to the baseline.
-EXPLORED, KEPT_TO, PROVEN, DECIDED, RECORD = 0, 3, 6, 7, 8
+# their number, their cost, and the squared differences of costs from what was expected; what the baseline costs at least; what was
+# decided for the running episode: nothing yet, to deviate, or to keep to the baseline; what it costs at most, if that was to
+# deviate; and the sum of this over earlier episodes.
+EXPLORED, KEPT_TO, PROVEN, DECIDED, AT_MOST, AT_MOST_SO_FAR, RECORD = 0, 3, 6, 7, 8, 9, 10
 DEVIATE, KEEP_TO = 1.0, 2.0
 
 
@@ -334,7 +335,7 @@ class Keep(NamedTuple):
     recent_agents: Any  # (n or 1, window, L) int64: see `Fading`
     recent_environment: Any
     prices: Any  # (n or 1, 2, members): see `Limits`
-    record: Any  # (n or 1, 8): see `Caution`
+    record: Any  # (n or 1, 10): see `Caution`
 
 
 class Bench(NamedTuple):

@@ -7,14 +7,13 @@ import numpy as np
 
 from cede._kernels.compiling import inlined, kernel
 from cede._kernels.data import (
+    AT_MOST,
     CHOOSE,
     DECIDED,
     DEVIATE,
     DOUBLING,
-    EXPLORED,
     FOLLOW,
     KEEP_TO,
-    KEPT_TO,
     NEVER,
     PROVEN,
     RAISE,
@@ -23,7 +22,7 @@ from cede._kernels.data import (
 from cede._kernels.episodes import add, cells_of, enter, fade, start_mean, step
 from cede._kernels.luck import GOLDEN, draw_uniform, mixed
 from cede._kernels.passes import backward, begin, contexts, same_start
-from cede._kernels.promises import least_within, note_cost, proven_by_costs, set_prices, step_costs, update_prices
+from cede._kernels.promises import least_within, note_episode, proven_by_costs, set_prices, step_costs, update_prices
 from cede._kernels.radii import linear_part, radii, radius
 from cede._kernels.samples import sample_tables
 
@@ -250,6 +249,7 @@ def may_deviate(mind, numbers, policy, start_agent, most, room, hands):
     caution, record = mind.caution, mind.caution.record
     if record[DECIDED] == 0.0:
         spent, times, good = proven_by_costs(record, most, caution.alpha, caution.delta)
+        record[AT_MOST] = most
         if not good:  # what is believed may prove more
             believe(mind, numbers, np.int64(0))
             agents, environment, value, start = mind.agents, mind.environment, caution.value, caution.start
@@ -257,7 +257,8 @@ def may_deviate(mind, numbers, policy, start_agent, most, room, hands):
             proven = least_within(agents, environment, problem, baseline, value, start, start_agent, room, hands)
             record[PROVEN] = max(record[PROVEN], proven)
             worst = -least_within(agents, environment, opposite, policy, value, start, start_agent, room, hands)
-            good = spent + min(most, worst) <= times * record[PROVEN]
+            record[AT_MOST] = min(most, worst)
+            good = spent + record[AT_MOST] <= times * record[PROVEN]
         record[DECIDED] = DEVIATE if good else KEEP_TO
     return record[DECIDED] == DEVIATE
 
@@ -352,7 +353,6 @@ def play_episodes(bench, mind, world, numbers, seed, episode, stream, evaluate_e
         if mind.limits.most.size > 0:
             update_prices(mind.limits, ledger.control[i], k, least_cost, most_cost)
         if mind.caution.baseline.size > 0:
-            note_cost(mind.caution.record, KEPT_TO if keeping else EXPLORED, total)
-            mind.caution.record[DECIDED] = 0.0
+            note_episode(mind.caution.record, keeping, total, horizon * most_cost)
         count_episode(mind, steps, bench.log, i * horizon)
         forget(mind, bench.log, i * horizon, horizon, k)

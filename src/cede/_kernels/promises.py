@@ -5,7 +5,7 @@ from math import inf, log, sqrt
 import numpy as np
 
 from cede._kernels.compiling import kernel
-from cede._kernels.data import EXPLORED, FOLLOW, KEPT_TO, PROVEN
+from cede._kernels.data import AT_MOST, AT_MOST_SO_FAR, DECIDED, DEVIATE, EXPLORED, FOLLOW, KEPT_TO, PROVEN
 from cede._kernels.episodes import start_mean
 from cede._kernels.passes import backward, begin
 
@@ -63,6 +63,15 @@ def note_cost(record, first, cost):
 
 
 @kernel
+def note_episode(record, kept_to, cost, most):
+    """Record an episode that kept to the baseline, or did not. most: what any episode can cost."""
+    note_cost(record, np.int64(KEPT_TO if kept_to else EXPLORED), cost)
+    if not kept_to:
+        record[AT_MOST_SO_FAR] += record[AT_MOST] if record[DECIDED] == DEVIATE else most
+    record[DECIDED] = 0.0
+
+
+@kernel
 def deviation(squares, size, delta):
     """How far a sum of random numbers from 0 to `size` is from the sum of their means, at most, to one side, with probability
     1 - delta whenever and however often one looks. squares: sum of squared differences from guesses made beforehand.
@@ -90,7 +99,7 @@ def proven_by_costs(record, most, alpha, delta):
     if kept_to > 0.0:
         proven = (record[KEPT_TO + 1] - deviation(record[KEPT_TO + 2], most, delta / 2)) / kept_to
         record[PROVEN] = max(record[PROVEN], proven)
-    spent = min(explored * most, record[EXPLORED + 1] + deviation(record[EXPLORED + 2], most, delta / 2))
+    spent = min(record[AT_MOST_SO_FAR], record[EXPLORED + 1] + deviation(record[EXPLORED + 2], most, delta / 2))
     times = explored + 1.0 + alpha * (explored + kept_to + 1.0)
     return spent, times, spent + most <= times * record[PROVEN]
 

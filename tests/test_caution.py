@@ -1,0 +1,212 @@
+"""Never worse than today: the promise is checked exactly, and what proves it has slow twins."""
+
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cede
+from cede import _kernels
+
+
+def swim(**costs):
+    return cede.worlds.riverswim(agents=[0.3, 0.7], **costs)
+
+
+def ratio(mdp, history, baseline):
+    """The total expected cost of all policies so far, as a part of the baseline's."""
+    cost = cede.expected_cost(mdp, mdp.task.steady(mdp.task.agents.index(baseline)))
+    return np.cumsum(history.expected_cost) / (cost * np.arange(1, len(history.expected_cost) + 1))
+
+
+@pytest.mark.parametrize("baseline", ["p=0.3", "p=0.7"])
+@pytest.mark.parametrize("alpha", [0.02, 0.2])
+def test_no_violation_over_many_seeds(baseline, alpha):
+    mdp = swim(switch_cost=0.1)
+    explored = 0
+    for seed in range(20):
+        learner = cede.ucrl2_mc(mdp.task, baseline=baseline, alpha=alpha, seed=seed)
+        history = cede.simulate(mdp, learner, 1500, seed=seed)
+        assert ratio(mdp, history, baseline).max() <= 1 + alpha
+        explored += learner.memory.record[_kernels.EXPLORED]
+    assert explored > 20 * 500  # and it does learn
+
+
+def test_no_violation_where_the_plan_is_much_worse():
+    """A team in which every optimistic plan goes wrong at first: without caution the promise would be broken."""
+    rng = np.random.default_rng(0)
+    n = 8
+    cost = np.ones((n, 2))
+    cost[:, 1] = 0.05  # the second action is cheap, but
+    transition = np.zeros((n, 2, n))
+    transition[:, :, :] = rng.dirichlet(np.ones(n), size=(n, 2))
+    environment = cede.Environment(transition, cost, np.ones(n) / n)
+    good = cede.Agent("careful", np.tile([0.05, 0.95], (n, 1)))
+    bad = [cede.Agent(f"novice {i}", np.tile([0.95, 0.05], (n, 1))) for i in range(3)]
+    mdp = cede.TwoLayerMDP(environment, cede.Team([good, *bad]), 10)
+    free = cede.simulate(mdp, cede.ucrl2_mc(mdp.task), 300)
+    assert ratio(mdp, free, "careful").max() > 3
+    for seed in range(10):
+        learner = cede.ucrl2_mc(mdp.task, baseline="careful", alpha=0.5, seed=seed)
+        history = cede.simulate(mdp, learner, 1500, seed=seed)
+        assert ratio(mdp, history, "careful").max() <= 1.5
+        assert learner.memory.record[_kernels.EXPLORED] > 0
+
+
+def test_what_is_known_needs_no_proof_by_trial():
+    """Bounds from the sets: a plan that is known to be better is played from the first episode on, also with alpha = 0."""
+    mdp = swim()
+    known = {agent.name: agent.policy for agent in mdp.team.agents}
+    told = {"known_agents": known, "known_environment": mdp.environment, "start": mdp.environment.start}
+    learner = cede.ucrl2_mc(mdp.task, baseline="p=0.3", alpha=0, **told)
+    assert cede.simulate(mdp, learner, 5).regret[-1] == pytest.approx(0, abs=1e-9)
+    unsure = cede.ucrl2_mc(mdp.task, baseline="p=0.3", alpha=0)
+    np.testing.assert_array_equal(unsure.plan.policy, mdp.task.steady(0))
+    assert np.isnan(unsure.plan.value).all()
+
+
+def test_a_log_may_prove_it():
+    """What was seen under another controller narrows the sets; its costs are not counted as the learner's own."""
+    mdp = swim()
+    told = {"known_agents": {agent.name: agent.policy for agent in mdp.team.agents}, "start": mdp.environment.start}
+    learner = cede.ucrl2_mc(mdp.task, baseline="p=0.3", alpha=0.3, belief="bernstein", **told)
+    np.testing.assert_array_equal(learner.plan.policy, mdp.task.steady(0))
+    rng = np.random.default_rng(0)
+    learner.learn_from([cede.rollout(mdp, mdp.task.steady(i % 2), rng) for i in range(1000)])
+    assert learner.memory.record[:6].tolist() == [0] * 6
+    assert not np.isnan(learner.plan.value).any()
+
+
+def decided_slowly(record, policy_worst, baseline_least, most, alpha, delta):
+    """The condition, as words say it."""
+
+    def off(squares):
+        found = []
+        for j in range(40):
+            x = 2.0 ** -(j + 1)
+            found.append(most * (log((j + 1) * (j + 2) / (delta / 2)) + (-log(1 - x) - x) * squares / most**2) / x)
+        return min(found)
+
+    e, e_cost, e_squares, b, b_cost, b_squares = record[:6]
+    least = max(record[6], (b_cost - off(b_squares)) / b if b else 0, baseline_least)
+    spent = min(record[9], e_cost + off(e_squares))
+    assert record[9] <= e * most + 1e-9
+    return spent + min(most, policy_worst) <= (e + 1 + alpha * (e + b + 1)) * least
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_decisions_slowly(seed):
+    """At any moment of a run the decision is that of the words, with bounds from `cede.bounds`."""
+    rng = np.random.default_rng(seed)
+    mdp, alpha = swim(switch_cost=0.1), float(rng.choice([0.01, 0.05, 0.1]))
+    start = mdp.environment.start if rng.random() < 0.5 else None
+    known = {agent.name: agent.policy for agent in mdp.team.agents}
+    told = {"known_agents": known, "known_environment": mdp.environment} if rng.random() < 0.3 else {}
+    learner = cede.ucrl2_mc(mdp.task, baseline="p=0.7", alpha=alpha, start=start, scale=float(rng.choice([0.01, 1.0])), **told)
+    cede.simulate(mdp, learner, int(rng.integers(1, 120)), seed=seed)
+    record = learner.memory.record.copy()
+    own = learner._own_plan().policy
+    bounds = [cede.bounds(learner, policy) for policy in (own, mdp.task.steady(1))]
+    worst, least = bounds[0].high[0, :, 0], bounds[1].low[0, :, 0]
+    worst, least = (worst.max(), least.min()) if start is None else (start @ worst, start @ least)
+    most = mdp.horizon * (mdp.task.env_cost.max() + 0.1)
+    expected = decided_slowly(record, worst, least, most, alpha, 0.1)
+    assert np.array_equal(learner.plan.policy, own if expected else mdp.task.steady(1))
+
+
+@pytest.mark.parametrize("spread", [0.05, 0.5, 1.0])
+def test_sums_stay_within_the_deviation(spread):
+    """Whenever one looks: 400 runs of 3,000 numbers whose means change, both sides, delta = 0.1."""
+    rng = np.random.default_rng(1)
+    failed = {1: 0, -1: 0}
+    for _ in range(400):
+        mean = 0.3 + 0.2 * np.sin(np.arange(3000) / 100)
+        x = (1 - spread) * mean + spread * (rng.random(3000) < mean)
+        noise = np.cumsum(x - mean)
+        guess = np.concatenate([[0.0], np.cumsum(x)[:-1] / np.arange(1, 3000)])
+        squares = np.cumsum((x - guess) ** 2)
+        off = np.array([_kernels.deviation(s, 1.0, 0.1) for s in squares[::50]])
+        for side in failed:
+            failed[side] += bool((side * noise[::50] > off).any())
+    assert max(failed.values()) <= 0.1 * 400 * 1.5
+    assert off[-1] < 3000 * 0.2  # and says something
+
+
+def test_by_hand_and_from_a_file_as_simulated(tmp_path):
+    mdp = swim()
+    simulated, by_hand = (cede.ucrl2_mc(mdp.task, baseline="p=0.3", alpha=0.1, seed=2) for _ in range(2))
+    rng = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(0,)))
+    for k in range(150):
+        by_hand.observe_episode(cede.rollout(mdp, by_hand.plan, rng))
+        by_hand.end_episode()
+        if k in (20, 120):
+            by_hand.save(tmp_path / "careful.cede")
+            by_hand = cede.load(tmp_path / "careful.cede")
+    cede.simulate(mdp, simulated, 150, seed=5)
+    np.testing.assert_array_equal(by_hand.memory.record, simulated.memory.record)
+    assert by_hand.memory.record[_kernels.EXPLORED] > 10
+    assert by_hand.memory.record[_kernels.KEPT_TO] > 10
+    np.testing.assert_array_equal(by_hand.plan.policy, simulated.plan.policy)
+    assert by_hand.settings["baseline"] == "p=0.3, alpha 0.1"
+
+
+def test_an_episode_in_which_others_decided_is_not_the_baselines():
+    mdp = swim()
+    learner = cede.ucrl2_mc(mdp.task, baseline="p=0.3")
+    assert learner.choose(0, 0, 0) == 0
+    episode = cede.rollout(mdp, mdp.task.steady(1), 0)
+    learner.observe_episode(episode)
+    learner.end_episode()
+    record = learner.memory.record
+    assert record[[_kernels.EXPLORED, _kernels.KEPT_TO]].tolist() == [1, 0]
+    assert record[_kernels.EXPLORED + 1] == pytest.approx(episode.cost)
+
+
+def test_in_a_fleet_with_plans_that_are_kept():
+    mdps = [swim(switch_cost=cost) for cost in (0.0, 0.2)]
+    mdps = [cede.TwoLayerMDP(mdps[0].environment, mdp.team, mdp.horizon, mdp.start_agent) for mdp in mdps]
+
+    def run(jobs):
+        fleet = cede.Fleet([cede.ucrl2_mc(m.task, baseline="p=0.3", replan=3, seed=i) for i, m in enumerate(mdps)])
+        return cede.simulate_fleet(mdps, fleet, 200, jobs=jobs), fleet
+
+    (one, fleet), (other, _) = run(1), run(2)
+    np.testing.assert_array_equal(one.expected_cost, other.expected_cost)
+    for i, mdp in enumerate(mdps):
+        cost = cede.expected_cost(mdp, mdp.task.steady(0))
+        assert (np.cumsum(one.expected_cost[i]) <= 1.1 * cost * np.arange(1, 201)).all()
+        assert fleet.learners[i].memory.record[_kernels.EXPLORED] > 0
+    assert fleet.welcome(mdps[0].task).recipe.caution is None
+
+
+def test_explained():
+    mdp = swim()
+    learner = cede.ucrl2_mc(mdp.task, baseline="p=0.3")
+    assert "keeps to the baseline (p=0.3)" in cede.explain(learner, 0, 0, 0).text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"baseline": "nobody"}, "ucrl2_mc: baseline is 'nobody', must be one of 'p=0.3', 'p=0.7'"),
+        ({"baseline": np.zeros((2, 2))}, "ucrl2_mc: the type of policy is float64, must be an integer type"),
+        ({"baseline": 0, "alpha": -0.1}, "ucrl2_mc: alpha is -0.1, must be a finite number of at least 0"),
+        ({"baseline": 0, "start": [1.0]}, r"ucrl2_mc: the shape of start is \(1,\), must be \(S,\)"),
+        ({"start": np.ones(6) / 6}, "ucrl2_mc: start is given, must be left out without a baseline"),
+        ({"baseline": 0, "planning": "greedy"}, "ucrl2_mc: planning is 'greedy', must be 'full' with a baseline"),
+        ({"baseline": 0, "forget": cede.HalfLife(10)}, "ucrl2_mc: forget is given, must be left out with a baseline"),
+    ],
+)
+def test_bad_baselines(settings, message):
+    with pytest.raises(ValueError, match=message):
+        cede.ucrl2_mc(swim().task, **settings)
+
+
+def test_costs_below_zero():
+    mdp = swim()
+    task = cede.Task(mdp.task.env_cost - 1, mdp.task.agents, mdp.horizon)
+    with pytest.raises(ValueError, match=r"the least that a step can cost is -.*, must be at least 0 with a baseline"):
+        cede.ucrl2_mc(task, baseline=0)
