@@ -174,3 +174,31 @@ def test_show_a_fleet(tmp_path):
     beyond = run(app, ["show", str(tmp_path / "fleet.cede"), "--team", "2"])
     assert beyond.exit_code == 2
     assert "show: --team is 2, must be from 0 to 1" in beyond.output
+
+
+def test_learn_with_promises():
+    limited = ["--at-most", "p=0.7=0.3", "--takeover-delay", "p=0.7=1"]
+    result = run(app, ["learn", "riverswim", "--episodes", "50", *limited])
+    assert result.exit_code == 0, result.output
+    assert "at_most: {'p=0.7':" in result.output.replace("\n", " ")
+    assert "limits" in result.output  # the best possible within them
+    result = run(app, ["learn", "riverswim", "--episodes", "50", "--baseline", "p=0.3", "--alpha", "0.2"])
+    assert result.exit_code == 0, result.output
+    assert "baseline: p=0.3, alpha 0.2" in result.output.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--at-most", "human"], "--at-most is 'human', must be a name and a number"),
+        (["--at-most", "human=0.3"], "an agent of at_most is 'human', must be one of 'p=0.3', 'p=0.7'"),
+        (["--takeover-delay", "human=2"], "an agent of --takeover-delay is 'human', must be one of"),
+        (["--takeover-delay", "p=0.7=0.5"], "takeover_delay is 0.5, must be an integer"),
+        (["--method", "greedy", "--baseline", "p=0.3"], "greedy: baseline is p=0.3, must be left out"),
+        (["--method", "ucrl2", "--at-most", "p=0.3=0.5"], "ucrl2: at_most is asked for, must be left out"),
+    ],
+)
+def test_bad_promises(arguments, message):
+    result = run(app, ["learn", "riverswim", "--episodes", "5", *arguments])
+    assert result.exit_code == 2
+    assert message in result.output.replace("\n", " ")

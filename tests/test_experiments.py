@@ -37,7 +37,7 @@ NAMES = [
 ]
 
 
-LARGEST = ["league", "structure", "people-change"]
+LARGEST = ["league", "structure", "people-change", "limits", "never-worse"]
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """The command line: each command a few lines over the library. Heavy imports happen inside, so that --help is quick."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -154,6 +155,11 @@ def fleet(
     switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
     learn_machine: LearnMachine = False,
     structured: Structured = False,
+    at_most: Annotated[list[str] | None, typer.Option(help="Limit of an agent's share of the steps, as in human=0.05.")] = None,
+    at_least: Annotated[list[str] | None, typer.Option(help="Likewise, the least share.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="The agent than whom alone the learner must never be much worse.")] = None,
+    alpha: Annotated[float, typer.Option(help="The part of the baseline's cost that may be lost.")] = 0.1,
+    takeover_delay: Annotated[list[str] | None, typer.Option(help="Steps that an agent needs to take over, as in human=2.")] = None,
     delta: Annotated[float, typer.Option(help="How likely the confidence sets may fail.")] = 0.1,
     planning: Annotated[Ways, typer.Option(help="Whole plans, or only of what is visited.")] = Ways.full,
     replan: Annotated[str, typer.Option(help="A new plan for every episode, by doubling, or every so many episodes.")] = "every",
@@ -242,6 +248,11 @@ def learn(
     switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
     learn_machine: LearnMachine = False,
     structured: Structured = False,
+    at_most: Annotated[list[str] | None, typer.Option(help="Limit of an agent's share of the steps, as in human=0.05.")] = None,
+    at_least: Annotated[list[str] | None, typer.Option(help="Likewise, the least share.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="The agent than whom alone the learner must never be much worse.")] = None,
+    alpha: Annotated[float, typer.Option(help="The part of the baseline's cost that may be lost.")] = 0.1,
+    takeover_delay: Annotated[list[str] | None, typer.Option(help="Steps that an agent needs to take over, as in human=2.")] = None,
     delta: Annotated[float, typer.Option(help="How likely the confidence sets may fail.")] = 0.1,
     planning: Annotated[Ways, typer.Option(help="Whole plans, or only of what is visited.")] = Ways.full,
     replan: Annotated[str, typer.Option(help="A new plan for every episode, by doubling, or every so many episodes.")] = "every",
@@ -254,18 +265,21 @@ def learn(
     import cede
 
     with clear_errors():
-        mdp = make_world(world, agents, control_cost, switch_cost)
+        mdp = slowed_down(make_world(world, agents, control_cost, switch_cost), numbers_by_name("takeover-delay", takeover_delay))
         from cede.experiments.methods import make_learner
 
         ways: dict[str, Any] = {"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan}
         ways |= {"known": ["machine"] if world is World.lane_driving and not learn_machine else [], "structured": structured}
+        ways |= {"at_most": numbers_by_name("at-most", at_most), "at_least": numbers_by_name("at-least", at_least)}
+        ways |= {} if baseline is None else {"baseline": baseline, "alpha": alpha, "start": mdp.environment.start}
         learner = make_learner(mdp, method.value, delta, radii.value, episodes, seed, **ways)
         cede.set_threads(threads)
         history = cede.simulate(mdp, learner, episodes, seed=seed, evaluate_every=evaluate_every)
         rows = [row_of(learner.settings["learner"], history)]
-        for name in mdp.task.agents:
+        for name in mdp.task.members:
             rows.append(row_of(f"{name} alone", cede.simulate(mdp, cede.fixed(mdp.task, name), episodes, seed=seed)))
-        rows.append(("best possible", f"{history.optimum:.4f}", "0.0", "", ""))
+        within = " within limits" if at_most or at_least else ""
+        rows.append((f"best possible{within}", f"{history.optimum:.4f}", "0.0", "", ""))
         if save is not None:
             learner.save(save)
     print_table(
@@ -286,6 +300,30 @@ def make_world(world: World, agents: str, control_cost: float, switch_cost: floa
     except ValueError:
         raise ValueError(f"learn: --agents is {agents!r}, must be numbers with commas between, as in 0.3,0.7") from None
     return cede.worlds.riverswim(agents=chances, switch_cost=switch_cost)
+
+
+def numbers_by_name(option: str, given: list[str] | None) -> dict[str, float] | None:
+    """From what was typed as in human=0.3."""
+    result = {}
+    for text in given or ():
+        name, _, number = text.rpartition("=")
+        try:
+            result[name] = int(number) if number.isdecimal() else float(number)
+        except ValueError:
+            raise ValueError(f"learn: --{option} is {text!r}, must be a name and a number, as in human=0.3") from None
+    return result or None
+
+
+def slowed_down(mdp: Any, delays: dict[str, float] | None) -> Any:
+    """The same problem with agents who need so many steps to take over."""
+    if delays is None:
+        return mdp
+    import cede
+
+    for name in delays:
+        mdp.task.agent_index("learn", "an agent of --takeover-delay", name)
+    agents = [replace(agent, takeover_delay=delays.get(agent.name, 0)) for agent in mdp.team.agents]
+    return cede.TwoLayerMDP(mdp.environment, cede.Team(agents, mdp.team.switch_cost), mdp.horizon, mdp.start_agent, mdp.structure)
 
 
 def row_of(name: str, history: Any) -> tuple[str, ...]:

@@ -11,7 +11,9 @@ from cede.experiments import (
     human_control,
     hundred_teams,
     league,
+    limits,
     many_teams,
+    never_worse,
     newcomer,
     overview,
     people_change,
@@ -49,6 +51,8 @@ FIGURES: dict[str, Figure] = {
         league,
         people_change,
         automation,
+        limits,
+        never_worse,
     )
 }
 
