@@ -1,5 +1,38 @@
-"""Gymnasium's environments as problems of cede. Needs the extra `gym`."""
+"""Gymnasium in both directions, and anything as an agent. Needs the extra `gym`, models of Stable-Baselines3 the extra `sb3`.
 
+from_toy_text      environments with a tabular model (FrozenLake, Taxi ...) as two-layer problems, exactly
+run, task_for      any environment with discrete actions, driven by a team under a learner's control
+SwitchingEnv       a two-layer problem as an environment; `cede/LaneDriving-v0` and `cede/RiverSwim-v0` are registered
+actor, tabulated, agent_from_sb3, ConsoleAgent     who acts
+uniform_bins, quantile_bins, Bins                  from numbers to states
+"""
+
+from cede.gym.actors import Actor as Actor
+from cede.gym.actors import ConsoleAgent as ConsoleAgent
+from cede.gym.actors import actor as actor
+from cede.gym.actors import agent_from_sb3 as agent_from_sb3
+from cede.gym.actors import tabulated as tabulated
+from cede.gym.encoders import Bins as Bins
+from cede.gym.encoders import quantile_bins as quantile_bins
+from cede.gym.encoders import uniform_bins as uniform_bins
+from cede.gym.loop import GymHistory as GymHistory
+from cede.gym.loop import run as run
+from cede.gym.loop import task_for as task_for
+from cede.gym.switching_env import SwitchingEnv as SwitchingEnv
 from cede.gym.toy_text import from_toy_text as from_toy_text
 
-__all__ = ["from_toy_text"]
+__all__ = [
+    "Actor",
+    "Bins",
+    "ConsoleAgent",
+    "GymHistory",
+    "SwitchingEnv",
+    "actor",
+    "agent_from_sb3",
+    "from_toy_text",
+    "quantile_bins",
+    "run",
+    "tabulated",
+    "task_for",
+    "uniform_bins",
+]

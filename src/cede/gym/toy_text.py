@@ -1,6 +1,7 @@
 """Environments with a tabular model (FrozenLake, CliffWalking, Taxi ...) as two-layer problems, exactly."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,4 +96,5 @@ def with_rows(owner: str, agent: Any, n_states: int, n: int) -> Agent:
         return agent
     anything = np.eye(agent.policy.shape[-1])[:1]
     padding = np.broadcast_to(anything, (*agent.policy.shape[:-2], 1, agent.policy.shape[-1]))
-    return Agent(agent.name, np.concatenate([agent.policy, padding], axis=-2), agent.control_cost, agent.varies_with)
+    taking_over = None if agent.on_takeover is None else np.concatenate([agent.on_takeover, anything])
+    return replace(agent, policy=np.concatenate([agent.policy, padding], axis=-2), on_takeover=taking_over)

@@ -94,8 +94,8 @@ def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.
     for t in range(task.horizon):
         state = road.state_on(along, t, lanes[-1])
         prev, agent = agents[-1], int(switching[t, state, agents[-1]])
-        driver = mdp.team.agents[agent]
-        chances = driver.policy[t, state] if driver.varies_with == "time" else driver.policy[state]
+        policy_now = mdp.policies[task.table[agent]]
+        chances = policy_now[t, state] if policy_now.ndim == 3 else policy_now[state]
         action = int(rng.choice(task.n_actions, p=chances))
         cost += task.env_cost[state, action] + task.control_cost[agent] + task.switch_cost[prev, agent]
         lanes.append(int(road.target_lane(lanes[-1], action)))

@@ -1,0 +1,204 @@
+"""Anything as an agent: a table, a function, a trained model, a person at the keyboard, or somebody who is only watched.
+
+An `Actor` is asked for an action in every step in which it is in control. cede learns how it acts from what it does; a table is
+needed only where the problem itself is computed (`Agent`), and `tabulated` makes one from an actor that goes by states.
+"""
+
+import queue
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+import numpy as np
+
+from cede import _check
+from cede._check import Floats
+from cede.model import Agent, Team
+
+Act = Callable[[Any, int, np.random.Generator], int]  # observation, state, luck -> action
+
+
+@dataclass(frozen=True, eq=False)
+class Actor:
+    """One who acts in an environment."""
+
+    name: str
+    act: Act
+
+
+def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
+    """An actor from a table (S, A), an `Agent`, or a function that gives an action or the probabilities of all actions.
+
+    sees: what a function is given, the "state" or the "observation".
+    """
+    owner = f"actor {name!r}"
+    _check.name("actor", "name", name)
+    _check.choice(owner, "sees", sees, ("state", "observation"))
+    if isinstance(how, Actor):
+        return Actor(name, how.act)
+    if isinstance(how, Agent):
+        return Actor(name, act_by_table(owner, how.policy))
+    if callable(how):
+        return Actor(name, act_by_function(owner, how, sees == "observation"))
+    table = _check.array(owner, "policy", how, (None, None), "(S, A)")
+    _check.distributions(owner, "policy", table)
+    return Actor(name, act_by_table(owner, table))
+
+
+def act_by_table(owner: str, table: Floats) -> Act:
+    if table.ndim != 2:
+        _check.fail(owner, "the shape of policy", table.shape, "(S, A): one that does not vary")
+
+    def act(observation: Any, state: int, rng: np.random.Generator) -> int:
+        return int(rng.choice(table.shape[1], p=table[_check.index(owner, "state", state, len(table))]))
+
+    return act
+
+
+def act_by_function(owner: str, function: Callable[[Any], Any], by_observation: bool) -> Act:
+    def act(observation: Any, state: int, rng: np.random.Generator) -> int:
+        return chosen(owner, function(observation if by_observation else state), rng)
+
+    return act
+
+
+def chosen(owner: str, answer: Any, rng: np.random.Generator) -> int:
+    """An action, or one drawn from probabilities."""
+    if _check.ndim(answer) == 1:
+        chances = _check.array(owner, "what it answered", answer, (None,), "(A,)")
+        _check.distributions(owner, "what it answered", chances)
+        return int(rng.choice(len(chances), p=chances))
+    if _check.ndim(answer) != 0 or not isinstance(np.asarray(answer)[()], int | np.integer):
+        _check.fail(owner, "what it answered", _check.show(answer), "an action, or the probabilities of all actions")
+    return int(answer)
+
+
+def tabulated(name: str, function: Callable[[int], Any], n_states: int, n_actions: int, *, control_cost: float = 0.0) -> Agent:
+    """An `Agent` with a table, from a function of the state that gives an action or the probabilities of all actions."""
+    owner = f"tabulated {name!r}"
+    rows = np.zeros((_check.integer(owner, "n_states", n_states, 1), _check.integer(owner, "n_actions", n_actions, 1)))
+    for state in range(n_states):
+        answer = function(state)
+        if _check.ndim(answer) == 1:
+            rows[state] = _check.array(owner, f"what it answered in state {state}", answer, (n_actions,), "(A,)")
+        else:
+            rows[state, _check.index(owner, f"what it answered in state {state}", answer, n_actions)] = 1.0
+    return Agent(name, rows, control_cost)
+
+
+def agent_from_sb3(
+    model: Any, encode: Callable[[Any], Any] | None = None, *, name: str = "model", deterministic: bool = False
+) -> Actor:
+    """A model of Stable-Baselines3 (or anything with its `predict`). encode: from an observation of the environment to what the
+    model was trained on; by default that is the observation itself.
+    """
+    owner = f"agent_from_sb3 {name!r}"
+    if not callable(getattr(model, "predict", None)):
+        _check.fail(owner, "model", _check.show(model), "a model with predict(observation, deterministic=...)")
+
+    def act(observation: Any, state: int, rng: np.random.Generator) -> int:
+        action, _ = model.predict(observation if encode is None else encode(observation), deterministic=deterministic)
+        return int(np.asarray(action).reshape(-1)[0])
+
+    return Actor(name, act)
+
+
+class ConsoleAgent(Actor):
+    """A person at the keyboard. Asks for the action by name or number; if nobody answers in time `fallback` acts.
+
+    actions: their names. show: what the person is told of the observation and the state. timeout: seconds, for the whole question.
+    `taken_by_fallback` counts how often nobody answered in time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        actions: Sequence[str],
+        fallback: Any,
+        *,
+        timeout: float = 10.0,
+        show: Callable[[Any, int], str] | None = None,
+        source: TextIO | None = None,
+        target: TextIO | None = None,
+    ) -> None:
+        owner = f"ConsoleAgent {name!r}"
+        if isinstance(actions, str) or not actions or not all(isinstance(action, str) and action for action in actions):
+            _check.fail(owner, "actions", _check.show(actions), "names, one for each action")
+        self.actions = tuple(actions)
+        self.fallback = actor(f"{name}, stood in for", fallback)
+        self.timeout = _check.number(owner, "timeout", timeout, least=0.0)
+        self.show = show or (lambda observation, state: f"state {state}")
+        self.source, self.target = source, target
+        self.taken_by_fallback = 0
+        self._lines: queue.SimpleQueue[str | None] | None = None
+        super().__init__(name, self._ask)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)  # the base class is frozen; this one remembers
+
+    def _ask(self, observation: Any, state: int, rng: np.random.Generator) -> int:
+        from time import monotonic
+
+        lines = self._listen()
+        while not lines.empty():  # what was typed before the question is no answer to it
+            if lines.get() is None:
+                lines.put(None)
+                break
+        choices = ", ".join(f"{i} {name}" for i, name in enumerate(self.actions))
+        self._say(f"{self.name}: {self.show(observation, state)}. {choices}? ({self.timeout:g} s) ")
+        end = monotonic() + self.timeout
+        while True:
+            try:
+                line = lines.get(timeout=max(0.0, end - monotonic()))
+            except queue.Empty:
+                self._say("too late\n")
+                break
+            if line is None:  # nobody is there any more
+                lines.put(None)
+                break
+            answer = line.strip()
+            if answer in self.actions:
+                return self.actions.index(answer)
+            if answer.isdecimal() and int(answer) < len(self.actions):
+                return int(answer)
+            self._say(f"{answer!r} is none of them. {choices}? ")
+        self.taken_by_fallback += 1
+        return self.fallback.act(observation, state, rng)
+
+    def _listen(self) -> "queue.SimpleQueue[str | None]":
+        """Lines come through a thread of their own: reading cannot be given a time limit everywhere."""
+        if self._lines is None:
+            lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+            source = sys.stdin if self.source is None else self.source
+
+            def listen() -> None:
+                for line in iter(source.readline, ""):
+                    lines.put(line)
+                lines.put(None)
+
+            threading.Thread(target=listen, name=f"cede keyboard of {self.name}", daemon=True).start()
+            self._lines = lines
+        return self._lines
+
+    def _say(self, text: str) -> None:
+        target = sys.stdout if self.target is None else self.target
+        target.write(text)
+        target.flush()
+
+
+def actors_of(owner: str, team: Any, names: Sequence[str]) -> list[Actor]:
+    """The actors of a team, in the order of the learner's agents. team: a Team, actors, or anything that makes one by name."""
+    if isinstance(team, Team):
+        team = {agent.name: agent for agent in team.agents}
+    elif isinstance(team, Sequence) and not isinstance(team, str):
+        for i, one in enumerate(team):
+            if not isinstance(one, Actor | Agent):
+                _check.fail(owner, f"team[{i}]", _check.show(one), "an Actor or an Agent; functions and tables need a name")
+        team = {one.name: one for one in team}
+    if not isinstance(team, Mapping):
+        _check.fail(owner, "team", _check.show(team), "a Team, a sequence of actors, or actors, functions or tables by name")
+    if set(team) != set(names):
+        _check.fail(owner, "the names of team", sorted(map(str, team)), f"those of the learner's agents, {sorted(names)}")
+    return [team[name] if isinstance(team[name], Actor) else actor(name, team[name]) for name in names]

@@ -1,0 +1,133 @@
+"""From observations to states: an encoder is any function of an observation that gives a whole number from 0 on.
+
+Those here also know how many states there are (`n_states`) and what to call them (`names`). For Discrete and MultiDiscrete spaces
+nothing is lost. Numbers (Box) are put into bins: of equal width, or with about as many observations in each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cede import _check
+from cede._check import Floats
+
+MOST_STATES = 10**7
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Whole numbers in several places, each below its size, as one number; the last place counts fastest."""
+
+    sizes: tuple[int, ...]
+    least: tuple[int, ...]  # the first value in each place
+
+    @property
+    def n_states(self) -> int:
+        return int(np.prod(self.sizes, dtype=np.int64))
+
+    @property
+    def names(self) -> list[str]:
+        values = (range(least, least + size) for size, least in zip(self.sizes, self.least, strict=True))
+        return [" ".join(map(str, place)) for place in product(*values)]
+
+    def __call__(self, observation: Any) -> int:
+        places = np.atleast_1d(np.asarray(observation)).ravel() - self.least
+        if len(places) != len(self.sizes) or (places < 0).any() or (places >= self.sizes).any():
+            _check.fail("encode", "the observation", _check.show(observation), f"whole numbers below {self.sizes}")
+        return int(np.ravel_multi_index(tuple(places), self.sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Numbers, put into bins in every dimension. Make one with `uniform_bins` or `quantile_bins`, or give edges of your own."""
+
+    edges: tuple[Any, ...]  # one (bins - 1,) array for each dimension: the borders between bins, ascending
+    labels: tuple[str, ...] | None = None  # what the dimensions are called
+
+    def __post_init__(self) -> None:
+        edges = tuple(np.array(inner, dtype=np.float64).reshape(-1) for inner in self.edges)
+        for i, inner in enumerate(edges):
+            if not np.isfinite(inner).all() or (np.diff(inner) <= 0).any():
+                _check.fail("Bins", f"edges[{i}]", _check.show(inner.tolist()), "finite numbers, each above the one before")
+            inner.setflags(write=False)
+        if self.labels is not None and len(self.labels) != len(edges):
+            _check.fail("Bins", "the number of labels", len(self.labels), str(len(edges)))
+        object.__setattr__(self, "edges", edges)
+        states = int(np.prod([len(inner) + 1 for inner in edges], dtype=object))
+        if states > MOST_STATES:
+            _check.fail("Bins", "the number of states", states, f"at most {MOST_STATES}: use fewer bins")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(len(inner) + 1 for inner in self.edges)
+
+    @property
+    def n_states(self) -> int:
+        return int(np.prod(self.sizes, dtype=np.int64))
+
+    @property
+    def names(self) -> list[str]:
+        labels = self.labels or tuple(f"x{i}" for i in range(len(self.edges)))
+        each = [[f"{label} {part}" for part in intervals(inner)] for label, inner in zip(labels, self.edges, strict=True)]
+        return [", ".join(place) for place in product(*each)]
+
+    def __call__(self, observation: Any) -> int:
+        x = np.asarray(observation, dtype=np.float64).ravel()
+        if len(x) != len(self.edges) or np.isnan(x).any():
+            _check.fail("encode", "the observation", _check.show(observation), f"{len(self.edges)} numbers")
+        places = [int(np.searchsorted(inner, value, side="right")) for inner, value in zip(self.edges, x, strict=True)]
+        return int(np.ravel_multi_index(places, self.sizes))
+
+
+def intervals(edges: Floats) -> list[str]:
+    """What to call the bins of one dimension."""
+    if not len(edges):
+        return ["any"]
+    between = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
+    return [f"below {edges[0]:.3g}", *between, f"from {edges[-1]:.3g}"]
+
+
+def uniform_bins(low: ArrayLike, high: ArrayLike, bins: int | Sequence[int], *, labels: Sequence[str] | None = None) -> Bins:
+    """Bins of equal width from low to high in each dimension; what lies outside is in the first or the last."""
+    owner = "uniform_bins"
+    ends = [np.atleast_1d(np.asarray(end, dtype=np.float64)) for end in (low, high)]
+    if ends[0].shape != ends[1].shape or ends[0].ndim != 1 or not np.isfinite(ends).all() or (ends[0] >= ends[1]).any():
+        expected = "finite numbers, as many of both, low below high; for spaces without ends choose some"
+        _check.fail(owner, "low and high", _check.show((low, high)), expected)
+    numbers = number_of_bins(owner, bins, len(ends[0]))
+    edges = [np.linspace(a, b, n + 1)[1:-1] for a, b, n in zip(*ends, numbers, strict=True)]
+    return Bins(tuple(edges), None if labels is None else tuple(labels))
+
+
+def quantile_bins(observations: ArrayLike, bins: int | Sequence[int], *, labels: Sequence[str] | None = None) -> Bins:
+    """Bins with about as many of the given observations, (n, dimensions), in each; fewer where many are equal."""
+    owner = "quantile_bins"
+    data = np.asarray(observations, dtype=np.float64)
+    if data.ndim != 2 or not len(data) or not np.isfinite(data).all():
+        _check.fail(owner, "observations", _check.show(observations), "a (n, dimensions) array of finite numbers, n at least 1")
+    numbers = number_of_bins(owner, bins, data.shape[1])
+    edges = [np.unique(np.quantile(column, np.arange(1, n) / n)) for column, n in zip(data.T, numbers, strict=True)]
+    return Bins(tuple(edges), None if labels is None else tuple(labels))
+
+
+def number_of_bins(owner: str, bins: Any, dimensions: int) -> list[int]:
+    given = [bins] * dimensions if _check.ndim(bins) == 0 else list(bins)
+    if len(given) != dimensions:
+        _check.fail(owner, "the number of bins", _check.show(bins), f"one, or one for each of {dimensions} dimensions")
+    return [_check.integer(owner, f"bins[{i}]", n, 1) for i, n in enumerate(given)]
+
+
+def encoder_of(owner: str, space: Any) -> Any:
+    """The encoder that a space has by itself, if it is Discrete or MultiDiscrete."""
+    kind = type(space).__name__
+    if kind == "Discrete":
+        return Grid((int(space.n),), (int(space.start),))
+    if kind != "MultiDiscrete":
+        expected = "given: a function from observations to states, as uniform_bins or quantile_bins make one"
+        _check.fail(owner, "encode", f"None for {_check.show(space)}", expected)
+    least = np.asarray(getattr(space, "start", np.zeros_like(space.nvec)))
+    return Grid(tuple(map(int, np.ravel(space.nvec))), tuple(map(int, np.ravel(least))))

@@ -1,0 +1,192 @@
+"""Any Gymnasium environment with discrete actions, driven by a team under a learner's control.
+
+Where an episode terminates it goes on, as far as the learner is concerned, in a state that nothing leads out of, at the cost that
+the task has for it. Where it is only cut off (truncated), nothing more is seen of it. One that is longer than the task's horizon
+is a row of episodes to the learner, each of which begins where the one before ended.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cede import _check
+from cede._check import Floats
+from cede._progress import Progress
+from cede.gym.actors import Actor, actors_of
+from cede.gym.encoders import encoder_of
+from cede.learner import Learner
+from cede.table import Ints
+from cede.task import Task
+
+OVER = "over"  # name of the state in which nothing happens any more
+
+
+@dataclass(frozen=True, eq=False)
+class GymHistory:
+    """What happened in K episodes of an environment."""
+
+    returns: Floats  # (K,) sum of rewards
+    cost: Floats  # (K,) environment, control and switching cost of the steps that were taken, as the task has them
+    control: Ints  # (K, D) steps of each agent
+    switches: Ints  # (K,)
+    lengths: Ints  # (K,) steps
+    terminated: Any  # (K,) bool: ended by itself; else it was cut off
+    agents: tuple[str, ...]  # (D,) names
+    settings: dict[str, Any]
+
+
+def task_for(
+    env: Any,
+    agents: Sequence[str],
+    horizon: int,
+    *,
+    encode: Callable[[Any], int] | None = None,
+    cost: Any = 0.0,
+    over_cost: float = 0.0,
+    control_cost: Any = 0.0,
+    switch_cost: Any = 0.0,
+    start_agent: Any = 0,
+    **more: Any,
+) -> Task:
+    """What a learner is told of an environment: one state for each that `encode` knows, and behind them `over`, after the end.
+
+    cost: of a step, a number, (S,) or (S, A); a learner is told costs, it does not learn them. over_cost: of every step that is
+    left after an episode has terminated: 0 if the end is what one wants, the cost of failure if it is not. more: as for `Task`.
+    """
+    owner = "task_for"
+    coder = encoder_of(owner, env.observation_space) if encode is None else encode
+    n_states, n_actions = getattr(coder, "n_states", None), actions_of(owner, env)
+    if n_states is None:
+        _check.fail(
+            owner, "encode", _check.show(coder), "a function that says how many states there are (n_states), or build a Task"
+        )
+    costs = np.asarray(cost, dtype=np.float64)
+    wide = costs[:, None] if costs.ndim == 1 else costs
+    try:
+        table = np.broadcast_to(wide, (n_states, n_actions))
+    except ValueError:
+        _check.fail(owner, "the shape of cost", costs.shape, f"() or (S,) = ({n_states},) or (S, A) = ({n_states}, {n_actions})")
+    after = np.full((1, n_actions), _check.number(owner, "over_cost", over_cost))
+    names = getattr(coder, "names", None)
+    return Task(
+        env_cost=np.concatenate([table, after]),
+        agents=agents,
+        horizon=horizon,
+        control_cost=control_cost,
+        switch_cost=switch_cost,
+        start_agent=start_agent,
+        state_names=None if names is None else [*names, OVER],
+        **more,
+    )
+
+
+def actions_of(owner: str, env: Any) -> int:
+    space = env.action_space
+    if type(space).__name__ != "Discrete" or int(space.start) != 0:
+        _check.fail(owner, "the action space of env", _check.show(space), "Discrete, from 0 on")
+    return int(space.n)
+
+
+def run(
+    env: Any,
+    team: Any,
+    learner: Learner,
+    *,
+    episodes: int,
+    encode: Callable[[Any], int] | None = None,
+    seed: int = 0,
+    progress: bool | Callable[[int], None] = True,
+) -> GymHistory:
+    """Let a learner hand control around in an environment, and learn.
+
+    team: who acts: a Team, or actors, functions or tables by name (see `actor`), named as in the learner's task. encode: from
+    observations to states; Discrete and MultiDiscrete spaces need none. If the task has one state more than `encode`, that one
+    comes after the end (`task_for`); otherwise episodes stay in the state in which they ended (`from_toy_text`).
+
+    The first episode resets the environment with the seed; agents' luck follows from it, too.
+    """
+    owner, task = "run", learner.task
+    coder = encoder_of(owner, env.observation_space) if encode is None else encode
+    if not callable(coder):
+        _check.fail(owner, "encode", _check.show(coder), "a function from observations to states")
+    if actions_of(owner, env) != task.n_actions:
+        _check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in the learner's task")
+    if learner.observed:
+        _check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first")
+    known = getattr(coder, "n_states", task.n_states - 1)
+    if task.n_states - known not in (0, 1):
+        _check.fail(
+            owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by the learner's task"
+        )
+    episodes, seed = _check.integer(owner, "episodes", episodes, 1), _check.integer(owner, "seed", seed, 0, 2**32 - 1)
+    over = task.n_states - 1 if task.n_states == known + 1 else None
+    drive = Drive(env, actors_of(owner, team, task.tables), learner, coder, over, np.random.default_rng([seed, 8]))
+    rows = []
+    with Progress("episodes", episodes, progress, 1) as bar:
+        for k in range(episodes):
+            rows.append(drive.episode(seed if k == 0 else None))
+            bar.advance(1)
+    returns, cost, control, switches, lengths, terminated = zip(*rows, strict=True)
+    settings = {**learner.settings, "environment": str(getattr(env.spec, "id", env)), "environment_seed": seed}
+    return GymHistory(
+        np.array(returns, dtype=np.float64),
+        np.array(cost, dtype=np.float64),
+        np.array(control, dtype=np.int64),
+        np.array(switches, dtype=np.int64),
+        np.array(lengths, dtype=np.int64),
+        np.array(terminated, dtype=np.bool_),
+        task.members,
+        settings,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """A learner in an environment."""
+
+    env: Any
+    actors: Sequence[Actor]  # by policy of the task
+    learner: Learner
+    encode: Callable[[Any], int]
+    over: int | None  # the state after the end; None: an episode stays where it ended
+    rng: np.random.Generator
+
+    def episode(self, seed: int | None) -> tuple[Any, ...]:
+        """One episode of the environment; what it came to."""
+        task, learner = self.learner.task, self.learner
+        observation, _ = self.env.reset(seed=seed)
+        state, agent = self.state_of(observation), int(task.start_agent)
+        gained, cost, switches, steps, t = 0.0, 0.0, 0, 0, 0
+        control = np.zeros(len(task.members), dtype=np.int64)
+        terminated = truncated = False
+        while not (terminated or truncated):
+            prev, agent = agent, learner.choose(t, state, agent)
+            who = self.actors[task.table[agent]]
+            action = _check.index("run", f"the action of {who.name!r}", who.act(observation, state, self.rng), task.n_actions)
+            observation, reward, terminated, truncated, _ = self.env.step(action)
+            to = self.over if terminated and self.over is not None else self.state_of(observation)
+            learner.observe(t, state, prev, agent, action, to)
+            gained, steps = gained + float(reward), steps + 1
+            cost += float(task.env_cost[state, action] + task.control_cost[agent] + task.switch_cost[prev, agent])
+            control[task.acting[agent]] += 1
+            switches += int(task.aim[prev] != task.aim[agent])
+            state, t = to, t + 1
+            if t == task.horizon and not terminated:
+                learner.end_episode()
+                t = 0
+        if terminated:
+            self.stay(state, agent, t)
+        if t > 0:
+            learner.end_episode()
+        return gained, cost, control, switches, steps, terminated
+
+    def stay(self, state: int, agent: int, begin: int) -> None:
+        """Nothing leads out of the end: show the learner so, for every action, as long as its episode lasts."""
+        for t in range(begin, self.learner.task.horizon):
+            prev, agent = agent, self.learner.choose(t, state, agent)
+            self.learner.observe(t, state, prev, agent, t % self.learner.task.n_actions, state)
+
+    def state_of(self, observation: Any) -> int:
+        return _check.index("run", "the state of an observation", self.encode(observation), self.learner.task.n_states)

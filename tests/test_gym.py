@@ -1,0 +1,350 @@
+"""Gymnasium in both directions: encoders, actors, the loop, and the switching problem as an environment."""
+
+import io
+import os
+import time
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import cede
+from cede.gym.encoders import Grid, encoder_of
+
+# ------------------------------------------------------------------------------------------------- encoders
+
+
+def test_spaces_of_whole_numbers_need_no_help():
+    assert encoder_of("test", gymnasium.spaces.Discrete(5, start=2))(np.int64(4)) == 2
+    grid = encoder_of("test", gymnasium.spaces.MultiDiscrete([2, 3]))
+    assert [grid(place) for place in ([0, 0], [0, 2], [1, 0], [1, 2])] == [0, 2, 3, 5]
+    assert grid.n_states == 6
+    assert grid.names[5] == "1 2"
+    with pytest.raises(ValueError, match=r"the observation is \[2, 0\], must be whole numbers below \(2, 3\)"):
+        Grid((2, 3), (0, 0))([2, 0])
+    with pytest.raises(ValueError, match=r"run: encode is None for Box.*, must be given: a function from observations to states"):
+        encoder_of("run", gymnasium.spaces.Box(0, 1))
+
+
+def test_uniform_bins():
+    bins = cede.gym.uniform_bins([-1, 0], [1, 10], [4, 5], labels=["x", "y"])
+    assert bins.n_states == 20
+    assert [bins([x, 0]) // 5 for x in (-9, -1, -0.51, -0.5, 0, 0.5, 1, 9)] == [0, 0, 0, 1, 2, 3, 3, 3]
+    assert bins.names[0] == "x below -0.5, y below 2"
+    assert bins.names[-1] == "x from 0.5, y from 8"
+    assert len(set(bins.names)) == 20
+    with pytest.raises(ValueError, match=r"low and high is .* must be finite numbers"):
+        cede.gym.uniform_bins([-np.inf], [1], 3)
+    with pytest.raises(ValueError, match="must be 2 numbers"):
+        bins([1.0])
+
+
+def test_quantile_bins():
+    data = np.random.default_rng(0).exponential(size=(10_000, 2))
+    bins = cede.gym.quantile_bins(data, [4, 5])
+    found = np.bincount([bins(row) for row in data], minlength=20)
+    assert found.min() > 350
+    assert found.max() < 650
+    assert cede.gym.quantile_bins(np.zeros((10, 1)), 4).n_states <= 2  # nothing to tell apart
+    with pytest.raises(ValueError, match=r"observations is .* must be a"):
+        cede.gym.quantile_bins([1.0, 2.0], 3)
+    with pytest.raises(ValueError, match="the number of states is 10000000000, must be at most"):
+        cede.gym.uniform_bins([0] * 10, [1] * 10, 10)
+
+
+# ------------------------------------------------------------------------------------------------- actors
+
+
+def test_anything_acts():
+    rng = np.random.default_rng(0)
+    for how in ([[0.0, 1.0]], cede.Agent("a", [[0.0, 1.0]]), lambda state: 1, lambda state: [0.0, 1.0], lambda state: np.int64(1)):
+        assert cede.gym.actor("a", how).act(None, 0, rng) == 1
+    assert cede.gym.actor("a", lambda o: int(o > 3), sees="observation").act(5, 0, rng) == 1
+    with pytest.raises(ValueError, match=r"actor 'a': what it answered is 0.5, must be an action, or the probabilities"):
+        cede.gym.actor("a", lambda state: 0.5).act(None, 0, rng)
+    with pytest.raises(ValueError, match=r"what it answered sums to 0.9"):
+        cede.gym.actor("a", lambda state: [0.4, 0.5]).act(None, 0, rng)
+
+
+def test_functions_become_tables():
+    agent = cede.gym.tabulated("a", lambda s: s % 2 if s else [0.3, 0.7], 3, 2, control_cost=0.1)
+    np.testing.assert_array_equal(agent.policy, [[0.3, 0.7], [0, 1], [1, 0]])
+    assert agent.control_cost == 0.1
+    with pytest.raises(ValueError, match="what it answered in state 0 is 2, must be an integer from 0 to 1"):
+        cede.gym.tabulated("a", lambda s: 2, 3, 2)
+
+
+class Model:
+    """Has what is used of a model of Stable-Baselines3."""
+
+    def predict(self, observation, deterministic=False):
+        return np.array([int(observation[0] > 0)]), None
+
+
+def test_models_act():
+    agent = cede.gym.agent_from_sb3(Model(), lambda observation: -np.asarray(observation), name="net")
+    assert agent.act([-1.0], 0, np.random.default_rng(0)) == 1
+    with pytest.raises(ValueError, match="model is 3, must be a model with predict"):
+        cede.gym.agent_from_sb3(3)
+
+
+@pytest.fixture
+def keyboard():
+    """A person's keyboard: a pipe."""
+    read, write = os.pipe()
+    with os.fdopen(read) as source, os.fdopen(write, "w") as keys:
+        yield source, keys
+
+
+def type_in(keys, text):
+    keys.write(text)
+    keys.flush()
+
+
+def test_a_person_answers_or_is_stood_in_for(keyboard):
+    source, keys = keyboard
+    screen = io.StringIO()
+    rng = np.random.default_rng(0)
+    person = cede.gym.ConsoleAgent("you", ["left", "right"], lambda state: 0, timeout=0.3, source=source, target=screen)
+    assert person.act(None, 7, rng) == 0  # nobody typed
+    assert person.taken_by_fallback == 1
+    assert "you: state 7. 0 left, 1 right? (0.3 s)" in screen.getvalue()
+    type_in(keys, "right\n")  # too late: no answer to the next question
+    time.sleep(0.2)
+    assert person.act(None, 7, rng) == 0
+    patient = cede.gym.ConsoleAgent("you", ["left", "right"], lambda state: 0, timeout=20, source=source, target=screen)
+    patient._lines = person._lines  # the same keyboard
+    screen.truncate(0)
+
+    def answer(text):
+        import threading
+
+        threading.Timer(0.3, type_in, (keys, text)).start()
+        return patient.act(None, 1, rng)
+
+    assert answer("right\n") == 1
+    assert answer("up\n1\n") == 1  # asked again
+    assert "'up' is none of them" in screen.getvalue()
+    keys.close()  # they have gone
+    assert patient.act(None, 1, rng) == 0
+    assert patient.act(None, 1, rng) == 0
+    with pytest.raises(ValueError, match="actions is 'left', must be names"):
+        cede.gym.ConsoleAgent("you", "left", lambda state: 0)
+
+
+# ------------------------------------------------------------------------------------------------- the loop
+
+
+class Corridor(gymnasium.Env):
+    """Cells 0 to 4; action 1 goes right. The last cell ends it; after `limit` steps it is cut off."""
+
+    observation_space = gymnasium.spaces.Discrete(5)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, limit=100):
+        self.limit = limit
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cell, self.t = 0, 0
+        return self.cell, {}
+
+    def step(self, action):
+        self.cell += int(action)
+        self.t += 1
+        return self.cell, -1.0, self.cell == 4, self.t == self.limit, {}
+
+
+def corridor_task(env, horizon, **more):
+    return cede.gym.task_for(env, ["walker", "sitter"], horizon, cost=1.0, **more)
+
+
+WALKERS = {"walker": lambda state: 1, "sitter": lambda state: 0}
+
+
+def test_the_end_is_a_state_of_its_own():
+    env = Corridor()
+    task = corridor_task(env, 8, over_cost=0.25, control_cost=[0.5, 0.0], switch_cost=0.125)
+    assert task.n_states == 6
+    assert task.state_names[-1] == "over"
+    np.testing.assert_array_equal(task.env_cost[:, 0], [1, 1, 1, 1, 1, 0.25])
+    learner = cede.fixed(task, "walker")
+    history = cede.gym.run(env, WALKERS, learner, episodes=3)
+    assert history.returns.tolist() == [-4] * 3
+    assert history.lengths.tolist() == [4] * 3
+    assert history.terminated.all()
+    assert history.cost.tolist() == [4 * 1.5] * 3
+    assert history.control.tolist() == [[4, 0]] * 3
+    counts = learner.counts.environment.toarray().reshape(6, 2, 6)
+    assert counts[3, 1, 5] == 3  # into the end
+    assert counts[5, :, 5].sum() == 3 * 4  # and there it stays, as long as the horizon
+    assert (counts[5, :, 5] > 0).all()  # whatever is done
+    assert counts.sum() == 3 * 8
+
+
+def test_cut_off_is_not_the_end():
+    env = Corridor(limit=3)
+    learner = cede.fixed(corridor_task(env, 8), "sitter")
+    history = cede.gym.run(env, WALKERS, learner, episodes=2)
+    assert not history.terminated.any()
+    assert history.switches.tolist() == [1, 1]
+    counts = learner.counts.environment.toarray().reshape(6, 2, 6)
+    assert counts[5].sum() == 0
+    assert counts.sum() == 2 * 3
+    assert learner.episode == 3
+
+
+def test_longer_than_the_horizon_is_a_row_of_episodes():
+    env = Corridor(limit=10)
+    learner = cede.fixed(corridor_task(env, 4), "sitter")
+    history = cede.gym.run(env, WALKERS, learner, episodes=1)
+    assert history.lengths.tolist() == [10]
+    assert learner.episode == 1 + 3
+    assert history.switches.tolist() == [1]  # control is not handed back in between
+
+
+def test_it_learns():
+    env = Corridor(limit=30)
+    learner = cede.posterior_sampling(corridor_task(env, 12))
+    history = cede.gym.run(env, WALKERS, learner, episodes=100)
+    assert history.lengths[-10:].tolist() == [4] * 10
+    assert history.settings["environment_seed"] == 0
+
+
+def test_a_problem_from_a_table_is_run_as_it_is_simulated():
+    """FrozenLake, by its table and by its own steps: the same mean cost of a policy."""
+    env = gymnasium.make("FrozenLake-v1")
+    rng = np.random.default_rng(0)
+    agents = [cede.Agent(name, rng.dirichlet(np.ones(4), size=16)) for name in ("a", "b")]
+    mdp = cede.gym.from_toy_text(env, agents, 20)
+    plan = cede.solve(mdp)
+    history = cede.gym.run(env, mdp.team, cede.fixed(mdp.task, plan.policy), episodes=3000)
+    assert -history.returns.mean() == pytest.approx(cede.expected_cost(mdp, plan.policy), abs=4 * history.returns.std() / 3000**0.5)
+    again = cede.gym.run(gymnasium.make("FrozenLake-v1"), mdp.team, cede.fixed(mdp.task, plan.policy), episodes=50)
+    np.testing.assert_array_equal(again.cost, history.cost[:50])  # same seed, same numbers
+
+
+def test_reaction_times_in_the_loop():
+    env = Corridor()
+    task = corridor_task(env, 8, takeover_delay={"walker": 2}, start_agent="sitter")
+    history = cede.gym.run(env, WALKERS, cede.fixed(task, "walker"), episodes=1)
+    assert history.lengths.tolist() == [2 + 4]
+    assert history.control.tolist() == [[4, 2]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"team": {"walker": lambda s: 1}}, r"run: the names of team is \['walker'\], must be those of the learner's agents"),
+        ({"team": [lambda s: 1]}, r"run: team\[0\] is .*, must be an Actor or an Agent"),
+        (
+            {"team": {"walker": lambda s: 5, "sitter": lambda s: 0}},
+            "run: the action of 'walker' is 5, must be an integer from 0 to 1",
+        ),
+        ({"episodes": 0}, "run: episodes is 0, must be an integer of at least 1"),
+        ({"encode": lambda o: 77}, "run: the state of an observation is 77, must be an integer from 0 to 5"),
+        ({"env": gymnasium.make("FrozenLake-v1")}, "run: the number of actions of env is 4, must be 2, as in the learner's task"),
+        ({"env": gymnasium.make("Pendulum-v1")}, "run: encode is None for Box"),
+    ],
+)
+def test_bad_runs(change, message):
+    env = Corridor()
+    given = {"env": env, "team": WALKERS, "learner": cede.fixed(corridor_task(env, 8), "walker"), "episodes": 1, **change}
+    with pytest.raises(ValueError, match=message):
+        cede.gym.run(**given)
+
+
+def test_bad_tasks():
+    with pytest.raises(ValueError, match=r"the shape of cost is \(3,\), must be"):
+        cede.gym.task_for(Corridor(), ["a"], 3, cost=[1, 2, 3])
+    with pytest.raises(ValueError, match=r"encode is .*, must be a function that says how many states there are"):
+        cede.gym.task_for(Corridor(), ["a"], 3, encode=lambda o: 0)
+    with pytest.raises(ValueError, match=r"the action space of env is .*, must be Discrete"):
+        cede.gym.task_for(gymnasium.make("Pendulum-v1"), ["a"], 3, encode=cede.gym.uniform_bins([-1] * 3, [1] * 3, 2))
+
+
+# ------------------------------------------------------------------------------------------------- out
+
+
+def slow_swimmers():
+    mdp = cede.worlds.riverswim([0.3, 0.7], switch_cost=0.1)
+    first, second = mdp.team.agents
+    team = cede.Team([first, replace(second, takeover_delay=2)], mdp.team.switch_cost)
+    return cede.TwoLayerMDP(mdp.environment, team, mdp.horizon, mdp.start_agent)
+
+
+@pytest.mark.parametrize("time", [False, True])
+def test_gymnasium_is_content(time):
+    check_env(cede.gym.SwitchingEnv(cede.worlds.riverswim([0.3, 0.7]), time=time), skip_render_check=True)
+    check_env(gymnasium.make("cede/LaneDriving-v0", time=time, render_mode="rgb_array").unwrapped)
+    check_env(cede.gym.SwitchingEnv(slow_swimmers(), time=time), skip_render_check=True)
+
+
+def test_rewards_are_minus_costs():
+    """The mean return of a policy is minus its exact cost; `info` says what it is made of."""
+    mdp = slow_swimmers()
+    env, policy = cede.gym.SwitchingEnv(mdp, time=True), cede.solve(mdp).policy
+    returns = []
+    for k in range(1500):
+        (t, state, agent), _ = env.reset(seed=k)
+        total, over = 0.0, False
+        while not over:
+            member = mdp.task.aim[policy[t, state, agent]]
+            (t, state, agent), reward, over, cut_off, info = env.step(member)
+            assert reward == -(info["env_cost"] + info["control_cost"] + info["switch_cost"])
+            assert info["agent"] in mdp.task.members
+            assert not cut_off
+            total += reward
+        returns.append(total)
+    expected = -cede.expected_cost(mdp, policy)
+    assert np.mean(returns) == pytest.approx(expected, abs=4 * np.std(returns) / len(returns) ** 0.5)
+    with pytest.raises(ValueError, match="must be below 20: call reset first"):
+        env.step(0)
+
+
+@pytest.mark.parametrize("name", ["cede/LaneDriving-v0", "cede/RiverSwim-v0"])
+def test_pictures(name):
+    env = gymnasium.make(name, render_mode="rgb_array")
+    env.reset(seed=0)
+    first = env.render()
+    for t in range(5):
+        env.step(t % 2)
+    frame = env.render()
+    assert frame.dtype == np.uint8
+    assert frame.ndim == 3
+    assert (frame != first).any()
+
+
+# ------------------------------------------------------------------------------------------------- Stable-Baselines3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["PPO", "DQN"])
+def test_stable_baselines_learns_to_switch(method):
+    """As it is, on the registered environment: far better than the worse agent, near the best policy that does not see the time."""
+    sb3 = pytest.importorskip("stable_baselines3")
+    mdp = cede.worlds.riverswim(agents=[0.0, 1.0])
+    env = gymnasium.make("cede/RiverSwim-v0", agents=[0.0, 1.0], time=True)
+    more = {"n_steps": 200, "batch_size": 100, "gamma": 1.0} if method == "PPO" else {"learning_starts": 500, "gamma": 1.0}
+    model = getattr(sb3, method)("MlpPolicy", env, seed=0, device="cpu", **more)
+    model.learn(12_000)
+    policy = np.empty((mdp.horizon, mdp.task.n_states, 2), dtype=int)
+    for place in np.ndindex(policy.shape):
+        policy[place] = int(model.predict(np.array(place), deterministic=True)[0])
+    worse, best = (cede.expected_cost(mdp, p) for p in (mdp.task.steady(0), cede.solve(mdp).policy))
+    assert cede.expected_cost(mdp, policy) < (worse + best) / 2
+
+
+@pytest.mark.slow
+def test_a_stable_baselines_model_is_an_agent():
+    sb3 = pytest.importorskip("stable_baselines3")
+    env = gymnasium.make("CartPole-v1")
+    model = sb3.PPO("MlpPolicy", env, seed=0, device="cpu", n_steps=256)
+    model.learn(256)
+    bins = cede.gym.uniform_bins([-2.4, -3, -0.21, -3], [2.4, 3, 0.21, 3], [1, 1, 4, 4])
+    task = cede.gym.task_for(env, ["net", "coin"], 20, encode=bins, over_cost=1.0)
+    team = [cede.gym.agent_from_sb3(model, name="net"), cede.gym.actor("coin", lambda state: [0.5, 0.5])]
+    history = cede.gym.run(env, team, cede.posterior_sampling(task), encode=bins, episodes=5)
+    assert history.control.sum(axis=1).tolist() == history.lengths.tolist()
