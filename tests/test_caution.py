@@ -153,16 +153,68 @@ def test_by_hand_and_from_a_file_as_simulated(tmp_path):
     assert by_hand.settings["baseline"] == "p=0.3, alpha 0.1"
 
 
-def test_an_episode_in_which_others_decided_is_not_the_baselines():
+def test_an_episode_in_which_others_decided():
+    """It must not depend on how an episode went among which it counts: as one that kept to the baseline for nothing, and as the
+    dearest that can be beside it."""
     mdp = swim()
     learner = cede.ucrl2_mc(mdp.task, baseline="p=0.3")
     assert learner.choose(0, 0, 0) == 0
-    episode = cede.rollout(mdp, mdp.task.steady(1), 0)
-    learner.observe_episode(episode)
+    learner.observe_episode(cede.rollout(mdp, mdp.task.steady(1), 0))
     learner.end_episode()
-    record = learner.memory.record
-    assert record[[_kernels.EXPLORED, _kernels.KEPT_TO]].tolist() == [1, 0]
-    assert record[_kernels.EXPLORED + 1] == pytest.approx(episode.cost)
+    record, most = learner.memory.record, mdp.horizon * mdp.task.env_cost.max()
+    assert record[[0, 1, 3, 4, 9]].tolist() == [0, most, 1, 0, most]
+    learner.observe_episode(episode := cede.rollout(mdp, mdp.task.steady(1), 1))  # nobody asked
+    learner.end_episode()
+    assert learner.memory.record[[0, 3, 9]].tolist() == [1, 1, 2 * most]
+    assert learner.memory.record[1] == pytest.approx(most + episode.cost)
+
+
+def test_overruling_proves_nothing():
+    """Who keeps to the baseline only where that is cheap must not make it look dear: the proof of what it costs stays a bound."""
+    environment = cede.Environment([[[1.0, 0.0]] * 2, [[0.0, 1.0]] * 2], [0.5, 1.5], [0.5, 0.5])
+    agents = [cede.Agent(name, np.ones((2, 2)) / 2) for name in ("today", "other")]
+    mdp = cede.TwoLayerMDP(environment, cede.Team(agents), 1)
+    learner, rng = cede.ucrl2_mc(mdp.task, baseline="today"), np.random.default_rng(0)
+    for _ in range(400):
+        episode = cede.rollout(mdp, learner.plan, rng)
+        if episode.states[0] == 0:
+            episode = cede.rollout(mdp, mdp.task.steady(1), rng)
+        learner.observe_episode(episode)
+        learner.end_episode()
+    assert learner.memory.record[_kernels.PROVEN] <= 1.0
+
+
+def test_a_plan_on_anothers_proof_is_not_played():
+    """What was decided holds for the plan that it was decided for: not after another one was made, or others' knowledge came."""
+    mdp = swim()
+    learner = cede.ucrl2_mc(mdp.task, baseline=0, alpha=5.0)
+    cede.simulate(mdp, learner, 20)
+    learner.plan  # noqa: B018 (to decide)
+    assert learner.memory.record[_kernels.DECIDED] > 0
+    cede.Fleet([learner])
+    assert learner.memory.record[_kernels.DECIDED] == 0
+    learner.plan  # noqa: B018
+    learner.replan()
+    assert learner.memory.record[_kernels.DECIDED] == 0
+
+
+def test_the_baseline_cannot_be_changed():
+    learner = cede.ucrl2_mc(swim().task, baseline=0, alpha=0.0)
+    with pytest.raises(ValueError, match="read-only"):
+        learner.plan.policy[:] = 7
+
+
+def test_taking_control_where_it_cannot_be_handed(tmp_path):
+    """A human who grabs the wheel at once, in a team in which that takes time; the learner can be kept all the same."""
+    task = cede.Task(np.ones((3, 2)), ["machine", "human"], 3, takeover_delay={"human": 1})
+    learner = cede.ucrl2_mc(task, baseline="machine")
+    learner.choose(0, 0, 0)
+    for t, (state, prev, to) in enumerate([(0, 0, 1), (1, 1, 2), (2, 1, 0)]):
+        learner.observe(t, state, prev, 1, 0, to)
+    learner.end_episode()
+    assert np.isfinite(learner.memory.record).all()
+    learner.save(tmp_path / "grabbed.cede")
+    np.testing.assert_array_equal(cede.load(tmp_path / "grabbed.cede").memory.record, learner.memory.record)
 
 
 def test_in_a_fleet_with_plans_that_are_kept():
@@ -189,7 +241,7 @@ def test_explained():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("told", "message"),
     [
         ({"baseline": "nobody"}, "ucrl2_mc: baseline is 'nobody', must be one of 'p=0.3', 'p=0.7'"),
         ({"baseline": np.zeros((2, 2))}, "ucrl2_mc: the type of policy is float64, must be an integer type"),
@@ -197,12 +249,13 @@ def test_explained():
         ({"baseline": 0, "start": [1.0]}, r"ucrl2_mc: the shape of start is \(1,\), must be \(S,\)"),
         ({"start": np.ones(6) / 6}, "ucrl2_mc: start is given, must be left out without a baseline"),
         ({"baseline": 0, "planning": "greedy"}, "ucrl2_mc: planning is 'greedy', must be 'full' with a baseline"),
+        ({"baseline": 0, "start": np.ones(6) / 6}, "simulate: the start that the learner was told is another, must be that of mdp"),
         ({"baseline": 0, "forget": cede.HalfLife(10)}, "ucrl2_mc: forget is given, must be left out with a baseline"),
     ],
 )
-def test_bad_baselines(settings, message):
+def test_bad_baselines(told, message):
     with pytest.raises(ValueError, match=message):
-        cede.ucrl2_mc(swim().task, **settings)
+        cede.simulate(swim(), cede.ucrl2_mc(swim().task, **told), 1)
 
 
 def test_costs_below_zero():

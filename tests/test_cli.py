@@ -202,3 +202,7 @@ def test_bad_promises(arguments, message):
     result = run(app, ["learn", "riverswim", "--episodes", "5", *arguments])
     assert result.exit_code == 2
     assert message in result.output.replace("\n", " ")
+
+
+def test_fleets_have_no_options_that_do_nothing():
+    assert run(app, ["fleet", "riverswim", "--teams", "2", "--episodes", "2", "--at-most", "p=0.7=0.1"]).exit_code == 2

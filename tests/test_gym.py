@@ -323,18 +323,26 @@ def test_pictures(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["PPO", "DQN"])
 def test_stable_baselines_learns_to_switch(method):
-    """As it is, on the registered environment: far better than the worse agent, near the best policy that does not see the time."""
+    """As it is: near the best policy, and far better than the better agent alone."""
     sb3 = pytest.importorskip("stable_baselines3")
-    mdp = cede.worlds.riverswim(agents=[0.0, 1.0])
-    env = gymnasium.make("cede/RiverSwim-v0", agents=[0.0, 1.0], time=True)
-    more = {"n_steps": 200, "batch_size": 100, "gamma": 1.0} if method == "PPO" else {"learning_starts": 500, "gamma": 1.0}
-    model = getattr(sb3, method)("MlpPolicy", env, seed=0, device="cpu", **more)
-    model.learn(12_000)
-    policy = np.empty((mdp.horizon, mdp.task.n_states, 2), dtype=int)
-    for place in np.ndindex(policy.shape):
-        policy[place] = int(model.predict(np.array(place), deterministic=True)[0])
-    worse, best = (cede.expected_cost(mdp, p) for p in (mdp.task.steady(0), cede.solve(mdp).policy))
-    assert cede.expected_cost(mdp, policy) < (worse + best) / 2
+    pytest.importorskip("torch").set_num_threads(1)
+    transition = np.array([[[0.9, 0.1], [0.7, 0.3]], [[0.6, 0.4], [0.1, 0.9]]])
+    environment = cede.Environment(transition, [0.0, 1.0], [1.0, 0.0])
+    program = cede.Agent("program", [[0.9, 0.1], [0.2, 0.8]])
+    person = cede.Agent("person", [[0.9, 0.1], [0.95, 0.05]], control_cost=0.1)
+    mdp = cede.TwoLayerMDP(environment, cede.Team([program, person], switch_cost=0.05), horizon=10)
+    more = {"n_steps": 200, "batch_size": 100}
+    if method == "DQN":
+        more = {"learning_starts": 500, "exploration_fraction": 0.5, "target_update_interval": 200}
+    env = cede.gym.SwitchingEnv(mdp)
+    model = getattr(sb3, method)("MlpPolicy", env, seed=0, device="cpu", gamma=1.0, learning_rate=1e-3, **more)
+    model.learn(8000)
+    policy = np.empty((mdp.horizon, 2, 2), dtype=int)
+    for state, agent in np.ndindex(2, 2):
+        policy[:, state, agent] = int(model.predict(np.array([state, agent]), deterministic=True)[0])
+    alone = min(cede.expected_cost(mdp, mdp.task.steady(agent)) for agent in (0, 1))
+    best = cede.expected_cost(mdp, cede.solve(mdp).policy)
+    assert cede.expected_cost(mdp, policy) < best + 0.25 * (alone - best)
 
 
 @pytest.mark.slow

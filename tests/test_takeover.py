@@ -245,3 +245,34 @@ def test_bad_agents(change, message):
 def test_bad_tasks(change, message):
     with pytest.raises(ValueError, match=message):
         cede.Task(env_cost=np.zeros((2, 2)), agents=["a", "b"], horizon=3, **change)
+
+
+def test_tasks_can_be_changed():
+    """A task is data: `replace` makes the one that would have been made, or says why not."""
+    plain = cede.Task(np.zeros((2, 2)), ["a", "b"], 3)
+    assert replace(plain, takeover_delay={"b": 2}).agents == (
+        "a",
+        "b",
+        "b (taking over from a, 1 of 2)",
+        "b (taking over from a, 2 of 2)",
+    )
+    assert replace(plain, agents=["x", "y", "z"], control_cost=0.0, switch_cost=0.0, varies_with=None).tables == ("x", "y", "z")
+    folded = replace(plain, takeover_delay={"b": 2})
+    assert replace(folded, horizon=5).members == ("a", "b")
+    with pytest.raises(ValueError, match="must be given to a task without"):
+        replace(folded, takeover_delay={"a": 1})
+    with pytest.raises(ValueError, match="different from that of"):
+        cede.Task(np.zeros((2, 2)), ["b", "b (taking over)"], 3, takeover_delay={"b": 1}, on_takeover=["b"])
+
+
+def test_nobody_can_get_there():
+    mdp = cede.worlds.riverswim(agents=[0.3, 0.7], switch_cost=np.array([[0, np.inf], [0.1, 0]]))
+    message = "agent is 'p=0.7', must be one to whom control can come from 'p=0.3', the start agent"
+    for make in (lambda: cede.fixed(mdp.task, 1), lambda: cede.ucrl2_mc(mdp.task, baseline=1)):
+        with pytest.raises(ValueError, match=message):
+            make()
+    assert cede.solve(mdp, at_most={"p=0.7": 0.5}).shares.tolist() == [1.0, 0.0]
+    with pytest.raises(ValueError, match="must be within them: hand-overs that take time, or are not possible, leave no way"):
+        cede.solve(mdp, at_least={"p=0.7": 0.5})
+    why = cede.explain(cede.ucrl2_mc(mdp.task), 0, 0, 0)
+    assert why.text == "The p=0.3 is in control: there is nobody else to whom control could be handed."

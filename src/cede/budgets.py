@@ -94,10 +94,15 @@ def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floa
     return least, most
 
 
+def limits_or_none(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats] | None:
+    """`limits_of`, if there are any."""
+    return None if at_most is None and at_least is None else limits_of(owner, task, at_most, at_least)
+
+
 def solve_within(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
     """The best mixture under the true tables."""
     task = mdp.task
-    policies = [task.steady(agent) for agent in range(len(task.members))]
+    policies = [task.steady(agent) for agent in range(len(task.members)) if task.can_reach(agent)]
     costs, shares = [], []  # one agent always: where hand-overs are immediate every share can be met with these
     for policy in policies:
         costs.append(start_cost(mdp, value_of(mdp, policy)))
@@ -113,7 +118,12 @@ def solve_within(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0
         shares.append(shares_of(mdp, found))
     if missed > CLOSE_TO_LIMIT:
         got = dict(zip(task.members, (weights @ np.array(shares)).round(4).tolist(), strict=True))
-        _check.fail("solve", "the nearest that shares can come to the limits", got, "within them: hand-overs take time")
+        _check.fail(
+            "solve",
+            "the nearest that shares can come to the limits",
+            got,
+            "within them: hand-overs that take time, or are not possible, leave no way",
+        )
     used = np.flatnonzero(weights > CLOSE)
     part = weights[used] / weights[used].sum()
     mixed_cost, mixed_shares = float(part @ np.array(costs)[used]), part @ np.array(shares)[used]

@@ -13,7 +13,7 @@ import numpy as np
 
 from cede import _check, _kernels
 from cede._check import Floats
-from cede.planning import Policy, checked_policy, empty_plan, problem_of
+from cede.planning import Policy, checked_policy, empty_plan, negated, problem_of
 from cede.table import read_only
 from cede.task import Task
 
@@ -65,8 +65,9 @@ def caution_for(task: Task, caution: Caution | None, delta: float) -> _kernels.C
         nobody, nothing = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0))
         empty = (np.empty(0), nothing, np.empty((0, 0, 0)), np.empty(0))
         return _kernels.Caution(nobody, 0.0, delta, read_only(np.empty(0)), problem_of(task), *empty)
-    control_cost, switch_cost = -task.control_cost, -task.switch_cost
-    opposite = problem_of(task, -task.env_cost)._replace(control_cost=read_only(control_cost), switch_cost=read_only(switch_cost))
+    other = negated(task)
+    control_cost, switch_cost = other.control_cost.copy(), other.switch_cost.copy()
+    opposite = problem_of(other)._replace(control_cost=read_only(control_cost), switch_cost=read_only(switch_cost))
     start = np.empty(0) if caution.start is None else caution.start
     room = (control_cost, switch_cost, empty_plan(task)[1], np.zeros(_kernels.RECORD))
     return _kernels.Caution(caution.baseline, caution.alpha, delta, read_only(start), opposite, *room)

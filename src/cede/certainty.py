@@ -4,16 +4,16 @@ The lower end is the recursion of Theorem 1 with the policy given; the upper one
 of a sum is minus the least of minus it. One kernel computes both.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from cede import _check
 from cede._check import Floats
 from cede.belief import Belief
 from cede.learner import Learner
-from cede.planning import Plan, Policy, checked_policy, followed
+from cede.planning import Plan, Policy, checked_policy, followed, negated
+from cede.recipe import is_scaled
 from cede.task import Task
 
 
@@ -51,17 +51,11 @@ def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
     given = learner.plan.policy if policy is None else policy.policy if isinstance(policy, Plan) else policy
     checked = checked_policy(owner, learner.task, given)
     low, high = extremes(learner.task, *learner.beliefs, checked)
-    scaled = any(not isinstance(part, float) or part < 1.0 for part in (recipe.scale.agents, recipe.scale.environment))
     fades = bool(recipe.forget) or recipe.forget_environment is not None
-    return Bounds(low, high, not scaled and not fades, recipe.delta)
+    return Bounds(low, high, not is_scaled(recipe) and not fades, recipe.delta)
 
 
 def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy) -> tuple[Floats, Floats]:
     """The least and the most that a policy can cost over all tables within the beliefs."""
     low, high = (followed(one, agents, environment, policy) for one in (task, negated(task)))
     return low, -high + 0.0
-
-
-def negated(task: Task) -> Task:
-    switch_cost = np.where(np.isinf(task.switch_cost), np.inf, -task.switch_cost)  # what cannot be is in no policy
-    return replace(task, env_cost=-task.env_cost, control_cost=-task.control_cost, switch_cost=switch_cost)

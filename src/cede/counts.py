@@ -35,6 +35,7 @@ class Episode:
 
     @property
     def switches(self) -> int:
+        """How often another agent of the task came into control; of a hand-over that takes time, every step is one."""
         return int(np.count_nonzero(self.agents != self.prev_agents))
 
 

@@ -18,7 +18,7 @@ from cede.logs import read_log
 from cede.memory import NOTHING, Memory, Seen
 from cede.packing import save_learner
 from cede.planning import Plan, Policy, empty_plan, hands_for, room_for, run_pass
-from cede.promises import may_deviate, note_episode, promised
+from cede.promises import may_deviate, note_episode, plan_changed, promised, undecided
 from cede.recipe import (
     Recipe,
     certain_belief,
@@ -30,6 +30,7 @@ from cede.recipe import (
     tally_parts,
     with_memory,
 )
+from cede.table import read_only
 from cede.task import Task
 
 MOST_SEED = 2**31 - 1
@@ -117,7 +118,8 @@ class Learner:
 
         log: columns state, agent, action and next_state, and t or episode (see logs.py): a mapping of arrays, a data frame, a
         structured array, or Episodes. All is checked first. A learner that learned from a log is the same as one that saw it live,
-        and its time counts all the same: the n-th logged episode is its n-th.
+        and its time counts all the same: the n-th logged episode is its n-th. But what it promises (limits, a baseline) is of
+        the time in which it decides itself: neither shares nor costs of the log count.
         """
         owner = "learn_from"
         if self.observed:
@@ -155,12 +157,12 @@ class Learner:
         if self._steps:
             _, states, prevs, agents, actions, nexts = np.array(self._steps, dtype=np.int64).T.copy()
             live.tally.add(np.arange(len(states)), states, prevs, agents, actions, nexts)
-            note_episode(self.task, live.mind, self.episode, states, prevs, agents, actions)
+            note_episode(self.task, live.mind, live.plan, states, prevs, agents, actions)
             self._steps = []
         if self._episode is not None:
             live.tally.add_episode(self._episode)
             steps = (self._episode.states[:-1], self._episode.prev_agents, self._episode.agents, self._episode.actions)
-            note_episode(self.task, live.mind, self.episode, *steps)
+            note_episode(self.task, live.mind, live.plan, *steps)
             self._episode = None
         live.mind.caution.record[_kernels.DECIDED : _kernels.DECIDED + 1] = 0.0  # empty if there is no baseline
         live.tally.end_episode()
@@ -178,7 +180,7 @@ class Learner:
             live = self._working
             live.plan = self._make_plan(live)
             live.stale = False
-            live.mind.caution.record[_kernels.DECIDED : _kernels.DECIDED + 1] = 0.0  # empty if there is no baseline
+            plan_changed(live.mind, self.observed > 0)
 
     def observe_episode(self, episode: Episode) -> None:
         """All steps of an episode at once; they count when `end_episode` is called."""
@@ -205,7 +207,7 @@ class Learner:
         """From now on count the environment together with others, and plan from what all have seen. What it has seen itself
         must be counted there already.
         """
-        memory = replace(self.memory, environment=NOTHING, environment_episodes=0, plan=None, planned=0)
+        memory = replace(undecided(self.memory), environment=NOTHING, environment_episodes=0, plan=None, planned=0)
         self._shared = environment
         self.remember(memory)
 
@@ -258,18 +260,18 @@ class Learner:
     @property
     def plan(self) -> Plan:
         """The plan of the current episode. With greedy planning: what would be chosen everywhere, as things stand when first asked
-        in this episode. With a baseline: that one, unless the learner may deviate.
+        in this episode. With a baseline: that one, unless the learner may deviate. With limits, values count their prices.
         """
         own = self._own_plan()
         if self.recipe.caution is None or may_deviate(self.task, self._working.mind, self._radii(), own):
             return own
-        return Plan(self.recipe.caution.baseline, no_value(self.task))
+        return Plan(read_only(self.recipe.caution.baseline), no_value(self.task))  # kernels trust it: nobody may change it
 
     @property
     def prices(self) -> dict[str, float]:
         """What a step under the control of each member of the team counts beyond its control cost, so that limits are met."""
         prices = self._working.mind.limits.prices
-        return dict(zip(self.task.members, (prices[0] - prices[1]).tolist(), strict=False))
+        return dict(zip(self.task.members, (prices[0] - prices[1]).tolist(), strict=True)) if prices.size else {}
 
     def _own_plan(self) -> Plan:
         """What it would do if it had no baseline to keep to."""

@@ -9,19 +9,19 @@ oracle               the best policy, for comparison: it alone is told the truth
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cede import _check
 from cede.belief import Scale, ScaleOf, scale_of
-from cede.budgets import limits_of
+from cede.budgets import limits_or_none
 from cede.caution import checked_caution
 from cede.forgetting import Forget
 from cede.learner import Learner
 from cede.model import Environment, TwoLayerMDP
 from cede.planning import checked_policy, solve
+from cede.promises import check_promises
 from cede.recipe import (
     Planning,
     Recipe,
@@ -70,8 +70,8 @@ def ucrl2_mc(
     at_most, at_least: shares of the steps that agents may or must have control, as in at_most={"human": 0.3}; what they cost is
     adjusted after every episode until their shares, on average, are within. baseline: an agent, or a switching policy, than which
     the learner must not be worse: it deviates only when it can prove that the expected cost of all episodes so far stays within
-    1 + alpha of the baseline's, with probability 1 - 2 delta. start: (S,) probabilities of the first state, if they are known;
-    proofs come sooner then.
+    1 + alpha of the baseline's, with probability 1 - 2 delta if radii are unscaled and its decisions are followed. start: (S,)
+    probabilities of the first state, if they are known; proofs come sooner then.
 
     planning="greedy" backs up only the states that are visited, from values that are only ever raised (Efroni et al. 2019): far
     cheaper, and what it costs in regret is in docs/speed.md. replan: plan anew for "every" episode, when some count has
@@ -85,38 +85,12 @@ def ucrl2_mc(
         scale=scale_of(owner, scale),
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment, belief, planning, replan),
-        **checked_promises(owner, task, at_most, at_least, planning, replan),
+        limits=limits_or_none(owner, task, at_most, at_least),
         caution=checked_caution(owner, task, baseline, alpha, start),
         **checked_planning(owner, planning, replan),
     )
-    check_together(owner, recipe)
+    check_promises(owner, recipe)
     return Learner(task, recipe, seed=seed)
-
-
-def checked_promises(owner: str, task: Task, at_most: Any, at_least: Any, planning: Any, replan: Any) -> dict[str, Any]:
-    """Limits of shares, for learners that can meet them."""
-    if at_most is None and at_least is None:
-        return {}
-    if planning == "greedy":
-        _check.fail(owner, "planning", "'greedy'", "'full' with at_most or at_least: greedy planning is for costs that stay")
-    if replan == "doubling":
-        _check.fail(
-            owner, "replan", "'doubling'", "'every' or a number with at_most or at_least: a plan that is kept has its shares"
-        )
-    return {"limits": limits_of(owner, task, at_most, at_least)}
-
-
-def check_together(owner: str, recipe: Recipe) -> None:
-    """What a cautious learner can do nothing with."""
-    if recipe.caution is not None:
-        if recipe.limits is not None:
-            _check.fail(owner, "baseline", str(recipe.caution), "left out with at_most or at_least: it may not keep within them")
-        if recipe.planning == "greedy":
-            _check.fail(
-                owner, "planning", "'greedy'", "'full' with a baseline: only of a whole plan it can be proven what it costs"
-            )
-        if recipe.forget or recipe.forget_environment is not None:
-            _check.fail(owner, "forget", "given", "left out with a baseline: what was proven would have to be forgotten, too")
 
 
 def posterior_sampling(
@@ -148,9 +122,10 @@ def posterior_sampling(
         prior=checked_prior(owner, prior),
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment, None, "full", replan),
-        **checked_promises(owner, task, at_most, at_least, "full", replan),
+        limits=limits_or_none(owner, task, at_most, at_least),
         **checked_planning(owner, "full", replan),
     )
+    check_promises(owner, recipe)
     return Learner(task, recipe, seed=seed)
 
 
@@ -203,9 +178,10 @@ def greedy(
         radius=None,
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment, None, planning, replan),
-        **checked_promises(owner, task, at_most, at_least, planning, replan),
+        limits=limits_or_none(owner, task, at_most, at_least),
         **checked_planning(owner, planning, replan),
     )
+    check_promises(owner, recipe)
     return Learner(task, recipe, seed=seed)
 
 

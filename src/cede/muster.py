@@ -76,7 +76,7 @@ def kind_key(mdp: TwoLayerMDP, learner: Learner, memory: Memory, digests: Digest
     scale = tuple(part if isinstance(part, float | StepDown) else id(part) for part in (r.scale.agents, r.scale.environment))
     known = tuple((agent, digest_of(policy, digests)) for agent, policy in r.known_agents.items())
     return (
-        (task.modes.table, task.modes.acting, task.modes.aim, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment)),
+        (task.roles.table, task.roles.acting, task.roles.aim, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment)),
         (r.radius, r.delta, scale, r.flat, r.policy is None, r.planning, r.replan, known, id(r.known_environment)),
         (r.limits and tuple(ends.tobytes() for ends in r.limits), r.caution and r.caution.digest),
         (r.agents_radius, r.prior, by_place(task.tables, r), r.forget_environment),

@@ -62,7 +62,7 @@ def prefixed(name: str, arrays: Arrays) -> Arrays:
 def pack_task(task: Task) -> tuple[Header, Arrays]:
     words = ("agents", "horizon", "start_agent", "varies_with", "state_names", "action_names")
     header = {name: as_json(getattr(task, name)) for name in words}
-    header["modes"] = {name: as_json(values) for name, values in asdict(task.modes).items()}
+    header["modes"] = None if task.modes is None else {name: as_json(values) for name, values in asdict(task.modes).items()}
     return header, {name: getattr(task, name) for name in ("env_cost", "control_cost", "switch_cost")}
 
 

@@ -83,6 +83,12 @@ def followed(task: Task, agents: Belief, environment: Belief, policy: Policy) ->
     return value
 
 
+def negated(task: Task) -> Task:
+    """With all costs the other way round: the least of it is minus the most of the task itself."""
+    switch_cost = np.where(np.isinf(task.switch_cost), np.inf, -task.switch_cost)  # what cannot be is in no policy
+    return replace(task, env_cost=-task.env_cost, control_cost=-task.control_cost, switch_cost=switch_cost)
+
+
 def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike) -> float:
     """Expected cost of an episode from the problem's start."""
     return start_cost(mdp, evaluate(mdp, policy))

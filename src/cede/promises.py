@@ -1,13 +1,15 @@
 """What a learner promises beside low cost, while it is at work: prices of limits (budgets.py) and a baseline (caution.py)."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from cede import _kernels
+from cede import _check, _kernels
 from cede._kernels import Mind, Radii
+from cede.memory import Memory
 from cede.planning import Plan, hands_for, room_for
-from cede.recipe import Recipe
+from cede.recipe import Recipe, is_scaled
 from cede.table import Ints
 from cede.task import Task
 
@@ -20,7 +22,8 @@ def promised(task: Task, recipe: Recipe) -> dict[str, Any]:
         result["at_least"] = {name: float(x) for name, x in zip(task.members, least, strict=True) if x > 0} or None
         result["at_most"] = {name: float(x) for name, x in zip(task.members, most, strict=True) if x < 1} or None
     if recipe.caution is not None:
-        result["baseline"] = str(recipe.caution)
+        told = "" if recipe.caution.start is None else ", start known"
+        result["baseline"] = str(recipe.caution) + told + (" (not guaranteed: radii are scaled)" if is_scaled(recipe) else "")
     return result
 
 
@@ -38,14 +41,55 @@ def step_costs(mind: Mind) -> tuple[float, float]:
     return float(least), float(most)
 
 
-def note_episode(task: Task, mind: Mind, episode: int, states: Ints, prevs: Ints, agents: Ints, actions: Ints) -> None:
+def note_episode(task: Task, mind: Mind, plan: Plan | None, states: Ints, prevs: Ints, agents: Ints, actions: Ints) -> None:
     """What the steps of an episode mean for what was promised: new prices; what it cost to deviate from the baseline, or not."""
+    least, most = step_costs(mind)
     if mind.limits.most.size:
         control = np.bincount(task.acting[agents], minlength=len(task.members)).astype(np.int64)
-        _kernels.update_prices(mind.limits, control, episode, *step_costs(mind))
+        _kernels.update_prices(mind.limits, control, least, most)
     if mind.caution.baseline.size:
+        record, longest = mind.caution.record, task.horizon * most
         costs = task.env_cost[states, actions] + task.control_cost[agents] + task.switch_cost[prevs, agents]
-        followed = np.array_equal(mind.caution.baseline[np.arange(len(actions)), states, prevs], agents)
-        kept_to = followed and mind.caution.record[_kernels.DECIDED] == _kernels.KEEP_TO
-        total = float(np.cumsum(costs)[-1])  # one by one, as kernels add
-        _kernels.note_episode(mind.caution.record, bool(kept_to), total, task.horizon * step_costs(mind)[1])
+        total = min(float(np.cumsum(costs)[-1]), longest)  # one by one, as kernels add; who took control somehow, cost no more
+        decided = mind.caution.baseline if record[_kernels.DECIDED] == _kernels.KEEP_TO or plan is None else plan.policy
+        followed = np.array_equal(decided[np.arange(len(actions)), states, prevs], agents)
+        _kernels.note_episode(record, followed, total, longest)
+
+
+def plan_changed(mind: Mind, running: bool) -> None:
+    """There is another plan. What was decided is open again; in a running episode it stands, and may cost anything."""
+    if mind.caution.baseline.size:
+        if running:
+            mind.caution.record[_kernels.AT_MOST] = mind.caution.baseline.shape[0] * step_costs(mind)[1]
+        else:
+            mind.caution.record[_kernels.DECIDED] = 0.0
+
+
+def undecided(memory: Memory) -> Memory:
+    """As it is before anything was decided for the next episode."""
+    record = memory.record.copy()
+    record[_kernels.DECIDED : _kernels.DECIDED + 1] = 0.0  # empty without a baseline
+    return replace(memory, record=record)
+
+
+def check_promises(owner: str, recipe: Recipe) -> None:
+    """What learners cannot promise, for lack of what it takes."""
+    if recipe.limits is not None:
+        if recipe.planning == "greedy":
+            _check.fail(owner, "planning", "'greedy'", "'full' with at_most or at_least: greedy planning is for costs that stay")
+        if recipe.replan == "doubling":
+            expected = "'every' or a number with at_most or at_least: a plan that is kept has its shares"
+            _check.fail(owner, "replan", "'doubling'", expected)
+    if recipe.caution is not None:
+        if recipe.limits is not None:
+            _check.fail(owner, "baseline", str(recipe.caution), "left out with at_most or at_least: it may not keep within them")
+        if recipe.planning == "greedy":
+            _check.fail(
+                owner, "planning", "'greedy'", "'full' with a baseline: only of a whole plan it can be proven what it costs"
+            )
+        if recipe.forget or recipe.forget_environment is not None:
+            _check.fail(owner, "forget", "given", "left out with a baseline: what was proven would have to be forgotten, too")
+        if recipe.radius is None or recipe.flat:
+            _check.fail(
+                owner, "baseline", str(recipe.caution), "left out: it has no confidence sets of both layers to prove anything by"
+            )

@@ -15,10 +15,11 @@ import numpy as np
 
 from cede import _check
 from cede._extras import pyplot, save_picture
+from cede._kernels import DECIDED, KEEP_TO
 from cede.belief import Belief
 from cede.certainty import extremes
 from cede.learner import Learner
-from cede.planning import Policy, followed
+from cede.planning import followed
 from cede.task import Task
 
 COSTS = {"environment": "env_cost", "control": "control_cost", "switching": "switch_cost"}
@@ -89,7 +90,7 @@ def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Expl
         rows = seen_here(learner, sets, t, state, prev, agent)
         options.append(Option(task.agents[agent], low, sum(parts.values()), high, parts, *rows, agent))
     text = in_words(task, options, candidates, chosen, prev, bounded)
-    return Explanation(t, state, prev, chosen, tuple(options), bounded, kept_to(learner, plan) + text + dearer(learner.prices))
+    return Explanation(t, state, prev, chosen, tuple(options), bounded, kept_to(learner) + text + dearer(learner.prices))
 
 
 def with_prices(learner: Learner) -> tuple[Task, Task | None]:
@@ -101,9 +102,9 @@ def with_prices(learner: Learner) -> tuple[Task, Task | None]:
     return replace(task, control_cost=task.control_cost + extra), replace(only(task, "control_cost"), control_cost=extra)
 
 
-def kept_to(learner: Learner, policy: Policy) -> str:
+def kept_to(learner: Learner) -> str:
     caution = learner.recipe.caution
-    if caution is None or not np.array_equal(caution.baseline, policy):
+    if caution is None or learner.memory.record[DECIDED] != KEEP_TO:
         return ""
     return f"The learner keeps to the baseline ({caution.name}) in this episode: it is not proven yet what deviating may cost. "
 
@@ -160,14 +161,14 @@ def in_words(task: Task, options: Sequence[Option], candidates: Sequence[int], c
     mine, name, stays = options[place], task.members[task.aim[chosen]], task.aim[chosen] == task.aim[prev]
     others = [i for i in range(len(options)) if i != place]
     if not others:
-        return f"The {name} is taking over: a hand-over that has begun is finished." if len(task.agents) > 1 else alone(name)
+        return only_choice(task, name, chosen)
     same = [i for i in others if task.aim[candidates[i]] == task.aim[prev]]
     rest = same if same and not stays else others
     best = min(rest, key=lambda i: options[i].plain)
     other = options[best]
     saved = other.plain - mine.plain
     least, most = other.optimistic - mine.pessimistic, other.pessimistic - mine.optimistic
-    head = f"The {name} stays in control" if stays else f"The {name} takes over"
+    head = f"The {name} {'takes over' if not stays else 'has taken over' if prev >= len(task.members) else 'stays in control'}"
     against = f" against the {task.members[task.aim[candidates[best]]]}" if stays else ""
     between = f" (between {least:.1f} and {most:.1f})" if bounded else ""
     if saved >= 0:
@@ -181,8 +182,10 @@ def in_words(task: Task, options: Sequence[Option], candidates: Sequence[int], c
     return f"{text}; seen here {times}."
 
 
-def alone(name: str) -> str:
-    return f"The {name} is in control: there is nobody else."
+def only_choice(task: Task, name: str, chosen: int) -> str:
+    if chosen >= len(task.members):
+        return f"The {name} is taking over: a hand-over that has begun is finished."
+    return f"The {name} is in control: there is nobody else{'' if task.n_agents == 1 else ' to whom control could be handed'}."
 
 
 COLOURS = {"environment": "#009E73", "control": "#E69F00", "switching": "#CC79A7", "limits": "#56B4E9"}

@@ -221,7 +221,14 @@ def limits_for(task: Task, recipe: Recipe) -> Limits:
     least, most = (np.empty(0), np.empty(0)) if recipe.limits is None else recipe.limits
     sizes = (len(most) and task.n_agents, len(most))
     own = read_only(task.control_cost)
-    return Limits(least.copy(), most.copy(), task.acting.copy(), own, np.zeros(sizes[0]), np.zeros((2, sizes[1])))
+    return Limits(
+        least.copy(), most.copy(), task.acting.copy(), own, np.zeros(sizes[0]), np.zeros((3 if sizes[1] else 0, sizes[1]))
+    )
+
+
+def is_scaled(recipe: Recipe) -> bool:
+    """Are its radii narrower than those that carry the guarantee?"""
+    return any(not isinstance(part, float) or part < 1.0 for part in (recipe.scale.agents, recipe.scale.environment))
 
 
 def declared(recipe: Recipe) -> Outcomes | None:

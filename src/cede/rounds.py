@@ -7,6 +7,7 @@ only: teams do not see one another within a round, and what they add to the envi
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from cede.shards import Order, Report
 from cede.states import Luck, State, joined, memories_of
 from cede.table import Ints
 
+_mixtures: "WeakKeyDictionary[TwoLayerMDP, dict[Any, float]]" = WeakKeyDictionary()  # costs by problem and limits
 MOST_SECONDS, MOST_AT_ONCE = 0.1, 10_000  # of a round of teams that share nothing: progress is shown in between
 
 
@@ -121,11 +123,10 @@ class Run:
 
     def find_mixtures(self) -> None:
         """Whoever has limits is measured by the best that can be done within them."""
-        known: dict[Any, float] = {}
         for place, (mdp, learner) in enumerate(zip(self.mdps, self.learners, strict=True)):
             limits = learner.recipe.limits
             if limits is not None:
-                key = (id(mdp), *(ends.tobytes() for ends in limits))
+                known, key = _mixtures.setdefault(mdp, {}), tuple(ends.tobytes() for ends in limits)
                 if key not in known:
                     known[key] = solve_within(mdp, *limits).cost
                 self.rounds.optimum[place] = known[key]

@@ -23,11 +23,12 @@ from cede.counts import EnvironmentTally, Episode, check_counted, checked_episod
 from cede.files import Arrays, UnreadableFile, load_arrays
 from cede.fleet import Fleet
 from cede.forgetting import Forget, HalfLife, Window
-from cede.learner import Learner
+from cede.learner import NEW, Learner
 from cede.memory import Memory, Seen
 from cede.model import Environment
 from cede.packing import KEPT, KINDS, SCALES, SCHEMA, Header
 from cede.planning import Plan, checked_policy
+from cede.promises import check_promises
 from cede.recipe import Recipe, checked_planning, checked_prior, declared
 from cede.states import PROMISES, promises_at_start
 from cede.structure import Outcomes, Structure, checked_structure
@@ -109,6 +110,7 @@ def unpack_recipe(task: Task, header: Header, arrays: Arrays) -> Recipe:
     )
     if environment is not None and (environment.n_states, environment.n_actions) != (task.n_states, task.n_actions):
         _check.fail("file", "(S, A) of the known environment", (environment.n_states, environment.n_actions), "as of the task")
+    check_promises("file", recipe)
     if flat and (recipe.structure is not None or known or environment is not None):
         _check.fail("file", "what is known or declared", "given", "left out with one table for agents and environment")
     return recipe
@@ -178,7 +180,7 @@ def unpack_memory(task: Task, recipe: Recipe, header: Header, arrays: Arrays) ->
         **dict.fromkeys(PROMISES, ((0,), np.float64)),
         **{name: (start.shape, np.float64) for name, start in promises_at_start(task, recipe).items()},
     }
-    arrays = {**{name: np.empty(0) for name in PROMISES}, **arrays}  # which older files do not have
+    arrays = {"prices": NEW.prices, "record": NEW.record, **arrays}  # which older files do not have
     for name, (shape, dtype) in expected.items():
         array = arrays[name]
         if array.dtype != dtype or (array.size and array.shape != shape):

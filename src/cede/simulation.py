@@ -143,6 +143,9 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     ):
         if mine != theirs:
             _check.fail(owner, f"the learner's {what}", _check.show(mine), f"{_check.show(theirs)}, as in mdp")
+    caution = learner.recipe.caution
+    if caution is not None and caution.start is not None and not np.array_equal(caution.start, mdp.environment.start):
+        _check.fail(owner, "the start that the learner was told", "another", "that of mdp")
     outcomes = declared(learner.recipe)
     if outcomes is not None:
         check_support(owner, outcomes, mdp.environment)

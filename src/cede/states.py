@@ -96,7 +96,7 @@ def promises_at_start(task: Task, recipe: Recipe) -> dict[str, Floats]:
     """What a learner must remember for what it promises, as it is at the start."""
     result: dict[str, Floats] = {}
     if recipe.limits is not None:
-        result["prices"] = np.zeros((2, len(task.members)))
+        result["prices"] = np.zeros((3, len(task.members)))
     if recipe.caution is not None:
         result["record"] = np.zeros(RECORD)
     return result

@@ -103,7 +103,8 @@ def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own:
                     first.update({(q, d): here for q in members if q != d and p in (None, q)})
     costs = np.full((len(names), len(names)), np.inf)
     for here, to in follows.items():
-        costs[here, to] = switch_cost[aim[here], aim[here]]
+        stay = switch_cost[aim[here], aim[here]]
+        costs[here, to] = stay if np.isfinite(stay) else 0.0
     for here in range(len(names)):
         if here not in follows:  # whoever it is has settled, or has in the next step
             for d in members:
@@ -112,9 +113,17 @@ def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own:
 
 
 def way_to(switch_cost: Floats, agent: int) -> list[int]:
-    """(D,) the agent to hand control to next, from each, so that `agent` is in control as soon and as often as possible."""
+    """(D,) the agent to hand control to next, from each, so that `agent` is in control as soon and as often as possible; from where
+    that cannot be, any to whom control can be handed.
+    """
+    possible, n = np.isfinite(switch_cost), len(switch_cost)
+    return [int(to) for to in np.where(possible, np.minimum(steps_to(switch_cost, agent), n + 1), np.inf).argmin(axis=1)]
+
+
+def steps_to(switch_cost: Floats, agent: int) -> Floats:
+    """(D,) hand-overs until `agent` is in control, from each; infinity: it cannot be."""
     possible = np.isfinite(switch_cost)
-    steps = np.where(np.arange(len(switch_cost)) == agent, 0.0, np.inf)
+    steps: Floats = np.where(np.arange(len(switch_cost)) == agent, 0.0, np.inf)
     for _ in range(len(switch_cost)):  # from each, one more than from the nearest to whom it can hand control
         steps = np.minimum(steps, 1 + np.where(possible, steps, np.inf).min(axis=1))
-    return [int(to) for to in np.where(possible, steps, np.inf).argmin(axis=1)]
+    return steps

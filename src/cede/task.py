@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from cede import _check
 from cede._check import Floats
 from cede._kernels import BY_PREV_AGENT, BY_TIME, CONSTANT
-from cede.takeover import Modes, checked_delays, fold, way_to
+from cede.takeover import Modes, checked_delays, fold, steps_to, way_to
 
 VariesWith = Literal["time", "prev_agent"] | None
 
@@ -88,7 +88,7 @@ class Task:
     action_names: Sequence[str] | None = None
     takeover_delay: Any = None  # steps by name; folded into the rest, and None then
     on_takeover: Sequence[str] = ()  # likewise
-    modes: Any = None  # kept as Modes: who acts, and by which policy, when an agent is in control; None: itself, by its own
+    modes: Modes | None = None  # who acts, and by which policy, when an agent is in control; None: itself, by its own
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -115,8 +115,11 @@ class Task:
         put(self, "switch_cost", checked_switch_cost("Task", self.switch_cost, len(names)))
         put(self, "varies_with", varies_with)
         if self.modes is None:
-            put(self, "modes", Modes.plain(names))
             self._fold()
+        elif self.takeover_delay or self.on_takeover:
+            _check.fail(
+                "Task", "takeover_delay", _check.show(self.takeover_delay), "given to a task without: this one has it folded in"
+            )
         elif not isinstance(self.modes, Modes) or len(self.modes.table) != len(names):
             _check.fail("Task", "modes", _check.show(self.modes), f"Modes of {len(names)} agents")
         values = (horizon + 1) * env_cost.shape[0] * self.n_agents
@@ -140,7 +143,8 @@ class Task:
                 name = self.agents[self.varies_with.index("prev_agent")]
                 _check.fail("Task", f"varies_with of {name!r}", "'prev_agent'", "None or 'time' in a team with takeover_delay")
             folded = fold(self.agents, self.switch_cost, delays, own)
-            checked_names("Task", folded.agents)
+            for given in (folded.agents, folded.modes.tables):
+                checked_names("Task", given)
             acting, table, members = np.array(folded.modes.acting), folded.modes.table, len(self.agents)
             control_cost = self.control_cost[acting]
             for array in (control_cost, folded.switch_cost):
@@ -154,34 +158,45 @@ class Task:
         object.__setattr__(self, "takeover_delay", None)
         object.__setattr__(self, "on_takeover", ())
 
+    @cached_property
+    def roles(self) -> Modes:
+        """Who acts, and by which policy, when an agent is in control."""
+        return Modes.plain(self.agents) if self.modes is None else self.modes
+
     @property
     def members(self) -> tuple[str, ...]:
         """The team: its agents without the steps of hand-overs that take time."""
-        return tuple(self.agents[: max(self.modes.acting) + 1])
+        return tuple(self.agents[: max(self.roles.acting) + 1])
 
     @property
     def tables(self) -> tuple[str, ...]:
         """(T,) whose policies there are to be learned: those of the members, and of those who act differently while taking over."""
-        tables: tuple[str, ...] = self.modes.tables
-        return tables
+        return self.roles.tables
 
     @cached_property
     def acting(self) -> NDArray[np.int64]:
         """(D,) the member who acts when each agent is in control."""
-        return np.array(self.modes.acting, dtype=np.int64)
+        return np.array(self.roles.acting, dtype=np.int64)
 
     @cached_property
     def aim(self) -> NDArray[np.int64]:
         """(D,) the member who is in control then, or is taking over."""
-        return np.array(self.modes.aim, dtype=np.int64)
+        return np.array(self.roles.aim, dtype=np.int64)
 
     @cached_property
     def table(self) -> NDArray[np.int64]:
         """(D,) the policy that each agent acts by."""
-        return np.array(self.modes.table, dtype=np.int64)
+        return np.array(self.roles.table, dtype=np.int64)
+
+    def can_reach(self, agent: int) -> bool:
+        """Can control come to an agent at all?"""
+        return bool(np.isfinite(steps_to(self.switch_cost, agent)[self.start_agent]))
 
     def steady(self, agent: int) -> NDArray[np.int16]:
         """(L, S, D) the switching policy that gives control to an agent as soon as can be, and leaves it there."""
+        if not self.can_reach(agent):
+            expected = f"one to whom control can come from {self.agents[self.start_agent]!r}, the start agent"
+            _check.fail("Task.steady", "agent", repr(self.agents[agent]), expected)
         shape = (self.horizon, self.n_states, self.n_agents)
         return np.broadcast_to(np.array(way_to(self.switch_cost, agent), dtype=np.int16), shape).copy()
 

@@ -15,6 +15,7 @@ teams        many of them, one after the other
 """
 
 from cede._kernels.data import APPENDIX as APPENDIX
+from cede._kernels.data import AT_MOST as AT_MOST
 from cede._kernels.data import BERNSTEIN as BERNSTEIN
 from cede._kernels.data import BLOCK as BLOCK
 from cede._kernels.data import BY_PREV_AGENT as BY_PREV_AGENT

@@ -234,7 +234,7 @@ class Limits(NamedTuple):
     acting: Any  # (D,) int64: the member who acts when each agent is in control
     own: Any  # (D,) what control costs by itself
     priced: Any  # (D,) and with prices: control_cost of the problem looks at it
-    prices: Any  # (2, members) of a step more than allowed, of a step less than demanded
+    prices: Any  # (3, members) of a step more than allowed, of a step less than demanded; episodes since there are limits
 
 
 class Caution(NamedTuple):
@@ -334,7 +334,7 @@ class Keep(NamedTuple):
     least_at: Any
     recent_agents: Any  # (n or 1, window, L) int64: see `Fading`
     recent_environment: Any
-    prices: Any  # (n or 1, 2, members): see `Limits`
+    prices: Any  # (n or 1, 3, members): see `Limits`
     record: Any  # (n or 1, 10): see `Caution`
 
 

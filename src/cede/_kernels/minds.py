@@ -351,8 +351,8 @@ def play_episodes(bench, mind, world, numbers, seed, episode, stream, evaluate_e
         ledger.cost[i] = total
         ledger.switches[i] = handed
         if mind.limits.most.size > 0:
-            update_prices(mind.limits, ledger.control[i], k, least_cost, most_cost)
+            update_prices(mind.limits, ledger.control[i], least_cost, most_cost)
         if mind.caution.baseline.size > 0:
-            note_episode(mind.caution.record, keeping, total, horizon * most_cost)
+            note_episode(mind.caution.record, True, total, horizon * most_cost)
         count_episode(mind, steps, bench.log, i * horizon)
         forget(mind, bench.log, i * horizon, horizon, k)

@@ -5,7 +5,7 @@ from math import inf, log, sqrt
 import numpy as np
 
 from cede._kernels.compiling import kernel
-from cede._kernels.data import AT_MOST, AT_MOST_SO_FAR, DECIDED, DEVIATE, EXPLORED, FOLLOW, KEPT_TO, PROVEN
+from cede._kernels.data import AT_MOST, AT_MOST_SO_FAR, DECIDED, DEVIATE, EXPLORED, FOLLOW, KEEP_TO, KEPT_TO, PROVEN
 from cede._kernels.episodes import start_mean
 from cede._kernels.passes import backward, begin
 
@@ -35,18 +35,19 @@ def set_prices(limits):
 
 
 @kernel
-def update_prices(limits, control, episode, least, most):
+def update_prices(limits, control, least, most):
     """After an episode: what was more than allowed becomes dearer, what was less than demanded cheaper.
 
     Projected gradient ascent on the dual of the limits, with steps of 1 / sqrt(k) times the range of costs: after K episodes shares
     miss their limits by O(1 / sqrt(K)) on average (Efroni, Mannor and Pirotta 2020). control: (members,) steps of each. least,
     most: what a step can cost.
     """
-    pace = (most - least if most > least else 1.0) / sqrt(episode)
     steps = 0.0
     for member in range(control.size):
         steps += control[member]
     for member in range(control.size):
+        limits.prices[2, member] += 1.0
+        pace = (most - least if most > least else 1.0) / sqrt(limits.prices[2, member])
         share = control[member] / max(1.0, steps)
         limits.prices[0, member] = max(0.0, limits.prices[0, member] + pace * (share - limits.most[member]))
         limits.prices[1, member] = max(0.0, limits.prices[1, member] + pace * (limits.least[member] - share))
@@ -63,11 +64,20 @@ def note_cost(record, first, cost):
 
 
 @kernel
-def note_episode(record, kept_to, cost, most):
-    """Record an episode that kept to the baseline, or did not. most: what any episode can cost."""
-    note_cost(record, np.int64(KEPT_TO if kept_to else EXPLORED), cost)
-    if not kept_to:
-        record[AT_MOST_SO_FAR] += record[AT_MOST] if record[DECIDED] == DEVIATE else most
+def note_episode(record, followed, cost, most):
+    """Record an episode, by what was decided for it before. most: what any episode can cost. followed: did it go as decided?
+
+    One that was to keep to the baseline, and did not, counts among those that did as if it had cost nothing, and beside them as if
+    it had cost the most: which episodes count must not depend on how they went.
+    """
+    if record[DECIDED] == KEEP_TO:
+        note_cost(record, np.int64(KEPT_TO), cost if followed else 0.0)
+        if not followed:
+            record[EXPLORED + 1] += most
+            record[AT_MOST_SO_FAR] += most
+    else:
+        note_cost(record, np.int64(EXPLORED), cost)
+        record[AT_MOST_SO_FAR] += record[AT_MOST] if followed and record[DECIDED] == DEVIATE else most
     record[DECIDED] = 0.0
 
 

@@ -100,7 +100,8 @@ def caution_of_team(caution, control_cost, switch_cost, record):
         for d in range(control_cost.size):
             caution.control_cost[d] = -control_cost[d]
             for to in range(control_cost.size):
-                caution.switch_cost[d, to] = -switch_cost[d, to]
+                barred = switch_cost[d, to] == np.inf  # is in no policy
+                caution.switch_cost[d, to] = np.inf if barred else -switch_cost[d, to]
     baseline, alpha, delta, start, opposite, control, switch, value, _ = caution
     return Caution(baseline, alpha, delta, start, opposite, control, switch, value, record)
 

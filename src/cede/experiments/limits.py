@@ -49,7 +49,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         axes.set_xlim(0, rows[0]["episodes"])
         axes.locator_params(axis="x", nbins=5)
         axes.set_xlabel("episode $k$")
-    panels[1].legend(fontsize=6, loc="upper right")
+    handles, labels = panels[1].get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=7)
     note = f"Lane driving, σ = 2, human control costs {COSTS[0]}, a hand-over {COSTS[1]}, machine known, "
     note += "structure declared. Thin lines: the limits, and what the best mixture of policies within "
     note += "them costs (exact). Without limits the best share is 10%."
