@@ -226,6 +226,16 @@ def test_a_problem_from_a_table_is_run_as_it_is_simulated():
     np.testing.assert_array_equal(again.cost, history.cost[:50])  # same seed, same numbers
 
 
+def test_somebody_else_decides():
+    env = Corridor()
+    learner = cede.fixed(corridor_task(env, 8), "sitter")
+    env.limit = 6
+    history = cede.gym.run(env, WALKERS, learner, episodes=1, override=lambda t, state, prev, chosen: "walker" if t < 2 else chosen)
+    assert history.control[0, 0] == 2
+    with pytest.raises(ValueError, match="run: the agent that override gave is 7, must be an integer from 0 to 1"):
+        cede.gym.run(env, WALKERS, learner, episodes=1, override=lambda *_: 7)
+
+
 def test_reaction_times_in_the_loop():
     env = Corridor()
     task = corridor_task(env, 8, takeover_delay={"walker": 2}, start_agent="sitter")
@@ -335,7 +345,7 @@ def test_stable_baselines_learns_to_switch(method):
     if method == "DQN":
         more = {"learning_starts": 500, "exploration_fraction": 0.5, "target_update_interval": 200}
     env = cede.gym.SwitchingEnv(mdp)
-    model = getattr(sb3, method)("MlpPolicy", env, seed=0, device="cpu", gamma=1.0, learning_rate=1e-3, **more)
+    model = getattr(sb3, method)("MlpPolicy", env, seed=0, device="cpu", gamma=0.9, learning_rate=1e-3, **more)
     model.learn(8000)
     policy = np.empty((mdp.horizon, 2, 2), dtype=int)
     for state, agent in np.ndindex(2, 2):

@@ -96,6 +96,7 @@ def run(
     *,
     episodes: int,
     encode: Callable[[Any], int] | None = None,
+    override: Callable[[int, int, int, int], int] | None = None,
     seed: int = 0,
     progress: bool | Callable[[int], None] = True,
 ) -> GymHistory:
@@ -105,7 +106,9 @@ def run(
     observations to states; Discrete and MultiDiscrete spaces need none. If the task has one state more than `encode`, that one
     comes after the end (`task_for`); otherwise episodes stay in the state in which they ended (`from_toy_text`).
 
-    The first episode resets the environment with the seed; agents' luck follows from it, too.
+    override: who really gets control, from the time, the state, the agent before and the one that the learner chose: people may
+    take control, or somebody else may still decide while the learner watches. The first episode resets the environment with
+    the seed; agents' luck follows from it, too.
     """
     owner, task = "run", learner.task
     coder = encoder_of(owner, env.observation_space) if encode is None else encode
@@ -122,7 +125,8 @@ def run(
         )
     episodes, seed = _check.integer(owner, "episodes", episodes, 1), _check.integer(owner, "seed", seed, 0, 2**32 - 1)
     over = task.n_states - 1 if task.n_states == known + 1 else None
-    drive = Drive(env, actors_of(owner, team, task.tables), learner, coder, over, np.random.default_rng([seed, 8]))
+    actors, rng = actors_of(owner, team, task.tables), np.random.default_rng([seed, 8])
+    drive = Drive(env, actors, learner, coder, over, override, rng)
     rows = []
     with Progress("episodes", episodes, progress, 1) as bar:
         for k in range(episodes):
@@ -151,6 +155,7 @@ class Drive:
     learner: Learner
     encode: Callable[[Any], int]
     over: int | None  # the state after the end; None: an episode stays where it ended
+    override: Callable[[int, int, int, int], int] | None
     rng: np.random.Generator
 
     def episode(self, seed: int | None) -> tuple[Any, ...]:
@@ -162,7 +167,7 @@ class Drive:
         control = np.zeros(len(task.members), dtype=np.int64)
         terminated = truncated = False
         while not (terminated or truncated):
-            prev, agent = agent, learner.choose(t, state, agent)
+            prev, agent = agent, self.next_agent(t, state, agent)
             who = self.actors[task.table[agent]]
             action = _check.index("run", f"the action of {who.name!r}", who.act(observation, state, self.rng), task.n_actions)
             observation, reward, terminated, truncated, _ = self.env.step(action)
@@ -185,8 +190,15 @@ class Drive:
     def stay(self, state: int, agent: int, begin: int) -> None:
         """Nothing leads out of the end: show the learner so, for every action, as long as its episode lasts."""
         for t in range(begin, self.learner.task.horizon):
-            prev, agent = agent, self.learner.choose(t, state, agent)
+            prev, agent = agent, self.learner.choose(t, state, agent)  # nobody acts any more: nobody overrules
             self.learner.observe(t, state, prev, agent, t % self.learner.task.n_actions, state)
+
+    def next_agent(self, t: int, state: int, prev: int) -> int:
+        """Who gets control."""
+        agent = self.learner.choose(t, state, prev)
+        if self.override is None:
+            return agent
+        return self.learner.task.agent_index("run", "the agent that override gave", self.override(t, state, prev, agent))
 
     def state_of(self, observation: Any) -> int:
         return _check.index("run", "the state of an observation", self.encode(observation), self.learner.task.n_states)

@@ -1,0 +1,96 @@
+"""A support desk: a cheap model, an expensive model and a person answer tickets, under a cap on the person's share.
+
+Handing a ticket on costs something, and the person has other things to do: at most one step in fifty.
+
+    python examples/support_desk.py --episodes 4000 --out support-desk.png
+"""
+
+import argparse
+from itertools import product
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import cede
+
+KINDS, TRIES, HORIZON, CAP = ("easy", "tricky", "nasty"), 3, 6, 0.02
+ACTIONS = ("right answer", "wrong answer", "question back")
+NAMES = ("small model", "large model", "person")
+COLOURS = ("#56B4E9", "#0072B2", "#E69F00")
+
+
+def desk():
+    """A ticket is of some kind and has had some wrong answers; it gets solved, or the customer leaves."""
+    states = [*product(KINDS, range(TRIES)), "solved", "lost"]
+    solved, lost = len(states) - 2, len(states) - 1
+    transition, cost = np.zeros((len(states), len(ACTIONS), len(states))), np.zeros((len(states), len(ACTIONS)))
+    for s, state in enumerate(states[:solved]):
+        kind, tries = state
+        easier = states.index((KINDS[max(0, KINDS.index(kind) - 1)], tries))
+        again = lost if tries == TRIES - 1 else states.index((kind, tries + 1))
+        transition[s, 0, [solved, s]] = 0.95, 0.05
+        transition[s, 1, again] = 1.0
+        np.add.at(transition[s, 2], [easier, s, lost], [0.55, 0.35, 0.1])  # a question helps, or annoys
+        cost[s] = 0.1  # the customer waits
+    transition[solved, :, solved] = transition[lost, :, lost] = 1.0
+    cost[lost] = 2.0  # for every step that is left
+    start = np.zeros(len(states))
+    start[[states.index((kind, 0)) for kind in KINDS]] = 0.5, 0.3, 0.2
+    names = [state if isinstance(state, str) else f"{state[0]}, {state[1]} wrong answers" for state in states]
+    environment = cede.Environment(transition, cost, start, state_names=names, action_names=ACTIONS)
+    skill = {"small model": (0.9, 0.45, 0.1), "large model": (0.97, 0.75, 0.3), "person": (0.97, 0.9, 0.85)}
+    asks = {"small model": 0.0, "large model": 0.1, "person": 0.3}
+    agents = []
+    for name, price in zip(NAMES, (0.0, 0.05, 0.15), strict=True):
+        policy = np.tile([1.0, 0.0, 0.0], (len(states), 1))
+        for s, state in enumerate(states[:solved]):
+            right = skill[name][KINDS.index(state[0])]
+            policy[s] = right, (1 - right) * (1 - asks[name]), (1 - right) * asks[name]
+        agents.append(cede.Agent(name, policy, control_cost=price))
+    escalation = [[0.0, 0.05, 0.1], [0.0, 0.0, 0.1], [0.0, 0.0, 0.0]]  # upward it costs: somebody must read all of it again
+    return cede.TwoLayerMDP(environment, cede.Team(agents, escalation), HORIZON, start_agent="small model")
+
+
+def main(episodes, out, seed=0):
+    mdp = desk()
+    runs = {}
+    for label, limits in (("no cap", {}), (f"person at most {CAP:.0%}", {"at_most": {"person": CAP}})):
+        learner = cede.posterior_sampling(mdp.task, seed=seed, **limits)
+        runs[label] = (learner, cede.simulate(mdp, learner, episodes, seed=seed))
+        share = runs[label][1].control[-episodes // 2 :].mean(axis=0) / HORIZON
+        cost = runs[label][1].expected_cost[-episodes // 2 :].mean()
+        shares = ", ".join(f"{n} {x:.1%}" for n, x in zip(NAMES, share, strict=True))
+        print(f"{label}: cost of a ticket {cost:.3f} (best possible {runs[label][1].optimum:.3f}); {shares}")
+    learner = runs[f"person at most {CAP:.0%}"][0]
+    print(cede.explain(learner, t=0, state=mdp.environment.state_names.index("nasty, 0 wrong answers"), prev_agent="small model"))
+
+    picture, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained", width_ratios=(1.3, 1))
+    open_states = len(mdp.environment.state_names) - 2
+    bottom = np.zeros(2 * open_states)
+    rows = [(s, label) for s in range(open_states) for label in runs]
+    for agent, name in enumerate(NAMES):
+        parts = [np.mean(runs[label][0].plan.policy[:3, s, 0] == agent) for s, label in rows]
+        left.barh(range(len(rows)), parts, left=bottom, color=COLOURS[agent], label=name)
+        bottom += parts
+    names = [f"{mdp.environment.state_names[s]}, {'cap' if i else 'no cap'}" for s in range(open_states) for i in range(2)]
+    left.set_yticks(range(len(rows)), names, fontsize=6)
+    left.invert_yaxis()
+    left.set(title="who gets the ticket from the small model", xlabel="part of the first three steps")
+    left.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
+    for (label, (_, history)), line in zip(runs.items(), ("--", "-"), strict=True):
+        so_far = np.cumsum(history.control[:, 2]) / (HORIZON * np.arange(1, episodes + 1))
+        right.plot(np.arange(1, episodes + 1), so_far, color=COLOURS[2], linestyle=line, label=label)
+    right.axhline(CAP, color="#555555", linewidth=0.8)
+    right.set(title="share of the person so far", xlabel="ticket", xscale="log", ylim=(0, None))
+    right.legend(frameon=False, fontsize=8)
+    picture.savefig(out, dpi=150)
+    print(f"picture: {out}")
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--episodes", type=int, default=4000)
+    options.add_argument("--out", type=Path, default=Path("support-desk.png"))
+    given = options.parse_args()
+    main(given.episodes, given.out)

@@ -1,0 +1,31 @@
+"""Every example runs, in a small version, and makes its picture."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SMALL = {
+    "frozen_lake": ["--episodes", "60"],
+    "cart_pole": ["--episodes", "10", "--training", "600"],
+    "support_desk": ["--episodes", "200"],
+}
+
+
+def test_all_examples_are_tried():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SMALL)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_example(name, tmp_path):
+    out = tmp_path / "picture.png"
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *SMALL[name], "--out", str(out)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "MPLBACKEND": "Agg"}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "alone:" in done.stdout or "no cap:" in done.stdout
+    assert out.read_bytes()[:4] == b"\x89PNG"
