@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench docs figures verdicts clean
+.PHONY: demo test lint bench docs dist figures verdicts clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -36,10 +36,19 @@ bench: $(READY)
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/fleets.py
 
-# The documents' examples are executed by the tests; there is nothing to build yet.
+# The site, strictly: a broken link or name fails. The documents' code is executed by the tests. Open out/site/index.html.
 docs: $(READY)
-	$(BIN)/python -m pytest tests/test_house.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# sdist and wheel, and the wheel tried in an environment of its own, away from the repository.
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(PYTHON) -m venv out/smoke --clear
+	out/smoke/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd out && smoke/bin/python ../tests/smoke.py
 
 clean:
-	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import cede
+from cede.cli import app
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "cede"
@@ -162,15 +163,35 @@ def test_missing_extra_is_answered_with_the_command(monkeypatch):
         _extras.pyplot()
 
 
-@pytest.mark.parametrize(
-    "document", ["README.md", "docs/fleets.md", "docs/structure.md", "docs/people.md", "docs/which-learner.md"]
-)
+DOCUMENTS = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if "```python" in path.read_text()]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_documents_run(document):
-    result = doctest.testfile(
-        str(ROOT / document), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    )
+    """All code in the documents is executed, in order, as one session for each page."""
+    blocks = re.findall(r"```python\n(.*?)```", document.read_text(), re.DOTALL)
+    assert all(block.startswith(">>> ") for block in blocks)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    result = doctest.testfile(str(document), module_relative=False, optionflags=flags)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_the_documents_tell_of_everything():
+    """Every public name is in the reference, every command on its page, every page in the site."""
+    reference = re.findall(r"^::: (cede\.[\w.]+)$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
+    for name in reference:
+        module, _, last = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), last), name
+    listed = {name.rpartition(".")[2] for name in reference}
+    public = set(cede.__all__) - {"__version__", "gym", "worlds", "engines"}
+    assert public | set(cede.gym.__all__) | set(cede.worlds.__all__) <= listed
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    assert all(f"`cede {command}" in page for command in commands), commands
+    site = (ROOT / "mkdocs.yml").read_text()
+    for path in (ROOT / "docs").rglob("*.md"):
+        assert path.relative_to(ROOT / "docs").as_posix() in site, path
 
 
 def test_paper_map_names_things_that_exist():
