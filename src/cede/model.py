@@ -26,8 +26,8 @@ from cede.task import KIND, LETTERS, Task, VariesWith, checked_names, checked_po
 class Environment:
     """How the system moves and what that costs.
 
-    transition: (S, A, S) array or SciPy sparse (S*A, S) matrix, row s*A + a; kept as the latter. cost: (S, A), or (S,) if it does
-    not depend on the action; any finite number, also negative. start: (S,) probabilities of the first state.
+    transition: (S, A, S) array or SciPy sparse `(S*A, S)` matrix, row `s*A + a`; kept as the latter. cost: (S, A), or (S,) if it
+    does not depend on the action; any finite number, also negative. start: (S,) probabilities of the first state.
     """
 
     transition: Any  # kept as scipy.sparse.csr_array of shape (S*A, S)
