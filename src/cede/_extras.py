@@ -6,6 +6,9 @@ from typing import Any
 
 from cede.files import replace_whole
 
+# One for each agent in pictures, safe for the colour-blind.
+AGENT_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+
 
 def need(module: str, extra: str) -> Any:
     try:

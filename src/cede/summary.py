@@ -11,7 +11,7 @@ import numpy as np
 
 from cede import _check
 from cede._check import Floats
-from cede._extras import pyplot, save_picture
+from cede._extras import AGENT_COLOURS, pyplot, save_picture
 from cede.certainty import bounds
 from cede.counts import cases_of
 from cede.learner import Learner
@@ -143,16 +143,13 @@ def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
     return tuple(wide[:WIDEST])
 
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-
-
 def draw(summary: Summary, path: Path) -> Path:
     plt = pyplot()
     picture, axes = plt.subplots(figsize=(6.6, 1.2 + 0.32 * len(summary.groups)), layout="constrained")
     shares: Floats = np.array([group.shares for group in summary.groups])
     left = np.zeros(len(shares))
     for agent, name in enumerate(summary.agents):
-        colour = COLOURS[agent % len(COLOURS)]
+        colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
         axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=name, height=0.7)
         left += shares[:, agent]
     axes.set_yticks(range(len(shares)), [group.name for group in summary.groups], fontsize=8)

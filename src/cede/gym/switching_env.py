@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cede import _check
-from cede._extras import need, pyplot
+from cede._extras import AGENT_COLOURS, need, pyplot
 from cede.model import TwoLayerMDP
 from cede.takeover import way_to
 from cede.worlds import lane_driving, riverswim, road
@@ -123,14 +123,11 @@ def lane_drive(stretch: Any, lanes: list[int], who: list[int]) -> Any:
     return Drive(stretch, np.array(lanes), np.array(who, dtype=int), 0.0)
 
 
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-
-
 def draw_states(axes: Any, env: SwitchingEnv) -> None:
     """States upward, time to the right, one mark for each step in the colour of who acted."""
     for t, (s, who) in enumerate(env.path):
         label = env.mdp.task.members[who] if who not in [w for _, w in env.path[:t]] else None
-        axes.plot(t, s, "s", color=COLOURS[who % len(COLOURS)], label=label)
+        axes.plot(t, s, "s", color=AGENT_COLOURS[who % len(AGENT_COLOURS)], label=label)
     axes.plot(env.t, env.state, "k^")
     axes.set(xlim=(-0.5, env.mdp.horizon + 0.5), ylim=(-0.5, env.mdp.task.n_states - 0.5), xlabel="time", ylabel="state")
     if env.path:
