@@ -61,7 +61,8 @@ def test_figure(done, name):
     curves = [row for row in rows if row.get("regret", "") != ""]
     if curves:
         assert {"learner", "radius", "scale", "delta", "seed", "episodes"} <= set(curves[0])
-        assert all(row["regret"] >= -1e-9 for row in curves)
+        if name != "limits":  # who exceeds them for a while may cost less than the best within them
+            assert all(row["regret"] >= -1e-9 for row in curves)
         assert {row["seed"] for row in curves} == ({0} if name in ("overview", *LARGEST) else {0, 1})
     for kind, head in (("png", b"\x89PNG"), ("svg", b"<?xml")):
         picture = (done / f"{name}.{kind}").read_bytes()

@@ -53,7 +53,13 @@ def cautious_run(
     each = expected_cost(mdp, mdp.task.steady(mdp.task.agents.index(baseline)))
     rounds = play(mdp, who, episodes, generator("cautious", seed), partial(report_work, progress, 1, 0))
     relative = np.cumsum(rounds.expected_cost[0]) / (each * np.arange(1, episodes + 1))
-    about: Row = {"world": world, "baseline": baseline, "alpha": "" if alpha is None else alpha, "seed": seed}
+    about: Row = {
+        "world": world,
+        "learner": "UCRL2-MC, structured",
+        "baseline": baseline,
+        "alpha": "" if alpha is None else alpha,
+        "seed": seed,
+    }
     about |= {"baseline_cost": each, "worst": float(relative.max()), **learner_settings(who)}
     rows = curve_rows(np.cumsum(rounds.expected_cost[0] - rounds.optimum[0]), about)
     kept_to = np.isclose(rounds.expected_cost[0], each, rtol=1e-12)
