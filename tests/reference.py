@@ -48,10 +48,10 @@ def plan_slow(agents, agent_width, environment, env_width, env_cost, control, sw
     for t in reversed(range(horizon)):
         for s, d in product(range(n_states), range(n_agents)):
             inner = [env_cost[s, a] + least_mean(environment[s, a], env_width[s, a], value[t + 1, :, d]) for a in range(n_actions)]
+            slots = {slot_of(varies_with[d], t, prev) for prev in range(n_agents)}
+            agent = {c: least_mean(agents[d][c, s], agent_width[d][c, s], np.array(inner)) for c in slots}
             for prev in range(n_agents):
-                c = slot_of(varies_with[d], t, prev)
-                agent = least_mean(agents[d][c, s], agent_width[d][c, s], np.array(inner))
-                q[t, s, prev, d] = control[d] + switch[prev, d] + agent
+                q[t, s, prev, d] = control[d] + switch[prev, d] + agent[slot_of(varies_with[d], t, prev)]
         value[t] = q[t].min(axis=-1)
     return value, q
 
