@@ -48,7 +48,7 @@ def main(episodes, out, training=4000, seed=0):
     learner, watching = cede.posterior_sampling(task, seed=seed), max(5, episodes // 10)
     runs = [  # as today, the expert in control and the learner watching; then the learner decides
         cede.gym.run(env, team, learner, episodes=watching, override=lambda t, state, prev, chosen: 1, **told),
-        cede.gym.run(env, team, learner, episodes=episodes, **told),
+        cede.gym.run(env, team, learner, episodes=episodes, **{**told, "seed": seed + 1}),
     ]
     returns, lengths = (np.concatenate([getattr(run, name) for run in runs]) for name in ("returns", "lengths"))
     share = np.concatenate([run.control[:, 1] for run in runs]) / lengths

@@ -41,6 +41,14 @@ def test_uniform_bins():
         bins([1.0])
 
 
+def test_too_many_states_and_names_that_differ():
+    with pytest.raises(ValueError, match="the number of states is 18446744073709551616, must be at most"):
+        encoder_of("test", gymnasium.spaces.MultiDiscrete([65536] * 4))
+    assert len(set(cede.gym.uniform_bins(1000, 1001, 4).names)) == 4
+    with pytest.raises(ValueError, match="must be whole numbers"):
+        Grid((3,), (0,))(0.5)
+
+
 def test_quantile_bins():
     data = np.random.default_rng(0).exponential(size=(10_000, 2))
     bins = cede.gym.quantile_bins(data, [4, 5])
@@ -61,6 +69,7 @@ def test_anything_acts():
     rng = np.random.default_rng(0)
     for how in ([[0.0, 1.0]], cede.Agent("a", [[0.0, 1.0]]), lambda state: 1, lambda state: [0.0, 1.0], lambda state: np.int64(1)):
         assert cede.gym.actor("a", how).act(None, 0, rng) == 1
+    assert cede.gym.actor("a", lambda state: np.array([1])).act(None, 0, rng) == 1  # as policies for batches give it
     assert cede.gym.actor("a", lambda o: int(o > 3), sees="observation").act(5, 0, rng) == 1
     with pytest.raises(ValueError, match=r"actor 'a': what it answered is 0.5, must be an action, or the probabilities"):
         cede.gym.actor("a", lambda state: 0.5).act(None, 0, rng)
@@ -86,6 +95,9 @@ class Model:
 def test_models_act():
     agent = cede.gym.agent_from_sb3(Model(), lambda observation: -np.asarray(observation), name="net")
     assert agent.act([-1.0], 0, np.random.default_rng(0)) == 1
+    agent = cede.gym.agent_from_sb3(type("Steering", (), {"predict": lambda *_, **__: (np.array([0.9, -3.0]), None)})())
+    with pytest.raises(ValueError, match=r"what the model predicted is .*, must be one of the actions"):
+        agent.act([0.0], 0, np.random.default_rng(0))
     with pytest.raises(ValueError, match="model is 3, must be a model with predict"):
         cede.gym.agent_from_sb3(3)
 
@@ -115,7 +127,6 @@ def test_a_person_answers_or_is_stood_in_for(keyboard):
     time.sleep(0.2)
     assert person.act(None, 7, rng) == 0
     patient = cede.gym.ConsoleAgent("you", ["left", "right"], lambda state: 0, timeout=20, source=source, target=screen)
-    patient._lines = person._lines  # the same keyboard
     screen.truncate(0)
 
     def answer(text):
@@ -179,9 +190,8 @@ def test_the_end_is_a_state_of_its_own():
     assert history.control.tolist() == [[4, 0]] * 3
     counts = learner.counts.environment.toarray().reshape(6, 2, 6)
     assert counts[3, 1, 5] == 3  # into the end
-    assert counts[5, :, 5].sum() == 3 * 4  # and there it stays, as long as the horizon
-    assert (counts[5, :, 5] > 0).all()  # whatever is done
-    assert counts.sum() == 3 * 8
+    assert counts[5, :, 5].tolist() == [3 * 4] * 2  # and there it stays, whatever is done, as long as the horizon
+    assert learner.counts.agents.sum() == 3 * 4  # of agents only what they did
 
 
 def test_cut_off_is_not_the_end():
@@ -226,6 +236,80 @@ def test_a_problem_from_a_table_is_run_as_it_is_simulated():
     np.testing.assert_array_equal(again.cost, history.cost[:50])  # same seed, same numbers
 
 
+def test_limits_are_of_steps_that_somebody_takes():
+    """What comes after the end is nobody's control: it cannot make room for more of it."""
+    env = Corridor(limit=3)
+    task = cede.gym.task_for(env, ["walker", "sitter"], 20, cost=[4, 3, 2, 1, 0])
+    learner = cede.posterior_sampling(task, at_most={"walker": 0.5})
+    env.limit = 4
+    history = cede.gym.run(env, WALKERS, learner, episodes=400)
+    assert history.control[:, 0].sum() / history.lengths.sum() < 0.6
+
+
+def test_agents_that_look_alike_everywhere_are_learned_from_what_they_did():
+    env = Corridor()
+    told = cede.Structure(agents={"walker": [0] * 6, "sitter": [0] * 6})
+    learner = cede.posterior_sampling(corridor_task(env, 10), structure=told)
+    cede.gym.run(env, WALKERS, learner, episodes=20)
+    (_, walked), (sat, _) = learner.counts.agents.toarray()
+    assert learner.counts.agents.sum() == walked + sat
+
+
+@pytest.mark.parametrize("ways", [{}, {"planning": "greedy"}, {"baseline": "walker", "alpha": 0.5}])
+def test_the_end_is_learned_by_all_learners(ways):
+    """Falling off is dear for every step that is left; whoever walks there is not let walk."""
+    env = Corridor(limit=12)
+    learner = cede.ucrl2_mc(corridor_task(env, 12, over_cost=1.0), **ways)
+    cede.gym.run(env, WALKERS, learner, episodes=30)
+    assert learner.episode == 31
+    record = learner.memory.record
+    if record.size:  # the steps after the end cost, too
+        assert record[1] + record[4] == pytest.approx(30 * 12 * 1.0)
+
+
+def test_a_plain_function_as_encoder():
+    lake = gymnasium.make("FrozenLake-v1")
+    walkers = [cede.gym.tabulated(name, lambda s, a=a: a, 16, 4) for name, a in (("down", 1), ("right", 2))]
+    mdp = cede.gym.from_toy_text(lake, walkers, 20)
+    by_space, by_function = (cede.posterior_sampling(mdp.task) for _ in range(2))
+    cede.gym.run(lake, mdp.team, by_space, episodes=30)
+    cede.gym.run(lake, mdp.team, by_function, episodes=30, encode=int)
+    assert (by_space.counts.environment != by_function.counts.environment).nnz == 0
+    env = Corridor()
+    with pytest.raises(ValueError, match="the state of an observation is 5, must be an integer from 0 to 4"):
+        cede.gym.run(env, WALKERS, cede.fixed(corridor_task(env, 8), 0), episodes=1, encode=lambda o: 5)
+
+
+def test_after_a_failure_the_learner_is_as_before():
+    env, calls = Corridor(), []
+
+    def sometimes(state):
+        calls.append(state)
+        if len(calls) == 6:
+            raise RuntimeError("out of order")
+        return 1
+
+    learner = cede.fixed(corridor_task(env, 8), "walker")
+    with pytest.raises(RuntimeError, match="out of order"):
+        cede.gym.run(env, {**WALKERS, "walker": sometimes}, learner, episodes=3)
+    assert learner.observed == 0
+    assert learner.episode == 2
+    cede.gym.run(env, WALKERS, learner, episodes=1)
+
+
+def test_teams_with_a_way_of_taking_over():
+    env = Corridor(limit=8)
+    walk, sit = (np.tile(row, (5, 1)) for row in ([0.0, 1.0], [1.0, 0.0]))
+    team = cede.Team([cede.Agent("sitter", sit), cede.Agent("walker", walk, takeover_delay=2, on_takeover=sit)])
+    task = cede.gym.task_for(env, ["sitter", "walker"], 8, takeover_delay={"walker": 2}, on_takeover=["walker"])
+    history = cede.gym.run(env, team, cede.fixed(task, "walker"), episodes=1)
+    assert history.lengths.tolist() == [2 + 4]
+    slow = cede.gym.task_for(env, ["walker", "sitter"], 8, takeover_delay={"walker": 2}, start_agent="sitter")
+    history = cede.gym.run(env, WALKERS, cede.fixed(slow, "sitter"), episodes=1, override=lambda *_: "walker")
+    assert np.isfinite(history.cost).all()
+    assert history.control.tolist() == [[4, 2]]
+
+
 def test_somebody_else_decides():
     env = Corridor()
     learner = cede.fixed(corridor_task(env, 8), "sitter")
@@ -247,14 +331,20 @@ def test_reaction_times_in_the_loop():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"team": {"walker": lambda s: 1}}, r"run: the names of team is \['walker'\], must be those of the learner's agents"),
+        (
+            {"team": {"walker": lambda s: 1}},
+            r"run: the names of team is \['walker'\], must be those whose policies the learner's task has",
+        ),
         ({"team": [lambda s: 1]}, r"run: team\[0\] is .*, must be an Actor or an Agent"),
         (
             {"team": {"walker": lambda s: 5, "sitter": lambda s: 0}},
             "run: the action of 'walker' is 5, must be an integer from 0 to 1",
         ),
         ({"episodes": 0}, "run: episodes is 0, must be an integer of at least 1"),
-        ({"encode": lambda o: 77}, "run: the state of an observation is 77, must be an integer from 0 to 5"),
+        ({"encode": lambda o: 77}, "run: the state of an observation is 77, must be an integer from 0 to 4"),
+        ({"env": "CartPole-v1"}, "run: env is 'CartPole-v1', must be an environment, as gymnasium.make gives one"),
+        ({"learner": WALKERS}, "run: learner is .*, must be a Learner"),
+        ({"team": {"walker": [[0.5, 0.25, 0.25]] * 6, "sitter": lambda s: 0}}, r"the number of actions of 'walker' is \(3,\)"),
         ({"env": gymnasium.make("FrozenLake-v1")}, "run: the number of actions of env is 4, must be 2, as in the learner's task"),
         ({"env": gymnasium.make("Pendulum-v1")}, "run: encode is None for Box"),
     ],
@@ -267,6 +357,11 @@ def test_bad_runs(change, message):
 
 
 def test_bad_tasks():
+    with pytest.raises(ValueError, match="cost is 'x', must be an array of numbers"):
+        cede.gym.task_for(Corridor(), ["a"], 3, cost="x")
+    assert cede.gym.task_for(Corridor(), ["a"], 3, state_names=list("abcdef")).state_names[5] == "f"
+    with pytest.raises(ValueError, match="one that moves by its table P"):
+        cede.gym.from_toy_text(gymnasium.make("Taxi-v4", fickle_passenger=True), [], 3)
     with pytest.raises(ValueError, match=r"the shape of cost is \(3,\), must be"):
         cede.gym.task_for(Corridor(), ["a"], 3, cost=[1, 2, 3])
     with pytest.raises(ValueError, match=r"encode is .*, must be a function that says how many states there are"):
@@ -290,6 +385,11 @@ def test_gymnasium_is_content(time):
     check_env(cede.gym.SwitchingEnv(cede.worlds.riverswim([0.3, 0.7]), time=time), skip_render_check=True)
     check_env(gymnasium.make("cede/LaneDriving-v0", time=time, render_mode="rgb_array").unwrapped)
     check_env(cede.gym.SwitchingEnv(slow_swimmers(), time=time), skip_render_check=True)
+
+
+def test_no_step_before_the_first_reset():
+    with pytest.raises(ValueError, match="call reset first"):
+        cede.gym.SwitchingEnv(slow_swimmers()).step(0)
 
 
 def test_rewards_are_minus_costs():

@@ -15,7 +15,7 @@ from cede._check import Floats
 from cede._kernels import CHUNK, Fading, Leads, Places
 from cede.forgetting import NEVER_FADES
 from cede.structure import Outcomes, Structure, checked_structure, n_cases
-from cede.table import Ints, Table, canonical
+from cede.table import Ints, Sums, Table, canonical
 from cede.task import Task
 
 
@@ -298,6 +298,16 @@ class Tally:
         for table, places in ((self.agents, agents), (self.environment.table, environment)):
             if places > 0:
                 table.lengthen(places)
+
+    def stay_in(self, state: int, times: int) -> None:
+        """Count, for the environment alone, that nothing leads out of a state: so often for every action."""
+        places = self.places
+        found: dict[tuple[int, int], float] = {}
+        for j, row in enumerate(places.environment[state]):
+            cell = (int(row), int(_kernels.outcome_of(places.next_states, state, j, state)))
+            found[cell] = found.get(cell, 0.0) + times
+        rows, columns = (np.array(part, dtype=np.int64) for part in zip(*sorted(found), strict=True))
+        self.environment.table.add(Sums(rows, columns, np.array([found[cell] for cell in sorted(found)])))
 
     def add_episode(self, episode: Episode) -> None:
         times = self.times[: len(episode.actions)]

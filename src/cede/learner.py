@@ -99,13 +99,26 @@ class Learner:
             check_outcomes("observe", self.recipe.structure, np.array(step[1:2]), np.array(step[4:5]), np.array(step[5:6]))
         self._steps.append(step)
 
-    def end_episode(self, *, replan: bool | None = None) -> None:
+    def end_episode(self, *, replan: bool | None = None, stays_in: int | None = None) -> None:
         """Count what was seen and plan again if the learner's rule (`replan=` of its recipe) says so; or, told so, in any case
         (True) or not at all (False); greedy planning keeps no plan. An episode may end before the horizon.
+
+        stays_in: the state in which it has ended for good. The learner is shown that nothing leads out of it, whatever is done, as
+        often as there are steps left; nobody is in control of anything in them.
         """
+        end = None if stays_in is None else _check.index("end_episode", "stays_in", stays_in, self.task.n_states)
+        if end is not None:
+            every = np.arange(self.task.n_actions)
+            check_outcomes("end_episode", self.recipe.structure, np.full_like(every, end), every, np.full_like(every, end))
         for layer in ("agents", "environment"):
             self.recipe.scale.at(layer, self.episode + 1)  # a schedule that fails must fail before anything is counted
-        self.count_episode()
+        left = self.task.horizon - self.observed
+        if end is not None and left > 0:
+            if self.recipe.planning == "greedy":
+                for t in range(self.task.horizon - left, self.task.horizon):
+                    self._visit(t, end)
+            self._working.tally.stay_in(end, left)
+        self.count_episode(end)
         if replan:
             self.replan()
         elif replan is False:
@@ -151,18 +164,18 @@ class Learner:
         if self.recipe.planning == "full":
             self._own_plan()
 
-    def count_episode(self) -> None:
+    def count_episode(self, stays_in: int | None = None) -> None:
         """`end_episode` without planning: whether a plan is due is asked when it is needed, as in the rounds of a fleet."""
         live = self._working
         if self._steps:
             _, states, prevs, agents, actions, nexts = np.array(self._steps, dtype=np.int64).T.copy()
             live.tally.add(np.arange(len(states)), states, prevs, agents, actions, nexts)
-            note_episode(self.task, live.mind, live.plan, states, prevs, agents, actions)
+            note_episode(self.task, live.mind, live.plan, states, prevs, agents, actions, stays_in)
             self._steps = []
         if self._episode is not None:
             live.tally.add_episode(self._episode)
             steps = (self._episode.states[:-1], self._episode.prev_agents, self._episode.agents, self._episode.actions)
-            note_episode(self.task, live.mind, live.plan, *steps)
+            note_episode(self.task, live.mind, live.plan, *steps, stays_in)
             self._episode = None
         live.mind.caution.record[_kernels.DECIDED : _kernels.DECIDED + 1] = 0.0  # empty if there is no baseline
         live.tally.end_episode()

@@ -8,7 +8,7 @@ import numpy as np
 from cede import _check, _kernels
 from cede._kernels import Mind, Radii
 from cede.memory import Memory
-from cede.planning import Plan, hands_for, room_for
+from cede.planning import Plan, Policy, hands_for, room_for
 from cede.recipe import Recipe, is_scaled
 from cede.table import Ints
 from cede.task import Task
@@ -41,8 +41,12 @@ def step_costs(mind: Mind) -> tuple[float, float]:
     return float(least), float(most)
 
 
-def note_episode(task: Task, mind: Mind, plan: Plan | None, states: Ints, prevs: Ints, agents: Ints, actions: Ints) -> None:
-    """What the steps of an episode mean for what was promised: new prices; what it cost to deviate from the baseline, or not."""
+def note_episode(
+    task: Task, mind: Mind, plan: Plan | None, states: Ints, prevs: Ints, agents: Ints, actions: Ints, stays_in: int | None = None
+) -> None:
+    """What the steps of an episode mean for what was promised: new prices; what it cost to deviate from the baseline, or not.
+    stays_in: where it has ended for good, if it has.
+    """
     least, most = step_costs(mind)
     if mind.limits.most.size:
         control = np.bincount(task.acting[agents], minlength=len(task.members)).astype(np.int64)
@@ -50,10 +54,22 @@ def note_episode(task: Task, mind: Mind, plan: Plan | None, states: Ints, prevs:
     if mind.caution.baseline.size:
         record, longest = mind.caution.record, task.horizon * most
         costs = task.env_cost[states, actions] + task.control_cost[agents] + task.switch_cost[prevs, agents]
-        total = min(float(np.cumsum(costs)[-1]), longest)  # one by one, as kernels add; who took control somehow, cost no more
         decided = mind.caution.baseline if record[_kernels.DECIDED] == _kernels.KEEP_TO or plan is None else plan.policy
+        total = float(np.cumsum(costs)[-1])  # one by one, as kernels add
+        if stays_in is not None:
+            total += cost_of_staying(task, decided, len(actions), stays_in, int(agents[-1]))
+        total = min(total, longest)  # who took control where that cannot be, cost no more
         followed = np.array_equal(decided[np.arange(len(actions)), states, prevs], agents)
         _kernels.note_episode(record, followed, total, longest)
+
+
+def cost_of_staying(task: Task, policy: Policy, begin: int, state: int, agent: int) -> float:
+    """What the rest of an episode costs, by the task, in a state that nothing leads out of, whatever is done there."""
+    total = 0.0
+    for t in range(begin, task.horizon):
+        prev, agent = agent, int(policy[t, state, agent])
+        total += float(task.env_cost[state].max() + task.control_cost[agent] + task.switch_cost[prev, agent])
+    return total
 
 
 def plan_changed(mind: Mind, running: bool) -> None:

@@ -16,7 +16,9 @@ import numpy as np
 from cede import _check
 from cede._check import Floats
 from cede.model import Agent, Team
+from cede.task import Task
 
+MOST_SECONDS = 10**6
 Act = Callable[[Any, int, np.random.Generator], int]  # observation, state, luck -> action
 
 
@@ -66,7 +68,10 @@ def act_by_function(owner: str, function: Callable[[Any], Any], by_observation: 
 
 def chosen(owner: str, answer: Any, rng: np.random.Generator) -> int:
     """An action, or one drawn from probabilities."""
-    if _check.ndim(answer) == 1:
+    given = np.asarray(answer) if _check.ndim(answer) >= 0 else np.empty(0)
+    if given.ndim == 1 and given.size == 1 and given.dtype.kind in "iu":  # as policies for batches give it
+        return int(given[0])
+    if given.ndim == 1:
         chances = _check.array(owner, "what it answered", answer, (None,), "(A,)")
         _check.distributions(owner, "what it answered", chances)
         return int(rng.choice(len(chances), p=chances))
@@ -92,7 +97,8 @@ def agent_from_sb3(
     model: Any, encode: Callable[[Any], Any] | None = None, *, name: str = "model", deterministic: bool = False
 ) -> Actor:
     """A model of Stable-Baselines3 (or anything with its `predict`). encode: from an observation of the environment to what the
-    model was trained on; by default that is the observation itself.
+    model was trained on; by default that is the observation itself. Unless it is deterministic, its luck is that of its own
+    library: seed it there.
     """
     owner = f"agent_from_sb3 {name!r}"
     if not callable(getattr(model, "predict", None)):
@@ -100,16 +106,39 @@ def agent_from_sb3(
 
     def act(observation: Any, state: int, rng: np.random.Generator) -> int:
         action, _ = model.predict(observation if encode is None else encode(observation), deterministic=deterministic)
-        return int(np.asarray(action).reshape(-1)[0])
+        given = np.asarray(action).reshape(-1)
+        if given.size != 1 or given.dtype.kind not in "iu":
+            _check.fail(owner, "what the model predicted", _check.show(action), "one of the actions: a model for discrete ones")
+        return int(given[0])
 
     return Actor(name, act)
+
+
+_keyboards: dict[int, tuple[TextIO, "queue.SimpleQueue[str | None]"]] = {}
+
+
+def keyboard(source: TextIO) -> "queue.SimpleQueue[str | None]":
+    """The lines that are typed there, None at the end; one reader for all who ask. They come through a thread of their own: reading
+    cannot be given a time limit everywhere.
+    """
+    if id(source) not in _keyboards:
+        lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+        def listen() -> None:
+            for line in iter(source.readline, ""):
+                lines.put(line)
+            lines.put(None)
+
+        _keyboards[id(source)] = (source, lines)
+        threading.Thread(target=listen, name="cede keyboard", daemon=True).start()
+    return _keyboards[id(source)][1]
 
 
 class ConsoleAgent(Actor):
     """A person at the keyboard. Asks for the action by name or number; if nobody answers in time `fallback` acts.
 
-    actions: their names. show: what the person is told of the observation and the state. timeout: seconds, for the whole question.
-    `taken_by_fallback` counts how often nobody answered in time.
+    What was typed before a question is no answer to it. actions: their names. show: what the person is told of the observation and
+    the state. timeout: seconds, for the whole question. `taken_by_fallback` counts how often nobody answered in time.
     """
 
     def __init__(
@@ -129,10 +158,11 @@ class ConsoleAgent(Actor):
         self.actions = tuple(actions)
         self.fallback = actor(f"{name}, stood in for", fallback)
         self.timeout = _check.number(owner, "timeout", timeout, least=0.0)
+        if self.timeout > MOST_SECONDS:
+            _check.fail(owner, "timeout", self.timeout, f"at most {MOST_SECONDS} s")
         self.show = show or (lambda observation, state: f"state {state}")
         self.source, self.target = source, target
         self.taken_by_fallback = 0
-        self._lines: queue.SimpleQueue[str | None] | None = None
         super().__init__(name, self._ask)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -141,7 +171,7 @@ class ConsoleAgent(Actor):
     def _ask(self, observation: Any, state: int, rng: np.random.Generator) -> int:
         from time import monotonic
 
-        lines = self._listen()
+        lines = keyboard(sys.stdin if self.source is None else self.source)
         while not lines.empty():  # what was typed before the question is no answer to it
             if lines.get() is None:
                 lines.put(None)
@@ -167,31 +197,18 @@ class ConsoleAgent(Actor):
         self.taken_by_fallback += 1
         return self.fallback.act(observation, state, rng)
 
-    def _listen(self) -> "queue.SimpleQueue[str | None]":
-        """Lines come through a thread of their own: reading cannot be given a time limit everywhere."""
-        if self._lines is None:
-            lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-            source = sys.stdin if self.source is None else self.source
-
-            def listen() -> None:
-                for line in iter(source.readline, ""):
-                    lines.put(line)
-                lines.put(None)
-
-            threading.Thread(target=listen, name=f"cede keyboard of {self.name}", daemon=True).start()
-            self._lines = lines
-        return self._lines
-
     def _say(self, text: str) -> None:
         target = sys.stdout if self.target is None else self.target
         target.write(text)
         target.flush()
 
 
-def actors_of(owner: str, team: Any, names: Sequence[str]) -> list[Actor]:
-    """The actors of a team, in the order of the learner's agents. team: a Team, actors, or anything that makes one by name."""
+def actors_of(owner: str, team: Any, task: Task) -> list[Actor]:
+    """The actors of a team, in the order of the task's policies. team: a Team, actors, or anything that makes one by name."""
+    names = task.tables
     if isinstance(team, Team):
-        team = {agent.name: agent for agent in team.agents}
+        slow = {f"{agent.name} (taking over)": agent.on_takeover for agent in team.agents if agent.on_takeover is not None}
+        team = {agent.name: agent for agent in team.agents} | slow
     elif isinstance(team, Sequence) and not isinstance(team, str):
         for i, one in enumerate(team):
             if not isinstance(one, Actor | Agent):
@@ -200,5 +217,10 @@ def actors_of(owner: str, team: Any, names: Sequence[str]) -> list[Actor]:
     if not isinstance(team, Mapping):
         _check.fail(owner, "team", _check.show(team), "a Team, a sequence of actors, or actors, functions or tables by name")
     if set(team) != set(names):
-        _check.fail(owner, "the names of team", sorted(map(str, team)), f"those of the learner's agents, {sorted(names)}")
+        expected = f"those whose policies the learner's task has, {sorted(names)}"
+        _check.fail(owner, "the names of team", sorted(map(str, team)), expected)
+    for name, how in team.items():
+        table = how.policy if isinstance(how, Agent) else how
+        if isinstance(table, np.ndarray | list | tuple) and np.shape(table)[-1:] != (task.n_actions,):
+            _check.fail(owner, f"the number of actions of {name!r}", np.shape(table)[-1:], f"({task.n_actions},), as in the task")
     return [team[name] if isinstance(team[name], Actor) else actor(name, team[name]) for name in names]

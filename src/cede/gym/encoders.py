@@ -14,8 +14,15 @@ from numpy.typing import ArrayLike
 
 from cede import _check
 from cede._check import Floats
+from cede._extras import need
 
 MOST_STATES = 10**7
+
+
+def not_too_many(owner: str, sizes: Sequence[int]) -> None:
+    states = int(np.prod(sizes, dtype=object))
+    if states > MOST_STATES:
+        _check.fail(owner, "the number of states", states, f"at most {MOST_STATES}: use fewer, coarser ones")
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,9 @@ class Grid:
 
     sizes: tuple[int, ...]
     least: tuple[int, ...]  # the first value in each place
+
+    def __post_init__(self) -> None:
+        not_too_many("encode", self.sizes)
 
     @property
     def n_states(self) -> int:
@@ -35,8 +45,10 @@ class Grid:
         return [" ".join(map(str, place)) for place in product(*values)]
 
     def __call__(self, observation: Any) -> int:
-        places = np.atleast_1d(np.asarray(observation)).ravel() - self.least
-        if len(places) != len(self.sizes) or (places < 0).any() or (places >= self.sizes).any():
+        given = np.atleast_1d(np.asarray(observation)).ravel()
+        whole = given.dtype.kind in "iu" and len(given) == len(self.sizes)
+        places = given - self.least if whole else np.full(len(self.sizes), -1)
+        if (places < 0).any() or (places >= self.sizes).any():
             _check.fail("encode", "the observation", _check.show(observation), f"whole numbers below {self.sizes}")
         return int(np.ravel_multi_index(tuple(places), self.sizes))
 
@@ -57,9 +69,7 @@ class Bins:
         if self.labels is not None and len(self.labels) != len(edges):
             _check.fail("Bins", "the number of labels", len(self.labels), str(len(edges)))
         object.__setattr__(self, "edges", edges)
-        states = int(np.prod([len(inner) + 1 for inner in edges], dtype=object))
-        if states > MOST_STATES:
-            _check.fail("Bins", "the number of states", states, f"at most {MOST_STATES}: use fewer bins")
+        not_too_many("Bins", self.sizes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -87,8 +97,9 @@ def intervals(edges: Floats) -> list[str]:
     """What to call the bins of one dimension."""
     if not len(edges):
         return ["any"]
-    between = [f"{low:.3g} to {high:.3g}" for low, high in pairwise(edges)]
-    return [f"below {edges[0]:.3g}", *between, f"from {edges[-1]:.3g}"]
+    digits = next(n for n in range(3, 18) if len({f"{edge:.{n}g}" for edge in edges}) == len(edges))  # enough to tell them apart
+    borders = [f"{edge:.{digits}g}" for edge in edges]
+    return [f"below {borders[0]}", *(f"{low} to {high}" for low, high in pairwise(borders)), f"from {borders[-1]}"]
 
 
 def uniform_bins(low: ArrayLike, high: ArrayLike, bins: int | Sequence[int], *, labels: Sequence[str] | None = None) -> Bins:
@@ -123,10 +134,10 @@ def number_of_bins(owner: str, bins: Any, dimensions: int) -> list[int]:
 
 def encoder_of(owner: str, space: Any) -> Any:
     """The encoder that a space has by itself, if it is Discrete or MultiDiscrete."""
-    kind = type(space).__name__
-    if kind == "Discrete":
+    spaces = need("gymnasium.spaces", "gym")
+    if isinstance(space, spaces.Discrete):
         return Grid((int(space.n),), (int(space.start),))
-    if kind != "MultiDiscrete":
+    if not isinstance(space, spaces.MultiDiscrete):
         expected = "given: a function from observations to states, as uniform_bins or quantile_bins make one"
         _check.fail(owner, "encode", f"None for {_check.show(space)}", expected)
     least = np.asarray(getattr(space, "start", np.zeros_like(space.nvec)))

@@ -13,11 +13,14 @@ import numpy as np
 
 from cede import _check
 from cede._check import Floats
+from cede._extras import need
 from cede._progress import Progress
 from cede.gym.actors import Actor, actors_of
 from cede.gym.encoders import encoder_of
+from cede.gym.toy_text import DONE
 from cede.learner import Learner
 from cede.table import Ints
+from cede.takeover import way_to
 from cede.task import Task
 
 OVER = "over"  # name of the state in which nothing happens any more
@@ -56,13 +59,15 @@ def task_for(
     left after an episode has terminated: 0 if the end is what one wants, the cost of failure if it is not. more: as for `Task`.
     """
     owner = "task_for"
+    check_env(owner, env)
     coder = encoder_of(owner, env.observation_space) if encode is None else encode
     n_states, n_actions = getattr(coder, "n_states", None), actions_of(owner, env)
     if n_states is None:
         _check.fail(
             owner, "encode", _check.show(coder), "a function that says how many states there are (n_states), or build a Task"
         )
-    costs = np.asarray(cost, dtype=np.float64)
+    n_states = _check.integer(owner, "n_states of encode", n_states, 1)
+    costs = _check.copied(owner, "cost", cost, "() or (S,) or (S, A)")
     wide = costs[:, None] if costs.ndim == 1 else costs
     try:
         table = np.broadcast_to(wide, (n_states, n_actions))
@@ -77,14 +82,18 @@ def task_for(
         control_cost=control_cost,
         switch_cost=switch_cost,
         start_agent=start_agent,
-        state_names=None if names is None else [*names, OVER],
-        **more,
+        **{"state_names": None if names is None else [*names, OVER], **more},
     )
+
+
+def check_env(owner: str, env: Any) -> None:
+    if not all(hasattr(env, name) for name in ("observation_space", "action_space", "reset", "step")):
+        _check.fail(owner, "env", _check.show(env), "an environment, as gymnasium.make gives one")
 
 
 def actions_of(owner: str, env: Any) -> int:
     space = env.action_space
-    if type(space).__name__ != "Discrete" or int(space.start) != 0:
+    if not isinstance(space, need("gymnasium.spaces", "gym").Discrete) or int(space.start) != 0:
         _check.fail(owner, "the action space of env", _check.show(space), "Discrete, from 0 on")
     return int(space.n)
 
@@ -107,10 +116,17 @@ def run(
     comes after the end (`task_for`); otherwise episodes stay in the state in which they ended (`from_toy_text`).
 
     override: who really gets control, from the time, the state, the agent before and the one that the learner chose: people may
-    take control, or somebody else may still decide while the learner watches. The first episode resets the environment with
-    the seed; agents' luck follows from it, too.
+    take control, or somebody else may still decide while the learner watches.
+
+    The first episode resets the environment with the seed; tables and functions that give probabilities draw from it, too, models
+    and people have luck of their own. To go on with the same learner, give another seed. If something fails in an episode, what was
+    seen of it since the learner's last plan is dropped.
     """
-    owner, task = "run", learner.task
+    owner = "run"
+    if not isinstance(learner, Learner):
+        _check.fail(owner, "learner", _check.show(learner), "a Learner")
+    task = learner.task
+    check_env(owner, env)
     coder = encoder_of(owner, env.observation_space) if encode is None else encode
     if not callable(coder):
         _check.fail(owner, "encode", _check.show(coder), "a function from observations to states")
@@ -118,19 +134,25 @@ def run(
         _check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in the learner's task")
     if learner.observed:
         _check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first")
-    known = getattr(coder, "n_states", task.n_states - 1)
+    known = getattr(coder, "n_states", None)
+    if known is None:  # a plain function: the task must say whether it has a state for what comes after the end
+        known = task.n_states - bool(task.state_names and task.state_names[-1] in (OVER, DONE))
     if task.n_states - known not in (0, 1):
         _check.fail(
             owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by the learner's task"
         )
     episodes, seed = _check.integer(owner, "episodes", episodes, 1), _check.integer(owner, "seed", seed, 0, 2**32 - 1)
     over = task.n_states - 1 if task.n_states == known + 1 else None
-    actors, rng = actors_of(owner, team, task.tables), np.random.default_rng([seed, 8])
+    actors, rng = actors_of(owner, team, task), np.random.default_rng([seed, 8])
     drive = Drive(env, actors, learner, coder, over, override, rng)
     rows = []
     with Progress("episodes", episodes, progress, 1) as bar:
         for k in range(episodes):
-            rows.append(drive.episode(seed if k == 0 else None))
+            try:
+                rows.append(drive.episode(seed if k == 0 else None))
+            except BaseException:  # half an episode teaches nothing: the learner is as it was before it
+                learner.drop_episode()
+                raise
             bar.advance(1)
     returns, cost, control, switches, lengths, terminated = zip(*rows, strict=True)
     settings = {**learner.settings, "environment": str(getattr(env.spec, "id", env)), "environment_seed": seed}
@@ -181,24 +203,18 @@ class Drive:
             if t == task.horizon and not terminated:
                 learner.end_episode()
                 t = 0
-        if terminated:
-            self.stay(state, agent, t)
         if t > 0:
-            learner.end_episode()
+            learner.end_episode(stays_in=state if terminated else None)
         return gained, cost, control, switches, steps, terminated
-
-    def stay(self, state: int, agent: int, begin: int) -> None:
-        """Nothing leads out of the end: show the learner so, for every action, as long as its episode lasts."""
-        for t in range(begin, self.learner.task.horizon):
-            prev, agent = agent, self.learner.choose(t, state, agent)  # nobody acts any more: nobody overrules
-            self.learner.observe(t, state, prev, agent, t % self.learner.task.n_actions, state)
 
     def next_agent(self, t: int, state: int, prev: int) -> int:
         """Who gets control."""
-        agent = self.learner.choose(t, state, prev)
+        agent, task = self.learner.choose(t, state, prev), self.learner.task
         if self.override is None:
             return agent
-        return self.learner.task.agent_index("run", "the agent that override gave", self.override(t, state, prev, agent))
+        given = task.agent_index("run", "the agent that override gave", self.override(t, state, prev, agent))
+        return given if np.isfinite(task.switch_cost[prev, given]) else way_to(task.switch_cost, given)[prev]  # as soon as can be
 
     def state_of(self, observation: Any) -> int:
-        return _check.index("run", "the state of an observation", self.encode(observation), self.learner.task.n_states)
+        below = self.learner.task.n_states if self.over is None else self.over
+        return _check.index("run", "the state of an observation", self.encode(observation), below)

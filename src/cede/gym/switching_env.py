@@ -35,7 +35,7 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]
         self.action_space = gymnasium.spaces.Discrete(len(task.members))
         self._next = np.array([way_to(task.switch_cost, member) for member in range(len(task.members))])  # (members, D)
         self._cumulated = [np.cumsum(policy, axis=-1) for policy in mdp.policies]
-        self.t, self.state, self.agent = 0, 0, int(task.start_agent)
+        self.t, self.state, self.agent = task.horizon, 0, int(task.start_agent)  # no step before the first reset
         self.path: list[tuple[int, int]] = []  # (state, agent who acts there), for pictures
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -61,6 +61,8 @@ def entered_before_the_end(table: Model, start: Floats) -> set[int]:
 def checked_model(owner: str, env: Any) -> tuple[Model, Floats]:
     """P and the start distribution, as plain numbers."""
     inner = getattr(env, "unwrapped", env)
+    if getattr(inner, "fickle_passenger", False):
+        _check.fail(owner, "env", _check.show(env), "one that moves by its table P: a fickle passenger does not")
     model, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
     if not isinstance(model, dict) or not model:
         _check.fail(owner, "env", _check.show(env), "an environment with a tabular model P, as FrozenLake-v1 has")
