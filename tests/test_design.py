@@ -2,6 +2,7 @@
 
 import inspect
 
+import gymnasium
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -92,3 +93,21 @@ def test_many_teams_one_environment():
     assert history.regret.shape == (1000,)
     assert newcomer.counts.environment_episodes == 2000
     assert inspect.signature(cede.simulate_fleet).parameters["engine"].default == "threads"  # "ray": test_engines.py
+
+
+def test_keep_it_and_ask_it_why(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
+    learner = cede.ucrl2_mc(mdp.task)
+    learner.save("driver.cede")
+    learner = cede.load("driver.cede")
+    assert cede.explain(learner, t=0, state=3, prev_agent=0).options[1].agent == "p=0.7"
+
+
+def test_worlds_and_gymnasium():
+    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
+    mdp = cede.worlds.lane_driving(sigma=2.0, control_cost=0.2, switch_cost=0.1)
+    agents = [cede.Agent(name, np.full((16, 4), 0.25)) for name in ("a", "b")]
+    mdp = cede.gym.from_toy_text(gymnasium.make("FrozenLake-v1"), agents=agents, horizon=30)
+    env = cede.gym.SwitchingEnv(mdp)
+    assert env.action_space.n == 2

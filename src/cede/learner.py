@@ -168,8 +168,8 @@ class Learner:
         """`end_episode` without planning: whether a plan is due is asked when it is needed, as in the rounds of a fleet."""
         live = self._working
         if self._steps:
-            _, states, prevs, agents, actions, nexts = np.array(self._steps, dtype=np.int64).T.copy()
-            live.tally.add(np.arange(len(states)), states, prevs, agents, actions, nexts)
+            times, states, prevs, agents, actions, nexts = np.array(self._steps, dtype=np.int64).T.copy()
+            live.tally.add(times, states, prevs, agents, actions, nexts)
             note_episode(self.task, live.mind, live.plan, states, prevs, agents, actions, stays_in)
             self._steps = []
         if self._episode is not None:

@@ -53,7 +53,7 @@ def note_episode(
         _kernels.update_prices(mind.limits, control, least, most)
     if mind.caution.baseline.size:
         record, longest = mind.caution.record, task.horizon * most
-        costs = task.env_cost[states, actions] + task.control_cost[agents] + task.switch_cost[prevs, agents]
+        costs = task.step_cost(states, prevs, agents, actions)
         decided = mind.caution.baseline if record[_kernels.DECIDED] == _kernels.KEEP_TO or plan is None else plan.policy
         total = float(np.cumsum(costs)[-1])  # one by one, as kernels add
         if stays_in is not None:
@@ -65,10 +65,10 @@ def note_episode(
 
 def cost_of_staying(task: Task, policy: Policy, begin: int, state: int, agent: int) -> float:
     """What the rest of an episode costs, by the task, in a state that nothing leads out of, whatever is done there."""
-    total = 0.0
+    total, dearest = 0.0, int(task.env_cost[state].argmax())
     for t in range(begin, task.horizon):
         prev, agent = agent, int(policy[t, state, agent])
-        total += float(task.env_cost[state].max() + task.control_cost[agent] + task.switch_cost[prev, agent])
+        total += float(task.step_cost(state, prev, agent, dearest))
     return total
 
 

@@ -188,6 +188,10 @@ class Task:
         """(D,) the policy that each agent acts by."""
         return np.array(self.roles.table, dtype=np.int64)
 
+    def step_cost(self, state: Any, prev_agent: Any, agent: Any, action: Any) -> Any:
+        """What a step costs, or each of several: environment, control and hand-over (Eq. 1), added in the order of the kernels."""
+        return self.env_cost[state, action] + self.control_cost[agent] + self.switch_cost[prev_agent, agent]
+
     def can_reach(self, agent: int) -> bool:
         """Can control come to an agent at all?"""
         return bool(np.isfinite(steps_to(self.switch_cost, agent)[self.start_agent]))

@@ -196,7 +196,7 @@ class Drive:
             to = self.over if terminated and self.over is not None else self.state_of(observation)
             learner.observe(t, state, prev, agent, action, to)
             gained, steps = gained + float(reward), steps + 1
-            cost += float(task.env_cost[state, action] + task.control_cost[agent] + task.switch_cost[prev, agent])
+            cost += float(task.step_cost(state, prev, agent, action))
             control[task.acting[agent]] += 1
             switches += int(task.aim[prev] != task.aim[agent])
             state, t = to, t + 1

@@ -14,7 +14,7 @@ from cede.worlds import lane_driving, riverswim, road
 gymnasium: Any = need("gymnasium", "gym")
 
 
-class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]
+class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see Any
     """A `TwoLayerMDP` to be controlled by any method for Gymnasium.
 
     Action: which member of the team gets control. Observation: the state and the agent in control, MultiDiscrete; with `time=True`

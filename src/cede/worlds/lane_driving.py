@@ -97,7 +97,7 @@ def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.
         policy_now = mdp.policies[task.table[agent]]
         chances = policy_now[t, state] if policy_now.ndim == 3 else policy_now[state]
         action = int(rng.choice(task.n_actions, p=chances))
-        cost += task.env_cost[state, action] + task.control_cost[agent] + task.switch_cost[prev, agent]
+        cost += task.step_cost(state, prev, agent, action)
         lanes.append(int(road.target_lane(lanes[-1], action)))
         agents.append(agent)
-    return Drive(along, np.array(lanes), np.array(agents[1:]), float(cost))
+    return Drive(along, np.array(lanes), task.acting[agents[1:]], float(cost))
