@@ -15,9 +15,9 @@ from statistics import median
 from typing import Any
 
 import cede
-from cede._extras import pyplot
-from cede.engines import ENGINES, Threads
-from cede.rounds import Run, streams
+from cede._base.extras import pyplot
+from cede.fleet.engines import ENGINES, Threads
+from cede.fleet.run import Run, streams
 from cede.worlds import lane_driving_teams, riverswim_teams
 from measure import machine, peak_memory, save
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import cede
-from cede.belief import Belief
+from cede.planning.belief import Belief
 
 
 @numba.njit

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from cede._extras import pyplot
+from cede._base.extras import pyplot
 
 Row = dict[str, Any]
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 import cede
-from cede import _kernels, planning
+from cede import _kernels
+from cede.planning import planner as planning
 from measure import Taken, machine, peak_memory, save, seconds_of_process, times
 from peers import dense_plan, plain_arguments, plain_backup, quantecon_problem
 from problems import lane_belief, random_belief, two_humans

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.belief import Belief
+from cede.planning.belief import Belief
 from problems import random_mdp
 
 HERE = Path(__file__).parent.parent / "benchmarks"

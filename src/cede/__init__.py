@@ -15,84 +15,84 @@ if TYPE_CHECKING:
     from cede import engines as engines
     from cede import gym as gym
     from cede import worlds as worlds
-    from cede.belief import Belief as Belief
-    from cede.belief import Scale as Scale
-    from cede.belief import StepDown as StepDown
-    from cede.budgets import Mixture as Mixture
-    from cede.budgets import solve as solve
-    from cede.certainty import Bounds as Bounds
-    from cede.certainty import bounds as bounds
-    from cede.checkpoints import Checkpoint as Checkpoint
-    from cede.counts import Counts as Counts
-    from cede.counts import Episode as Episode
-    from cede.counts import count as count
-    from cede.files import UnreadableFile as UnreadableFile
-    from cede.fleet import Fleet as Fleet
-    from cede.fleet import FleetHistory as FleetHistory
-    from cede.fleet import simulate_fleet as simulate_fleet
-    from cede.forgetting import HalfLife as HalfLife
-    from cede.forgetting import Window as Window
-    from cede.learner import Learner as Learner
-    from cede.learners import fixed as fixed
-    from cede.learners import greedy as greedy
-    from cede.learners import oracle as oracle
-    from cede.learners import posterior_sampling as posterior_sampling
-    from cede.learners import ucrl2 as ucrl2
-    from cede.learners import ucrl2_mc as ucrl2_mc
-    from cede.model import Agent as Agent
-    from cede.model import Environment as Environment
-    from cede.model import Team as Team
-    from cede.model import TwoLayerMDP as TwoLayerMDP
-    from cede.planning import Plan as Plan
-    from cede.planning import evaluate as evaluate
-    from cede.planning import expected_cost as expected_cost
-    from cede.planning import flatten as flatten
-    from cede.planning import optimistic_plan as optimistic_plan
-    from cede.planning import set_threads as set_threads
-    from cede.reasons import Explanation as Explanation
-    from cede.reasons import explain as explain
-    from cede.saving import load as load
-    from cede.simulation import History as History
-    from cede.simulation import rollout as rollout
-    from cede.simulation import simulate as simulate
-    from cede.structure import Outcomes as Outcomes
-    from cede.structure import Structure as Structure
-    from cede.structure_check import StructureCheck as StructureCheck
-    from cede.structure_check import check_structure as check_structure
-    from cede.summary import Summary as Summary
-    from cede.summary import summarise as summarise
-    from cede.task import Task as Task
+    from cede._base.archive import UnreadableFile as UnreadableFile
+    from cede.fleet.checkpoint import Checkpoint as Checkpoint
+    from cede.fleet.files import load as load
+    from cede.fleet.fleet import Fleet as Fleet
+    from cede.fleet.fleet import FleetHistory as FleetHistory
+    from cede.fleet.fleet import simulate_fleet as simulate_fleet
+    from cede.fleet.simulate import History as History
+    from cede.fleet.simulate import rollout as rollout
+    from cede.fleet.simulate import simulate as simulate
+    from cede.insight.bounds import Bounds as Bounds
+    from cede.insight.bounds import bounds as bounds
+    from cede.insight.explain import Explanation as Explanation
+    from cede.insight.explain import explain as explain
+    from cede.insight.summary import Summary as Summary
+    from cede.insight.summary import summarise as summarise
+    from cede.learning.algorithms import fixed as fixed
+    from cede.learning.algorithms import greedy as greedy
+    from cede.learning.algorithms import oracle as oracle
+    from cede.learning.algorithms import posterior_sampling as posterior_sampling
+    from cede.learning.algorithms import ucrl2 as ucrl2
+    from cede.learning.algorithms import ucrl2_mc as ucrl2_mc
+    from cede.learning.counts import Counts as Counts
+    from cede.learning.counts import Episode as Episode
+    from cede.learning.counts import count as count
+    from cede.learning.forgetting import HalfLife as HalfLife
+    from cede.learning.forgetting import Window as Window
+    from cede.learning.learner import Learner as Learner
+    from cede.learning.structure_check import StructureCheck as StructureCheck
+    from cede.learning.structure_check import check_structure as check_structure
+    from cede.planning.belief import Belief as Belief
+    from cede.planning.belief import Scale as Scale
+    from cede.planning.belief import StepDown as StepDown
+    from cede.planning.control_shares import Mixture as Mixture
+    from cede.planning.control_shares import solve as solve
+    from cede.planning.planner import Plan as Plan
+    from cede.planning.planner import evaluate as evaluate
+    from cede.planning.planner import expected_cost as expected_cost
+    from cede.planning.planner import flatten as flatten
+    from cede.planning.planner import optimistic_plan as optimistic_plan
+    from cede.planning.planner import set_threads as set_threads
+    from cede.problem.model import Agent as Agent
+    from cede.problem.model import Environment as Environment
+    from cede.problem.model import Team as Team
+    from cede.problem.model import TwoLayerMDP as TwoLayerMDP
+    from cede.problem.structure import Outcomes as Outcomes
+    from cede.problem.structure import Structure as Structure
+    from cede.problem.task import Task as Task
 
 _HOME = {
-    "model": ("Environment", "Agent", "Team", "TwoLayerMDP", "Task"),
-    "counts": ("Counts", "Episode", "count"),
-    "belief": ("Belief", "Scale", "StepDown"),
-    "budgets": ("solve", "Mixture"),
-    "planning": ("Plan", "evaluate", "expected_cost", "optimistic_plan", "flatten", "set_threads"),
-    "structure": ("Structure", "Outcomes"),
-    "structure_check": ("StructureCheck", "check_structure"),
-    "forgetting": ("HalfLife", "Window"),
-    "learner": ("Learner",),
-    "learners": ("ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
-    "certainty": ("Bounds", "bounds"),
-    "reasons": ("Explanation", "explain"),
-    "summary": ("Summary", "summarise"),
-    "simulation": ("History", "rollout", "simulate"),
-    "fleet": ("Fleet", "FleetHistory", "simulate_fleet"),
-    "checkpoints": ("Checkpoint",),
-    "files": ("UnreadableFile",),
-    "saving": ("load",),
+    "problem.model": ("Environment", "Agent", "Team", "TwoLayerMDP", "Task"),
+    "learning.counts": ("Counts", "Episode", "count"),
+    "planning.belief": ("Belief", "Scale", "StepDown"),
+    "planning.control_shares": ("solve", "Mixture"),
+    "planning.planner": ("Plan", "evaluate", "expected_cost", "optimistic_plan", "flatten", "set_threads"),
+    "problem.structure": ("Structure", "Outcomes"),
+    "learning.structure_check": ("StructureCheck", "check_structure"),
+    "learning.forgetting": ("HalfLife", "Window"),
+    "learning.learner": ("Learner",),
+    "learning.algorithms": ("ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
+    "insight.bounds": ("Bounds", "bounds"),
+    "insight.explain": ("Explanation", "explain"),
+    "insight.summary": ("Summary", "summarise"),
+    "fleet.simulate": ("History", "rollout", "simulate"),
+    "fleet.fleet": ("Fleet", "FleetHistory", "simulate_fleet"),
+    "fleet.checkpoint": ("Checkpoint",),
+    "_base.archive": ("UnreadableFile",),
+    "fleet.files": ("load",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
-_ROOMS = ("engines", "gym", "worlds")
+_PACKAGES = {"engines": "fleet.engines", "gym": "gym", "worlds": "worlds"}  # public under these names
 
-__all__ = [*_MODULE, *_ROOMS, "__version__"]  # noqa: PLE0604 (names are strings)
+__all__ = [*_MODULE, *_PACKAGES, "__version__"]  # noqa: PLE0604 (names are strings)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"cede.{name}")
+    if name in _PACKAGES:
+        return import_module(f"cede.{_PACKAGES[name]}")
     if name in _MODULE:
         value = getattr(import_module(f"cede.{_MODULE[name]}"), name)
         globals()[name] = value

@@ -107,10 +107,10 @@ def claims(
 ) -> None:
     """List what the paper claims, with what was measured and a verdict, from the tables of a directory."""
     with clear_errors():
+        from cede._base.archive import write_whole
         from cede.experiments import claims as experiment
         from cede.experiments.core import load_table
         from cede.experiments.report import write_report
-        from cede.files import write_whole
 
         report = write_report(out)
         found = experiment.all_findings(out)
@@ -261,7 +261,7 @@ def learn(
 
     with clear_errors():
         mdp = slowed_down(make_world(world, agents, control_cost, switch_cost), numbers_by_name("takeover-delay", takeover_delay))
-        from cede.experiments.methods import make_learner
+        from cede.experiments.runs.methods import make_learner
 
         ways: dict[str, Any] = {"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan}
         ways |= {"known": ["machine"] if world is World.lane_driving and not learn_machine else [], "structured": structured}

@@ -192,7 +192,12 @@ def by_hand():
 def limits_solved():
     mdp = road()
     mixture = cede.solve(mdp, at_most={"human": 0.1})
-    return {"cost": np.asarray(mixture.cost), "shares": mixture.shares, "weights": mixture.weights, "solved": cede.solve(mdp).policy}
+    return {
+        "cost": np.asarray(mixture.cost),
+        "shares": mixture.shares,
+        "weights": mixture.weights,
+        "solved": cede.solve(mdp).policy,
+    }
 
 
 def all_runs():

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from cede.experiments import (
+from cede.experiments.core import Figure
+from cede.experiments.figures import (
     action_size,
     automation,
     drivers_cost,
@@ -26,7 +27,6 @@ from cede.experiments import (
     team_size,
     trajectories,
 )
-from cede.experiments.core import Figure
 
 FIGURES: dict[str, Figure] = {
     module.FIGURE.name: module.FIGURE

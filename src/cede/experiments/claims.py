@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from cede._check import Floats
-from cede.experiments import lane, river
+from cede._base.arrays import Floats
 from cede.experiments.core import Row, load_table, save_table
 from cede.experiments.curves import half_width, ratios, select, values
+from cede.experiments.runs import lane, river
 
 HOLDS, FAILS, SCALED, OPEN = "holds", "does not hold", "holds with scaled radii only", "undecided"
 SUBLINEAR = 0.9  # largest fitted exponent over the second half that we call sublinear

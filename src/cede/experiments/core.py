@@ -16,8 +16,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cede import __version__, _check
-from cede.files import write_whole
+from cede import __version__
+from cede._base import check
+from cede._base.archive import write_whole
 
 Row = dict[str, Any]
 Outcome = dict[str, list[Row]]  # rows by kind: "curve", "control", "drive" ...
@@ -37,12 +38,12 @@ class Options:
     radii: str | None = None  # many-teams: "printed", "schedule" or "constant"
 
     def __post_init__(self) -> None:
-        _check.choice("figure", "radii", self.radii, (None, "printed", "schedule", "constant"))
+        check.choice("figure", "radii", self.radii, (None, "printed", "schedule", "constant"))
         for name in ("episodes", "repeats"):
             if getattr(self, name) is not None:
-                _check.integer("figure", name, getattr(self, name), 1)
-        _check.integer("figure", "seed", self.seed, 0, 10**6)
-        _check.integer("figure", "jobs", self.jobs, 1)
+                check.integer("figure", name, getattr(self, name), 1)
+        check.integer("figure", "seed", self.seed, 0, 10**6)
+        check.integer("figure", "jobs", self.jobs, 1)
 
     def choose(self, name: str, full: int, quick: int) -> int:
         """The number of episodes or repeats to use."""
@@ -61,7 +62,7 @@ def code_digest(module: str) -> str:
     sources = [
         path for folder in (package, package / "_kernels", package / "worlds", package / "gym") for path in folder.glob("*.py")
     ]
-    deciding = [path for path in sources if path.name not in ("cli.py", "pictures.py", "_progress.py", "_extras.py")]
+    deciding = [path for path in sources if path.name not in ("cli.py", "pictures.py", "progress.py", "extras.py")]
     deciding += [package / "experiments" / f"{name}.py" for name in ("curves", "ways", "lake", module)]
     digest = hashlib.sha256()
     for path in sorted(set(deciding)):

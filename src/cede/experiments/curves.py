@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from cede._check import Floats
+from cede._base.arrays import Floats
 from cede.experiments import style
 from cede.experiments.core import Row
-from cede.learner import Learner
+from cede.learning.learner import Learner
 
 POINTS = 200  # of a curve that are kept
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from cede import __version__
-from cede.checkpoints import Checkpoint
-from cede.engines import Engine, Ray, engine_of
 from cede.experiments import style
 from cede.experiments.core import Row, load_table, save_table
 from cede.experiments.curves import learner_settings
-from cede.experiments.methods import make_learner
-from cede.fleet import Fleet, FleetHistory, simulate_fleet
-from cede.learner import MOST_SEED, Learner
-from cede.model import TwoLayerMDP
+from cede.experiments.runs.methods import make_learner
+from cede.fleet.checkpoint import Checkpoint
+from cede.fleet.engines import Engine, Ray, engine_of
+from cede.fleet.fleet import Fleet, FleetHistory, simulate_fleet
+from cede.learning.learner import MOST_SEED, Learner
+from cede.problem.model import TwoLayerMDP
 from cede.worlds import lane_driving_teams, riverswim_teams
 
 POINTS = 200  # of a curve

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES
 from cede.experiments.claims import FAILS, HOLDS, OPEN, SCALED, Finding, all_findings, missing_figures, save_findings
 from cede.experiments.core import Row, load_table
-from cede.files import write_whole
 
 COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", SCALED: "#B36B00", OPEN: "#666666"}
 

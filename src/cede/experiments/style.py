@@ -4,7 +4,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from cede._extras import pyplot, save_picture
+from cede._base.extras import pyplot, save_picture
 from cede.worlds.pictures import DRIVER_COLOURS
 
 COLOURS = {

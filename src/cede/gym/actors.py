@@ -13,10 +13,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from cede import _check
-from cede._check import Floats
-from cede.model import Agent, Team
-from cede.task import Task
+from cede._base import check
+from cede._base.arrays import Floats
+from cede.problem.model import Agent, Team
+from cede.problem.task import Task
 
 MOST_SECONDS = 10**6
 Act = Callable[[Any, int, np.random.Generator], int]  # observation, state, luck -> action
@@ -36,25 +36,25 @@ def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
     sees: what a function is given, the "state" or the "observation".
     """
     owner = f"actor {name!r}"
-    _check.name("actor", "name", name)
-    _check.choice(owner, "sees", sees, ("state", "observation"))
+    check.name("actor", "name", name)
+    check.choice(owner, "sees", sees, ("state", "observation"))
     if isinstance(how, Actor):
         return Actor(name, how.act)
     if isinstance(how, Agent):
         return Actor(name, act_by_table(owner, how.policy))
     if callable(how):
         return Actor(name, act_by_function(owner, how, sees == "observation"))
-    table = _check.array(owner, "policy", how, (None, None), "(S, A)")
-    _check.distributions(owner, "policy", table)
+    table = check.array(owner, "policy", how, (None, None), "(S, A)")
+    check.distributions(owner, "policy", table)
     return Actor(name, act_by_table(owner, table))
 
 
 def act_by_table(owner: str, table: Floats) -> Act:
     if table.ndim != 2:
-        _check.fail(owner, "the shape of policy", table.shape, "(S, A): one that does not vary")
+        check.fail(owner, "the shape of policy", table.shape, "(S, A): one that does not vary")
 
     def act(observation: Any, state: int, rng: np.random.Generator) -> int:
-        return int(rng.choice(table.shape[1], p=table[_check.index(owner, "state", state, len(table))]))
+        return int(rng.choice(table.shape[1], p=table[check.index(owner, "state", state, len(table))]))
 
     return act
 
@@ -68,28 +68,28 @@ def act_by_function(owner: str, function: Callable[[Any], Any], by_observation: 
 
 def chosen(owner: str, answer: Any, rng: np.random.Generator) -> int:
     """An action, or one drawn from probabilities."""
-    given = np.asarray(answer) if _check.ndim(answer) >= 0 else np.empty(0)
+    given = np.asarray(answer) if check.ndim(answer) >= 0 else np.empty(0)
     if given.ndim == 1 and given.size == 1 and given.dtype.kind in "iu":  # as policies for batches give it
         return int(given[0])
     if given.ndim == 1:
-        chances = _check.array(owner, "what it answered", answer, (None,), "(A,)")
-        _check.distributions(owner, "what it answered", chances)
+        chances = check.array(owner, "what it answered", answer, (None,), "(A,)")
+        check.distributions(owner, "what it answered", chances)
         return int(rng.choice(len(chances), p=chances))
-    if _check.ndim(answer) != 0 or not isinstance(np.asarray(answer)[()], int | np.integer):
-        _check.fail(owner, "what it answered", _check.show(answer), "an action, or the probabilities of all actions")
+    if check.ndim(answer) != 0 or not isinstance(np.asarray(answer)[()], int | np.integer):
+        check.fail(owner, "what it answered", check.show(answer), "an action, or the probabilities of all actions")
     return int(answer)
 
 
 def tabulated(name: str, function: Callable[[int], Any], n_states: int, n_actions: int, *, control_cost: float = 0.0) -> Agent:
     """An `Agent` with a table, from a function of the state that gives an action or the probabilities of all actions."""
     owner = f"tabulated {name!r}"
-    rows = np.zeros((_check.integer(owner, "n_states", n_states, 1), _check.integer(owner, "n_actions", n_actions, 1)))
+    rows = np.zeros((check.integer(owner, "n_states", n_states, 1), check.integer(owner, "n_actions", n_actions, 1)))
     for state in range(n_states):
         answer = function(state)
-        if _check.ndim(answer) == 1:
-            rows[state] = _check.array(owner, f"what it answered in state {state}", answer, (n_actions,), "(A,)")
+        if check.ndim(answer) == 1:
+            rows[state] = check.array(owner, f"what it answered in state {state}", answer, (n_actions,), "(A,)")
         else:
-            rows[state, _check.index(owner, f"what it answered in state {state}", answer, n_actions)] = 1.0
+            rows[state, check.index(owner, f"what it answered in state {state}", answer, n_actions)] = 1.0
     return Agent(name, rows, control_cost)
 
 
@@ -102,13 +102,13 @@ def agent_from_sb3(
     """
     owner = f"agent_from_sb3 {name!r}"
     if not callable(getattr(model, "predict", None)):
-        _check.fail(owner, "model", _check.show(model), "a model with predict(observation, deterministic=...)")
+        check.fail(owner, "model", check.show(model), "a model with predict(observation, deterministic=...)")
 
     def act(observation: Any, state: int, rng: np.random.Generator) -> int:
         action, _ = model.predict(observation if encode is None else encode(observation), deterministic=deterministic)
         given = np.asarray(action).reshape(-1)
         if given.size != 1 or given.dtype.kind not in "iu":
-            _check.fail(owner, "what the model predicted", _check.show(action), "one of the actions: a model for discrete ones")
+            check.fail(owner, "what the model predicted", check.show(action), "one of the actions: a model for discrete ones")
         return int(given[0])
 
     return Actor(name, act)
@@ -154,12 +154,12 @@ class ConsoleAgent(Actor):
     ) -> None:
         owner = f"ConsoleAgent {name!r}"
         if isinstance(actions, str) or not actions or not all(isinstance(action, str) and action for action in actions):
-            _check.fail(owner, "actions", _check.show(actions), "names, one for each action")
+            check.fail(owner, "actions", check.show(actions), "names, one for each action")
         self.actions = tuple(actions)
         self.fallback = actor(f"{name}, stood in for", fallback)
-        self.timeout = _check.number(owner, "timeout", timeout, least=0.0)
+        self.timeout = check.number(owner, "timeout", timeout, least=0.0)
         if self.timeout > MOST_SECONDS:
-            _check.fail(owner, "timeout", self.timeout, f"at most {MOST_SECONDS} s")
+            check.fail(owner, "timeout", self.timeout, f"at most {MOST_SECONDS} s")
         self.show = show or (lambda observation, state: f"state {state}")
         self.source, self.target = source, target
         self.taken_by_fallback = 0
@@ -212,15 +212,15 @@ def actors_of(owner: str, team: Any, task: Task) -> list[Actor]:
     elif isinstance(team, Sequence) and not isinstance(team, str):
         for i, one in enumerate(team):
             if not isinstance(one, Actor | Agent):
-                _check.fail(owner, f"team[{i}]", _check.show(one), "an Actor or an Agent; functions and tables need a name")
+                check.fail(owner, f"team[{i}]", check.show(one), "an Actor or an Agent; functions and tables need a name")
         team = {one.name: one for one in team}
     if not isinstance(team, Mapping):
-        _check.fail(owner, "team", _check.show(team), "a Team, a sequence of actors, or actors, functions or tables by name")
+        check.fail(owner, "team", check.show(team), "a Team, a sequence of actors, or actors, functions or tables by name")
     if set(team) != set(names):
         expected = f"those whose policies the learner's task has, {sorted(names)}"
-        _check.fail(owner, "the names of team", sorted(map(str, team)), expected)
+        check.fail(owner, "the names of team", sorted(map(str, team)), expected)
     for name, how in team.items():
         table = how.policy if isinstance(how, Agent) else how
         if isinstance(table, np.ndarray | list | tuple) and np.shape(table)[-1:] != (task.n_actions,):
-            _check.fail(owner, f"the number of actions of {name!r}", np.shape(table)[-1:], f"({task.n_actions},), as in the task")
+            check.fail(owner, f"the number of actions of {name!r}", np.shape(table)[-1:], f"({task.n_actions},), as in the task")
     return [team[name] if isinstance(team[name], Actor) else actor(name, team[name]) for name in names]

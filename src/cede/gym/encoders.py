@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cede import _check
-from cede._check import Floats
-from cede._extras import need
+from cede._base import check
+from cede._base.arrays import Floats
+from cede._base.extras import need
 
 MOST_STATES = 10**7
 
@@ -22,7 +22,7 @@ MOST_STATES = 10**7
 def not_too_many(owner: str, sizes: Sequence[int]) -> None:
     states = int(np.prod(sizes, dtype=object))
     if states > MOST_STATES:
-        _check.fail(owner, "the number of states", states, f"at most {MOST_STATES}: use fewer, coarser ones")
+        check.fail(owner, "the number of states", states, f"at most {MOST_STATES}: use fewer, coarser ones")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Grid:
         whole = given.dtype.kind in "iu" and len(given) == len(self.sizes)
         places = given - self.least if whole else np.full(len(self.sizes), -1)
         if (places < 0).any() or (places >= self.sizes).any():
-            _check.fail("encode", "the observation", _check.show(observation), f"whole numbers below {self.sizes}")
+            check.fail("encode", "the observation", check.show(observation), f"whole numbers below {self.sizes}")
         return int(np.ravel_multi_index(tuple(places), self.sizes))
 
 
@@ -64,10 +64,10 @@ class Bins:
         edges = tuple(np.array(inner, dtype=np.float64).reshape(-1) for inner in self.edges)
         for i, inner in enumerate(edges):
             if not np.isfinite(inner).all() or (np.diff(inner) <= 0).any():
-                _check.fail("Bins", f"edges[{i}]", _check.show(inner.tolist()), "finite numbers, each above the one before")
+                check.fail("Bins", f"edges[{i}]", check.show(inner.tolist()), "finite numbers, each above the one before")
             inner.setflags(write=False)
         if self.labels is not None and len(self.labels) != len(edges):
-            _check.fail("Bins", "the number of labels", len(self.labels), str(len(edges)))
+            check.fail("Bins", "the number of labels", len(self.labels), str(len(edges)))
         object.__setattr__(self, "edges", edges)
         not_too_many("Bins", self.sizes)
 
@@ -88,7 +88,7 @@ class Bins:
     def __call__(self, observation: Any) -> int:
         x = np.asarray(observation, dtype=np.float64).ravel()
         if len(x) != len(self.edges) or np.isnan(x).any():
-            _check.fail("encode", "the observation", _check.show(observation), f"{len(self.edges)} numbers")
+            check.fail("encode", "the observation", check.show(observation), f"{len(self.edges)} numbers")
         places = [int(np.searchsorted(inner, value, side="right")) for inner, value in zip(self.edges, x, strict=True)]
         return int(np.ravel_multi_index(places, self.sizes))
 
@@ -108,7 +108,7 @@ def uniform_bins(low: ArrayLike, high: ArrayLike, bins: int | Sequence[int], *, 
     ends = [np.atleast_1d(np.asarray(end, dtype=np.float64)) for end in (low, high)]
     if ends[0].shape != ends[1].shape or ends[0].ndim != 1 or not np.isfinite(ends).all() or (ends[0] >= ends[1]).any():
         expected = "finite numbers, as many of both, low below high; for spaces without ends choose some"
-        _check.fail(owner, "low and high", _check.show((low, high)), expected)
+        check.fail(owner, "low and high", check.show((low, high)), expected)
     numbers = number_of_bins(owner, bins, len(ends[0]))
     edges = [np.linspace(a, b, n + 1)[1:-1] for a, b, n in zip(*ends, numbers, strict=True)]
     return Bins(tuple(edges), None if labels is None else tuple(labels))
@@ -119,17 +119,17 @@ def quantile_bins(observations: ArrayLike, bins: int | Sequence[int], *, labels:
     owner = "quantile_bins"
     data = np.asarray(observations, dtype=np.float64)
     if data.ndim != 2 or not len(data) or not np.isfinite(data).all():
-        _check.fail(owner, "observations", _check.show(observations), "a (n, dimensions) array of finite numbers, n at least 1")
+        check.fail(owner, "observations", check.show(observations), "a (n, dimensions) array of finite numbers, n at least 1")
     numbers = number_of_bins(owner, bins, data.shape[1])
     edges = [np.unique(np.quantile(column, np.arange(1, n) / n)) for column, n in zip(data.T, numbers, strict=True)]
     return Bins(tuple(edges), None if labels is None else tuple(labels))
 
 
 def number_of_bins(owner: str, bins: Any, dimensions: int) -> list[int]:
-    given = [bins] * dimensions if _check.ndim(bins) == 0 else list(bins)
+    given = [bins] * dimensions if check.ndim(bins) == 0 else list(bins)
     if len(given) != dimensions:
-        _check.fail(owner, "the number of bins", _check.show(bins), f"one, or one for each of {dimensions} dimensions")
-    return [_check.integer(owner, f"bins[{i}]", n, 1) for i, n in enumerate(given)]
+        check.fail(owner, "the number of bins", check.show(bins), f"one, or one for each of {dimensions} dimensions")
+    return [check.integer(owner, f"bins[{i}]", n, 1) for i, n in enumerate(given)]
 
 
 def encoder_of(owner: str, space: Any) -> Any:
@@ -139,6 +139,6 @@ def encoder_of(owner: str, space: Any) -> Any:
         return Grid((int(space.n),), (int(space.start),))
     if not isinstance(space, spaces.MultiDiscrete):
         expected = "given: a function from observations to states, as uniform_bins or quantile_bins make one"
-        _check.fail(owner, "encode", f"None for {_check.show(space)}", expected)
+        check.fail(owner, "encode", f"None for {check.show(space)}", expected)
     least = np.asarray(getattr(space, "start", np.zeros_like(space.nvec)))
     return Grid(tuple(map(int, np.ravel(space.nvec))), tuple(map(int, np.ravel(least))))

@@ -11,17 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from cede import _check
-from cede._check import Floats
-from cede._extras import need
-from cede._progress import Progress
+from cede._base import check
+from cede._base.arrays import Floats, Ints
+from cede._base.extras import need
+from cede._base.progress import Progress
 from cede.gym.actors import Actor, actors_of
 from cede.gym.encoders import encoder_of
 from cede.gym.toy_text import DONE
-from cede.learner import Learner
-from cede.table import Ints
-from cede.takeover import way_to
-from cede.task import Task
+from cede.learning.learner import Learner
+from cede.problem.takeover import way_to
+from cede.problem.task import Task
 
 OVER = "over"  # name of the state in which nothing happens any more
 
@@ -63,17 +62,15 @@ def task_for(
     coder = encoder_of(owner, env.observation_space) if encode is None else encode
     n_states, n_actions = getattr(coder, "n_states", None), actions_of(owner, env)
     if n_states is None:
-        _check.fail(
-            owner, "encode", _check.show(coder), "a function that says how many states there are (n_states), or build a Task"
-        )
-    n_states = _check.integer(owner, "n_states of encode", n_states, 1)
-    costs = _check.copied(owner, "cost", cost, "() or (S,) or (S, A)")
+        check.fail(owner, "encode", check.show(coder), "a function that says how many states there are (n_states), or build a Task")
+    n_states = check.integer(owner, "n_states of encode", n_states, 1)
+    costs = check.copied(owner, "cost", cost, "() or (S,) or (S, A)")
     wide = costs[:, None] if costs.ndim == 1 else costs
     try:
         table = np.broadcast_to(wide, (n_states, n_actions))
     except ValueError:
-        _check.fail(owner, "the shape of cost", costs.shape, f"() or (S,) = ({n_states},) or (S, A) = ({n_states}, {n_actions})")
-    after = np.full((1, n_actions), _check.number(owner, "over_cost", over_cost))
+        check.fail(owner, "the shape of cost", costs.shape, f"() or (S,) = ({n_states},) or (S, A) = ({n_states}, {n_actions})")
+    after = np.full((1, n_actions), check.number(owner, "over_cost", over_cost))
     names = getattr(coder, "names", None)
     return Task(
         env_cost=np.concatenate([table, after]),
@@ -88,13 +85,13 @@ def task_for(
 
 def check_env(owner: str, env: Any) -> None:
     if not all(hasattr(env, name) for name in ("observation_space", "action_space", "reset", "step")):
-        _check.fail(owner, "env", _check.show(env), "an environment, as gymnasium.make gives one")
+        check.fail(owner, "env", check.show(env), "an environment, as gymnasium.make gives one")
 
 
 def actions_of(owner: str, env: Any) -> int:
     space = env.action_space
     if not isinstance(space, need("gymnasium.spaces", "gym").Discrete) or int(space.start) != 0:
-        _check.fail(owner, "the action space of env", _check.show(space), "Discrete, from 0 on")
+        check.fail(owner, "the action space of env", check.show(space), "Discrete, from 0 on")
     return int(space.n)
 
 
@@ -124,24 +121,22 @@ def run(
     """
     owner = "run"
     if not isinstance(learner, Learner):
-        _check.fail(owner, "learner", _check.show(learner), "a Learner")
+        check.fail(owner, "learner", check.show(learner), "a Learner")
     task = learner.task
     check_env(owner, env)
     coder = encoder_of(owner, env.observation_space) if encode is None else encode
     if not callable(coder):
-        _check.fail(owner, "encode", _check.show(coder), "a function from observations to states")
+        check.fail(owner, "encode", check.show(coder), "a function from observations to states")
     if actions_of(owner, env) != task.n_actions:
-        _check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in the learner's task")
+        check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in the learner's task")
     if learner.observed:
-        _check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first")
+        check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first")
     known = getattr(coder, "n_states", None)
     if known is None:  # a plain function: the task must say whether it has a state for what comes after the end
         known = task.n_states - bool(task.state_names and task.state_names[-1] in (OVER, DONE))
     if task.n_states - known not in (0, 1):
-        _check.fail(
-            owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by the learner's task"
-        )
-    episodes, seed = _check.integer(owner, "episodes", episodes, 1), _check.integer(owner, "seed", seed, 0, 2**32 - 1)
+        check.fail(owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by the learner's task")
+    episodes, seed = check.integer(owner, "episodes", episodes, 1), check.integer(owner, "seed", seed, 0, 2**32 - 1)
     over = task.n_states - 1 if task.n_states == known + 1 else None
     actors, rng = actors_of(owner, team, task), np.random.default_rng([seed, 8])
     drive = Drive(env, actors, learner, coder, over, override, rng)
@@ -191,7 +186,7 @@ class Drive:
         while not (terminated or truncated):
             prev, agent = agent, self.next_agent(t, state, agent)
             who = self.actors[task.table[agent]]
-            action = _check.index("run", f"the action of {who.name!r}", who.act(observation, state, self.rng), task.n_actions)
+            action = check.index("run", f"the action of {who.name!r}", who.act(observation, state, self.rng), task.n_actions)
             observation, reward, terminated, truncated, _ = self.env.step(action)
             to = self.over if terminated and self.over is not None else self.state_of(observation)
             learner.observe(t, state, prev, agent, action, to)
@@ -217,4 +212,4 @@ class Drive:
 
     def state_of(self, observation: Any) -> int:
         below = self.learner.task.n_states if self.over is None else self.over
-        return _check.index("run", "the state of an observation", self.encode(observation), below)
+        return check.index("run", "the state of an observation", self.encode(observation), below)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from cede import _check
-from cede._extras import AGENT_COLOURS, need, pyplot
-from cede.model import TwoLayerMDP
-from cede.takeover import way_to
+from cede._base import check
+from cede._base.extras import AGENT_COLOURS, need, pyplot
+from cede.problem.model import TwoLayerMDP
+from cede.problem.takeover import way_to
 from cede.worlds import lane_driving, riverswim, road
 
 gymnasium: Any = need("gymnasium", "gym")
@@ -26,8 +26,8 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
 
     def __init__(self, mdp: TwoLayerMDP, *, time: bool = False, render_mode: str | None = None) -> None:
         if not isinstance(mdp, TwoLayerMDP):
-            _check.fail("SwitchingEnv", "mdp", _check.show(mdp), "a TwoLayerMDP")
-        _check.choice("SwitchingEnv", "render_mode", render_mode, (None, "rgb_array"))
+            check.fail("SwitchingEnv", "mdp", check.show(mdp), "a TwoLayerMDP")
+        check.choice("SwitchingEnv", "render_mode", render_mode, (None, "rgb_array"))
         self.mdp, self.time, self.render_mode = mdp, bool(time), render_mode
         task = mdp.task
         sizes = [task.n_states, task.n_agents]
@@ -47,8 +47,8 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         task, s = self.mdp.task, self.state
         if self.t >= task.horizon:
-            _check.fail("SwitchingEnv.step", "the number of steps", self.t, f"below {task.horizon}: call reset first")
-        member = _check.index("SwitchingEnv.step", "action", np.asarray(action)[()], len(task.members))
+            check.fail("SwitchingEnv.step", "the number of steps", self.t, f"below {task.horizon}: call reset first")
+        member = check.index("SwitchingEnv.step", "action", np.asarray(action)[()], len(task.members))
         prev, agent = self.agent, int(self._next[member, self.agent])
         table = self._cumulated[task.table[agent]]
         varies = task.table_varies[task.table[agent]]

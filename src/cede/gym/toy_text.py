@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cede import _check
-from cede._check import Floats
-from cede.model import Agent, Environment, Team, TwoLayerMDP
+from cede._base import check
+from cede._base.arrays import Floats
+from cede.problem.model import Agent, Environment, Team, TwoLayerMDP
 
 Model = list[list[list[tuple[float, int, float, bool]]]]  # [s][a]: probability, next state, reward, terminated
 DONE = "done"  # name of the state that is added where an episode may end without being in a state of its own
@@ -62,25 +62,25 @@ def checked_model(owner: str, env: Any) -> tuple[Model, Floats]:
     """P and the start distribution, as plain numbers."""
     inner = getattr(env, "unwrapped", env)
     if getattr(inner, "fickle_passenger", False):
-        _check.fail(owner, "env", _check.show(env), "one that moves by its table P: a fickle passenger does not")
+        check.fail(owner, "env", check.show(env), "one that moves by its table P: a fickle passenger does not")
     model, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
     if not isinstance(model, dict) or not model:
-        _check.fail(owner, "env", _check.show(env), "an environment with a tabular model P, as FrozenLake-v1 has")
+        check.fail(owner, "env", check.show(env), "an environment with a tabular model P, as FrozenLake-v1 has")
     if sorted(model) != list(range(len(model))):
-        _check.fail(owner, "the states of P", _check.show(sorted(model)), f"0 to {len(model) - 1}")
+        check.fail(owner, "the states of P", check.show(sorted(model)), f"0 to {len(model) - 1}")
     if start is None:
-        _check.fail(owner, "env", _check.show(env), "an environment with initial_state_distrib, as FrozenLake-v1 has")
+        check.fail(owner, "env", check.show(env), "an environment with initial_state_distrib, as FrozenLake-v1 has")
     table = [
         [[(float(p), int(to), float(reward), bool(over)) for p, to, reward, over in model[s][a]] for a in sorted(model[s])]
         for s in sorted(model)
     ]
     for s, row in enumerate(table):
         if len(row) != len(table[0]):
-            _check.fail(owner, f"the number of actions of P[{s}]", len(row), f"{len(table[0])}, as of all")
+            check.fail(owner, f"the number of actions of P[{s}]", len(row), f"{len(table[0])}, as of all")
         for a, steps in enumerate(row):
             for _, to, _, _ in steps:
-                _check.index(owner, f"a next state of P[{s}][{a}]", to, len(table))
-    return table, _check.array(owner, "initial_state_distrib", start, (len(table),), "(S,)")
+                check.index(owner, f"a next state of P[{s}][{a}]", to, len(table))
+    return table, check.array(owner, "initial_state_distrib", start, (len(table),), "(S,)")
 
 
 def rounded_off(transition: sp.csr_array) -> sp.csr_array:
@@ -93,7 +93,7 @@ def rounded_off(transition: sp.csr_array) -> sp.csr_array:
 def with_rows(owner: str, agent: Any, n_states: int, n: int) -> Agent:
     """An agent with a policy for all n states."""
     if not isinstance(agent, Agent):
-        _check.fail(owner, "one of agents", _check.show(agent), "an Agent")
+        check.fail(owner, "one of agents", check.show(agent), "an Agent")
     if n == n_states or agent.policy.shape[-2] != n_states:
         return agent
     anything = np.eye(agent.policy.shape[-1])[:1]

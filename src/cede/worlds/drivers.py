@@ -5,13 +5,12 @@ from functools import cache, lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from cede import _check
-from cede._check import Floats
-from cede.belief import Scale, StepDown
-from cede.learners import ucrl2
-from cede.model import Agent, Team, TwoLayerMDP
-from cede.simulation import play
-from cede.table import Ints
+from cede._base import check
+from cede._base.arrays import Floats, Ints
+from cede.fleet.simulate import play
+from cede.learning.algorithms import ucrl2
+from cede.planning.belief import Scale, StepDown
+from cede.problem.model import Agent, Team, TwoLayerMDP
 from cede.worlds import road
 
 HORIZON = 10
@@ -27,7 +26,7 @@ def human_policy(sigma: float = 2.0) -> Floats:
 
     P(i is least) = integral of phi(x) prod_{j != i} Phi(-x - (c_i - c_j) / sigma) dx, by quadrature.
     """
-    sigma = _check.number("human_policy", "sigma", sigma, least=0.0)
+    sigma = check.number("human_policy", "sigma", sigma, least=0.0)
     cost, which = views_ahead()
     if sigma == 0.0:
         least = cost == cost.min(axis=1, keepdims=True)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cede import _check
-from cede.model import Agent, Team, TwoLayerMDP
-from cede.planning import checked_policy
-from cede.structure import Outcomes, Structure
-from cede.table import Ints
+from cede._base import check
+from cede._base.arrays import Ints
+from cede.planning.planner import checked_policy
+from cede.problem.model import Agent, Team, TwoLayerMDP
+from cede.problem.structure import Outcomes, Structure
 from cede.worlds import road
 from cede.worlds.drivers import HORIZON, human_policy, machine_agent
 
@@ -38,7 +38,7 @@ def lane_driving(
         Team(
             [
                 machine_agent() if machine is None else Agent("machine", machine, varies_with="time"),
-                Agent("human", human_policy(sigma), control_cost=_check.number(owner, "control_cost", control_cost)),
+                Agent("human", human_policy(sigma), control_cost=check.number(owner, "control_cost", control_cost)),
             ],
             switch_cost,
         ),
@@ -68,7 +68,7 @@ def views() -> Outcomes:
 
 def lane_driving_teams(n: int, *, seed: int = 0, control_cost: float = 0.0, switch_cost: Any = 0.0) -> list[TwoLayerMDP]:
     """The paper's teams: humans of different noise, sigma uniform in (0, 4), with one machine on one road."""
-    n, seed = _check.integer("lane_driving_teams", "n", n, 1), _check.integer("lane_driving_teams", "seed", seed, 0)
+    n, seed = check.integer("lane_driving_teams", "n", n, 1), check.integer("lane_driving_teams", "seed", seed, 0)
     sigmas = np.random.default_rng([seed, 4]).uniform(0, 4, size=n)
     return [lane_driving(sigma=float(sigma), control_cost=control_cost, switch_cost=switch_cost) for sigma in sigmas]
 
@@ -88,7 +88,7 @@ def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.
     task = mdp.task
     switching = checked_policy("drive", task, policy)
     if len(along.levels) != task.horizon + 1:
-        _check.fail("drive", "the number of rows of the road", len(along.levels), str(task.horizon + 1))
+        check.fail("drive", "the number of rows of the road", len(along.levels), str(task.horizon + 1))
     rng = np.random.default_rng(seed)
     lanes, agents, cost = [1], [int(task.start_agent)], 0.0
     for t in range(task.horizon):

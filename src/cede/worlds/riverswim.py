@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from cede import _check
-from cede._check import Floats
-from cede.model import Agent, Environment, Team, TwoLayerMDP
-from cede.structure import Outcomes, Structure
+from cede._base import check
+from cede._base.arrays import Floats
+from cede.problem.model import Agent, Environment, Team, TwoLayerMDP
+from cede.problem.structure import Outcomes, Structure
 
 N_STATES = 6
 LEFT, RIGHT = 0, 1
@@ -68,12 +68,12 @@ def riverswim(
     one is the expected sum over its steps, and the horizon counts macro steps (the paper is silent on that).
     """
     owner = "riverswim"
-    chances = _check.array(owner, "agents", agents, (None,), "(D,)")
+    chances = check.array(owner, "agents", agents, (None,), "(D,)")
     for i, chance in enumerate(chances):
         if not 0.0 <= chance <= 1.0:
-            _check.fail(owner, f"agents[{i}]", chance, "a probability")
-    _check.choice(owner, "version", version, tuple(CURRENTS))
-    macro = _check.integer(owner, "macro", macro, 1, 10)
+            check.fail(owner, f"agents[{i}]", chance, "a probability")
+    check.choice(owner, "version", version, tuple(CURRENTS))
+    macro = check.integer(owner, "macro", macro, 1, 10)
     sequences = list(product((LEFT, RIGHT), repeat=macro))
     control = np.broadcast_to(np.asarray(control_cost), len(chances))
     team = []
@@ -85,7 +85,7 @@ def riverswim(
 
 def riverswim_teams(n: int, *, seed: int = 0, switch_cost: Any = 0.0) -> list[TwoLayerMDP]:
     """The paper's teams of two agents, p and 1 - p with p uniform for each team, in one river."""
-    n, seed = _check.integer("riverswim_teams", "n", n, 1), _check.integer("riverswim_teams", "seed", seed, 0)
+    n, seed = check.integer("riverswim_teams", "n", n, 1), check.integer("riverswim_teams", "seed", seed, 0)
     chances = np.random.default_rng([seed, 6]).uniform(size=n)
     return [riverswim(agents=[p, 1 - p], switch_cost=switch_cost) for p in chances]
 

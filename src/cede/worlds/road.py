@@ -15,11 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from cede import _check
-from cede._check import Floats
-from cede.model import Environment
-from cede.structure import Outcomes
-from cede.table import Ints
+from cede._base import check
+from cede._base.arrays import Floats, Ints
+from cede.problem.model import Environment
+from cede.problem.structure import Outcomes
 
 LEVELS = ("no-car", "light", "heavy")
 CELLS = ("road", "grass", "stone", "car")
@@ -154,11 +153,11 @@ def traffic_mix(owner: str, traffic: Any) -> tuple[float, float, float] | None:
     if traffic is None:
         return None
     if isinstance(traffic, str):
-        level = LEVELS.index(_check.choice(owner, "traffic", traffic, LEVELS))
+        level = LEVELS.index(check.choice(owner, "traffic", traffic, LEVELS))
         mix = np.eye(3)[level]
     else:
-        mix = _check.array(owner, "traffic", traffic, (3,), "(3,)")
-        _check.distributions(owner, "traffic", mix)
+        mix = check.array(owner, "traffic", traffic, (3,), "(3,)")
+        check.distributions(owner, "traffic", mix)
     return float(mix[0]), float(mix[1]), float(mix[2])
 
 
@@ -172,7 +171,7 @@ class Road:
 
 def sample_road(rows: int, traffic: Any = None, seed: int | np.random.Generator = 0) -> Road:
     """A road of so many rows; traffic as in `lane_driving`."""
-    _check.integer("sample_road", "rows", rows, 1)
+    check.integer("sample_road", "rows", rows, 1)
     rng = np.random.default_rng(seed)
     mix = traffic_mix("sample_road", traffic) or (1 / 3, 1 / 3, 1 / 3)
     levels, cells = np.empty(rows, dtype=int), np.empty((rows, 3), dtype=int)

@@ -1,0 +1,1 @@
+"""What everything rests on: checks of input, optional dependencies, progress bars, files."""

@@ -1,0 +1,31 @@
+"""Types of arrays, and sparse matrices in one canonical form."""
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Policy = NDArray[np.int16]  # (L, S, D): policy[t, s, prev_agent] is the agent to put in control
+
+
+def canonical(matrix: sp.csr_array) -> sp.csr_array:
+    """Return the same matrix with sorted columns, no duplicates and no stored zeros: equal matrices get equal arrays."""
+    result = sp.csr_array(matrix, copy=True)
+    result.sum_duplicates()
+    result.eliminate_zeros()
+    return result
+
+
+def distinct_rows(matrix: sp.csr_array) -> tuple[sp.csr_array, Ints]:
+    """Return the different rows of a canonical matrix, in order of first occurrence, and for each row which of them it is."""
+    known: dict[bytes, int] = {}
+    which = np.empty(matrix.shape[0], dtype=np.int64)
+    first: list[int] = []
+    for r in range(matrix.shape[0]):
+        part = slice(matrix.indptr[r], matrix.indptr[r + 1])
+        key = matrix.indices[part].tobytes() + matrix.data[part].tobytes()
+        which[r] = known.setdefault(key, len(known))
+        if which[r] == len(first):
+            first.append(r)
+    return matrix[first], which

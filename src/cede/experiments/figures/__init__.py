@@ -1,0 +1,1 @@
+"""One module for each figure: its settings, its table, its picture."""

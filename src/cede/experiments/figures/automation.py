@@ -1,0 +1,87 @@
+"""Figure `automation`: what it costs to have a human in control for some share of the time, in the obstacle task."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cede.experiments import style
+from cede.experiments.core import Figure, Options, Outcome, Part, Row
+from cede.experiments.curves import finish, select
+from cede.experiments.runs import lane
+from cede.planning.control_shares import shares_of, solve
+from cede.planning.planner import expected_cost
+from cede.worlds import lane_driving
+
+POINTS, QUICK_POINTS = 101, 11
+MARKS = {
+    "machine alone": ("s", style.COLOURS["machine"]),
+    "human alone": ("D", style.COLOURS["human"]),
+    "free optimum": ("o", "#D55E00"),
+}
+LINES = {0.2: "-", 0.0: "--"}
+
+
+def parts(options: Options) -> list[Part]:
+    points = QUICK_POINTS if options.quick else POINTS
+    return [
+        Part("figures.automation:curve", {"costs": list(costs), "points": points}, points, f"automation, costs {costs}")
+        for costs in lane.COSTS
+    ]
+
+
+def curve(costs: Sequence[float], points: int, progress: Callable[[int], None]) -> Outcome:
+    """The least cost for every share of human control, exactly; and the three policies that anyone would ask for."""
+    mdp = lane_driving(sigma=lane.SIGMA, control_cost=costs[0], switch_cost=costs[1])
+    about: Row = {"control_cost": costs[0], "switch_cost": costs[1]}
+    rows: list[Row] = []
+    for i, share in enumerate(np.linspace(0.0, 1.0, points)):
+        limit = {"human": float(share)}
+        mixture = solve(mdp, at_most=limit, at_least=limit)
+        found = {"share": float(mixture.shares[1]), "cost": mixture.cost, "policies": len(mixture.policies)}
+        rows.append({**about, "kind": "curve", "asked": float(share), **found, "price": float(mixture.prices[1])})
+        progress(i + 1)
+    shape = (mdp.horizon, mdp.task.n_states, 2)
+    marks = {"machine alone": np.zeros(shape, dtype=np.int16), "human alone": np.ones(shape, dtype=np.int16)}
+    for name, policy in {**marks, "free optimum": solve(mdp).policy}.items():
+        share, cost = float(shares_of(mdp, policy)[1]), expected_cost(mdp, policy)
+        rows.append({**about, "kind": name, "asked": "", "share": share, "cost": cost, "policies": 1, "price": ""})
+    return {"points": rows}
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    return [row for _, outcome in outcomes for row in outcome["points"]]
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    picture, axes = style.figure(1, width=5.6, height=3.8)
+    for control, switch in lane.COSTS:
+        here = select(rows, control_cost=control, switch_cost=switch)
+        line = select(here, kind="curve")
+        label = lane.cost_label(control, switch)
+        axes.plot(
+            [row["share"] for row in line], [row["cost"] for row in line], color="#444444", linestyle=LINES[control], label=label
+        )
+        for name, (marker, colour) in MARKS.items():
+            (mark,) = select(here, kind=name)
+            axes.plot(mark["share"], mark["cost"], marker, color=colour, label=name if control else None, markersize=7)
+    axes.set_xlabel("share of steps in which the human is in control")
+    axes.set_ylabel("expected cost of an episode")
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(0, None)
+    axes.legend(fontsize=8)
+    note = (
+        "Lane driving, σ = 2, all known: the least cost among all policies and mixtures of policies with exactly this share, exact."
+    )
+    finish(picture, rows, note)
+    return style.save(picture, path)
+
+
+FIGURE = Figure(
+    "automation",
+    "The price of automation: cost against the share of human control",
+    "A little human control, at the right moments, is worth most of what it can be worth; more than the optimum costs again.",
+    parts,
+    table,
+    draw,
+)

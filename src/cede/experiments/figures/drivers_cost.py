@@ -1,0 +1,88 @@
+"""Figure `drivers`: what the machine, the human and the best driver cost without and with traffic."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from cede.experiments import style
+from cede.experiments.core import Figure, Options, Outcome, Part, Row
+from cede.experiments.curves import finish, select
+from cede.planning.planner import expected_cost, solve
+from cede.problem.model import TwoLayerMDP
+from cede.worlds import lane_driving
+from cede.worlds.drivers import solo
+from cede.worlds.lane_driving import HUMAN, MACHINE
+
+SIGMA = 2.0
+TRAFFIC = {"no-car": (1.0, 0.0, 0.0), "light or heavy": (0.0, 0.5, 0.5)}
+DRIVERS = ("machine", "human", "best driver")
+COLOURS = {"machine": style.COLOURS["machine"], "human": style.COLOURS["human"], "best driver": "#777777"}
+# Logged by the authors over 1,000 episodes in which the last step is not counted.
+LOGGED = {"no-car": (816, 2680, 756), "light or heavy": (11842, 5528, 3292)}
+
+
+def parts(options: Options) -> list[Part]:
+    return [Part("figures.drivers_cost:costs", {"traffic": name}, 1, f"drivers, {name}") for name in TRAFFIC]
+
+
+def costs(traffic: str, progress: Callable[[int], None]) -> Outcome:
+    """Exact expected cost of an episode of ten steps, and of the first nine, which is what the authors logged."""
+    mix = TRAFFIC[traffic]
+    rows = []
+    for name, logged in zip(DRIVERS, LOGGED[traffic], strict=True):
+        ten, nine = (driver_cost(name, mix, steps) for steps in (10, 9))
+        rows.append({"traffic": traffic, "driver": name, "cost": ten, "cost_of_nine_steps": nine, "authors_logged": logged / 1000})
+    progress(1)
+    return {"cost": rows}
+
+
+def driver_cost(name: str, mix: tuple[float, float, float], steps: int) -> float:
+    if name == "best driver":
+        mdp = solo(mix)
+        short = TwoLayerMDP(mdp.environment, mdp.team, steps)
+        return expected_cost(short, solve(short).policy)
+    mdp = lane_driving(sigma=SIGMA, traffic=mix)
+    agents = [a if a.varies_with is None else type(a)(a.name, a.policy[:steps], a.control_cost, "time") for a in mdp.team.agents]
+    short = TwoLayerMDP(mdp.environment, type(mdp.team)(agents), steps)
+    who = MACHINE if name == "machine" else HUMAN
+    return expected_cost(short, np.full((steps, mdp.environment.n_states, 2), who))
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    return [row for _, outcome in outcomes for row in outcome["cost"]]
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    picture, panels = style.figure(2, width=5.6, height=3.1)
+    for axes, traffic in zip(panels, TRAFFIC, strict=True):
+        here = {row["driver"]: row for row in select(rows, traffic=traffic)}
+        for i, name in enumerate(DRIVERS):
+            axes.bar(i, here[name]["cost"], 0.65, color=COLOURS[name])
+            axes.text(i, here[name]["cost"], f"{here[name]['cost']:.2f}", ha="center", va="bottom", fontsize=8)
+        axes.set_xticks(range(3), DRIVERS)
+        axes.set_title(rf"$\gamma_0$: {traffic}", fontsize=9)
+        axes.grid(axis="x", visible=False)
+        axes.margins(y=0.12)
+    panels[0].set_ylabel("expected cost of an episode (exact)")
+    note = "Lane driving, ten steps, human with σ = 2, machine trained on no-car roads. "
+    note += "Nine steps, as the authors logged (theirs in brackets): "
+    note += "; ".join(
+        f"{traffic}: "
+        + ", ".join(
+            f"{r['driver']} {r['cost_of_nine_steps']:.2f} ({r['authors_logged']:.2f})" for r in select(rows, traffic=traffic)
+        )
+        for traffic in TRAFFIC
+    )
+    finish(picture, rows, note + ".")
+    return style.save(picture, path)
+
+
+FIGURE = Figure(
+    "drivers",
+    "Cost of the machine, the human and the best driver",
+    "The machine was trained on roads that start without cars: near the best there, twice as costly as the human elsewhere.",
+    parts,
+    table,
+    draw,
+)

@@ -1,0 +1,74 @@
+"""Figure `freshness`: what it costs if teams tell one another what they have seen only now and then."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cede.experiments import style
+from cede.experiments.core import Figure, Options, Outcome, Part, Row
+from cede.experiments.curves import draw_line, finish, select, values
+from cede.experiments.runs import lane
+
+EPISODES, QUICK_EPISODES = 1000, 60
+REPEATS, QUICK_REPEATS = 5, 1
+LANE_REPEATS = 2  # at most: these runs are long
+SYNC_EVERY, QUICK_SYNC_EVERY = (1, 10, 100, 500), (1, 10)
+TEAMS = {"RiverSwim": 100, "lane driving": 10}
+QUICK_TEAMS = {"RiverSwim": 20, "lane driving": 4}
+COSTS = (0.2, 0.1)  # lane driving
+COLOURS = ("#D55E00", "#E69F00", "#009E73", "#0072B2")
+LINES: tuple[Any, ...] = ("-", (0, (5, 1)), "-.", (0, (1, 1)))
+
+
+def parts(options: Options) -> list[Part]:
+    episodes, teams = options.choose("episodes", EPISODES, QUICK_EPISODES), QUICK_TEAMS if options.quick else TEAMS
+    result = []
+    for every in QUICK_SYNC_EVERY if options.quick else SYNC_EVERY:
+        for repeat, seed in enumerate(options.seeds(REPEATS, QUICK_REPEATS)):
+            shared: Row = {"learner": "UCRL2-MC", "episodes": episodes, "seed": seed, "sync_every": every}
+            river = {**shared, "teams": teams["RiverSwim"]}
+            result.append(Part("runs.river:fleet_run", river, river["teams"] * episodes, f"RiverSwim, every {every}"))
+            if repeat >= LANE_REPEATS:
+                continue
+            road = {**shared, "radii": "schedule", "costs": list(COSTS), "teams": teams["lane driving"]}
+            work = road["teams"] * episodes * lane.effort("schedule")
+            result.append(Part("runs.lane:fleet_run", road, work, f"lane driving, every {every}"))
+    return result
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    rows = []
+    for part, outcome in outcomes:
+        world = "RiverSwim" if part.function.startswith("river") else "lane driving"
+        rows += [{"world": world, **row} for row in outcome["curve"]]
+    return rows
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    picture, panels = style.figure(len(TEAMS), width=6.8, height=3.3)
+    for axes, world in zip(panels, TEAMS, strict=True):
+        here = select(rows, world=world)
+        for every, colour, line in zip(values(here, "sync_every"), COLOURS, LINES, strict=False):
+            name = "every episode" if every == 1 else f"every {every:,} episodes"
+            draw_line(axes, select(here, sync_every=every), colour, line, name + " ({end:,.0f})")
+        axes.set_title(f"{world}, {here[0]['teams']} teams", fontsize=9)
+        axes.set_xlabel("episode $k$")
+        axes.set_xlim(0, max(row["episode"] for row in here))
+        axes.set_ylim(0, None)
+        axes.legend(fontsize=7, title="what was seen is shared (total regret)", title_fontsize=7)
+    panels[0].set_ylabel("total regret of all teams")
+    note = "UCRL2-MC, sync_every = 1, 10, ...; until it is told, a team knows what it has seen itself. RiverSwim with the printed "
+    note += f"radii, lane driving with the authors' schedule, c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known "
+    note += f"({LANE_REPEATS} repeats)."
+    finish(picture, rows, note)
+    return style.save(picture, path)
+
+
+FIGURE = Figure(
+    "freshness",
+    "Total regret when teams share what they see only every so many episodes",
+    "Where workers are far apart, rounds can be longer; this is what it costs.",
+    parts,
+    table,
+    draw,
+)

@@ -1,0 +1,72 @@
+"""Figure `newcomer`: what a fleet's knowledge of the environment is worth to a new team."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cede.experiments import style
+from cede.experiments.core import Figure, Options, Outcome, Part, Row
+from cede.experiments.curves import draw_line, finish, select, values
+from cede.experiments.runs import lane
+
+EPISODES, QUICK_EPISODES = 1000, 60  # of the newcomer, and of the fleet before it comes
+REPEATS, QUICK_REPEATS = 3, 2
+NEWCOMERS = ((0.1, 0.9), (0.3, 0.7))  # RiverSwim: agents that differ much and little
+RIVER_TEAMS, LANE_TEAMS = 100, 10
+QUICK_RIVER_TEAMS, QUICK_LANE_TEAMS = 20, 4
+COSTS = (0.2, 0.1)  # lane driving
+COLOURS = {"alone": "#0072B2", "with the fleet's knowledge": "#D55E00"}
+LINES = {"alone": "--", "with the fleet's knowledge": "-"}
+
+
+def parts(options: Options) -> list[Part]:
+    episodes = options.choose("episodes", EPISODES, QUICK_EPISODES)
+    river_teams, lane_teams = (QUICK_RIVER_TEAMS, QUICK_LANE_TEAMS) if options.quick else (RIVER_TEAMS, LANE_TEAMS)
+    result = []
+    for seed in options.seeds(REPEATS, QUICK_REPEATS):
+        shared: Row = {"before": episodes, "episodes": episodes, "seed": seed}
+        for agents in NEWCOMERS:
+            river = {**shared, "agents": list(agents), "teams": river_teams}
+            result.append(Part("runs.river:newcomer", river, river_teams * episodes, f"RiverSwim, a newcomer {agents}"))
+        road = {**shared, "radii": "schedule", "costs": list(COSTS), "teams": lane_teams}
+        work = lane_teams * episodes * lane.effort("schedule")
+        result.append(Part("runs.lane:newcomer", road, work, "lane driving, a newcomer"))
+    return result
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    return [row for _, outcome in outcomes for row in outcome["curve"]]
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    worlds = values(rows, "world")
+    picture, panels = style.figure(len(worlds), width=8.6, height=3.1)
+    for axes, world in zip(panels, worlds, strict=True):
+        draw_newcomers(axes, select(rows, world=world))
+        axes.set_title(world, fontsize=9)
+    panels[0].set_ylabel("total regret of the newcomer")
+    panels[0].legend(fontsize=8)
+    teams = [select(rows, world=world)[0]["teams"] for world in worlds]
+    note = f"UCRL2-MC. A fleet of {teams[0]} teams in RiverSwim (printed radii) or {teams[-1]} in lane driving (authors' schedule) "
+    note += f"has run for {rows[0]['before']:,} episodes before. The newcomer has agents of its own and goes on alone; lane "
+    note += f"driving with c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known."
+    finish(picture, rows, note)
+    return style.save(picture, path)
+
+
+def draw_newcomers(axes: Any, rows: list[Row]) -> None:
+    for name, colour in COLOURS.items():
+        draw_line(axes, select(rows, newcomer=name), colour, LINES[name], name)
+    axes.set_xlabel("episode $k$ of the newcomer")
+    axes.set_xlim(0, max(row["episode"] for row in rows))
+    axes.set_ylim(0, None)
+
+
+FIGURE = Figure(
+    "newcomer",
+    "Regret of a new team, with and without what a fleet knows of the environment",
+    "A newcomer need not learn the environment again, only its own people; the more those differ, the more that is worth.",
+    parts,
+    table,
+    draw,
+)

@@ -1,0 +1,56 @@
+"""Figure `overview`: the whole idea in one picture. Who drives early and late, and what that saves."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cede.experiments import style
+from cede.experiments.core import Figure, Options, Outcome, Part, Row
+from cede.experiments.curves import draw_curves, finish, select, values
+from cede.experiments.figures.single_team import EPISODES, QUICK_EPISODES
+from cede.experiments.figures.trajectories import drive_of
+from cede.experiments.runs import lane
+from cede.worlds.pictures import draw_drive, legend_handles
+
+COSTS = lane.COSTS[0]
+RADII = "constant"
+TRAFFIC = "light"
+
+
+def parts(options: Options) -> list[Part]:
+    one = Options(**{**vars(options), "repeats": 1})
+    every = lane.team_parts(one, ["UCRL2-MC", "human", "machine"], [RADII], EPISODES, QUICK_EPISODES)
+    return [part for part in every if tuple(part.arguments["costs"]) == COSTS]
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    curves = [{"kind": "curve", **row} for _, outcome in outcomes for row in outcome["curve"]]
+    drives = [{"kind": "drive", **row} for _, outcome in outcomes for row in outcome["drive"] if row["traffic"] == TRAFFIC]
+    return curves + drives
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    picture, panels = style.figure(3, width=7.4, height=3.9, width_ratios=(1, 1, 2.6))
+    drives = select(rows, kind="drive")
+    moments = values(drives, "episode")
+    for axes, k in zip(panels, (moments[0], moments[-1]), strict=False):
+        driven = drive_of(select(drives, episode=k))
+        draw_drive(axes, driven, title=f"episode {k:,}\ncost {driven.cost:.1f}")
+    draw_curves(panels[2], select(rows, kind="curve"), "")
+    panels[2].set_ylabel("total regret (exact)")
+    panels[2].legend(fontsize=8)
+    picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6, fontsize=8)
+    note = f"Lane driving, σ = 2, human control costs {COSTS[0]}, a hand-over {COSTS[1]}, machine known. "
+    note += "Radii times 0.1 (agents) and 0.01 (environment): no guarantee. Left: the same road in light traffic, early and late."
+    finish(picture, select(rows, kind="curve"), note)
+    return style.save(picture, path)
+
+
+FIGURE = Figure(
+    "overview",
+    "Who should drive, and what it saves to know",
+    "A machine that was trained without traffic and a human who sees badly share a car. The learner finds out who should drive, "
+    "cell by cell; either driver alone keeps paying.",
+    parts,
+    table,
+    draw,
+)

@@ -1,0 +1,1 @@
+"""The runs that figures are made of: worlds, learners, and what is measured."""

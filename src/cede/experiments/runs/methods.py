@@ -1,0 +1,56 @@
+"""Learners by the names that the command line has for them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from cede._base import check
+from cede.learning.algorithms import greedy, posterior_sampling, ucrl2, ucrl2_mc
+from cede.learning.learner import Learner
+from cede.planning.belief import Scale
+from cede.problem.model import TwoLayerMDP
+
+
+def scale_of(radii: str, episodes: int) -> Scale:
+    """printed, bernstein: as they are; authors: their schedule for so many episodes; small: constants."""
+    scales = {"authors": Scale.authors(episodes), "small": Scale(0.1, 0.01)}
+    return scales.get(radii, Scale())
+
+
+def make_learner(
+    mdp: TwoLayerMDP,
+    method: str,
+    delta: float,
+    radii: str,
+    episodes: int,
+    seed: int,
+    *,
+    known: Sequence[str] = (),
+    structured: bool = False,
+    **ways: Any,
+) -> Learner:
+    """ucrl2-mc, posterior-sampling, ucrl2, ucrl2-same-form or greedy. known: agents that need not be learned; UCRL2 has no use for
+    that, and learns one table for each agent, pooled over time, as in the appendix. structured: with the world's ready-made
+    structure. ways: planning, replan, at_most, at_least; for UCRL2-MC baseline, alpha and start.
+    """
+    limits = {name: ways.pop(name, None) for name in ("at_most", "at_least")}
+    if "baseline" in ways and method != "ucrl2-mc":
+        check.fail(method, "baseline", ways["baseline"], "left out: only ucrl2-mc can prove what deviating costs")
+    scale, belief = scale_of(radii, episodes), "bernstein" if radii == "bernstein" else "printed"
+    told: dict[str, Any] = {"known_agents": {agent.name: agent.policy for agent in mdp.team.agents if agent.name in known}}
+    if structured:
+        told["structure"] = mdp.structure
+    if method == "greedy":
+        return greedy(mdp.task, seed=seed, **limits, **told, **ways)
+    if method == "posterior-sampling":
+        if ways.pop("planning", "full") != "full":
+            check.fail("posterior_sampling", "planning", "'greedy'", "'full': it plans for one table as a whole")
+        return posterior_sampling(mdp.task, seed=seed, **limits, **told, **ways)
+    if method == "ucrl2-mc":
+        return ucrl2_mc(mdp.task, delta=delta, scale=scale, belief=belief, seed=seed, **limits, **told, **ways)
+    for name, wanted in (("structured", structured), ("radii bernstein", belief == "bernstein"), *limits.items()):
+        if wanted:
+            check.fail(method, name, "asked for", "left out: it is the baseline of the paper, as it is there")
+    radius = "appendix" if method == "ucrl2" else "same-form"
+    task = replace(mdp.task, varies_with=None) if known else mdp.task
+    return ucrl2(task, delta=delta, radius=radius, scale=scale, seed=seed, **ways)

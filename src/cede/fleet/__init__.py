@@ -1,0 +1,1 @@
+"""Running learners: one team or many, in this process or on many machines, with checkpoints."""

@@ -1,0 +1,332 @@
+"""Many teams, one environment: every team has its own agents and policy, all share what is learned of the environment.
+
+Section 4 of the paper: N instances of UCRL2-MC with one confidence set for the environment. Teams play in synchronous rounds: for
+episode k every team plans from what all teams have seen before it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from cede._base import check
+from cede._base.arrays import Floats, Ints
+from cede.fleet.checkpoint import Checkpoint
+from cede.fleet.engines import Engine, engine_of
+from cede.fleet.run import Run, streams
+from cede.fleet.simulate import fits
+from cede.learning.counts import EnvironmentTally, shapes
+from cede.learning.learner import Learner, can_share
+from cede.learning.packing import save_fleet
+from cede.learning.settings import MOST_EPISODES, checked_task, declared
+from cede.planning.tables import Sums, Table
+from cede.problem.model import TwoLayerMDP
+from cede.problem.structure import Outcomes, Structure
+from cede.problem.task import Task
+
+
+class Fleet:
+    """Learners that share one environment belief: what any of them sees of the environment, all know.
+
+    Learners that cannot share (UCRL2, fixed agents, those who know the environment) run beside the others unchanged. Teams may
+    differ in their agents, costs and recipes; states, actions, environment costs and horizon are common. Learners that have seen
+    something already bring it along.
+    """
+
+    def __init__(self, learners: Sequence[Learner]) -> None:
+        self._learners: list[Learner] = []
+        self._environment: EnvironmentTally | None = None
+        given = list(learners)
+        if not given:
+            check.fail("Fleet", "learners", "empty", "at least one Learner")
+        known: set[int] = set()
+        self._task: Task = checked_learner("Fleet", "learners[0]", given[0]).task  # what all must fit, also when all have left
+        for i, learner in enumerate(given):
+            self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
+            if id(learner) in known:
+                check.fail("Fleet", f"learners[{i}]", "there twice", "a Learner of its own")
+            known.add(id(learner))
+        sharing = [i for i, learner in enumerate(given) if can_share(learner.recipe)]
+        for i in sharing:
+            same_structure("Fleet", f"learner {i}", declared(given[sharing[0]].recipe), declared(given[i].recipe))
+        for learner in given:
+            self._take_in(learner)
+
+    @classmethod
+    def restored(cls, task: Task, learners: Sequence[Learner], environment: EnvironmentTally | None) -> "Fleet":
+        """A fleet as it was saved: what its learners have seen of the environment is counted already."""
+        fleet = cls.__new__(cls)
+        fleet._learners, fleet._environment, fleet._task = [], environment, task
+        for i, learner in enumerate(learners):
+            fleet._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
+            if can_share(learner.recipe):
+                if environment is None:
+                    check.fail("Fleet", "environment", "missing", f"what learner {i} shares")
+                learner.join(environment)
+            fleet._learners.append(learner)
+        return fleet
+
+    def save(self, path: str | Path) -> None:
+        """Write the fleet to a file, whole or not at all; `cede.load` gives it back as it was."""
+        save_fleet(self, path)
+
+    @property
+    def task(self) -> Task:
+        """What all teams have in common: states, actions, environment costs, horizon. Of the first learner."""
+        return self._task
+
+    @property
+    def shared_environment(self) -> EnvironmentTally | None:
+        """What all teams together have seen of the environment; None: nobody shares it."""
+        return self._environment
+
+    @property
+    def learners(self) -> tuple[Learner, ...]:
+        return tuple(self._learners)
+
+    def __len__(self) -> int:
+        return len(self._learners)
+
+    def __iter__(self) -> Iterator[Learner]:
+        return iter(self._learners)
+
+    @property
+    def environment(self) -> sp.csr_array:
+        """What all teams together have seen of the environment: (S*A, S) counts, row s*A + a; or (cases, outcomes), if all have
+        declared the same structure of it.
+        """
+        if self._environment is None:
+            check.fail("Fleet", "environment", "shared by no team", "asked of a fleet with a learner that shares it")
+        return self._environment.counts
+
+    @property
+    def environment_episodes(self) -> int:
+        """Episodes of all teams that were counted into it."""
+        return 0 if self._environment is None else self._environment.episodes
+
+    def add(self, learner: Learner) -> None:
+        """One more team. From now on it plans from what the fleet has seen, and the fleet from what it has."""
+        self._check("Fleet.add", "learner", "the learner", learner)
+        if any(learner is other for other in self._learners):
+            check.fail("Fleet.add", "learner", "in the fleet already", "another one")
+        self._take_in(learner)
+
+    def remove(self, learner: Learner | int) -> Learner:
+        """A team leaves, given as the learner or its place. It keeps a copy of what the fleet knows; what it has seen stays."""
+        if isinstance(learner, Learner):
+            places = [i for i, other in enumerate(self._learners) if other is learner]
+            if not places:
+                check.fail("Fleet.remove", "learner", "not in the fleet", "one of its learners")
+            place = places[0]
+        else:
+            place = check.index("Fleet.remove", "learner", learner, len(self))
+        no_running_episode("Fleet.remove", "the learner", self._learners[place])
+        gone = self._learners.pop(place)
+        gone.leave()
+        return gone
+
+    def welcome(self, task: Task, *, known_agents: Mapping[str, ArrayLike] | None = None, seed: int = 0) -> Learner:
+        """A new team, with a learner like the first one that shares: it starts with all that the fleet knows of the environment.
+
+        It has the same belief, delta, scale, structure of the environment and way to plan. Which of its agents are known is to be
+        told anew, likewise limits and a baseline: they are its own. What is declared of agents, and how they are forgotten, holds
+        for those of the same name; a rule to forget all agents alike holds for all of its own.
+        """
+        owner = "Fleet.welcome"
+        first = next((learner for learner in self._learners if can_share(learner.recipe)), None)
+        if first is None:
+            check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
+        known = checked_task(owner, task).known_agents(owner, known_agents or {})
+        own = {name for agent, name in enumerate(task.tables) if agent not in known}
+        like, structure = first.recipe, first.recipe.structure
+        if structure is not None:
+            structure = Structure({name: cases for name, cases in structure.agents.items() if name in own}, structure.environment)
+        forget = {name: rule for name, rule in like.forget.items() if name in task.tables}
+        if len(like.forget) == len(first.task.tables) and len(set(like.forget.values())) == 1:  # one rule for all, whoever they are
+            forget = dict.fromkeys(task.tables, next(iter(like.forget.values())))
+        newcomer = Learner(
+            task, replace(like, known_agents=known, structure=structure, forget=forget, limits=None, caution=None), seed=seed
+        )
+        self._check(owner, "task", "the newcomer", newcomer)
+        self._take_in(newcomer)
+        return newcomer
+
+    def merge(self, other: "Fleet") -> None:
+        """Take in all teams of another fleet, which is empty then. What both have seen of the environment adds."""
+        owner = "Fleet.merge"
+        if not isinstance(other, Fleet) or other is self:
+            check.fail(owner, "other", check.show(other), "another Fleet")
+        same_environment(owner, "the other fleet", self._task, other._task)
+        if self._environment is not None and other._environment is not None:
+            same_structure(owner, "the other fleet", self._environment.structure, other._environment.structure)
+        mine = {id(learner) for learner in self._learners}
+        for i, learner in enumerate(other._learners):
+            if id(learner) in mine:
+                check.fail(owner, f"learner {i} of the other fleet", "in this one already", "another one")
+            no_running_episode(owner, f"learner {i} of the other fleet", learner)
+        theirs, environment = other._learners, other._environment
+        other._learners, other._environment = [], None
+        if environment is not None:
+            sizes = (environment.rows, environment.table.n_columns)
+            self._count(environment.table.sums(), environment.episodes, *sizes, environment.structure)
+        for learner in theirs:
+            if learner.shared_environment is not None:
+                assert self._environment is not None
+                learner.join(self._environment)
+            self._learners.append(learner)
+
+    def _check(self, owner: str, argument: str, who: str, learner: Any) -> None:
+        same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
+        if learner.shared_environment is not None:
+            check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove, or Learner.leave)")
+        if can_share(learner.recipe) and self._environment is not None:
+            same_structure(owner, who, self._environment.structure, declared(learner.recipe))
+        no_running_episode(owner, who, learner)
+
+    def _take_in(self, learner: Learner) -> None:
+        if can_share(learner.recipe):
+            memory, (_, (rows, columns)) = learner.memory, shapes(learner.task, structure=learner.recipe.structure)
+            seen = Sums(*np.divmod(memory.environment.key, columns), memory.environment.number)
+            self._count(seen, memory.environment_episodes, rows, columns, declared(learner.recipe))
+            assert self._environment is not None
+            learner.join(self._environment)
+        self._learners.append(learner)
+
+    def _count(self, seen: Sums, episodes: int, rows: int, columns: int, structure: Outcomes | None) -> None:
+        """Add to what the fleet knows of the environment. Its table is replaced as a whole."""
+        if self._environment is None:
+            self._environment = EnvironmentTally(Table.empty(rows, columns), rows, 0, structure)
+        if len(seen.row):
+            table = self._environment.table.copy()
+            table.add(seen)
+            self._environment.table = table
+        self._environment.episodes += episodes
+
+
+def checked_learner(owner: str, argument: str, learner: Any) -> Learner:
+    if not isinstance(learner, Learner):
+        check.fail(owner, argument, check.show(learner), "a Learner")
+    return learner
+
+
+def no_running_episode(owner: str, who: str, learner: Learner) -> None:
+    """Who joins or leaves would lose what was observed of it."""
+    if learner.observed:
+        check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
+
+
+def same_structure(owner: str, who: str, one: Outcomes | None, other: Outcomes | None) -> None:
+    """What is counted by one structure means nothing in another."""
+    if (one is None) != (other is None) or (one is not None and other is not None and one.digest != other.digest):
+        shown = ["none" if part is None else f"one of {part.n_cases} cases" for part in (other, one)]
+        check.fail(owner, f"the environment's structure of {who}", shown[0], f"the same as that of the fleet, {shown[1]}")
+
+
+def same_environment(owner: str, who: str, one: Task, other: Task) -> None:
+    """States, actions, environment costs and horizon are common; the rest may differ."""
+    for what, a, b in (
+        ("number of states", one.n_states, other.n_states),
+        ("number of actions", one.n_actions, other.n_actions),
+        ("horizon", one.horizon, other.horizon),
+    ):
+        if a != b:
+            check.fail(owner, f"the {what} of {who}", b, f"{a}, as of the first learner")
+    if one.env_cost is not other.env_cost and not np.array_equal(one.env_cost, other.env_cost):
+        where = np.argwhere(one.env_cost != other.env_cost)[0]
+        place = check.place_of(f"{who}: env_cost", where)
+        check.fail(owner, place, other.env_cost[tuple(where)], f"{one.env_cost[tuple(where)]}, as of the first learner")
+
+
+@dataclass(frozen=True, eq=False)
+class FleetHistory:
+    """One run of a fleet: N teams, K episodes each."""
+
+    regret: Floats  # (K,) cumulative over episodes, summed over teams (Eq. 15), exact
+    team_regret: Floats  # (N,) at the end
+    expected_cost: Floats  # (N, K)
+    cost: Floats  # (N, K) realised
+    control: Ints  # (N, K, D of the largest team)
+    switches: Ints  # (N, K)
+    optimum: Floats  # (N,)
+    settings: Mapping[str, Any]  # of the first learner, with the number of teams and the seed
+
+
+def simulate_fleet(
+    mdps: Sequence[TwoLayerMDP],
+    fleet: Fleet,
+    episodes: int,
+    *,
+    seed: int = 0,
+    engine: str | Engine = "threads",
+    jobs: int | None = None,
+    sync_every: int = 1,
+    evaluate_every: int = 1,
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: bool | Callable[[int], None] = True,
+) -> FleetHistory:
+    """Let all teams of a fleet run for some episodes in synchronous rounds. Team i has the luck of stream i of the seed.
+
+    Every team plans for its next episode from what all teams have seen in the rounds before. The result depends on the seed
+    alone: every engine and number of jobs gives the same bits.
+
+    engine: "threads", "processes" (of this machine) or "ray"; or an object, as in cede.engines.Ray(address="auto"). jobs: workers;
+    by default one for each processor. sync_every: teams tell one another what they have seen after every so many episodes only,
+    which is faster where workers are far apart; until then each knows its own. checkpoint: a file to which the run is written from
+    time to time; Checkpoint(path, resume=True) goes on from it. evaluate_every: as in `simulate`.
+    """
+    owner = "simulate_fleet"
+    evaluate_every = check.integer(owner, "evaluate_every", evaluate_every, 1, MOST_EPISODES)
+    sync_every = check.integer(owner, "sync_every", sync_every, 1, MOST_EPISODES)
+    episodes = check.integer(owner, "episodes", episodes, 1)
+    if not isinstance(fleet, Fleet):
+        check.fail(owner, "fleet", check.show(fleet), "a Fleet")
+    if not isinstance(checkpoint, str | Path | Checkpoint | None):
+        check.fail(owner, "checkpoint", check.show(checkpoint), "a path or a Checkpoint")
+    if len(mdps) != len(fleet) or not len(fleet):
+        check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner, and at least 1")
+    for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
+        if not isinstance(mdp, TwoLayerMDP):
+            check.fail(owner, f"mdps[{i}]", check.show(mdp), "a TwoLayerMDP")
+        fits(f"{owner}, team {i}", mdp, learner)
+    one_world(owner, mdps, fleet)
+    luck = streams(check.integer(owner, "seed", seed, 0), len(mdps))
+    chosen = engine_of(owner, engine, jobs)
+    settings = {
+        **fleet.learners[0].settings,
+        "recipes": sorted({learner.recipe.name for learner in fleet}),
+        "teams": len(mdps),
+        "sync_every": sync_every,
+        "evaluate_every": evaluate_every,
+        "simulation_seed": seed,
+    }
+    label = f"{len(mdps)} teams, {', '.join(settings['recipes'])}"
+    written = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    run = Run(mdps, fleet.learners, episodes, luck, engine=chosen, sync_every=sync_every, evaluate_every=evaluate_every)
+    rounds = run.play(progress, label, written)
+    regret = rounds.expected_cost - rounds.optimum[:, None]
+    return FleetHistory(
+        regret=np.cumsum(regret.sum(axis=0)),
+        team_regret=regret.sum(axis=1),
+        expected_cost=rounds.expected_cost,
+        cost=rounds.cost,
+        control=rounds.control,
+        switches=rounds.switches,
+        optimum=rounds.optimum,
+        settings=settings,
+    )
+
+
+def one_world(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Fleet) -> None:
+    """Teams that share what they see must see the same: only where they start may differ."""
+    sharing = [i for i, learner in enumerate(fleet) if learner.shared_environment is not None]
+    known: dict[int, int] = {}  # environments that were compared already
+    for i in sharing:
+        one, other = mdps[sharing[0]].environment.transition, mdps[i].environment.transition
+        if known.setdefault(id(other), i) == i and (one != other).nnz:
+            row, column = (int(part[0]) for part in (one != other).nonzero())
+            place = check.place_of(f"team {i}: transition", (*divmod(row, mdps[i].environment.n_actions), column))
+            check.fail(owner, place, other[row, column], f"{one[row, column]}, as of team {sharing[0]}: they share what they see")

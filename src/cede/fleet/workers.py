@@ -1,0 +1,160 @@
+"""A shard somewhere else: in a process of this machine, or in an actor of Ray. And its other side, which does what it is told.
+
+What goes there and comes back is pickled, between processes that this one started or inside the user's own cluster.
+"""
+
+import multiprocessing
+import pickle
+import signal
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+from cede import __version__
+from cede.fleet.shard import Shard
+
+PATIENCE = 10.0  # seconds for a process that is gone to tell why
+START = 60.0  # seconds for a worker of Ray to start
+OUT_OF_MEMORY = "a machine that is out of memory does that: use fewer teams, or more machines"
+
+
+class Lost(Exception):
+    """A worker is gone."""
+
+
+class Host(Protocol):
+    """A shard somewhere else. Raises Lost if it is gone."""
+
+    def send(self, message: bytes) -> None:
+        """A method of the shard and its arguments, pickled."""
+
+    def receive(self) -> Any:
+        """What came of it."""
+
+    def close(self) -> None:
+        """Free it."""
+
+
+def clear_error(error: Exception) -> Exception:
+    """What went wrong in a worker. Another one would fail as well, so it is not tried again."""
+    if isinstance(error, MemoryError):
+        return MemoryError(f"a worker ran out of memory ({error or 'no more to be had'}): use fewer teams, or more machines")
+    return error
+
+
+def packed(method: str, argument: Any) -> bytes:
+    return pickle.dumps((method, argument), protocol=5)
+
+
+class Hostee:
+    """A worker's side: makes the shard, then does what it is told."""
+
+    def __init__(self) -> None:
+        self.shard: Shard | None = None
+
+    def version(self) -> str:
+        return __version__
+
+    def do(self, message: bytes) -> Any:
+        method, argument = pickle.loads(message)
+        if method == "start":
+            version, plan = argument
+            if version != __version__:
+                raise RuntimeError(f"the worker has cede {__version__}, must be {version}, as here")
+            self.shard = Shard(plan)
+            return None
+        assert self.shard is not None
+        return getattr(self.shard, method)(*(() if argument is None else (argument,)))
+
+
+class Process:
+    """A process that is a shard. It ends when this one does: its pipe is closed then."""
+
+    def __init__(self, index: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs,), name=f"cede-shard-{index}", daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def send(self, message: bytes) -> None:
+        try:
+            self.pipe.send_bytes(message)
+        except OSError as error:
+            raise Lost(self._end()) from error
+
+    def receive(self) -> Any:
+        try:
+            well, result = pickle.loads(self.pipe.recv_bytes())
+        except (EOFError, OSError) as error:
+            raise Lost(self._end()) from error
+        if not well:
+            raise clear_error(result)
+        return result
+
+    def close(self) -> None:
+        self.pipe.close()
+        self.process.join(1.0)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+    def _end(self) -> str:
+        self.process.join(PATIENCE)
+        code = self.process.exitcode
+        if code == -signal.SIGKILL:
+            return f"it was killed by signal 9; {OUT_OF_MEMORY}"
+        if code == 1:
+            return 'it ended with code 1; a script must start processes under `if __name__ == "__main__":`'
+        return f"it ended with code {code}"
+
+
+def serve(pipe: Connection) -> None:
+    """The whole life of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears it, and closes the pipe
+    hostee = Hostee()
+    while True:
+        try:
+            message = pipe.recv_bytes()
+        except (EOFError, OSError):  # nobody is there any more
+            return
+        try:
+            answer = (True, hostee.do(message))
+        except Exception as error:
+            answer = (False, error)
+        with suppress(OSError):
+            pipe.send_bytes(pickle.dumps(answer, protocol=5))
+
+
+class Actor:
+    """A Ray actor that is a shard."""
+
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
+        remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hostee)
+        self.actor = remote.remote()
+        self.answer: Any = None
+        try:
+            ray.get(self.actor.version.remote(), timeout=START)
+        except ray.exceptions.GetTimeoutError as error:
+            ray.kill(self.actor)
+            text = f"engine 'ray': no worker could be started within {START:.0f} s; are the processors of the cluster busy?"
+            raise OSError(text) from error
+        except ray.exceptions.RayActorError:
+            pass  # found out, and mended, when its first answer is due
+
+    def send(self, message: Any) -> None:
+        self.answer = self.actor.do.remote(message)
+
+    def receive(self) -> Any:
+        errors = self.ray.exceptions
+        try:
+            return self.ray.get(self.answer)
+        except errors.RayTaskError as error:
+            raise clear_error(error.cause) from error
+        except (errors.RayActorError, errors.OutOfMemoryError, errors.ObjectLostError, errors.WorkerCrashedError) as error:
+            raise Lost(f"{str(error).splitlines()[0]} {OUT_OF_MEMORY}") from error
+
+    def close(self) -> None:
+        if self.ray.is_initialized():
+            self.ray.kill(self.actor)

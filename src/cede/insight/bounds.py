@@ -1,0 +1,61 @@
+"""How sure? What any switching policy costs, between the best and the worst that a learner's confidence sets allow.
+
+The lower end is the recursion of Theorem 1 with the policy given; the upper one is the same with every cost negated, since the most
+of a sum is minus the least of minus it. One kernel computes both.
+"""
+
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from cede._base import check
+from cede._base.arrays import Floats, Policy
+from cede.learning.learner import Learner
+from cede.learning.settings import is_scaled
+from cede.planning.belief import Belief
+from cede.planning.planner import Plan, checked_policy, followed, negated
+from cede.problem.task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """An interval for the true cost of a policy, from every time, state and previous agent on.
+
+    If the truth lies in the learner's confidence sets, all intervals hold at once; that has probability 1 - delta if `guaranteed`.
+    """
+
+    low: Floats  # (L + 1, S, D)
+    high: Floats  # (L + 1, S, D)
+    guaranteed: bool  # are the radii unscaled, and did nothing fade?
+    delta: float
+
+    def of_episode(self, start: ArrayLike, start_agent: int = 0) -> tuple[float, float]:
+        """Of a whole episode that starts in a state drawn from `start`, (S,) probabilities."""
+        chances = check.array("Bounds.of_episode", "start", start, (self.low.shape[1],), "(S,)")
+        check.distributions("Bounds.of_episode", "start", chances)
+        agent = check.index("Bounds.of_episode", "start_agent", start_agent, self.low.shape[2])
+        return float(chances @ self.low[0, :, agent]), float(chances @ self.high[0, :, agent])
+
+
+def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
+    """What a switching policy (by default the learner's plan) really costs, as far as the learner can tell: an interval from
+    whatever it has seen, also if that was only a log of another controller.
+    """
+    owner = "bounds"
+    if not isinstance(learner, Learner):
+        check.fail(owner, "learner", check.show(learner), "a Learner")
+    recipe = learner.recipe
+    if recipe.radius is None or recipe.flat:
+        kind = "without confidence sets" if recipe.radius is None else "with one table for agents and environment"
+        check.fail(owner, "learner", f"{recipe.name}, {kind}", "one with sets of both layers (ucrl2_mc)")
+    given = learner.plan.policy if policy is None else policy.policy if isinstance(policy, Plan) else policy
+    checked = checked_policy(owner, learner.task, given)
+    low, high = extremes(learner.task, *learner.beliefs, checked)
+    fades = bool(recipe.forget) or recipe.forget_environment is not None
+    return Bounds(low, high, not is_scaled(recipe) and not fades, recipe.delta)
+
+
+def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy) -> tuple[Floats, Floats]:
+    """The least and the most that a policy can cost over all tables within the beliefs."""
+    low, high = (followed(one, agents, environment, policy) for one in (task, negated(task)))
+    return low, -high + 0.0

@@ -1,0 +1,218 @@
+"""Why this agent, here, now?
+
+For every agent that could take over: what the rest of the episode would cost if it did and the plan were followed afterwards, at
+best, by the frequencies seen, and at worst, as far as the learner's sets allow. What costs are made of is found by the same
+recursion with the other costs left out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from cede._base import check
+from cede._base.extras import pyplot, save_picture
+from cede._kernels import DECIDED, KEEP_TO
+from cede.insight.bounds import extremes
+from cede.learning.learner import Learner
+from cede.planning.belief import Belief
+from cede.planning.planner import followed
+from cede.problem.task import Task
+
+COSTS = {"environment": "env_cost", "control": "control_cost", "switching": "switch_cost"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One agent that could take over, and what the rest of the episode would cost then."""
+
+    agent: str
+    optimistic: float  # at best, within the learner's sets; without sets: plain
+    plain: float  # if what was seen so far were the truth
+    pessimistic: float  # at worst
+    parts: dict[str, float]  # of the plain cost: environment, control, switching; and what limits add
+    visits: float  # how often it was seen acting here
+    width: float  # of what is believed of that: 0 is certainty, 2 or more says nothing
+    outcome_visits: float  # fewest visits among the actions that it may take here
+    outcome_width: float  # and the widest belief
+    index: int  # of the agent in the task
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a learner hands control to whom it does."""
+
+    t: int
+    state: int
+    prev_agent: int
+    chosen: int  # agent of the task
+    options: tuple[Option, ...]  # those to whom control can be handed, in the order of the task
+    bounded: bool  # has the learner confidence sets? Else optimistic and pessimistic are the plain values
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def draw(self, path: str | Path) -> Path:
+        """A picture: what each agent would cost, and what that is made of."""
+        return draw(self, Path(path))
+
+
+def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Explanation:
+    """For every agent the optimistic, plain and pessimistic cost of the rest of the episode, and one sentence in words."""
+    owner = "explain"
+    if not isinstance(learner, Learner):
+        check.fail(owner, "learner", check.show(learner), "a Learner")
+    if learner.recipe.flat:
+        check.fail(owner, "learner", learner.recipe.name, "one that tells agents and environment apart")
+    task = learner.task
+    t, state = check.index(owner, "t", t, task.horizon), check.index(owner, "state", state, task.n_states)
+    prev = task.agent_index(owner, "prev_agent", prev_agent)
+    plan = learner.plan.policy
+    chosen = learner.choose(t, state, prev) if learner.recipe.planning == "greedy" else int(plan[t, state, prev])
+    priced, extra = with_prices(learner)
+    bounded = learner.recipe.radius is not None
+    plain_sets = frequencies(learner)
+    sets = learner.beliefs if bounded else plain_sets
+    options = []
+    candidates = np.flatnonzero(np.isfinite(task.switch_cost[prev])).tolist()
+    for agent in candidates:
+        policy = plan.copy()
+        policy[t, state, prev] = agent
+        here = (t, state, prev)
+        low, high = (float(value[here]) for value in extremes(priced, *sets, policy))
+        parts = {part: float(followed(only(task, field), *plain_sets, policy)[here]) for part, field in COSTS.items()}
+        if extra is not None:
+            parts["limits"] = float(followed(extra, *plain_sets, policy)[here])
+        rows = seen_here(learner, sets, t, state, prev, agent)
+        options.append(Option(task.agents[agent], low, sum(parts.values()), high, parts, *rows, agent))
+    text = in_words(task, options, candidates, chosen, prev, bounded)
+    return Explanation(t, state, prev, chosen, tuple(options), bounded, kept_to(learner) + text + dearer(learner.prices))
+
+
+def with_prices(learner: Learner) -> tuple[Task, Task | None]:
+    """The task with the prices that keep control within limits, and with nothing but them; None: there are no limits."""
+    task, prices = learner.task, learner.prices
+    if not prices:
+        return task, None
+    extra = np.array([prices[name] for name in task.members])[task.acting]
+    return replace(task, control_cost=task.control_cost + extra), replace(only(task, "control_cost"), control_cost=extra)
+
+
+def kept_to(learner: Learner) -> str:
+    caution = learner.recipe.caution
+    if caution is None or learner.memory.record[DECIDED] != KEEP_TO:
+        return ""
+    return f"The learner keeps to the baseline ({caution.name}) in this episode: it is not proven yet what deviating may cost. "
+
+
+def dearer(prices: dict[str, float]) -> str:
+    """What limits add to the costs of members, in words."""
+    found = [
+        f"a step of {name} counts {abs(price):.2g} {'more' if price > 0 else 'less'}" for name, price in prices.items() if price
+    ]
+    return f" To keep within its limits, {' and '.join(found)}." if found else ""
+
+
+def frequencies(learner: Learner) -> tuple[Belief, Belief]:
+    """What the learner has seen, taken for the truth."""
+    recipe = replace(learner.recipe, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None)
+    plain = Learner(learner.task, recipe, seed=learner.seed)
+    memory = learner.memory
+    if learner.shared_environment is not None:
+        plain.join(learner.shared_environment)
+    plain.remember(replace(memory, plan=None, planned=0, bounds=np.empty((0, 0, 0))))
+    return plain.beliefs
+
+
+def only(task: Task, kept: str) -> Task:
+    """The task with all costs left out but one kind."""
+    nothing: dict[str, Any] = {"env_cost": np.zeros_like(task.env_cost), "control_cost": 0.0, "switch_cost": 0.0}
+    del nothing[kept]
+    return replace(task, **nothing)
+
+
+def seen_here(
+    learner: Learner, sets: tuple[Belief, Belief], t: int, state: int, prev: int, agent: int
+) -> tuple[float, float, float, float]:
+    """Visits and width of the agent's row, and the fewest and widest of the environment's rows that it may need."""
+    task, counts = learner.task, learner.counts
+    slot = int(task.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
+    places = learner._working.tally.places
+    mine = int(sets[0].row[slot, state])
+    visits = float(counts.agents[[int(places.agents[slot, state])]].sum())
+    table = sets[0].centre
+    weights = table.weight[table.start[mine] : table.start[mine] + table.size[mine]]
+    taken = table.column[table.start[mine] : table.start[mine] + table.size[mine]][weights > 0]
+    certain = sets[0].width[mine] == 0 and len(taken)
+    actions = [int(a) for a in taken] if certain else list(range(task.n_actions))
+    rows = [int(places.environment[state, a]) for a in actions]
+    outcome_visits = min(float(counts.environment[[row]].sum()) for row in rows)
+    widest = max(float(sets[1].width[sets[1].row[state, a]]) for a in actions)
+    return visits, float(sets[0].width[mine]), outcome_visits, widest
+
+
+def in_words(task: Task, options: Sequence[Option], candidates: Sequence[int], chosen: int, prev: int, bounded: bool) -> str:
+    """One sentence: what the choice is expected to save against the agent that was in control, or against the next best."""
+    place = candidates.index(chosen)
+    mine, name, stays = options[place], task.members[task.aim[chosen]], task.aim[chosen] == task.aim[prev]
+    others = [i for i in range(len(options)) if i != place]
+    if not others:
+        return only_choice(task, name, chosen)
+    same = [i for i in others if task.aim[candidates[i]] == task.aim[prev]]
+    rest = same if same and not stays else others
+    best = min(rest, key=lambda i: options[i].plain)
+    other = options[best]
+    saved = other.plain - mine.plain
+    least, most = other.optimistic - mine.pessimistic, other.pessimistic - mine.optimistic
+    head = f"The {name} {'takes over' if not stays else 'has taken over' if prev >= len(task.members) else 'stays in control'}"
+    against = f" against the {task.members[task.aim[candidates[best]]]}" if stays else ""
+    between = f" (between {least:.1f} and {most:.1f})" if bounded else ""
+    if saved >= 0:
+        text = f"{head}: expected to save {saved:.1f}{against} over the rest of the episode{between}"
+    else:
+        text = f"{head} to find out: by what was seen it costs {-saved:.1f} more{against}, but it may save up to {most:.1f}"
+    handing = float(task.switch_cost[prev, chosen])
+    if not stays and handing > 0:
+        text += f", although the hand-over costs {handing:.2g}" if saved >= 0 else f"; the hand-over costs {handing:.2g}"
+    times = "never" if mine.visits == 0 else "once" if mine.visits == 1 else f"{mine.visits:,.0f} times"
+    return f"{text}; seen here {times}."
+
+
+def only_choice(task: Task, name: str, chosen: int) -> str:
+    if chosen >= len(task.members):
+        return f"The {name} is taking over: a hand-over that has begun is finished."
+    return f"The {name} is in control: there is nobody else{'' if task.n_agents == 1 else ' to whom control could be handed'}."
+
+
+COLOURS = {"environment": "#009E73", "control": "#E69F00", "switching": "#CC79A7", "limits": "#56B4E9"}
+
+
+def draw(explanation: Explanation, path: Path) -> Path:
+    plt = pyplot()
+    chosen = next(i for i, option in enumerate(explanation.options) if option.index == explanation.chosen)
+    picture, (left, right) = plt.subplots(
+        1, 2, figsize=(7.6, 0.7 + 0.5 * len(explanation.options)), layout="constrained", sharey=True
+    )
+    for place, option in enumerate(explanation.options):
+        colour = "#D55E00" if place == chosen else "#888888"
+        left.plot([option.optimistic, option.pessimistic], [place, place], color=colour, linewidth=4, alpha=0.35)
+        left.plot(option.plain, place, "o", color=colour)
+        begin_up, begin_down = 0.0, 0.0
+        for name, amount in option.parts.items():
+            begin = begin_up if amount >= 0 else begin_down
+            right.barh(place, amount, left=begin, color=COLOURS[name], height=0.5, label=name if place == 0 else None)
+            begin_up, begin_down = begin_up + max(amount, 0.0), begin_down + min(amount, 0.0)
+    names = [f"{option.agent}{' (chosen)' if i == chosen else ''}" for i, option in enumerate(explanation.options)]
+    left.set_yticks(range(len(names)), names)
+    left.invert_yaxis()
+    left.set_xlabel("cost of the rest of the episode")
+    right.set_xlabel("what it is made of, by what was seen")
+    right.legend(fontsize=7, frameon=False)
+    picture.suptitle(fill(explanation.text, 110), fontsize=8)
+    save_picture(picture, path)
+    plt.close(picture)
+    return path

@@ -1,0 +1,162 @@
+"""What a learner knows, at a glance: who is in control where, how often each agent was, what it costs, where belief is wide."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cede._base import check
+from cede._base.arrays import Floats
+from cede._base.extras import AGENT_COLOURS, pyplot, save_picture
+from cede.insight.bounds import bounds
+from cede.learning.counts import cases_of
+from cede.learning.learner import Learner
+
+MOST_GROUPS = 40
+FEW_STATES = 12
+WIDEST = 8  # rows of belief that are listed
+
+
+@dataclass(frozen=True)
+class Group:
+    """States that are shown together."""
+
+    name: str
+    states: int
+    visits: float  # of their rows in the environment's table
+    shares: tuple[float, ...]  # (members,) how much of the plan hands control to each, over all times and previous agents
+    cost: tuple[float, float] | None  # of an episode that starts here, start agent before, at least and at most; None: no sets
+
+
+@dataclass(frozen=True)
+class WideRow:
+    """A row of belief that is not sure yet."""
+
+    layer: str  # "environment", or the name of an agent
+    place: str
+    visits: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a learner knows."""
+
+    settings: dict[str, Any]
+    episodes: int
+    agents: tuple[str, ...]
+    control: tuple[float, ...]  # (members,) steps in which each was seen acting; fewer where it forgets
+    groups: tuple[Group, ...]
+    widest: tuple[WideRow, ...]  # most visited first, of those whose sets are wide
+
+    def draw(self, path: str | Path) -> Path:
+        """A picture: who is in control where."""
+        return draw(self, Path(path))
+
+
+def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None) -> Summary:
+    """Look at a learner.
+
+    by: how states are grouped: a function of their names, or a regular expression whose match (its first group, if it has one) is
+    the group's name; by default what stands before the first colon or comma.
+    """
+    task, counts = learner.task, learner.counts
+    names = list(task.state_names or (f"state {s}" for s in range(task.n_states)))
+    labels = grouped(names, by)
+    places = None if learner.recipe.flat else learner._working.tally.places
+    visits = counts.environment.sum(axis=1)
+    per_state = np.zeros(task.n_states) if places is None else visits[places.environment].sum(axis=1)
+    bounded = learner.recipe.radius is not None and not learner.recipe.flat
+    interval = bounds(learner) if bounded else None
+    policy = learner.plan.policy
+    groups = []
+    for label in dict.fromkeys(labels):
+        here = np.array([i for i, other in enumerate(labels) if other == label])
+        shares = np.bincount(task.aim[policy[:, here].ravel()], minlength=len(task.members)) / policy[:, here].size
+        ends = None
+        if interval is not None:
+            low, high = (float(end[0, here, task.start_agent].mean()) for end in (interval.low, interval.high))
+            ends = (low, high)
+        groups.append(Group(label, len(here), float(per_state[here].sum()), tuple(shares.tolist()), ends))
+    rows = counts.agents.sum(axis=1)
+    control = np.zeros(len(task.members))
+    for table, own in enumerate(agent_rows(learner)):
+        control[task.acting[np.argmax(task.table == table)]] += rows[own].sum()
+    settings = {name: value for name, value in learner.settings.items() if value is not None and value is not False and value != []}
+    return Summary(settings, learner.episode - 1, task.members, tuple(control.tolist()), tuple(groups), widest(learner, names))
+
+
+def agent_rows(learner: Learner) -> list[slice]:
+    """The rows of the counts that belong to each policy of the task."""
+    task = learner.task
+    sizes = [int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, learner.recipe.structure), strict=True)]
+    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
+    return [slice(begin, end) for begin, end in pairwise(ends)]
+
+
+def grouped(names: list[str], by: Any) -> list[str]:
+    """The group of each state."""
+    if callable(by):
+        return [str(by(name)) for name in names]
+    if by is not None:
+        if not isinstance(by, str):
+            check.fail("summarise", "by", check.show(by), "a function of a state's name, or a regular expression")
+        try:
+            pattern = re.compile(by)
+        except re.error as error:
+            check.fail("summarise", "by", repr(by), f"a regular expression ({error})")
+        found = [pattern.search(name) for name in names]
+        return [(match.group(match.lastindex or 0) if match else "other states") for match in found]
+    if len(names) <= FEW_STATES:
+        return names
+    labels = [re.split(r"[:,]", name)[0] for name in names]
+    return labels if len(set(labels)) <= MOST_GROUPS else ["all states"] * len(names)
+
+
+def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
+    """Where the belief is still wide although the learner goes there: rows whose sets say little, the most visited first."""
+    if learner.recipe.radius is None or learner.recipe.flat:
+        return ()
+    task, counts, places = learner.task, learner.counts, learner._working.tally.places
+    actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
+    agents, environment = learner.beliefs
+    seen_agents, seen_environment = counts.agents.sum(axis=1), counts.environment.sum(axis=1)
+    found: dict[tuple[str, int], WideRow] = {}
+    for table, name in enumerate(task.tables):
+        for slot in range(int(task.first_slot[table]), int(task.first_slot[table] + task.n_slots[table])):
+            for s in range(task.n_states):
+                row, width = int(places.agents[slot, s]), float(agents.width[agents.row[slot, s]])
+                if width > 0:
+                    found.setdefault((name, row), WideRow(name, names[s], float(seen_agents[row]), width))
+    for s, a in np.ndindex(task.n_states, task.n_actions):
+        row, width = int(places.environment[s, a]), float(environment.width[environment.row[s, a]])
+        if width > 0:
+            place = f"{names[s]}, {actions[a]}"
+            found.setdefault(("environment", row), WideRow("environment", place, float(seen_environment[row]), width))
+    seen = [row for row in found.values() if row.visits > 0]
+    typical = float(np.median([row.width for row in seen])) if seen else 0.0
+    wide = sorted((row for row in seen if row.width >= typical), key=lambda row: -row.visits)
+    return tuple(wide[:WIDEST])
+
+
+def draw(summary: Summary, path: Path) -> Path:
+    plt = pyplot()
+    picture, axes = plt.subplots(figsize=(6.6, 1.2 + 0.32 * len(summary.groups)), layout="constrained")
+    shares: Floats = np.array([group.shares for group in summary.groups])
+    left = np.zeros(len(shares))
+    for agent, name in enumerate(summary.agents):
+        colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
+        axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=name, height=0.7)
+        left += shares[:, agent]
+    axes.set_yticks(range(len(shares)), [group.name for group in summary.groups], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("part of the plan that hands control to each agent")
+    picture.legend(loc="outside upper center", ncols=min(len(summary.agents), 5), fontsize=8, frameon=False)
+    save_picture(picture, path)
+    plt.close(picture)
+    return path

@@ -1,0 +1,1 @@
+"""Learners: what they were told, what they keep, how they count, believe and plan."""

@@ -1,0 +1,346 @@
+"""What was seen, as sums: N(s, d, a) of the agents and N'(s, a, s') of the environment (Section 3 of the paper).
+
+Counts add. Any split of the same episodes, counted apart and added in any order, gives the same counts. Where a structure is
+declared, a step counts for its case.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from cede import _kernels
+from cede._base import check
+from cede._base.arrays import Floats, Ints, canonical
+from cede._kernels import CHUNK, Fading, Leads, Places
+from cede.learning.forgetting import NEVER_FADES
+from cede.planning.tables import Sums, Table
+from cede.problem.structure import Outcomes, Structure, checked_structure, n_cases
+from cede.problem.task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """What happened in one episode, n steps (at most the horizon)."""
+
+    states: Ints  # (n + 1,) the last one is where it ended
+    prev_agents: Ints  # (n,) who was in control before; the first is the start agent
+    agents: Ints  # (n,) who was in control
+    actions: Ints  # (n,)
+    costs: Floats  # (n,) environment, control and switching cost of each step
+
+    @property
+    def cost(self) -> float:
+        return float(self.costs.sum())
+
+    @property
+    def switches(self) -> int:
+        """How often another agent of the task came into control; of a hand-over that takes time, every step is one."""
+        return int(np.count_nonzero(self.agents != self.prev_agents))
+
+
+Shape = tuple[int, int]
+
+
+def shapes(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[Shape, Shape]:
+    """Rows and columns of the counts of a task: agents, environment."""
+    rows = sum(int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, structure), strict=True))
+    if structure is not None and structure.environment is not None:
+        outcomes = structure.environment
+        return (rows, task.n_actions), (outcomes.n_cases, outcomes.to.shape[1])
+    slots = int(task.n_slots.sum())
+    return (rows, task.n_actions), (task.n_states * (slots if flat else task.n_actions), task.n_states)
+
+
+def cases_of(task: Task, structure: Structure | None) -> list[int]:
+    """What each agent sees as different: all states, or its cases."""
+    declared = {} if structure is None else structure.agents
+    return [n_cases(declared[name]) if name in declared else task.n_states for name in task.tables]
+
+
+DIRECT = Leads(np.empty((0, 0), dtype=np.int64), *(np.empty(0, dtype=np.int64) for _ in range(3)))
+
+
+def places_of(task: Task, *, flat: bool = False, structure: Structure | None = None) -> Places:
+    """Where steps are counted: agent by agent, slot by slot, case by case; and by what the structure says of the environment."""
+    whole = all_agents(task, structure)
+    agents, actions = whole.case[whole.row], DIRECT
+    if structure is not None and any(isinstance(seen, Outcomes) for seen in structure.agents.values()):
+        actions = ways_back(whole)
+    if structure is not None and structure.environment is not None:
+        outcomes = structure.environment
+        return Places(agents, outcomes.case[outcomes.row], outcomes.to.shape[1], actions, ways_back(outcomes))
+    _, (rows, columns) = shapes(task, flat=flat)
+    return Places(agents, np.arange(rows).reshape(task.n_states, -1), columns, actions, DIRECT)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The agents of a task together, like `Outcomes`."""
+
+    row: Ints  # (slots, S)
+    case: Ints  # (rows,) row of the counts
+    to: Ints  # (rows, A) the action of each outcome
+
+
+def all_agents(task: Task, structure: Structure | None) -> Rows:
+    """Agent by agent, slot by slot: what each sees, or all states; and what its outcomes mean."""
+    declared = {} if structure is None else structure.agents
+    same = np.arange(task.n_actions)[None, :]
+    row, case, to = np.empty((int(task.n_slots.sum()), task.n_states), dtype=np.int64), [], []
+    rows, cases = 0, 0
+    for d, name in enumerate(task.tables):
+        seen = declared.get(name, np.arange(task.n_states))
+        for slot in range(int(task.n_slots[d])):
+            if isinstance(seen, Outcomes):
+                own, here, means = seen.case, seen.row, seen.to.astype(np.int64)
+            else:
+                own, here = np.arange(n_cases(seen)), seen
+                means = np.repeat(same, len(own), axis=0)
+            row[int(task.first_slot[d]) + slot] = rows + here
+            case.append(cases + own)
+            to.append(means)
+            rows, cases = rows + len(own), cases + n_cases(seen)
+    return Rows(row, np.concatenate(case), np.concatenate(to))
+
+
+def ways_back(outcomes: Outcomes | Rows) -> Leads:
+    """From what was seen to the outcome."""
+    begin, means, which = [0], [], []
+    for to in outcomes.to.astype(np.int64):
+        possible = np.flatnonzero(to >= 0)
+        order = possible[np.argsort(to[possible])]
+        begin.append(begin[-1] + len(order))
+        means.append(to[order])
+        which.append(order)
+    return Leads(
+        outcomes.row.copy(), np.array(begin, dtype=np.int64), np.concatenate(means), np.concatenate(which).astype(np.int64)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Sparse sums over episodes. Rows of `agents`: slot * S + s, one slot per policy of `task.tables` (and time step or previous
+    agent where it varies with that). Rows of `environment`: s * A + a; for UCRL2, which knows no actions, s * slots + slot. Where a
+    structure is declared: cases instead of states or pairs, and outcomes instead of next states. Whole numbers, unless they fade.
+    """
+
+    agents: sp.csr_array  # (slots * S, A) int64
+    environment: sp.csr_array  # (S * A, S) int64; flat: (S * slots, S); or (cases, outcomes)
+    episodes: int
+    environment_episodes: int  # counted into `environment`; more than `episodes` in a fleet, whose teams share it
+
+    @classmethod
+    def zeros(cls, task: Task, *, flat: bool = False, structure: Structure | None = None) -> "Counts":
+        agents, environment = shapes(task, flat=flat, structure=structure)
+        return cls(
+            agents=sp.csr_array(agents, dtype=np.int64),
+            environment=sp.csr_array(environment, dtype=np.int64),
+            episodes=0,
+            environment_episodes=0,
+        )
+
+    def __add__(self, other: "Counts") -> "Counts":
+        if not isinstance(other, Counts):
+            return NotImplemented
+        for layer in ("agents", "environment"):
+            mine, theirs = getattr(self, layer).shape, getattr(other, layer).shape
+            if mine != theirs:
+                check.fail("Counts +", f"the shape of {layer}", theirs, f"{mine}, as on the left")
+        return Counts(
+            agents=canonical(self.agents + other.agents),
+            environment=canonical(self.environment + other.environment),
+            episodes=self.episodes + other.episodes,
+            environment_episodes=self.environment_episodes + other.environment_episodes,
+        )
+
+
+def checked_episode(owner: str, task: Task, episode: Episode) -> Episode:
+    """An episode that fits the task, in the integers that kernels read."""
+    n = len(episode.actions)
+    sides = (len(episode.states) - 1, len(episode.prev_agents), len(episode.agents))
+    if n > task.horizon or sides != (n, n, n):
+        what = "the number of states - 1, prev_agents, agents and actions"
+        check.fail(owner, what, (*sides, n), f"equal, at most {task.horizon}")
+    found = []
+    for name, size in (
+        ("states", task.n_states),
+        ("prev_agents", task.n_agents),
+        ("agents", task.n_agents),
+        ("actions", task.n_actions),
+    ):
+        values = np.asarray(getattr(episode, name))
+        if values.dtype.kind not in "iu":
+            check.fail(owner, f"the type of {name}", values.dtype, "an integer type")
+        values = values.astype(np.int64)  # a copy: what was checked must not change before it is counted
+        at = _kernels.first_outside(values, size)
+        if at >= 0:
+            check.index(owner, f"{name}[{at}]", values[at], size)
+        found.append(values)
+    return Episode(found[0], found[1], found[2], found[3], episode.costs)
+
+
+def check_outcomes(owner: str, structure: Structure | None, states: Ints, actions: Ints, nexts: Ints, place: str = "") -> None:
+    """Steps that the declared structure says are impossible cannot be counted."""
+    if structure is None or structure.environment is None or not len(states):
+        return
+    outcomes = structure.environment
+    possible = (outcomes.to[outcomes.row[states, actions]] == nexts[:, None]).any(axis=1)
+    if not possible.all():
+        i = int(np.argmin(possible))
+        known = outcomes.states_from(int(states[i]), int(actions[i]))
+        after = f"after state {states[i]} and action {actions[i]}"
+        expected = f"one of {check.show(known)}: the declared structure knows no other {after}"
+        check.fail(owner, place.format(i=i) or "next_state", int(nexts[i]), expected)
+
+
+def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, structure: Structure | None = None) -> Counts:
+    """The counts of some episodes."""
+    checked_structure("count", structure, task.n_states, task.n_actions, task.tables)
+    if flat and structure is not None:
+        check.fail("count", "structure", "given", "left out with flat: agents and environment are one in that table")
+    tally = Tally(task, Counts.zeros(task, flat=flat, structure=structure), flat=flat, structure=structure)
+    for given in episodes:
+        episode = checked_episode("count", task, given)
+        check_outcomes("count", structure, episode.states[:-1], episode.actions, episode.states[1:])
+        tally.add_episode(episode)
+        tally.end_episode()
+    return tally.counts
+
+
+@dataclass(eq=False)
+class EnvironmentTally:
+    """What was seen of an environment. The learners of a fleet share one."""
+
+    table: Table
+    rows: int  # counted rows; rows of a known table may follow
+    episodes: int  # episodes counted into it, of all teams
+    structure: Outcomes | None = None  # by which it is counted
+    fades: bool = False
+
+    @classmethod
+    def of(cls, counts: sp.csr_array, episodes: int, known: sp.csr_array | None = None) -> "EnvironmentTally":
+        return cls(Table.of(below(counts, known)), counts.shape[0], episodes)
+
+    @property
+    def counts(self) -> sp.csr_array:
+        return as_counts(self.table.matrix(self.rows), fades=self.fades)
+
+
+def check_counted(owner: str, structure: Outcomes | None, rows: Ints, columns: Ints) -> None:
+    """Counts that were made elsewhere: kernels trust that every outcome is one of its case."""
+    if structure is not None and (columns >= structure.n_outcomes[rows]).any():
+        i = int(np.argmax(columns >= structure.n_outcomes[rows]))
+        most = int(structure.n_outcomes[rows[i]])
+        check.fail(owner, f"a counted outcome of case {rows[i]}", int(columns[i]), f"from 0 to {most - 1}: it has {most}")
+
+
+def as_counts(matrix: sp.csr_array, *, fades: bool) -> sp.csr_array:
+    """Whole numbers, unless they fade."""
+    return matrix if fades else matrix.astype(np.int64)
+
+
+class Tally:
+    """Counts that grow in place, a step at a cost of what it changes. Rows of known tables may follow the counted ones.
+
+    environment: what was seen of it, if it is shared; else it is that of the counts.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        counts: Counts,
+        *,
+        flat: bool,
+        structure: Structure | None = None,
+        environment: EnvironmentTally | None = None,
+        known_agents: sp.csr_array | None = None,
+        known_environment: sp.csr_array | None = None,
+        fading: tuple[Fading, Fading] = (NEVER_FADES, NEVER_FADES),
+    ) -> None:
+        self.task = task
+        self.flat = flat
+        self.places = places_of(task, flat=flat, structure=structure)
+        self.fading = fading
+        self.times = np.arange(task.horizon)
+        self.agent_rows = counts.agents.shape[0]
+        self.agents = Table.of(below(counts.agents, known_agents))
+        if environment is None:
+            environment = EnvironmentTally.of(counts.environment, counts.environment_episodes, known_environment)
+            environment.structure = None if structure is None else structure.environment
+            environment.fades = fading[1].factor.size > 0
+        self.environment = environment
+        for table, part in zip((self.agents, environment.table), fading, strict=True):
+            if part.factor.size:
+                sum_in_order(table, part.factor.size)
+        self.episodes = counts.episodes
+        self.keys = np.empty((2, 0), dtype=np.int64)  # where the steps of the running episode were counted, if something fades
+
+    @property
+    def fades(self) -> bool:
+        return any(part.factor.size > 0 for part in self.fading)
+
+    def add(self, *steps: Ints) -> None:
+        """Count steps: times, states, previous agents, agents, actions and next states, arrays of one length."""
+        task = self.task
+        sizes = (self.places, task.slot, task.vary, self.flat)
+        if self.fades:
+            keys = np.empty((2, len(steps[0])), dtype=np.int64)
+            _kernels.keys_of_steps(*sizes, task.n_actions, *steps, *keys)
+            self.keys = np.concatenate([self.keys, keys], axis=1)
+        rows, counted = np.empty((4, CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        while counted[0] < len(steps[0]):
+            pools = (self.agents.pool, self.environment.table.pool)
+            self.make_room(*_kernels.count_steps(*pools, *sizes, *steps, rows, counted))
+
+    def make_room(self, agents: int, environment: int) -> None:
+        """So many places more in each pool."""
+        for table, places in ((self.agents, agents), (self.environment.table, environment)):
+            if places > 0:
+                table.lengthen(places)
+
+    def stay_in(self, state: int, times: int) -> None:
+        """Count, for the environment alone, that nothing leads out of a state: so often for every action."""
+        places = self.places
+        found: dict[tuple[int, int], float] = {}
+        for j, row in enumerate(places.environment[state]):
+            cell = (int(row), int(_kernels.outcome_of(places.next_states, state, j, state)))
+            found[cell] = found.get(cell, 0.0) + times
+        rows, columns = (np.array(part, dtype=np.int64) for part in zip(*sorted(found), strict=True))
+        self.environment.table.add(Sums(rows, columns, np.array([found[cell] for cell in sorted(found)])))
+
+    def add_episode(self, episode: Episode) -> None:
+        times = self.times[: len(episode.actions)]
+        steps = (times, episode.states[:-1], episode.prev_agents, episode.agents, episode.actions, episode.states[1:])
+        self.add(*steps)
+
+    def end_episode(self) -> None:
+        self.episodes += 1
+        self.environment.episodes += 1
+        if self.fades:
+            pools, sizes = (self.agents.pool, self.environment.table.pool), (self.task.n_actions, self.places.columns)
+            _kernels.fade_both(*pools, *self.fading, *sizes, self.episodes, *self.keys)
+            self.keys = self.keys[:, :0]
+
+    @property
+    def counts(self) -> Counts:
+        """A snapshot."""
+        return Counts(
+            agents=as_counts(self.agents.matrix(self.agent_rows), fades=self.fading[0].factor.size > 0),
+            environment=self.environment.counts,
+            episodes=self.episodes,
+            environment_episodes=self.environment.episodes,
+        )
+
+
+def sum_in_order(table: Table, rows: int) -> None:
+    """The totals of the first rows, each added up from its first outcome to its last: as kernels do where counts are no whole
+    numbers and every order gives other bits.
+    """
+    sums = table.sums(rows)
+    table.total[:rows] = np.bincount(sums.row, weights=sums.amount, minlength=rows)
+
+
+def below(counts: sp.csr_array, known: sp.csr_array | None) -> sp.csr_array:
+    return counts if known is None else sp.csr_array(sp.vstack([counts.astype(np.float64), known], format="csr"))

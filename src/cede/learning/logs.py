@@ -1,0 +1,170 @@
+"""Logged steps of any past controller, as a learner can count them."""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cede._base import check
+from cede._base.arrays import Ints
+from cede.learning.counts import Episode, checked_episode
+from cede.problem.task import Task
+
+NEEDED = ("state", "agent", "action", "next_state")
+OPTIONAL = ("episode", "t", "prev_agent")
+
+
+class LoggedSteps(NamedTuple):
+    """The steps of one episode, in the order of `Tally.add`."""
+
+    times: Ints
+    states: Ints
+    prev_agents: Ints
+    agents: Ints
+    actions: Ints
+    next_states: Ints
+
+
+def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
+    """Checked steps, episode by episode.
+
+    log: columns state, agent, action and next_state, one row per step, in the order in which they happened: a mapping of arrays, a
+    data frame, a structured array; or Episodes. Agents, and where the task names them states and actions, may be given by name.
+    `episode` tells which steps belong together; without it an episode begins wherever t does not rise. `t` is the time step;
+    without it steps count from 0 in each episode. `prev_agent` is who was in control before; without it that is the agent of the
+    step before, at t = 0 the task's start agent.
+    """
+    if isinstance(log, Episode):
+        log = [log]
+    if isinstance(log, Iterable) and not isinstance(log, str | Mapping | np.ndarray) and not hasattr(log, "columns"):
+        return [steps_of_episode(owner, task, i, part) for i, part in enumerate(log)]
+    columns = columns_of(owner, log)
+    names = {"state": task.state_names, "next_state": task.state_names, "action": task.action_names}
+    sizes = {"state": task.n_states, "next_state": task.n_states, "action": task.n_actions, "t": task.horizon}
+    found: dict[str, Ints] = {}
+    for name in (*NEEDED, "t", "prev_agent"):
+        if name in columns:
+            known = task.agents if "agent" in name else names.get(name)
+            found[name] = numbers(owner, name, columns[name], known, sizes.get(name, task.n_agents))
+    lengths = {name: len(column) for name, column in [*found.items(), *((n, columns[n]) for n in ("episode",) if n in columns)]}
+    if len(set(lengths.values())) > 1:
+        check.fail(owner, "the number of rows of the columns", lengths, "the same for all")
+    ends = [*beginnings(owner, columns.get("episode"), found.get("t"), lengths["state"]), lengths["state"]]
+    return [one_episode(owner, task, found, begin, end) for begin, end in pairwise(ends)]
+
+
+def columns_of(owner: str, log: Any) -> dict[str, Any]:
+    """The columns that there are, by name."""
+    if isinstance(log, Mapping):
+        there = list(log)
+    elif isinstance(log, np.ndarray) and log.dtype.names:
+        there = list(log.dtype.names)
+    elif hasattr(log, "columns"):
+        there = list(log.columns)
+    else:
+        expected = "columns by name (a mapping of arrays, a data frame, a structured array), or Episodes"
+        check.fail(owner, "log", check.show(log), expected)
+    for name in NEEDED:
+        if name not in there:
+            check.fail(owner, f"the column {name!r} of log", "missing", f"there: it has {check.show(there)}")
+    columns = {name: np.asarray(log[name]) for name in (*NEEDED, *OPTIONAL) if name in there}
+    for name, column in columns.items():
+        if column.ndim != 1:
+            check.fail(owner, f"the shape of column {name!r}", column.shape, "(steps,)")
+    return columns
+
+
+def numbers(owner: str, name: str, column: Any, known: Any, size: int) -> Ints:
+    """A column as whole numbers below size; names are looked up."""
+    if not column.size:
+        return np.empty(0, dtype=np.int64)
+    if column.dtype.kind in "OUS":
+        column = looked_up(owner, name, column, known, size)
+    if column.dtype.kind == "f":  # as data frames have where something is missing
+        whole = np.isfinite(column) & (column == np.round(column))
+        if not whole.all():
+            i = int(np.argmin(whole))
+            check.fail(owner, f"{name}[{i}]", column[i], f"an integer from 0 to {size - 1}")
+        column = column.astype(np.int64)
+    if column.dtype.kind not in "iu":
+        check.fail(owner, f"the type of column {name!r}", column.dtype, "an integer type")
+    bad = (column < 0) | (column >= size)
+    if bad.any():
+        i = int(np.argmax(bad))
+        check.fail(owner, f"{name}[{i}]", int(column[i]), f"an integer from 0 to {size - 1}")
+    result: Ints = column.astype(np.int64)
+    return result
+
+
+def looked_up(owner: str, name: str, column: Any, known: Any, size: int) -> Any:
+    """Names as numbers; what is missing is found here."""
+    index = {text: i for i, text in enumerate(known or ())}
+    expected = f"an integer from 0 to {size - 1}" if known is None else f"one of {check.show(list(known))}"
+    result = []
+    for i, value in enumerate(column.tolist()):
+        number = index.get(value) if isinstance(value, str) else value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            check.fail(owner, f"{name}[{i}]", check.show(value), expected)
+        result.append(number)
+    return np.array(result)
+
+
+def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
+    """The first row of each episode."""
+    if n == 0:
+        return []
+    if episode is not None:
+        for i, value in enumerate(episode.tolist()):
+            if check.is_missing(value):
+                check.fail(owner, f"episode[{i}]", check.show(value), "there: which episode the step belongs to")
+        changes = [0, *(i for i in range(1, n) if episode[i] != episode[i - 1])]
+        met: dict[Any, int] = {}
+        for i in changes:
+            before = met.setdefault(np.asarray(episode[i]).item(), i)
+            if before != i:
+                check.fail(owner, f"episode[{i}]", repr(episode[i]), f"another one: that of row {before} has ended already")
+        return changes
+    if t is None:
+        check.fail(owner, "log", "without 'episode' and 't'", "a log with one of them, to tell where an episode begins")
+    return [0, *(i for i in range(1, n) if t[i] <= t[i - 1])]
+
+
+def one_episode(owner: str, task: Task, found: Mapping[str, Ints], begin: int, end: int) -> LoggedSteps:
+    part = {name: column[begin:end] for name, column in found.items()}
+    n = end - begin
+    if n > task.horizon:
+        check.fail(owner, f"the number of steps of the episode from row {begin} on", n, f"at most {task.horizon}")
+    times = part.get("t", np.arange(n))
+    for i in range(1, n):
+        if times[i] <= times[i - 1]:
+            check.fail(owner, f"t[{begin + i}]", int(times[i]), f"more than {times[i - 1]}, that of the step before")
+    follows = np.concatenate([[False], times[1:] == times[:-1] + 1])
+    torn = follows & (part["state"] != np.concatenate([[-1], part["next_state"][:-1]]))
+    if torn.any():
+        i = int(np.argmax(torn))
+        check.fail(owner, f"state[{begin + i}]", int(part["state"][i]), f"{part['next_state'][i - 1]}, where the step before led")
+    before = np.concatenate([[int(task.start_agent)], part["agent"][:-1]])
+    known = follows | (times == 0)
+    if "prev_agent" not in part:
+        if not known.all():
+            i = int(np.argmin(known))
+            place = f"the column 'prev_agent', for row {begin + i}"
+            check.fail(owner, place, "missing", "there where the step before is not logged")
+        prevs = before
+    else:
+        prevs = part["prev_agent"]
+        wrong = follows & (prevs != before)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            check.fail(owner, f"prev_agent[{begin + i}]", int(prevs[i]), f"{before[i]}, who acted in the step before")
+    steps = (part["state"], prevs.astype(np.int64), part["agent"], part["action"], part["next_state"])
+    return LoggedSteps(times.astype(np.int64), *steps)
+
+
+def steps_of_episode(owner: str, task: Task, number: int, episode: Any) -> LoggedSteps:
+    if not isinstance(episode, Episode):
+        check.fail(owner, f"log[{number}]", check.show(episode), "an Episode; or give columns by name")
+    given = checked_episode(owner, task, episode)
+    steps = (given.states[:-1], given.prev_agents, given.agents, given.actions, given.states[1:])
+    return LoggedSteps(np.arange(len(given.actions)), *steps)

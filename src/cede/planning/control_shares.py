@@ -1,0 +1,169 @@
+"""How much human? The least cost when agents may hold control for some share of the steps only.
+
+Shares are met in expectation, by a mixture of policies of which one is drawn at the start of an episode: a single deterministic
+policy cannot meet most shares exactly. The best mixture solves a linear programme over all policies,
+
+    min sum_i w_i cost_i    such that    at_least_d <= sum_i w_i share_{i, d} <= at_most_d,   sum_i w_i = 1,   w >= 0,
+
+which we solve by column generation (Dantzig and Wolfe 1960): the prices of the shares are added to the control costs, the planner
+finds the best policy for them, and if it is better than what is known it joins. With m limits at most m + 1 policies have weight.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+from scipy.optimize import linprog
+
+from cede._base import check
+from cede._base.arrays import Floats, Policy
+from cede.planning import planner
+from cede.planning.belief import true_beliefs
+from cede.planning.planner import Plan, followed, optimistic_plan, start_cost, value_of
+from cede.problem.model import TwoLayerMDP
+from cede.problem.task import Task, name_index
+
+MOST_ROUNDS = 200
+CLOSE = 1e-9  # relative to the size of the costs
+DEAR, CLOSE_TO_LIMIT = 1e4, 1e-7  # what it costs to miss a limit by 1, relative to that size; what is taken for rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Policies, one of which is drawn at the start of an episode."""
+
+    policies: tuple[Policy, ...]  # each (L, S, D)
+    weights: Floats  # (n,) probabilities
+    cost: float  # expected, of an episode
+    shares: Floats  # (members,) expected part of the steps that each acts
+    prices: Floats  # (members,) what one more step of control is worth, beyond its control cost: 0 where no limit binds
+
+    def draw(self, seed: int | np.random.Generator = 0) -> Policy:
+        """The policy of one episode."""
+        rng = np.random.default_rng(seed)
+        return self.policies[int(rng.choice(len(self.policies), p=self.weights))]
+
+
+@overload
+def solve(mdp: TwoLayerMDP, *, seed: int = 0) -> Plan: ...
+@overload
+def solve(
+    mdp: TwoLayerMDP, *, at_most: Mapping[str, float], at_least: Mapping[str, float] | None = None, seed: int = 0
+) -> Mixture: ...
+@overload
+def solve(
+    mdp: TwoLayerMDP, *, at_least: Mapping[str, float], at_most: Mapping[str, float] | None = None, seed: int = 0
+) -> Mixture: ...
+def solve(
+    mdp: TwoLayerMDP,
+    *,
+    at_most: Mapping[str, float] | None = None,
+    at_least: Mapping[str, float] | None = None,
+    seed: int = 0,
+) -> Plan | Mixture:
+    """The best switching policy when all is known (Eq. 2).
+
+    at_most, at_least: the share of the steps, in expectation, that an agent may or must hold control, by name, as in
+    at_most={"human": 0.3}. The answer is then a `Mixture` of policies, of which one is drawn at the start of an episode.
+    """
+    if at_most is None and at_least is None:
+        return planner.solve(mdp, seed=seed)
+    if not isinstance(mdp, TwoLayerMDP):
+        check.fail("solve", "mdp", check.show(mdp), "a TwoLayerMDP")
+    return solve_within(mdp, *limits_of("solve", mdp.task, at_most, at_least), seed=seed)
+
+
+def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats]:
+    """(members,) the least and the most share of each."""
+    ends = [np.zeros(len(task.members)), np.ones(len(task.members))]
+    for name, given, end in (("at_least", at_least, ends[0]), ("at_most", at_most, ends[1])):
+        if given is not None and not isinstance(given, Mapping):
+            check.fail(owner, name, check.show(given), "shares by the agents' names, as in {'human': 0.3}")
+        for agent, share in (given or {}).items():
+            value = check.number(owner, f"{name}[{agent!r}]", share, least=0.0)
+            if value > 1.0:
+                check.fail(owner, f"{name}[{agent!r}]", value, "a share, at most 1")
+            end[name_index(owner, f"an agent of {name}", agent, task.members)] = value
+    least, most = ends
+    for agent, name in enumerate(task.members):
+        if least[agent] > most[agent]:
+            check.fail(owner, f"at_least[{name!r}]", least[agent], f"at most {most[agent]}, its at_most")
+    if least.sum() > 1.0 + CLOSE:
+        check.fail(owner, "the sum of at_least", f"{least.sum():g}", "at most 1: somebody is in control at every step")
+    if most.sum() < 1.0 - CLOSE:
+        check.fail(owner, "the sum of at_most over all agents", f"{most.sum():g}", "at least 1: somebody must be in control")
+    return least, most
+
+
+def limits_or_none(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats] | None:
+    """`limits_of`, if there are any."""
+    return None if at_most is None and at_least is None else limits_of(owner, task, at_most, at_least)
+
+
+def solve_within(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
+    """The best mixture under the true tables."""
+    task = mdp.task
+    policies = [task.steady(agent) for agent in range(len(task.members)) if task.can_reach(agent)]
+    costs, shares = [], []  # one agent always: where hand-overs are immediate every share can be met with these
+    for policy in policies:
+        costs.append(start_cost(mdp, value_of(mdp, policy)))
+        shares.append(shares_of(mdp, policy))
+    size = max(1.0, float(np.abs(costs).max()))
+    for _ in range(MOST_ROUNDS):
+        weights, prices, base, missed = best_weights(np.array(costs), np.array(shares), least, most)
+        found, value = priced(mdp, prices / task.horizon, seed)
+        if value >= base - CLOSE * size or any(np.array_equal(found, known) for known in policies):
+            break
+        policies.append(found)
+        costs.append(start_cost(mdp, value_of(mdp, found)))
+        shares.append(shares_of(mdp, found))
+    if missed > CLOSE_TO_LIMIT:
+        got = dict(zip(task.members, (weights @ np.array(shares)).round(4).tolist(), strict=True))
+        check.fail(
+            "solve",
+            "the nearest that shares can come to the limits",
+            got,
+            "within them: hand-overs that take time, or are not possible, leave no way",
+        )
+    used = np.flatnonzero(weights > CLOSE)
+    part = weights[used] / weights[used].sum()
+    mixed_cost, mixed_shares = float(part @ np.array(costs)[used]), part @ np.array(shares)[used]
+    return Mixture(tuple(policies[i] for i in used), part, mixed_cost, mixed_shares, prices / task.horizon)
+
+
+def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats, float, float]:
+    """The best mixture of known policies; the price of each share, what a policy must cost at these prices to be better, and by how
+    much limits are missed. That is dear, so that policies are found which meet them, if there are any.
+    """
+    n, members = len(costs), len(least)
+    miss = np.eye(2 * members)
+    limited = np.concatenate([np.concatenate([shares.T, -shares.T]), -miss], axis=1)
+    result = linprog(
+        np.concatenate([costs, np.full(2 * members, DEAR * max(1.0, float(np.abs(costs).max())))]),
+        A_ub=limited,
+        b_ub=np.concatenate([most, -least]),
+        A_eq=np.concatenate([np.ones((1, n)), np.zeros((1, 2 * members))], axis=1),
+        b_eq=[1.0],
+        method="highs",
+    )
+    assert result.status == 0, result.message
+    above, below = np.split(-result.ineqlin.marginals, 2)
+    return result.x[:n], above - below, float(result.eqlin.marginals[0]), float(result.x[n:].sum())
+
+
+def priced(mdp: TwoLayerMDP, prices: Floats, seed: int) -> tuple[Policy, float]:
+    """The best policy when each step of control costs so much more, and what it costs then."""
+    dearer = replace(mdp.task, control_cost=mdp.task.control_cost + prices[mdp.task.acting])
+    plan = optimistic_plan(dearer, *true_beliefs(mdp), seed=seed)
+    return plan.policy, start_cost(mdp, plan.value)
+
+
+def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
+    """(members,) the expected part of the steps of each: what an episode costs if only its control does."""
+    nothing = {"env_cost": np.zeros_like(mdp.task.env_cost), "switch_cost": 0.0}
+    acting = (mdp.task.acting == member for member in range(len(mdp.task.members)))
+    counting = (replace(mdp.task, control_cost=own / mdp.horizon, **nothing) for own in acting)
+    shares = np.array([start_cost(mdp, followed(task, *true_beliefs(mdp), policy)) for task in counting])
+    result: Floats = shares / shares.sum()  # removes rounding: somebody is in control at every step
+    return result

@@ -1,0 +1,210 @@
+"""The problem: an environment and a team of agents make a two-layer Markov decision process (Section 2 of the paper).
+
+    Environment + Team = TwoLayerMDP, the truth.        Task (task.py): what a learner is told of it.
+
+Input is checked here, once. Index order is [t, s, prev_agent, agent, a, s_next], leaving out what is absent.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cede._base import check
+from cede._base.arrays import Floats, canonical
+from cede.problem.structure import Structure, checked_structure
+from cede.problem.takeover import MOST_DELAY
+from cede.problem.task import KIND, LETTERS, Task, VariesWith, checked_names, checked_policy, checked_switch_cost
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """How the system moves and what that costs.
+
+    transition: (S, A, S) array or SciPy sparse `(S*A, S)` matrix, row `s*A + a`; kept as the latter. cost: (S, A), or (S,) if it
+    does not depend on the action; any finite number, also negative. start: (S,) probabilities of the first state.
+    """
+
+    transition: Any  # kept as scipy.sparse.csr_array of shape (S*A, S)
+    cost: Any  # kept as (S, A) float64
+    start: Any  # (S,) float64
+    state_names: Sequence[str] | None = None
+    action_names: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        transition = checked_transition(self.transition)
+        n_states = transition.shape[1]
+        n_actions = transition.shape[0] // n_states
+        cost = self.cost
+        if check.ndim(cost) == 1:
+            per_state = check.array("Environment", "cost", cost, (n_states,), "(S,)")
+            cost = np.repeat(per_state[:, None], n_actions, axis=1)
+        cost = check.array("Environment", "cost", cost, (n_states, n_actions), "(S, A)")
+        start = check.array("Environment", "start", self.start, (n_states,), "(S,)")
+        check.distributions("Environment", "start", start)
+        put = object.__setattr__
+        put(self, "transition", transition)
+        put(self, "cost", cost)
+        put(self, "start", start)
+        put(self, "state_names", check.names("Environment", "state_names", self.state_names, n_states))
+        put(self, "action_names", check.names("Environment", "action_names", self.action_names, n_actions))
+
+    @property
+    def n_states(self) -> int:
+        return int(self.transition.shape[1])
+
+    @property
+    def n_actions(self) -> int:
+        return int(self.transition.shape[0] // self.transition.shape[1])
+
+    @cached_property
+    def cumulated_start(self) -> Floats:
+        """(S,) running sums of the start distribution, to draw the first state from."""
+        return np.cumsum(self.start)
+
+
+def checked_transition(value: Any) -> sp.csr_array:
+    owner, argument = "Environment", "transition"
+    if not sp.issparse(value):
+        dense = check.array(owner, argument, value, (None, None, None), "(S, A, S)")
+        if dense.shape[0] != dense.shape[2]:
+            check.fail(owner, f"the shape of {argument}", dense.shape, "(S, A, S), first and last equal")
+        check.distributions(owner, argument, dense)
+        return canonical(sp.csr_array(dense.reshape(-1, dense.shape[2])))
+    rows, n_states = value.shape
+    if n_states == 0 or rows == 0 or rows % n_states:
+        check.fail(owner, f"the shape of the sparse {argument}", (rows, n_states), "(S*A, S), row s*A + a")
+    if value.dtype.kind not in "fiub":
+        check.fail(owner, f"the type of {argument}", value.dtype, "a real number type")
+    matrix = canonical(sp.csr_array(value, dtype=np.float64))
+    n_actions = rows // n_states
+    places = sp.coo_array(matrix)
+
+    def place(where: int) -> str:
+        row, column = int(places.coords[0][where]), int(places.coords[1][where])
+        return f"{argument}[{row // n_actions}, {row % n_actions}, {column}]"
+
+    for bad, expected in ((~np.isfinite(matrix.data), "a finite number"), (matrix.data < 0, "a probability, at least 0")):
+        if bad.any():
+            where = int(np.argmax(bad))
+            check.fail(owner, place(where), places.data[where], expected)
+    sums = np.asarray(matrix.sum(axis=1)).reshape(n_states, n_actions)
+    wrong = np.argwhere(np.abs(sums - 1.0) > check.TOLERANCE)
+    if len(wrong):
+        s, a = wrong[0]
+        raise ValueError(f"{owner}: {argument}[{s}, {a}] sums to {sums[s, a]:.10g}, must be 1")
+    return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Agent:
+    """One who can be in control: a person, a machine, a model.
+
+    policy: (S, A), the probability of each action in each state. With varies_with="time" it is (L, S, A); with "prev_agent" it
+    is (D, S, A) and depends on who was in control before (the paper's remark on policies that change with the hand-over).
+    control_cost: what each step in control costs.
+
+    takeover_delay: reaction time, in steps. So long after control was given to it the agent before still acts; or, if on_takeover
+    is given, (S, A), it acts itself, by that policy.
+    """
+
+    name: str
+    policy: Any  # (S, A), (L, S, A) or (D, S, A) float64
+    control_cost: float = 0.0
+    varies_with: VariesWith = None
+    takeover_delay: int = 0
+    on_takeover: Any = None  # (S, A) float64
+
+    def __post_init__(self) -> None:
+        check.name("Agent", "name", self.name)
+        owner = f"Agent {self.name!r}"
+        check.choice(owner, "varies_with", self.varies_with, tuple(KIND))
+        policy = checked_policy(owner, self.policy, self.varies_with)
+        object.__setattr__(self, "policy", policy)
+        object.__setattr__(self, "control_cost", check.number(owner, "control_cost", self.control_cost))
+        check.integer(owner, "takeover_delay", self.takeover_delay, 0, MOST_DELAY)
+        if self.on_takeover is not None:
+            if not self.takeover_delay:
+                check.fail(owner, "takeover_delay", 0, "at least 1 where on_takeover is given")
+            taking_over = check.array(owner, "on_takeover", self.on_takeover, policy.shape[-2:], "(S, A)")
+            check.distributions(owner, "on_takeover", taking_over)
+            object.__setattr__(self, "on_takeover", taking_over)
+
+
+@dataclass(frozen=True, eq=False)
+class Team:
+    """The agents, and what it costs to hand control from one to another.
+
+    switch_cost: a number (every hand-over costs it, staying is free) or a (D, D) array [prev_agent, agent]; infinity where a
+    hand-over is not possible.
+    """
+
+    agents: Sequence[Agent]
+    switch_cost: Any = 0.0  # kept as (D, D) float64
+
+    def __post_init__(self) -> None:
+        agents = tuple(self.agents) if isinstance(self.agents, Sequence) else ()
+        if not agents:
+            check.fail("Team", "agents", check.show(self.agents), "a sequence of at least one Agent")
+        for i, agent in enumerate(agents):
+            if not isinstance(agent, Agent):
+                check.fail("Team", f"agents[{i}]", check.show(agent), "an Agent")
+        checked_names("Team", tuple(agent.name for agent in agents))
+        object.__setattr__(self, "agents", agents)
+        object.__setattr__(self, "switch_cost", checked_switch_cost("Team", self.switch_cost, len(agents)))
+
+    @property
+    def n_agents(self) -> int:
+        return len(self.agents)
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayerMDP:
+    """The whole truth: who may act, how, and what then happens. `task` is the part that a learner is told."""
+
+    environment: Environment
+    team: Team
+    horizon: int
+    start_agent: Any = 0  # index or name; kept as the index
+    structure: Structure | None = None  # what may be declared of it; learners use it only if they are told (structure=)
+
+    def __post_init__(self) -> None:
+        owner = "TwoLayerMDP"
+        if not isinstance(self.environment, Environment):
+            check.fail(owner, "environment", check.show(self.environment), "an Environment")
+        if not isinstance(self.team, Team):
+            check.fail(owner, "team", check.show(self.team), "a Team")
+        check.integer(owner, "horizon", self.horizon, 1)
+        object.__setattr__(self, "start_agent", self.task.start_agent)
+        checked_structure(owner, self.structure, self.task.n_states, self.task.n_actions, self.task.tables)
+        for table, a in enumerate(self.team.agents):
+            shape = self.task.slot_shape(table)
+            if a.policy.shape != shape:
+                letters = LETTERS[a.varies_with]
+                check.fail(f"Agent {a.name!r}", "the shape of policy", a.policy.shape, f"{letters} = {shape} in this problem")
+
+    @cached_property
+    def task(self) -> Task:
+        agents = self.team.agents
+        return Task(
+            env_cost=self.environment.cost,
+            agents=[a.name for a in agents],
+            horizon=self.horizon,
+            control_cost=np.array([a.control_cost for a in agents]),
+            switch_cost=self.team.switch_cost,
+            start_agent=self.start_agent,
+            varies_with=[a.varies_with for a in agents],
+            state_names=self.environment.state_names,
+            action_names=self.environment.action_names,
+            takeover_delay={a.name: a.takeover_delay for a in agents if a.takeover_delay},
+            on_takeover=[a.name for a in agents if a.on_takeover is not None],
+        )
+
+    @property
+    def policies(self) -> list[Floats]:
+        """(T,) how everybody acts, in the order of `task.tables`."""
+        agents = self.team.agents
+        return [a.policy for a in agents] + [a.on_takeover for a in agents if a.on_takeover is not None]

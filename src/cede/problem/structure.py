@@ -1,0 +1,328 @@
+"""Declared structure: which rows of a table share one distribution.
+
+Of an agent: which states look alike to it. Of the environment: which (s, a) share one table of outcomes, and which next state each
+outcome leads to from there. What is seen in any of the places that share a row counts for all of them, and a confidence set is
+kept for each row, not for each place: with |S||D| or |S||A| replaced by the number of rows and |S| by that of outcomes, the
+guarantee of the paper holds as it stands, if the structure is true. `check_structure` looks for places where it is not.
+"""
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from cede._base import check
+from cede._base.arrays import Ints
+
+Rule = Callable[[Any, Any], tuple[Any, Mapping[Any, Any]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Rows of a table by cases: in a place comes an outcome of its case, and what that means there is told by `to`.
+
+    Of the environment a place is (s, a), and an outcome leads to a next state. Of an agent it is s, and an outcome is an action:
+    two states may look alike to it but for which way is which. Places with the same case and the same meanings share a row. In
+    one place two outcomes never mean the same: who sees the step must know which outcome it was.
+    """
+
+    row: Ints  # environment: (S, A); agent: (S,)
+    case: Ints  # (rows,) from 0
+    to: NDArray[np.int32] | Ints  # (rows, most outcomes) next state, or action; -1: the case has no such outcome
+
+    def __post_init__(self) -> None:
+        put, owner = object.__setattr__, "Outcomes"
+        row = integers(owner, "row", self.row, (1, 2))
+        case, to = integers(owner, "case", self.case, (1,)), integers(owner, "to", self.to, (2,))
+        inside(owner, "row", row, 0, len(case))
+        for value in np.setdiff1d(np.arange(len(case)), row)[:1]:
+            check.fail(owner, f"the number of places of row {value}", 0, "at least 1: leave out what is not used")
+        if len(to) != len(case):
+            check.fail(owner, "the number of rows of to", len(to), f"{len(case)}, as of case")
+        inside(owner, "case", case, 0, len(case))
+        inside(owner, "to", to, -1, len(row) if row.ndim == 2 else to.shape[1])
+        for value in np.setdiff1d(np.arange(case.max() + 1), case)[:1]:
+            check.fail(owner, f"the number of rows of case {value}", 0, "at least 1")
+        order = np.argsort(to < 0, axis=1, kind="stable")  # outcomes that there are come first
+        to = np.take_along_axis(to, order, axis=1)
+        possible = to >= 0
+        first: dict[int, int] = {}
+        for r, (c, here) in enumerate(zip(case.tolist(), possible, strict=True)):
+            if not here.any() or (row.ndim == 1 and not here.all()):
+                expected = "at least 1" if row.ndim == 2 else f"{to.shape[1]}, one for each action"
+                check.fail(owner, f"the number of outcomes of to[{r}]", int(here.sum()), expected)
+            if (here != possible[first.setdefault(c, r)]).any():
+                expected = f"{int(possible[first[c]].sum())}, as in row {first[c]} of the same case"
+                check.fail(owner, f"the number of outcomes of to[{r}]", int(here.sum()), expected)
+            found, times = np.unique(to[r, here], return_counts=True)
+            if (times > 1).any():
+                check.fail(owner, f"to[{r}]", f"{int(found[np.argmax(times)])} for two outcomes", "another one for each")
+        for name, value in (("row", row), ("case", case), ("to", to.astype(np.int32))):
+            value.setflags(write=False)
+            put(self, name, value)
+
+    @classmethod
+    def of(cls, case: ArrayLike, to: ArrayLike) -> "Outcomes":
+        """From tables: case (S, A) or (S,), any numbers; to: one axis more, -1 where a case has fewer outcomes."""
+        owner = "Outcomes.of"
+        cases, means = integers(owner, "case", case, (1, 2)), integers(owner, "to", to, (2, 3))
+        if means.shape[:-1] != cases.shape:
+            check.fail(owner, "the shape of to without its last axis", means.shape[:-1], f"{cases.shape}, as of case")
+        inside(owner, "to", means, -1, len(cases) if cases.ndim == 2 else means.shape[-1])
+        _, numbers = np.unique(cases, return_inverse=True)
+        whole = np.concatenate([numbers.reshape(-1, 1), means.reshape(cases.size, -1)], axis=1)
+        rows, which = np.unique(whole, axis=0, return_inverse=True)
+        return cls(which.reshape(cases.shape), rows[:, 0], rows[:, 1:])
+
+    @classmethod
+    def by(cls, states: Iterable[Hashable], actions: Iterable[Any], rule: Rule) -> "Outcomes":
+        """Of the environment, from a function: rule(state, action) -> (case, {outcome: next state}). Cases and outcomes may be
+        called anything; states are names, tuples of features, numbers: what `states` lists, in the order of the problem.
+        """
+        everywhere, moves = list(states), list(actions)
+        places = [(state, action) for state in everywhere for action in moves]
+        if not moves:
+            check.fail("Outcomes.by", "actions", "empty", "the actions, in the order of the problem")
+        shape = (len(everywhere), len(moves))
+        return cls._declared("Outcomes.by", places, shape, numbers_of("Outcomes.by", "states", everywhere), rule)
+
+    @classmethod
+    def of_agent(cls, states: Iterable[Any], actions: Iterable[Hashable], rule: Callable[[Any], Any]) -> "Outcomes":
+        """Of an agent, likewise: rule(state) -> (case, {outcome: action}), with an outcome for every action."""
+        owner = "Outcomes.of_agent"
+        places = [(state,) for state in states]
+        return cls._declared(owner, places, (len(places),), numbers_of(owner, "actions", list(actions)), rule)
+
+    @classmethod
+    def _declared(
+        cls, owner: str, places: Sequence[tuple[Any, ...]], shape: tuple[int, ...], index: Mapping[Any, int], rule: Any
+    ) -> "Outcomes":
+        cases: dict[Hashable, tuple[int, dict[Hashable, int]]] = {}
+        rows: dict[tuple[int, tuple[int, ...]], int] = {}
+        row = np.empty(len(places), dtype=np.int64)
+        for i, place in enumerate(places):
+            where = f"rule({', '.join(check.show(part) for part in place)})"
+            label, leads = checked_answer(owner, where, rule(*place))
+            number, outcomes = cases.setdefault(label, (len(cases), {name: j for j, name in enumerate(leads)}))
+            if leads.keys() != outcomes.keys():
+                expected = f"{check.show(list(outcomes))}, as before in case {label!r}"
+                check.fail(owner, f"the outcomes of {where}", check.show(list(leads)), expected)
+            to = [0] * len(outcomes)
+            for name, target in leads.items():
+                if not isinstance(target, Hashable) or target not in index:
+                    check.fail(owner, f"{where}, outcome {name!r}", check.show(target), f"one of {check.show(list(index))}")
+                to[outcomes[name]] = index[target]
+            row[i] = rows.setdefault((number, tuple(to)), len(rows))
+        most = max(len(to) for _, to in rows)
+        table = np.array([[*to, *[-1] * (most - len(to))] for _, to in rows], dtype=np.int64)
+        return cls(row.reshape(shape), np.array([number for number, _ in rows], dtype=np.int64), table)
+
+    @property
+    def n_cases(self) -> int:
+        return int(self.case.max()) + 1
+
+    @cached_property
+    def n_outcomes(self) -> Ints:
+        """(cases,) how many outcomes each has."""
+        result = np.zeros(self.n_cases, dtype=np.int64)
+        result[self.case] = (self.to >= 0).sum(axis=1)
+        return result
+
+    @cached_property
+    def digest(self) -> str:
+        """Equal for equal declarations."""
+        parts = (self.row, self.case, self.to)
+        return hashlib.sha256(b"".join(str(p.shape).encode() + p.tobytes() for p in parts)).hexdigest()
+
+    def states_from(self, state: int, action: int) -> list[int]:
+        """The next states that are possible."""
+        to = self.to[self.row[state, action]]
+        return [int(s) for s in to[to >= 0]]
+
+    def allowed(self) -> sp.csr_array:
+        """(S*A, S), 1 where a step is possible."""
+        to = self.to[self.row.ravel()]
+        rows, columns = np.nonzero(to >= 0)
+        n_states = len(self.row)
+        return sp.csr_array((np.ones(len(rows), dtype=np.int8), (rows, to[rows, columns])), shape=(len(to), n_states))
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """What is declared of a problem: by agent, and of the environment. What is not declared stays as it is.
+
+    agents: for each agent (S,) labels: states with the same one look alike to it. Or Outcomes, where they look alike but for which
+    action is which.
+    """
+
+    agents: Mapping[str, Any] = field(default_factory=dict)  # labels are kept as (S,) numbers from 0
+    environment: Outcomes | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.agents, Mapping):
+            check.fail("Structure", "agents", check.show(self.agents), "labels by the agents' names, as in {'human': [...]}")
+        found = {}
+        for name, labels in self.agents.items():
+            check.name("Structure", "an agent's name", name)
+            found[name] = labels if isinstance(labels, Outcomes) else numbered(f"Structure, agent {name!r}", labels)
+            if isinstance(labels, Outcomes) and labels.row.ndim != 1:
+                check.fail("Structure", f"the row of agent {name!r}", f"of shape {labels.row.shape}", "of shape (S,)")
+        if self.environment is not None and not isinstance(self.environment, Outcomes):
+            check.fail("Structure", "environment", check.show(self.environment), "Outcomes")
+        if self.environment is not None and self.environment.row.ndim != 2:
+            check.fail("Structure", "the row of environment", f"of shape {self.environment.row.shape}", "of shape (S, A)")
+        object.__setattr__(self, "agents", found)
+
+    @classmethod
+    def by(
+        cls,
+        states: Iterable[Hashable],
+        actions: Iterable[Any] = (),
+        *,
+        agents: Mapping[str, Callable[[Any], Hashable]] | None = None,
+        environment: Rule | None = None,
+    ) -> "Structure":
+        """From functions of a state's name or features, listed in `states` in the order of the problem.
+
+        agents: rule(state) -> what the agent sees, which must be all that it acts by; or (case, {outcome: action}), as in
+        `Outcomes.of_agent`. environment: rule(state, action) -> (case, {outcome: next state}), as in `Outcomes.by`.
+        """
+        everywhere, moves = list(states), list(actions)
+        seen: dict[str, Any] = {}
+        if not isinstance(agents or {}, Mapping) or not all(map(callable, (agents or {}).values())):
+            check.fail("Structure.by", "agents", check.show(agents), "a function of a state by each agent's name")
+        for name, see in (agents or {}).items():
+            views = [see(state) for state in everywhere]
+            relabels = all(isinstance(view, tuple) and len(view) == 2 and isinstance(view[1], Mapping) for view in views)
+            seen[name] = Outcomes.of_agent(everywhere, moves, see) if relabels else views
+        return cls(seen, None if environment is None else Outcomes.by(everywhere, moves, environment))
+
+    @cached_property
+    def digest(self) -> str:
+        parts = [f"{name} {digest_of(seen)}" for name, seen in sorted(self.agents.items())]
+        return hashlib.sha256(" ".join([*parts, self.environment.digest if self.environment else "-"]).encode()).hexdigest()
+
+    def __str__(self) -> str:
+        parts = [f"{name} sees {n_cases(seen)} cases" for name, seen in self.agents.items()]
+        if self.environment is not None:
+            parts.append(f"environment has {self.environment.n_cases} cases of up to {self.environment.n_outcomes.max()} outcomes")
+        return "; ".join(parts) or "nothing declared"
+
+
+def n_cases(seen: Ints | Outcomes) -> int:
+    """Of what an agent sees."""
+    return seen.n_cases if isinstance(seen, Outcomes) else int(seen.max()) + 1
+
+
+def digest_of(seen: Ints | Outcomes) -> str:
+    return seen.digest if isinstance(seen, Outcomes) else hashlib.sha256(seen.tobytes()).hexdigest()
+
+
+def numbered(owner: str, labels: Any) -> Ints:
+    """(S,) labels of any kind as numbers from 0, in order of first occurrence."""
+    if isinstance(labels, str | Mapping) or not hasattr(labels, "__len__") or not hasattr(labels, "__iter__") or not len(labels):
+        check.fail(owner, "labels", check.show(labels), "a sequence with a label for each state")
+    known: dict[Hashable, int] = {}
+    try:
+        given = plain(labels)
+        result = np.array([known.setdefault(label, len(known)) for label in given], dtype=np.int64)
+    except TypeError:
+        check.fail(owner, "labels", check.show(labels), "a sequence of labels that can be compared: numbers, strings, tuples")
+    for i, label in enumerate(given):
+        if check.is_missing(label):
+            check.fail(owner, f"the label of state {i}", check.show(label), "there")
+    result.setflags(write=False)
+    return result
+
+
+def plain(labels: Any) -> list[Any]:
+    """Rows of an array as tuples."""
+    if isinstance(labels, np.ndarray):
+        return labels.tolist() if labels.ndim == 1 else [tuple(row) for row in labels.reshape(len(labels), -1).tolist()]
+    return list(labels)
+
+
+def checked_answer(owner: str, where: str, answer: Any) -> tuple[Hashable, Mapping[Any, Any]]:
+    """What a rule returned: a case, and what its outcomes mean."""
+    pair = isinstance(answer, tuple) and len(answer) == 2
+    if not pair or not isinstance(answer[1], Mapping) or not answer[1] or not is_hashable(answer[0]):
+        check.fail(owner, where, check.show(answer), "(case, {outcome: what it leads to}), with at least one outcome")
+    return answer[0], answer[1]
+
+
+def is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def numbers_of(owner: str, name: str, items: Sequence[Hashable]) -> dict[Hashable, int]:
+    index = {item: i for i, item in enumerate(items)}
+    if len(index) < len(items) or not items:
+        check.fail(owner, f"the number of different {name}", len(index), f"{max(len(items), 1)}: each a name of its own")
+    return index
+
+
+def integers(owner: str, name: str, value: Any, axes: tuple[int, ...]) -> Ints:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        check.fail(owner, name, check.show(value), f"an array of integers with {' or '.join(map(str, axes))} axes")
+    if array.dtype.kind not in "iu" or array.ndim not in axes or not array.size:
+        check.fail(owner, name, check.show(value), f"an array of integers with {' or '.join(map(str, axes))} axes")
+    return array.astype(np.int64)
+
+
+def inside(owner: str, name: str, values: NDArray[Any], least: int, end: int) -> None:
+    bad = np.argwhere((values < least) | (values >= end))
+    if len(bad):
+        check.fail(owner, check.place_of(name, bad[0]), int(values[tuple(bad[0])]), f"an integer from {least} to {end - 1}")
+
+
+def checked_structure(owner: str, structure: Any, n_states: int, n_actions: int, agents: Sequence[str]) -> Structure | None:
+    """A structure that fits a task of this size."""
+    if structure is None:
+        return None
+    if not isinstance(structure, Structure):
+        check.fail(owner, "structure", check.show(structure), "a Structure")
+    for name, seen in structure.agents.items():
+        if name not in agents:
+            check.fail(owner, "an agent of structure", repr(name), "one of " + ", ".join(map(repr, agents)))
+        size = len(seen.row) if isinstance(seen, Outcomes) else len(seen)
+        if size != n_states:
+            check.fail(owner, f"the number of states of structure's agent {name!r}", size, f"{n_states}, as of the task")
+        if isinstance(seen, Outcomes) and seen.to.shape[1] != n_actions:
+            place = f"the number of outcomes of structure's agent {name!r}"
+            check.fail(owner, place, seen.to.shape[1], f"{n_actions}, the actions of the task")
+    sides = (n_states, n_actions)
+    if structure.environment is not None and structure.environment.row.shape != sides:
+        check.fail(owner, "(S, A) of structure.environment", structure.environment.row.shape, f"{sides}, as of the task")
+    return structure
+
+
+_fitting: "WeakKeyDictionary[Outcomes, WeakSet[Any]]" = WeakKeyDictionary()  # environments that were found to fit
+
+
+def check_support(owner: str, outcomes: Outcomes, environment: Any) -> None:
+    """Must a true environment's steps be among the declared ones: kernels trust in it."""
+    known = _fitting.setdefault(outcomes, WeakSet())
+    if environment in known:
+        return
+    steps = sp.csr_array(environment.transition)
+    possible = sp.csr_array((np.ones(steps.nnz, dtype=np.int8), steps.indices, steps.indptr), shape=steps.shape)
+    beyond = sp.coo_array(possible - possible.multiply(outcomes.allowed()))
+    beyond.eliminate_zeros()
+    if beyond.nnz:
+        row, to = int(beyond.coords[0][0]), int(beyond.coords[1][0])
+        s, a = divmod(row, environment.n_actions)
+        place = f"the next state {to} of state {s} with action {a}"
+        check.fail(owner, place, "possible in mdp", f"one of {outcomes.states_from(s, a)}, which the learner's structure declares")
+    known.add(environment)

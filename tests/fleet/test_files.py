@@ -1,0 +1,326 @@
+"""Learners and fleets in files: everything comes back and goes on bit for bit; what is not as it was written is refused."""
+
+import copy
+import io
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+import cede
+from cede._base import archive as files
+from cede.fleet.files import unpack_learner
+from cede.learning.packing import pack_learner
+from problems import play, random_structured
+
+MDP = random_structured(7)
+WAYS = {
+    "printed": lambda: cede.ucrl2_mc(MDP.task, delta=0.03, seed=4),
+    "structured": lambda: cede.ucrl2_mc(MDP.task, structure=MDP.structure, seed=4),
+    "actions mean different things": lambda: cede.ucrl2_mc(
+        random_structured(7, labels=False).task, structure=random_structured(7, labels=False).structure
+    ),
+    "bernstein": lambda: cede.ucrl2_mc(MDP.task, belief={"agents": "bernstein", "environment": "printed"}, scale=0.3),
+    "greedy planning": lambda: cede.ucrl2_mc(MDP.task, planning="greedy", scale=0.1, seed=4),
+    "doubling": lambda: cede.ucrl2_mc(MDP.task, replan="doubling", scale=0.1, seed=4),
+    "every third": lambda: cede.ucrl2_mc(MDP.task, replan=3, scale=0.1, seed=4),
+    "schedule": lambda: cede.ucrl2_mc(MDP.task, scale=cede.Scale.authors(40), seed=4),
+    "forgetting": lambda: cede.ucrl2_mc(MDP.task, forget=cede.Window(5), forget_environment=cede.HalfLife(3.5), seed=4),
+    "sampling": lambda: cede.posterior_sampling(MDP.task, prior=2.5, seed=4),
+    "known": lambda: cede.greedy(MDP.task, known_agents=known(), known_environment=MDP.environment),
+    "ucrl2": lambda: cede.ucrl2(MDP.task, scale=0.1, seed=4),
+    "fixed": lambda: cede.fixed(MDP.task, 0),
+    "oracle": lambda: cede.oracle(MDP),
+}
+
+
+def known():
+    return {agent.name: agent.policy for agent in MDP.team.agents[:1]}
+
+
+def same(one, two):
+    assert one.settings == two.settings
+    assert one.episode == two.episode
+    assert one.observed == two.observed
+    for layer in ("agents", "environment"):
+        np.testing.assert_array_equal(getattr(one.counts, layer).toarray(), getattr(two.counts, layer).toarray())
+    np.testing.assert_array_equal(one.plan.policy, two.plan.policy)
+    np.testing.assert_array_equal(one.plan.value, two.plan.value)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("episodes", [0, 13])
+def test_a_learner_goes_on_bit_for_bit(way, episodes, tmp_path):
+    mdp = MDP if way != "actions mean different things" else random_structured(7, labels=False)
+    learner = WAYS[way]()
+    if episodes:
+        cede.simulate(mdp, learner, episodes, seed=3, progress=False)
+    twin = copy.deepcopy(learner)
+    learner.save(tmp_path / "one.cede")
+    loaded = cede.load(tmp_path / "one.cede")
+    same(loaded, twin)
+    histories = [cede.simulate(mdp, one, 12, seed=8, progress=False) for one in (loaded, twin)]
+    np.testing.assert_array_equal(histories[0].expected_cost, histories[1].expected_cost)
+    same(loaded, twin)
+
+
+def test_in_the_middle_of_an_episode(tmp_path):
+    learner = cede.ucrl2_mc(MDP.task, seed=4)
+    episode = play(MDP, 1, 0)[0]
+    learner.observe(
+        0, *(int(x[0]) for x in (episode.states, episode.prev_agents, episode.agents, episode.actions)), episode.states[1]
+    )
+    learner.save(tmp_path / "one.cede")
+    loaded = cede.load(tmp_path / "one.cede")
+    assert loaded.observed == 1
+    whole = cede.ucrl2_mc(MDP.task, seed=4)
+    whole.observe_episode(episode)
+    whole.save(tmp_path / "two.cede")
+    again = cede.load(tmp_path / "two.cede")
+    again.end_episode()
+    whole.end_episode()
+    same(again, whole)
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_a_fleet_goes_on_bit_for_bit(structured, tmp_path):
+    mdps = cede.worlds.riverswim_teams(5, seed=4)
+    structure = mdps[0].structure if structured else None
+
+    def make():
+        learners = [cede.ucrl2_mc(m.task, structure=structure, seed=i) for i, m in enumerate(mdps[:3])]
+        return cede.Fleet([*learners, cede.ucrl2(mdps[3].task), cede.ucrl2_mc(mdps[4].task, structure=structure, replan=4)])
+
+    fleet, twin = make(), make()
+    for one in (fleet, twin):
+        cede.simulate_fleet(mdps, one, 11, seed=6, progress=False)
+    fleet.save(tmp_path / "fleet.cede")
+    loaded = cede.load(tmp_path / "fleet.cede")
+    assert isinstance(loaded, cede.Fleet)
+    assert (loaded.environment != twin.environment).nnz == 0
+    for one, two in zip(loaded, twin, strict=True):
+        same(one, two)
+    later = [cede.simulate_fleet(mdps, one, 9, seed=7, progress=False) for one in (loaded, twin)]
+    np.testing.assert_array_equal(later[0].expected_cost, later[1].expected_cost)
+    newcomers = [one.welcome(mdps[0].task) for one in (loaded, twin)]
+    same(*newcomers)
+
+
+def test_a_large_fleet_is_written_once(tmp_path):
+    """What learners have in common is not repeated."""
+    mdp = cede.worlds.lane_driving()
+    known_machine = {"machine": mdp.team.agents[0].policy}
+    sizes = []
+    for n in (1, 40):
+        fleet = cede.Fleet([cede.ucrl2_mc(mdp.task, known_agents=known_machine, seed=i) for i in range(n)])
+        fleet.save(tmp_path / f"{n}.cede")
+        sizes.append((tmp_path / f"{n}.cede").stat().st_size)
+        assert len(cede.load(tmp_path / f"{n}.cede")) == n
+    assert sizes[1] < 1.2 * sizes[0]
+
+
+def test_an_empty_fleet(tmp_path):
+    mdp = cede.worlds.riverswim()
+    fleet = cede.Fleet([cede.ucrl2_mc(mdp.task)])
+    cede.simulate_fleet([mdp], fleet, 5, progress=False)
+    fleet.remove(0)
+    fleet.save(tmp_path / "empty.cede")
+    loaded = cede.load(tmp_path / "empty.cede")
+    assert len(loaded) == 0
+    assert loaded.environment.sum() == 100
+
+
+def test_what_cannot_be_saved_says_so(tmp_path):
+    task = cede.worlds.riverswim().task
+    with pytest.raises(ValueError, match=r"save: a scale of the learner is .*, must be a number or a StepDown"):
+        cede.ucrl2_mc(task, scale=lambda episode: 1 / episode).save(tmp_path / "x.cede")
+    fleet = cede.Fleet([cede.ucrl2_mc(task)])
+    with pytest.raises(ValueError, match=r"save: learner is in a fleet, .* must be a learner that belongs to none: save the fleet"):
+        fleet.learners[0].save(tmp_path / "x.cede")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(OSError, match="nowhere"):
+        cede.ucrl2_mc(task).save(tmp_path / "nowhere" / "x.cede")
+    with pytest.raises(FileNotFoundError):
+        cede.load(tmp_path / "missing.cede")
+
+
+# ------------------------------------------------------------------------------------- what is not as it was written
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A learner with something of everything, as bytes."""
+    path = tmp_path_factory.mktemp("saved") / "one.cede"
+    mdp = random_structured(7, labels=False)
+    ways = {"structure": mdp.structure, "forget": {"agent 0": cede.Window(3)}, "replan": 2}
+    learner = cede.ucrl2_mc(mdp.task, **ways)
+    cede.simulate(mdp, learner, 6, progress=False)
+    learner.save(path)
+    return path.read_bytes()
+
+
+def refused(path, data):
+    path.write_bytes(data)
+    with pytest.raises(cede.UnreadableFile, match=path.name):
+        cede.load(path)
+
+
+def test_truncated_anywhere(saved, tmp_path):
+    for end in (0, 1, 30, len(saved) // 3, len(saved) // 2, len(saved) - 100, len(saved) - 1):
+        refused(tmp_path / "cut.cede", saved[:end])
+
+
+def test_flipped_bits(saved, tmp_path):
+    """Any bit, anywhere: it is refused, or was one that means nothing (dates of the archive) and all is as it was."""
+    rng = np.random.default_rng(0)
+    expected = cede.load(write(tmp_path / "good.cede", saved))
+    found = 0
+    for place in rng.integers(len(saved), size=150):
+        data = bytearray(saved)
+        data[place] ^= 1 << int(rng.integers(8))
+        try:
+            same(cede.load(write(tmp_path / "flipped.cede", bytes(data))), expected)
+        except cede.UnreadableFile:
+            found += 1
+    assert found > 100
+
+
+def write(path, data):
+    path.write_bytes(data)
+    return path
+
+
+def test_foreign_files(tmp_path):
+    refused(tmp_path / "text.cede", b"not a file of ours")
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("hello.txt", "hello")
+    refused(tmp_path / "zip.cede", buffer.getvalue())
+    buffer = io.BytesIO()
+    np.savez(buffer, a=np.arange(3))
+    refused(tmp_path / "npz.cede", buffer.getvalue())
+    buffer = io.BytesIO()
+    np.savez(buffer, header=np.array([{"kind": "learner"}], dtype=object))
+    refused(tmp_path / "pickle.cede", buffer.getvalue())
+    mdp = cede.worlds.riverswim()
+    cede.simulate_fleet([mdp], cede.Fleet([cede.ucrl2_mc(mdp.task)]), 2, progress=False, checkpoint=tmp_path / "run.npz")
+    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 1, must be a learner or fleet of schema 1"):
+        cede.load(tmp_path / "run.npz")
+
+
+def test_a_newer_version(saved, tmp_path):
+    path = write(tmp_path / "one.cede", saved)
+    header, arrays = files.load_arrays(path, "learner", 1)
+    kind = {name: value for name, value in header.items() if name not in ("kind", "schema")}
+    files.save_arrays(path, "learner", 2, kind, arrays)
+    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 2, must be at most 1: it is of a newer cede"):
+        cede.load(path)
+
+
+def test_arrays_that_claim_terabytes(tmp_path):
+    """The header of one array, and the directory of the archive, say more than there is."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        forged = io.BytesIO()
+        np.lib.format.write_array_header_1_0(forged, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+        archive.writestr("header.npy", forged.getvalue() + bytes(8))
+    refused(tmp_path / "shape.cede", buffer.getvalue())
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.npy", bytes(10**7))  # a small file that unpacks to a large one
+    refused(tmp_path / "bomb.cede", buffer.getvalue())
+
+
+def forge(saved, tmp_path, change):
+    """A file with a right checksum and wrong contents."""
+    path = write(tmp_path / "forged.cede", saved)
+    header, arrays = files.load_arrays(path, "learner", 1)
+    change(header, arrays)
+    about = {name: value for name, value in header.items() if name not in ("kind", "schema")}
+    files.save_arrays(path, "learner", 1, about, arrays)
+    with pytest.raises(cede.UnreadableFile, match=r"forged.cede: cannot be read, must be a learner of cede; it is damaged"):
+        cede.load(path)
+
+
+def put(name, make):
+    return lambda header, arrays: arrays.update({name: make(arrays[name])})
+
+
+FORGERIES = {
+    "horizon": lambda header, arrays: header["task"].update(horizon=10**15),
+    "no horizon": lambda header, arrays: header["task"].pop("horizon"),
+    "text for a number": lambda header, arrays: header.update(episodes="many"),
+    "negative episodes": lambda header, arrays: header.update(episodes=-1),
+    "seed": lambda header, arrays: header.update(seed=2**40),
+    "unknown radius": lambda header, arrays: header["recipe"].update(radius="wide"),
+    "delta": lambda header, arrays: header["recipe"].update(delta=3.0),
+    "rule": lambda header, arrays: header["recipe"].update(forget={"agent 0": {"Eternity": 3}}),
+    "an agent nobody knows": lambda header, arrays: header["recipe"].update(forget={"eve": {"Window": 3}}),
+    "another window": lambda header, arrays: header["recipe"].update(forget={"agent 0": {"Window": 4}}),
+    "replan": lambda header, arrays: header["recipe"].update(replan=-3),
+    "stale": lambda header, arrays: header.update(stale="perhaps"),
+    "place beyond the table": put("memory/environment_key", lambda a: a + 10**6),
+    "places in disorder": put("memory/agents_key", lambda a: a[::-1].copy()),
+    "outcome of no case": put("memory/environment_key", lambda a: np.arange(len(a))),
+    "negative counts": put("memory/agents_number", lambda a: -a),
+    "counts that are no numbers": put("memory/agents_number", lambda a: a * np.nan),
+    "numbers of another kind": put("memory/agents_number", lambda a: a.astype(np.float32)),
+    "fewer numbers": put("memory/agents_number", lambda a: a[:-1]),
+    "agents that do not exist": put("memory/policy", lambda a: a + 9),
+    "another shape": put("memory/policy", lambda a: a[:-1]),
+    "value": put("memory/value", lambda a: a[:, :-1].copy()),
+    "steps beyond the table": put("memory/recent_agents", lambda a: a + 10**6),
+    "rows of the structure": put("recipe/outcomes/row", lambda a: a + 100),
+    "costs": put("task/env_cost", lambda a: a * np.inf),
+    "a running step": put("running/steps", lambda a: np.array([[0, 99, 0, 0, 0, 0]])),
+    "nothing at all": lambda header, arrays: arrays.clear(),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forged(saved, tmp_path, name):
+    forge(saved, tmp_path, FORGERIES[name])
+
+
+def test_fuzz_of_the_header(saved, tmp_path):
+    """Values of the header replaced by others at random: refused, or a learner that works."""
+    rng = np.random.default_rng(1)
+    path = write(tmp_path / "fuzz.cede", saved)
+    header, arrays = files.load_arrays(path, "learner", 1)
+    junk = [None, -1, 0, 1, 2**70, 1e300, "x", [], {}, True, [1, 2], {"Window": 1}]
+    for _ in range(150):
+        forged = json.loads(json.dumps({name: value for name, value in header.items() if name not in ("kind", "schema")}))
+        inner = forged[rng.choice(["task", "recipe"])] if rng.random() < 0.7 else forged
+        inner[rng.choice(sorted(inner))] = junk[rng.integers(len(junk))]
+        files.save_arrays(path, "learner", 1, forged, arrays)
+        try:
+            learner = cede.load(path)
+        except cede.UnreadableFile:
+            continue
+        assert np.isfinite(learner.plan.value).all()
+
+
+def test_nothing_is_lost_when_writing_fails(tmp_path, monkeypatch):
+    learner = cede.ucrl2_mc(MDP.task)
+    path = tmp_path / "one.cede"
+    learner.save(path)
+    before = path.read_bytes()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numpy.savez", full)
+    cede.simulate(MDP, learner, 3, progress=False)
+    with pytest.raises(OSError, match="No space left"):
+        learner.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["one.cede"]
+
+
+def test_packing_alone():
+    """The same without a disk."""
+    learner = WAYS["structured"]()
+    cede.simulate(MDP, learner, 9, seed=3, progress=False)
+    header, arrays = pack_learner(learner)
+    same(unpack_learner(json.loads(json.dumps(header)), arrays), copy.deepcopy(learner))

@@ -1,0 +1,146 @@
+"""Explanations: their numbers against evaluations made apart, their words, their picture."""
+
+import numpy as np
+import pytest
+
+import cede
+from cede.insight.bounds import extremes
+from problems import play, random_mdp, random_structured
+
+WAYS = {
+    "printed": lambda m: cede.ucrl2_mc(m.task, scale=0.2),
+    "structured": lambda m: cede.ucrl2_mc(m.task, structure=m.structure, scale=0.2),
+    "bernstein": lambda m: cede.ucrl2_mc(m.task, belief="bernstein", scale=0.1),
+    "greedy planning": lambda m: cede.ucrl2_mc(m.task, planning="greedy", scale=0.2),
+    "posterior": lambda m: cede.posterior_sampling(m.task, structure=m.structure),
+    "greedy": lambda m: cede.greedy(m.task),
+    "fixed": lambda m: cede.fixed(m.task, 0),
+}
+
+
+def believed(mdp, learner):
+    """The problem in which frequencies are the truth, unseen rows uniform; for learners without structure."""
+    task, counts = mdp.task, learner.counts
+
+    def rows(matrix):
+        dense = matrix.toarray().astype(float)
+        total = dense.sum(axis=1, keepdims=True)
+        return np.where(total > 0, dense / np.maximum(total, 1), 1 / dense.shape[1])
+
+    policies = rows(counts.agents).reshape(-1, task.n_states, task.n_actions)
+    agents = []
+    for d, agent in enumerate(mdp.team.agents):
+        own = policies[task.slot[d] : task.slot[d] + task.n_slots[d]]
+        agents.append(cede.Agent(agent.name, own if agent.varies_with else own[0], agent.control_cost, agent.varies_with))
+    table = rows(counts.environment).reshape(task.n_states, task.n_actions, task.n_states)
+    environment = cede.Environment(table, task.env_cost, mdp.environment.start)
+    return cede.TwoLayerMDP(environment, cede.Team(agents, mdp.team.switch_cost), mdp.horizon, mdp.start_agent)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_numbers(seed):
+    """Of every agent: one change of the plan, evaluated under the frequencies and over the sets."""
+    mdp = random_mdp(seed, n_agents=3)
+    learner = cede.ucrl2_mc(mdp.task, scale=0.3)
+    learner.learn_from(play(mdp, 10, seed))
+    rng = np.random.default_rng(seed)
+    t, s, prev = (int(rng.integers(n)) for n in (mdp.horizon, mdp.task.n_states, 3))
+    found = cede.explain(learner, t, s, prev)
+    assert found.chosen == learner.plan.policy[t, s, prev] == learner.choose(t, s, prev)
+    imagined = believed(mdp, learner)
+    for agent, option in enumerate(found.options):
+        policy = learner.plan.policy.copy()
+        policy[t, s, prev] = agent
+        assert option.plain == pytest.approx(cede.evaluate(imagined, policy)[t, s, prev], abs=1e-9)
+        assert sum(option.parts.values()) == pytest.approx(option.plain)
+        low, high = extremes(mdp.task, *learner.beliefs, policy)
+        assert option.optimistic == pytest.approx(low[t, s, prev])
+        assert option.pessimistic == pytest.approx(high[t, s, prev])
+        assert option.optimistic <= option.plain + 1e-9 <= option.pessimistic + 2e-9
+    best = min(found.options, key=lambda option: option.optimistic)
+    assert found.options[found.chosen].optimistic == pytest.approx(best.optimistic)  # optimism chooses the least
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_learner_explains_itself(way):
+    mdp = random_structured(7)
+    learner = WAYS[way](mdp)
+    for episodes in (0, 20):
+        if episodes:
+            cede.simulate(mdp, learner, episodes, seed=1, progress=False)
+        found = cede.explain(learner, 1, 2, mdp.task.agents[0])
+        assert found.bounded == (learner.recipe.radius is not None)
+        assert str(found).endswith(".")
+        assert len(found.options) == mdp.task.n_agents
+        if not found.bounded:
+            assert all(option.optimistic == pytest.approx(option.plain) for option in found.options)
+
+
+def test_explaining_changes_nothing():
+    mdp = random_structured(7)
+    one, two = (cede.ucrl2_mc(mdp.task, structure=mdp.structure, scale=0.1) for _ in range(2))
+    for learner in (one, two):
+        cede.simulate(mdp, learner, 20, seed=1, progress=False)
+    cede.explain(one, 0, 1, 0)
+    histories = [cede.simulate(mdp, learner, 20, seed=2, progress=False) for learner in (one, two)]
+    np.testing.assert_array_equal(histories[0].expected_cost, histories[1].expected_cost)
+
+
+def test_in_a_fleet():
+    mdps = cede.worlds.riverswim_teams(2, seed=1)
+    fleet = cede.Fleet([cede.ucrl2_mc(m.task) for m in mdps])
+    cede.simulate_fleet(mdps, fleet, 30, progress=False)
+    found = cede.explain(fleet.learners[0], 0, 0, 0)
+    assert max(option.outcome_visits for option in found.options) > 60  # of both teams
+    assert fleet.environment.sum() == 2 * 30 * 20
+
+
+def test_words():
+    """A machine that fails in one state, a person who does not: what a manager would read."""
+    env = cede.Environment([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]], [0.0, 1.0], [1.0, 0.0])
+    team = cede.Team(
+        [cede.Agent("machine", [[0.0, 1.0], [0.0, 1.0]]), cede.Agent("human", [[1.0, 0.0], [1.0, 0.0]], 0.1)], switch_cost=0.1
+    )
+    mdp = cede.TwoLayerMDP(env, team, horizon=6)
+    learner = cede.ucrl2_mc(mdp.task, scale=0.02)
+    rng = np.random.default_rng(0)
+    learner.learn_from([cede.rollout(mdp, rng.integers(2, size=(6, 2, 2)), rng) for _ in range(40)])
+    text = str(cede.explain(learner, 0, 1, "machine"))
+    assert text.startswith("The human takes over: expected to save ")
+    assert "although the hand-over costs 0.1; seen here " in text
+    assert "(between " in text
+    assert str(cede.explain(learner, 0, 1, "human")).startswith("The human stays in control: expected to save ")
+    alone = cede.Task([[0.0], [1.0]], ["ann"], 3)
+    assert str(cede.explain(cede.greedy(alone), 0, 0, 0)) == "The ann is in control: there is nobody else."
+
+
+def test_what_is_tried_out_says_so():
+    task = cede.Task([[0.0, 0.0], [1.0, 1.0]], ["known", "new"], 5)
+    learner = cede.ucrl2_mc(task, known_agents={"known": [[1.0, 0.0], [1.0, 0.0]]})
+    log = {"episode": [0] * 4, "state": [0, 0, 0, 0], "agent": [0] * 4, "action": [0] * 4, "next_state": [0] * 4}
+    for _ in range(300):
+        learner.learn_from(log)
+    text = str(cede.explain(learner, 0, 0, 0))
+    assert "seen here never" in text or "stays in control" in text
+
+
+def test_the_picture(tmp_path):
+    mdp = random_structured(7)
+    learner = cede.ucrl2_mc(mdp.task, structure=mdp.structure)
+    cede.simulate(mdp, learner, 20, progress=False)
+    path = cede.explain(learner, 0, 0, 0).draw(tmp_path / "why.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert [p.name for p in tmp_path.iterdir()] == ["why.png"]
+
+
+def test_bad_input():
+    task = cede.worlds.riverswim().task
+    for text, make in {
+        "explain: learner is 3, must be a Learner": lambda: cede.explain(3, 0, 0, 0),
+        r"explain: learner is ucrl2 \(appendix\), must be one that tells": lambda: cede.explain(cede.ucrl2(task), 0, 0, 0),
+        "explain: t is 20, must be an integer from 0 to 19": lambda: cede.explain(cede.greedy(task), 20, 0, 0),
+        "explain: state is 6, must be": lambda: cede.explain(cede.greedy(task), 0, 6, 0),
+        "explain: prev_agent is 'eve', must be one of": lambda: cede.explain(cede.greedy(task), 0, 0, "eve"),
+    }.items():
+        with pytest.raises(ValueError, match=text):
+            make()
