@@ -64,7 +64,7 @@ def main(steps, out):
         except ImportError:
             print(f'{method}: Stable-Baselines3 is not installed: pip install "cede[sb3]"')
     best = cede.expected_cost(mdp, cede.solve(mdp).policy)
-    alone = [cede.expected_cost(mdp, mdp.task.steady(agent)) for agent in (0, 1)]
+    alone = [cede.expected_cost(mdp, mdp.task.always(agent)) for agent in (0, 1)]
     for name, (_, costs) in found.items():
         print(f"{name}: {np.mean(costs[-max(1, len(costs) // 10) :]):.3f}, best {best:.3f}, better agent alone: {min(alone):.3f}")
 

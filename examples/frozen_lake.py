@@ -48,7 +48,7 @@ def main(episodes, out, seed=0):
     learner = cede.posterior_sampling(mdp.task, seed=seed)
     history = cede.simulate(mdp, learner, episodes, seed=seed)
     for i, name in enumerate(mdp.task.agents):
-        print(f"{name} alone: {-cede.expected_cost(mdp, mdp.task.steady(i)):.3f} gifts, less costs")
+        print(f"{name} alone: {-cede.expected_cost(mdp, mdp.task.always(i)):.3f} gifts, less costs")
     print(f"together, learned: {-history.expected_cost[-episodes // 10 :].mean():.3f}; the best possible: {-history.optimum:.3f}")
     print(cede.explain(learner, t=0, state=0, prev_agent="fast"))
 

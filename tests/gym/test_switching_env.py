@@ -87,7 +87,7 @@ def test_stable_baselines_learns_to_switch(method):
     policy = np.empty((mdp.horizon, 2, 2), dtype=int)
     for state, agent in np.ndindex(2, 2):
         policy[:, state, agent] = int(model.predict(np.array([state, agent]), deterministic=True)[0])
-    alone = min(cede.expected_cost(mdp, mdp.task.steady(agent)) for agent in (0, 1))
+    alone = min(cede.expected_cost(mdp, mdp.task.always(agent)) for agent in (0, 1))
     best = cede.expected_cost(mdp, cede.solve(mdp).policy)
     assert cede.expected_cost(mdp, policy) < best + 0.25 * (alone - best)
 

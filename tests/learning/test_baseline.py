@@ -17,7 +17,7 @@ def swim(**costs):
 
 def ratio(mdp, history, baseline):
     """The total expected cost of all policies so far, as a part of the baseline's."""
-    cost = cede.expected_cost(mdp, mdp.task.steady(mdp.task.agents.index(baseline)))
+    cost = cede.expected_cost(mdp, mdp.task.always(mdp.task.agents.index(baseline)))
     return np.cumsum(history.expected_cost) / (cost * np.arange(1, len(history.expected_cost) + 1))
 
 
@@ -63,7 +63,7 @@ def test_what_is_known_needs_no_proof_by_trial():
     learner = cede.ucrl2_mc(mdp.task, baseline="p=0.3", alpha=0, **told)
     assert cede.simulate(mdp, learner, 5).regret[-1] == pytest.approx(0, abs=1e-9)
     unsure = cede.ucrl2_mc(mdp.task, baseline="p=0.3", alpha=0)
-    np.testing.assert_array_equal(unsure.plan.policy, mdp.task.steady(0))
+    np.testing.assert_array_equal(unsure.plan.policy, mdp.task.always(0))
     assert np.isnan(unsure.plan.value).all()
 
 
@@ -72,9 +72,9 @@ def test_a_log_may_prove_it():
     mdp = swim()
     told = {"known_agents": {agent.name: agent.policy for agent in mdp.team.agents}, "start": mdp.environment.start}
     learner = cede.ucrl2_mc(mdp.task, baseline="p=0.3", alpha=0.3, belief="bernstein", **told)
-    np.testing.assert_array_equal(learner.plan.policy, mdp.task.steady(0))
+    np.testing.assert_array_equal(learner.plan.policy, mdp.task.always(0))
     rng = np.random.default_rng(0)
-    learner.learn_from([cede.rollout(mdp, mdp.task.steady(i % 2), rng) for i in range(1000)])
+    learner.learn_from([cede.rollout(mdp, mdp.task.always(i % 2), rng) for i in range(1000)])
     assert learner.memory.record[:6].tolist() == [0] * 6
     assert not np.isnan(learner.plan.value).any()
 
@@ -109,12 +109,12 @@ def test_decisions_slowly(seed):
     cede.simulate(mdp, learner, int(rng.integers(1, 120)), seed=seed)
     record = learner.memory.record.copy()
     own = learner._own_plan().policy
-    bounds = [cede.bounds(learner, policy) for policy in (own, mdp.task.steady(1))]
+    bounds = [cede.bounds(learner, policy) for policy in (own, mdp.task.always(1))]
     worst, least = bounds[0].high[0, :, 0], bounds[1].low[0, :, 0]
     worst, least = (worst.max(), least.min()) if start is None else (start @ worst, start @ least)
     most = mdp.horizon * (mdp.task.env_cost.max() + 0.1)
     expected = decided_slowly(record, worst, least, most, alpha, 0.1)
-    assert np.array_equal(learner.plan.policy, own if expected else mdp.task.steady(1))
+    assert np.array_equal(learner.plan.policy, own if expected else mdp.task.always(1))
 
 
 @pytest.mark.parametrize("spread", [0.05, 0.5, 1.0])
@@ -159,11 +159,11 @@ def test_an_episode_in_which_others_decided():
     mdp = swim()
     learner = cede.ucrl2_mc(mdp.task, baseline="p=0.3")
     assert learner.choose(0, 0, 0) == 0
-    learner.observe_episode(cede.rollout(mdp, mdp.task.steady(1), 0))
+    learner.observe_episode(cede.rollout(mdp, mdp.task.always(1), 0))
     learner.end_episode()
     record, most = learner.memory.record, mdp.horizon * mdp.task.env_cost.max()
     assert record[[0, 1, 3, 4, 9]].tolist() == [0, most, 1, 0, most]
-    learner.observe_episode(episode := cede.rollout(mdp, mdp.task.steady(1), 1))  # nobody asked
+    learner.observe_episode(episode := cede.rollout(mdp, mdp.task.always(1), 1))  # nobody asked
     learner.end_episode()
     assert learner.memory.record[[0, 3, 9]].tolist() == [1, 1, 2 * most]
     assert learner.memory.record[1] == pytest.approx(most + episode.cost)
@@ -178,7 +178,7 @@ def test_overruling_proves_nothing():
     for _ in range(400):
         episode = cede.rollout(mdp, learner.plan, rng)
         if episode.states[0] == 0:
-            episode = cede.rollout(mdp, mdp.task.steady(1), rng)
+            episode = cede.rollout(mdp, mdp.task.always(1), rng)
         learner.observe_episode(episode)
         learner.end_episode()
     assert learner.memory.record[_kernels.PROVEN] <= 1.0
@@ -228,7 +228,7 @@ def test_in_a_fleet_with_plans_that_are_kept():
     (one, fleet), (other, _) = run(1), run(2)
     np.testing.assert_array_equal(one.expected_cost, other.expected_cost)
     for i, mdp in enumerate(mdps):
-        cost = cede.expected_cost(mdp, mdp.task.steady(0))
+        cost = cede.expected_cost(mdp, mdp.task.always(0))
         assert (np.cumsum(one.expected_cost[i]) <= 1.1 * cost * np.arange(1, 201)).all()
         assert fleet.learners[i].memory.record[_kernels.EXPLORED] > 0
     assert fleet.welcome(mdps[0].task).recipe.caution is None

@@ -122,7 +122,7 @@ def test_a_log_does_not_slow_prices_down():
     """Steps of prices become smaller with the episodes under limits, not with those of a log."""
     mdp = swim()
     learner = cede.ucrl2_mc(mdp.task, at_most={"p=0.7": 0.3})
-    learner.learn_from([cede.rollout(mdp, mdp.task.steady(1), seed) for seed in range(500)])
+    learner.learn_from([cede.rollout(mdp, mdp.task.always(1), seed) for seed in range(500)])
     assert learner.prices == {"p=0.3": 0.0, "p=0.7": 0.0}
     history = cede.simulate(mdp, learner, 500)
     assert history.control[:, 1].mean() / mdp.horizon < 0.35

@@ -115,7 +115,7 @@ def test_names_say_what_goes_on():
 @pytest.mark.parametrize("own", [False, True])
 def test_a_hand_over_as_it_is_played(own):
     mdp = swim(own=own)
-    task, policy = mdp.task, mdp.task.steady(1)
+    task, policy = mdp.task, mdp.task.always(1)
     episode = cede.rollout(mdp, policy, seed=1)
     assert episode.agents[:4].tolist() == [2, 3, 1, 1]
     assert task.acting[episode.agents[:3]].tolist() == ([1, 1, 1] if own else [0, 0, 1])
@@ -208,7 +208,7 @@ def test_hand_overs_that_cannot_be():
     plan = cede.solve(mdp)
     assert np.isfinite(plan.value).all()
     assert not (plan.policy[:, :, 0] == 2).any()
-    assert mdp.task.steady(2)[0, 0].tolist() == [1, 2, 1]
+    assert mdp.task.always(2)[0, 0].tolist() == [1, 2, 1]
     with pytest.raises(
         ValueError, match=r"policy\[0, 0, 0\] is 2 \('agent 2'\), must be an agent to whom 'agent 0' can hand control"
     ):

@@ -190,7 +190,7 @@ def fixed(task: Task, agent: int | str | ArrayLike) -> Learner:
     checked_task("fixed", task)
     if check.ndim(agent) == 0:
         index = task.agent_index("fixed", "agent", agent)
-        return Learner(task, Recipe(task.agents[index], radius=None, policy=task.steady(index)))
+        return Learner(task, Recipe(task.agents[index], radius=None, policy=task.always(index)))
     policy = checked_policy("fixed", task, np.asarray(agent)).copy()
     return Learner(task, Recipe("fixed policy", radius=None, policy=policy))
 

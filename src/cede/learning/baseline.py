@@ -45,7 +45,7 @@ def checked_caution(owner: str, task: Task, baseline: Any, alpha: Any, start: An
         return None
     is_agent = check.ndim(baseline) == 0
     policy = (
-        task.steady(task.agent_index(owner, "baseline", baseline)) if is_agent else checked_policy(owner, task, baseline).copy()
+        task.always(task.agent_index(owner, "baseline", baseline)) if is_agent else checked_policy(owner, task, baseline).copy()
     )
     name = task.agents[task.agent_index(owner, "baseline", baseline)] if is_agent else "a policy"
     added = (task.control_cost + task.switch_cost)[np.isfinite(task.switch_cost)]

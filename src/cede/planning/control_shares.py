@@ -104,7 +104,7 @@ def limits_or_none(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple
 def solve_within(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
     """The best mixture under the true tables."""
     task = mdp.task
-    policies = [task.steady(agent) for agent in range(len(task.members)) if task.can_reach(agent)]
+    policies = [task.always(agent) for agent in range(len(task.members)) if task.can_reach(agent)]
     costs, shares = [], []  # one agent always: where hand-overs are immediate every share can be met with these
     for policy in policies:
         costs.append(start_cost(mdp, value_of(mdp, policy)))

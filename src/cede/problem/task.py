@@ -196,11 +196,11 @@ class Task:
         """Can control come to an agent at all?"""
         return bool(np.isfinite(steps_to(self.switch_cost, agent)[self.start_agent]))
 
-    def steady(self, agent: int) -> NDArray[np.int16]:
+    def always(self, agent: int) -> NDArray[np.int16]:
         """(L, S, D) the switching policy that gives control to an agent as soon as can be, and leaves it there."""
         if not self.can_reach(agent):
             expected = f"one to whom control can come from {self.agents[self.start_agent]!r}, the start agent"
-            check.fail("Task.steady", "agent", repr(self.agents[agent]), expected)
+            check.fail("Task.always", "agent", repr(self.agents[agent]), expected)
         shape = (self.horizon, self.n_states, self.n_agents)
         return np.broadcast_to(np.array(way_to(self.switch_cost, agent), dtype=np.int16), shape).copy()
 

@@ -50,7 +50,7 @@ def cautious_run(
     mdp = CAUTIOUS[world]()
     promise: dict[str, Any] = {} if alpha is None else {"baseline": baseline, "alpha": alpha}
     who = ucrl2_mc(mdp.task, delta=DELTA, structure=mdp.structure, seed=seed, **promise)
-    each = expected_cost(mdp, mdp.task.steady(mdp.task.agents.index(baseline)))
+    each = expected_cost(mdp, mdp.task.always(mdp.task.agents.index(baseline)))
     rounds = play(mdp, who, episodes, generator("cautious", seed), partial(report_work, progress, 1, 0))
     relative = np.cumsum(rounds.expected_cost[0]) / (each * np.arange(1, episodes + 1))
     about: Row = {
