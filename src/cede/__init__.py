@@ -64,7 +64,8 @@ if TYPE_CHECKING:
     from cede.problem.task import Task as Task
 
 _HOME = {
-    "problem.model": ("Environment", "Agent", "Team", "TwoLayerMDP", "Task"),
+    "problem.model": ("Environment", "Agent", "Team", "TwoLayerMDP"),
+    "problem.task": ("Task",),
     "learning.counts": ("Counts", "Episode", "count"),
     "planning.belief": ("Belief", "Scale", "StepDown"),
     "planning.control_shares": ("solve", "Mixture"),

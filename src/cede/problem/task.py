@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede._kernels import BY_PREV_AGENT, BY_TIME, CONSTANT
 from cede.problem.takeover import Modes, checked_delays, fold, steps_to, way_to
 
 VariesWith = Literal["time", "prev_agent"] | None
 
+# What an agent's policy varies with, as compiled code reads it: the same numbers as in _kernels/data.py, which a test compares.
+# They are repeated here so that describing a problem does not load Numba.
+CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
 KIND = {None: CONSTANT, "time": BY_TIME, "prev_agent": BY_PREV_AGENT}
 LETTERS = {None: "(S, A)", "time": "(L, S, A)", "prev_agent": "(D, S, A)"}
 

@@ -1,0 +1,28 @@
+"""Describing a problem is light: it loads neither Numba nor compiled code."""
+
+import subprocess
+import sys
+
+import pytest
+
+from cede import _kernels
+from cede.problem import task
+
+
+def loaded(code: str) -> set[str]:
+    """Run code in a new process; return the modules that it has loaded at its end."""
+    whole = f"{code}\nimport sys; print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", whole], check=True, capture_output=True, text=True).stdout.split())
+
+
+@pytest.mark.parametrize("name", ["Environment", "Agent", "Team", "TwoLayerMDP", "Task", "Structure", "Outcomes"])
+def test_problems_load_no_numba(name):
+    modules = loaded(f"import cede; cede.{name}")
+    assert "numpy" in modules
+    assert not {"numba", "cede._kernels", "cede.planning", "cede.learning"} & modules
+
+
+def test_the_codes_of_what_a_policy_varies_with_are_those_of_the_kernels():
+    for name in ("CONSTANT", "BY_TIME", "BY_PREV_AGENT"):
+        assert getattr(task, name) == getattr(_kernels, name), name
+    assert sorted(task.KIND.values()) == [task.CONSTANT, task.BY_TIME, task.BY_PREV_AGENT]
