@@ -1,20 +1,18 @@
 """The drivers of the lane driving task: humans of any noise, and the machine."""
 
-from functools import cache, lru_cache
+from functools import cache
+from importlib import resources
 
 import numpy as np
 from scipy.special import ndtr
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede.fleet.simulate import play
-from cede.learning.algorithms import ucrl2
-from cede.planning.belief import Scale, StepDown
 from cede.problem.model import Agent, Team, TwoLayerMDP
 from cede.worlds import road
 
 HORIZON = 10
-REPLAN_EVERY = 10  # episodes of the machine's training that share one plan
+MACHINE_FILE = "machine.npy"  # beside this module
 
 # Gauss-Legendre nodes on [-9, 9]: the integrand varies on the scale 1, whatever sigma is, and vanishes outside.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(160)
@@ -58,21 +56,18 @@ def solo(environment_traffic: tuple[float, float, float]) -> TwoLayerMDP:
     return TwoLayerMDP(road.environment(environment_traffic), Team(steer), HORIZON)
 
 
-@lru_cache(maxsize=4)
-def machine_policy(episodes: int = 5000, seed: int = 2) -> Floats:
-    """(10, S, 3): what UCRL2 learns on roads that start without cars, as in the paper; deterministic.
+@cache
+def machine_policy() -> Floats:
+    """Return the machine's policy, (10, S, 3), read-only: a probability for each time step, state and action; deterministic.
 
-    It meets hardly any car in training, so it drives nearly as well as possible without traffic and badly in it. Radii are
-    scaled as in the authors' code, the last plan with 0.01. Takes a second or two; kept for the rest of the process. Seeds
-    differ: 1.08 to 1.10 times the best driver without cars, 1.7 to 2.1 times the human with them.
+    It is what UCRL2 learned on roads that start without cars, as in the paper, and comes as data with the package (machine.npy:
+    (10, S) uint8, the action at each time step in each state). `train_machine.py` made the data and can train other machines.
+
+    In training it meets hardly any car, so it drives nearly as well as possible without traffic and badly in it.
     """
-    mdp = solo((1.0, 0.0, 0.0))
-    scale = Scale(environment=StepDown(0.1, 0.01, episodes / 10, 0.01))
-    learner = ucrl2(mdp.task, radius="same-form", scale=scale, replan=REPLAN_EVERY, seed=seed)
-    play(mdp, learner, episodes, np.random.default_rng(seed), evaluate_every=episodes)
-    learner.replan()
-    steering = learner.plan.policy[:, :, 0]  # who was in control before does not matter here
-    policy: Floats = np.eye(3)[steering]
+    with (resources.files("cede.worlds") / MACHINE_FILE).open("rb") as file:
+        actions = np.load(file, allow_pickle=False)
+    policy: Floats = np.eye(len(road.ACTIONS))[actions]
     policy.setflags(write=False)
     return policy
 

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Ints
-from cede.planning.planner import checked_policy
 from cede.problem.model import Agent, Team, TwoLayerMDP
 from cede.problem.structure import Outcomes, Structure
 from cede.worlds import road
@@ -85,6 +84,8 @@ class Drive:
 
 def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.random.Generator = 0) -> Drive:
     """Follow a switching policy along a given road (a row more than the horizon)."""
+    from cede.planning.planner import checked_policy  # not at the top: worlds are built without loading the planner
+
     task = mdp.task
     switching = checked_policy("drive", task, policy)
     if len(along.levels) != task.horizon + 1:
