@@ -1,4 +1,4 @@
-"""The drivers of the lane driving task: humans of any noise, and the machine."""
+"""The drivers of the lane driving task: a human who sees the cells ahead with noise, and a trained machine."""
 
 from functools import cache
 from importlib import resources
@@ -11,46 +11,56 @@ from cede._base.arrays import Floats, Ints
 from cede.problem.model import Agent, Team, TwoLayerMDP
 from cede.worlds import road
 
-HORIZON = 10
+HORIZON = 10  # steps of an episode
 MACHINE_FILE = "machine.npy"  # beside this module
 
-# Gauss-Legendre nodes on [-9, 9]: the integrand varies on the scale 1, whatever sigma is, and vanishes outside.
+# Gauss-Legendre nodes on [-9, 9] for human_policy. The weights contain the normal density phi, which vanishes outside. The
+# integrand varies on the scale 1 whatever sigma is, so 160 nodes are enough.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(160)
 NODES, WEIGHTS = 9.0 * NODES, 9.0 * WEIGHTS * np.exp(-0.5 * (9.0 * NODES) ** 2) / np.sqrt(2 * np.pi)
 
 
 def human_policy(sigma: float = 2.0) -> Floats:
-    """(S, 3): steers to the reachable cell whose cost plus N(0, sigma) noise is least; a cell behind a wall is out of reach.
+    """Return the policy of a human driver, (S, 3): the probabilities of steering left, straight and right in each state.
 
-    P(i is least) = integral of phi(x) prod_{j != i} Phi(-x - (c_i - c_j) / sigma) dx, by quadrature.
+    The human adds independent N(0, sigma^2) noise to the cost of each cell ahead and steers to the cell where the sum is least. A
+    cell behind a wall cannot be reached. The probability that cell i, of cost c_i, is chosen is computed by quadrature:
+
+        P(i) = integral of phi(x) prod_{j != i} Phi(-x - (c_i - c_j) / sigma) dx
+
+    Without noise (sigma = 0) cells of equal cost are chosen with equal probability.
     """
     sigma = check.number("human_policy", "sigma", sigma, least=0.0)
-    cost, which = views_ahead()
+    cost, which = distinct_views()
     if sigma == 0.0:
         least = cost == cost.min(axis=1, keepdims=True)
         policy = least / least.sum(axis=1, keepdims=True)
     else:
         with np.errstate(invalid="ignore"):
             gap = (cost[:, :, None] - cost[:, None, :]) / sigma  # [view, i, j]
-        gaps, place = np.unique(gap, return_inverse=True)  # few: there are few kinds of cells
+        gaps, place = np.unique(gap, return_inverse=True)  # few different ones: there are four types of cells
         beaten = ndtr(-(NODES + gaps[:, None]))[place.reshape(gap.shape)]  # (views, i, j, nodes)
         beaten[:, range(3), range(3)] = 1.0
         policy = beaten.prod(axis=2) @ WEIGHTS
         policy[np.isinf(cost)] = 0.0
-        policy /= policy.sum(axis=1, keepdims=True)  # removes the quadrature's rounding, some 1e-16
+        policy /= policy.sum(axis=1, keepdims=True)  # the quadrature is off by some 1e-16
     result: Floats = policy[which]
     return result
 
 
 @cache
-def views_ahead() -> tuple[Floats, Ints]:
-    """(views, 3) the costs of the cells ahead, for everything that can be seen; and what is seen in each state."""
+def distinct_views() -> tuple[Floats, Ints]:
+    """Return the different views of the cells ahead, as costs, (views, 3), infinite for walls; and the view in each state, (S,)."""
     views, which = np.unique(road.states().ahead, axis=0, return_inverse=True)
     return np.append(road.CELL_COST, np.inf)[views], which.ravel()
 
 
 def solo(environment_traffic: tuple[float, float, float]) -> TwoLayerMDP:
-    """A single learner's problem: one agent per action, free hand-overs, so that switching is steering."""
+    """Return the road as a problem for one driver who learns alone, as a switching problem in which switching is steering.
+
+    There is one agent for each action, which always takes that action, and hand-overs are free. The best switching policy is then
+    the best driver. environment_traffic: probabilities of the initial traffic levels no-car, light, heavy.
+    """
     n = len(road.states().level)
     steer = [Agent(name, np.tile(np.eye(3)[a], (n, 1))) for a, name in enumerate(road.ACTIONS)]
     return TwoLayerMDP(road.environment(environment_traffic), Team(steer), HORIZON)
@@ -58,7 +68,7 @@ def solo(environment_traffic: tuple[float, float, float]) -> TwoLayerMDP:
 
 @cache
 def machine_policy() -> Floats:
-    """Return the machine's policy, (10, S, 3), read-only: a probability for each time step, state and action; deterministic.
+    """Return the machine's policy, (10, S, 3), read-only: the probability of each action at each time step in each state, 0 or 1.
 
     It is what UCRL2 learned on roads that start without cars, as in the paper, and comes as data with the package (machine.npy:
     (10, S) uint8, the action at each time step in each state). `train_machine.py` made the data and can train other machines.
@@ -74,5 +84,5 @@ def machine_policy() -> Floats:
 
 @cache
 def machine_agent() -> Agent:
-    """The machine as an agent: the same object for all teams, which keep its tables once."""
+    """Return the machine as an agent, the same object for all teams, so that a fleet keeps its tables once."""
     return Agent("machine", machine_policy(), varies_with="time")

@@ -1,4 +1,7 @@
-"""Lane driving, the paper's obstacle avoidance task: a machine and a human share a car. The tables are in road.py."""
+"""Lane driving, the paper's obstacle avoidance task: a machine and a human share a car.
+
+The states, costs and probabilities of the road are in road.py, the two drivers in drivers.py.
+"""
 
 from dataclasses import dataclass
 from functools import cache
@@ -25,11 +28,13 @@ def lane_driving(
     traffic: Any = None,
     machine: ArrayLike | None = None,
 ) -> TwoLayerMDP:
-    """A machine (agent 0, in control at the start) and a human driver (agent 1) share a car for ten steps.
+    """Return the problem in which a machine (agent 0, in control at the start) and a human (agent 1) share a car for ten steps.
 
-    sigma: how noisily the human sees the cells ahead. control_cost: of the human, per step. traffic: the initial level, "no-car",
-    "light", "heavy" or three probabilities; uniform by default. machine: a policy (10, S, 3), time-varying; by default one that
-    was trained on roads that start without cars (`drivers.machine_policy`).
+    sigma: the noise of the human, who sees the costs of the cells ahead with normal errors of this standard deviation.
+    control_cost: the cost of each step in which the human is in control. switch_cost: one number, or (2, 2) [prev_agent, agent].
+    traffic: the initial traffic level, "no-car", "light", "heavy", or three probabilities; uniform by default. machine: a policy
+    (10, S, 3), one table for each time step; by default one that was trained on roads that start without cars
+    (`drivers.machine_policy`).
     """
     owner = "lane_driving"
     return TwoLayerMDP(
@@ -43,22 +48,25 @@ def lane_driving(
         ),
         horizon=HORIZON,
         start_agent=MACHINE,
-        structure=what_is_alike(),
+        structure=lane_structure(),
     )
 
 
 @cache
-def what_is_alike() -> Structure:
-    """What may be declared: a human sees the three cells ahead and steers by what they are, wherever that is; what comes next
-    depends on the traffic level and the new lane.
+def lane_structure() -> Structure:
+    """Return what may be declared of the human (`human_cases`) and of the road (`road.outcomes`); the same for all teams."""
+    return Structure({"human": human_cases()}, road.outcomes())
+
+
+def human_cases() -> Outcomes:
+    """Return in which states a human acts alike: where the same three types of cells are ahead, in whatever order.
+
+    The cells are sorted by type, which is by cost. Outcome i of a case is to steer to the i-th of the sorted cells. There are 30
+    cases instead of 1,152 states.
     """
-    return Structure({"human": views()}, road.outcomes())
-
-
-def views() -> Outcomes:
-    """What a human sees: the cells ahead, the cheapest first. 30 cases instead of 1,152 states."""
 
     def look(ahead: tuple[int, ...]) -> tuple[tuple[int, ...], dict[int, int]]:
+        """Return the case, and the action that leads to each of the sorted cells."""
         ways = sorted((cell, action) for action, cell in enumerate(ahead))
         return tuple(cell for cell, _ in ways), {place: action for place, (_, action) in enumerate(ways)}
 
@@ -66,7 +74,10 @@ def views() -> Outcomes:
 
 
 def lane_driving_teams(n: int, *, seed: int = 0, control_cost: float = 0.0, switch_cost: Any = 0.0) -> list[TwoLayerMDP]:
-    """The paper's teams: humans of different noise, sigma uniform in (0, 4), with one machine on one road."""
+    """Return the paper's n teams: the same machine and road, each team with a human of its own noise, uniform in (0, 4).
+
+    seed: of the humans' noise. control_cost, switch_cost: as in `lane_driving`, the same for all teams.
+    """
     n, seed = check.integer("lane_driving_teams", "n", n, 1), check.integer("lane_driving_teams", "seed", seed, 0)
     sigmas = np.random.default_rng([seed, 4]).uniform(0, 4, size=n)
     return [lane_driving(sigma=float(sigma), control_cost=control_cost, switch_cost=switch_cost) for sigma in sigmas]
@@ -74,16 +85,19 @@ def lane_driving_teams(n: int, *, seed: int = 0, control_cost: float = 0.0, swit
 
 @dataclass(frozen=True, eq=False)
 class Drive:
-    """A drive along one road."""
+    """What happened in one episode of lane driving along a given road."""
 
     road: road.Road
-    lanes: Ints  # (L + 1,) lane in each row
-    agents: Ints  # (L,) who drove from each row to the next
-    cost: float  # environment, control and switching cost
+    lanes: Ints  # (L + 1,) the car's lane in each row: 0 left, 1 middle, 2 right
+    agents: Ints  # (L,) the member of the team who drove from each row to the next
+    cost: float  # the sum of environment, control and switching costs
 
 
 def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.random.Generator = 0) -> Drive:
-    """Follow a switching policy along a given road (a row more than the horizon)."""
+    """Drive along a given road by a switching policy, (L, S, D), and return what happened.
+
+    along: a road of L + 1 rows, from `road.sample_road`. seed: for the drivers' actions; the road is given.
+    """
     from cede.planning.planner import checked_policy  # not at the top: worlds are built without loading the planner
 
     task = mdp.task

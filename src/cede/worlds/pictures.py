@@ -1,4 +1,7 @@
-"""Pictures of the lane driving task: a road, and a drive coloured by who drove. Colours are safe for the colour-blind."""
+"""Drawings of lane driving with Matplotlib: a road, and a drive along it, coloured by who drove.
+
+The colours can be told apart by people who are colour-blind.
+"""
 
 from typing import Any
 
@@ -11,7 +14,7 @@ CELL_MARKS = {"road": "", "grass": "", "stone": "o", "car": "s"}
 
 
 def draw_road(axes: Any, along: road.Road, title: str = "") -> None:
-    """Rows from the bottom upward, three lanes; stones and cars also carry a mark, so that grey printing will do."""
+    """Draw a road on Matplotlib axes, row 0 at the bottom. Stones and cars also get a mark, to be seen in a grey print."""
     for row, cells in enumerate(along.cells):
         for lane, cell in enumerate(cells):
             kind = road.CELLS[cell]
@@ -31,7 +34,7 @@ def draw_road(axes: Any, along: road.Road, title: str = "") -> None:
 
 
 def draw_drive(axes: Any, driven: Drive, agents: tuple[str, ...] = ("machine", "human"), title: str = "") -> None:
-    """The road and, on it, the car's way; each segment has the colour of whoever drove it."""
+    """Draw a road and the car's way along it, each step in the colour of who drove; `agents` are the names of the members."""
     draw_road(axes, driven.road, title)
     for t, agent in enumerate(driven.agents):
         x = driven.lanes[t : t + 2] + 0.5
@@ -42,7 +45,7 @@ def draw_drive(axes: Any, driven: Drive, agents: tuple[str, ...] = ("machine", "
 
 
 def legend_handles() -> list[Any]:
-    """What the colours mean, for a legend below."""
+    """Return handles for a Matplotlib legend: one for each type of cell and one for each driver."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

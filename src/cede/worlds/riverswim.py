@@ -1,6 +1,7 @@
 """RiverSwim (Strehl and Littman 2008): swim against a current to the far bank. Agents differ in how often they swim right.
 
-Two published tables of the current; the paper's picture with its numbers is lost, its costs and horizon fit the first.
+There are two published tables of the current, "osband" and "strehl-littman". The paper's picture with its numbers is lost; its
+costs and its horizon fit "osband", the default.
 """
 
 from collections.abc import Sequence
@@ -23,11 +24,11 @@ CURRENTS = {
     "osband": ((0.4, 0.6), (0.05, 0.6, 0.35), (0.4, 0.6)),
     "strehl-littman": ((0.7, 0.3), (0.1, 0.6, 0.3), (0.7, 0.3)),
 }
-COST = np.array([0.995, 1.0, 1.0, 1.0, 1.0, 0.0])
+COST = np.array([0.995, 1.0, 1.0, 1.0, 1.0, 0.0])  # (6,) of a step in each state
 
 
 def transitions(version: str) -> Floats:
-    """(6, 2, 6) probabilities of one step. Swimming left always succeeds."""
+    """Return the probabilities of one step, (6, 2, 6) [s, a, s_next], for a name in CURRENTS. Swimming left always succeeds."""
     near, middle, far = CURRENTS[version]
     p = np.zeros((N_STATES, 2, N_STATES))
     for s in range(N_STATES):
@@ -40,7 +41,10 @@ def transitions(version: str) -> Floats:
 
 
 def macro_steps(p: Floats, cost: Floats, m: int) -> tuple[Floats, Floats, list[tuple[int, ...]]]:
-    """m steps at once: transitions (S, 2^m, S), expected summed cost (S, 2^m), and the actions of each macro action."""
+    """Combine m steps into one macro step; there is one macro action for each sequence of m actions.
+
+    p: (S, 2, S), cost: (S,). Returns the transitions (S, 2^m, S), the expected sum of costs (S, 2^m), and the 2^m sequences.
+    """
     sequences = list(product((LEFT, RIGHT), repeat=m))
     moves, costs = [], []
     for sequence in sequences:
@@ -62,10 +66,11 @@ def riverswim(
     control_cost: Any = 0.0,
     switch_cost: Any = 0.0,
 ) -> TwoLayerMDP:
-    """RiverSwim with one agent per probability of swimming right.
+    """Return the problem RiverSwim with one agent for each probability of swimming right, the same in all states.
 
-    version: "osband" or "strehl-littman". macro: steps of the river per decision; there are then 2^macro actions, the cost of
-    one is the expected sum over its steps, and the horizon counts macro steps (the paper is silent on that).
+    agents: D probabilities. version: the current, "osband" or "strehl-littman". macro: how many steps of the river one decision
+    takes, the paper's action size; there are then 2^macro actions, the cost of an action is the expected sum over its steps, and
+    the horizon counts decisions (the paper does not say). control_cost: one number or D. switch_cost: one number or (D, D).
     """
     owner = "riverswim"
     chances = check.array(owner, "agents", agents, (None,), "(D,)")
@@ -80,11 +85,12 @@ def riverswim(
     for i, chance in enumerate(chances):
         mix = [float(np.prod([chance if a == RIGHT else 1.0 - chance for a in sequence])) for sequence in sequences]
         team.append(Agent(agent_name(chances, i), np.tile(mix, (N_STATES, 1)), control[i]))
-    return TwoLayerMDP(river(version, macro), Team(team, switch_cost), horizon, structure=Structure(environment=current(macro)))
+    structure = Structure(environment=river_outcomes(macro))
+    return TwoLayerMDP(river(version, macro), Team(team, switch_cost), horizon, structure=structure)
 
 
 def riverswim_teams(n: int, *, seed: int = 0, switch_cost: Any = 0.0) -> list[TwoLayerMDP]:
-    """The paper's teams of two agents, p and 1 - p with p uniform for each team, in one river."""
+    """Return the paper's n teams in one river: two agents that swim right with probability p and 1 - p, p uniform for each team."""
     n, seed = check.integer("riverswim_teams", "n", n, 1), check.integer("riverswim_teams", "seed", seed, 0)
     chances = np.random.default_rng([seed, 6]).uniform(size=n)
     return [riverswim(agents=[p, 1 - p], switch_cost=switch_cost) for p in chances]
@@ -92,7 +98,7 @@ def riverswim_teams(n: int, *, seed: int = 0, switch_cost: Any = 0.0) -> list[Tw
 
 @lru_cache(maxsize=40)
 def river(version: str, macro: int) -> Environment:
-    """The same object for all teams: they share it."""
+    """Return the river as an Environment; the same object for all teams, so that a fleet keeps it once."""
     p, cost, sequences = macro_steps(transitions(version), COST, macro)
     letters = ["".join("LR"[a] for a in sequence) for sequence in sequences]
     return Environment(
@@ -105,12 +111,15 @@ def river(version: str, macro: int) -> Environment:
 
 
 @lru_cache(maxsize=40)
-def current(macro: int) -> Outcomes:
-    """What may be declared of the river: where no bank can be reached before the last of the `macro` steps, the current is the
-    same; near a bank every state is a case of its own. What may come is a way of -macro to macro states.
+def river_outcomes(macro: int) -> Outcomes:
+    """Return which pairs of state and action have the same outcomes with the same probabilities; an outcome is the way swum.
+
+    In the middle, where no bank can be reached before the last of the `macro` steps, the current is the same in all states, and a
+    way is -macro to macro states long. Each state nearer to a bank is a case of its own.
     """
 
     def swim(s: int, action: int) -> tuple[Any, dict[int, int]]:
+        """Return the case, and the next state that each outcome means."""
         where = "middle" if macro <= s <= N_STATES - 1 - macro else s
         ways = range(max(-macro, -s), min(macro, N_STATES - 1 - s) + 1)
         return (where, action), {way: s + way for way in ways}
@@ -119,5 +128,6 @@ def current(macro: int) -> Outcomes:
 
 
 def agent_name(chances: Floats, i: int) -> str:
+    """Return the name of agent i, such as "p=0.3", with its index behind it if another agent would have the same name."""
     names = [f"p={chance:.3g}" for chance in chances]
     return names[i] if names.count(names[i]) == 1 else f"{names[i]} ({i})"
