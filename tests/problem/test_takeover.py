@@ -276,3 +276,26 @@ def test_nobody_can_get_there():
         cede.solve(mdp, at_least={"p=0.7": 0.5})
     why = cede.explain(cede.ucrl2_mc(mdp.task), 0, 0, 0)
     assert why.text == "The p=0.3 is in control: there is nobody else to whom control could be handed."
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_example_of_the_docstrings(own):
+    """A team of machine and human, where the human needs 2 steps; takeover.py and task.py explain all words by it."""
+    task = cede.Task(
+        env_cost=np.zeros((3, 2)),
+        agents=["machine", "human"],
+        horizon=5,
+        switch_cost=0.1,
+        takeover_delay={"human": 2},
+        on_takeover=["human"] if own else [],
+    )
+    whom = "" if own else " from machine"
+    assert task.agents == ("machine", "human", *(f"human (taking over{whom}, {i} of 2)" for i in (1, 2)))
+    assert task.members == ("machine", "human")
+    assert task.tables == (("machine", "human", "human (taking over)") if own else ("machine", "human"))
+    assert task.table.tolist() == ([0, 1, 2, 2] if own else [0, 1, 0, 0])
+    assert task.acting.tolist() == ([0, 1, 1, 1] if own else [0, 1, 0, 0])
+    assert task.aim.tolist() == [0, 1, 1, 1]
+    no = np.inf
+    assert task.switch_cost.tolist() == [[0, no, 0.1, no], [0.1, 0, no, no], [no, no, no, 0], [0.1, 0, no, no]]
+    assert task.always(1)[0, 0].tolist() == [2, 1, 3, 1]

@@ -1,10 +1,12 @@
-"""Gymnasium in both directions, and anything as an agent. Needs the extra `gym`, models of Stable-Baselines3 the extra `sb3`.
+"""The bridge to Gymnasium: its environments as problems for cede, and cede's problems as environments.
 
-from_toy_text      environments with a tabular model (FrozenLake, Taxi ...) as two-layer problems, exactly
-run, task_for      any environment with discrete actions, driven by a team under a learner's control
-SwitchingEnv       a two-layer problem as an environment; `cede/LaneDriving-v0` and `cede/RiverSwim-v0` are registered
-actor, tabulated, agent_from_sb3, ConsoleAgent     who acts
-uniform_bins, quantile_bins, Bins                  from numbers to states
+Needs the extra `gym`; models of Stable-Baselines3 need the extra `sb3`.
+
+from_toy_text      makes a two-layer problem of an environment that has a table of probabilities (FrozenLake, Taxi ...)
+run, task_for      let a team act in any environment with discrete actions, while a learner decides who is in control
+SwitchingEnv       makes an environment of a two-layer problem; `cede/LaneDriving-v0` and `cede/RiverSwim-v0` are registered
+actor, tabulated, agent_from_sb3, ConsoleAgent     make an agent of a table, a function, a model or a person at the keyboard
+uniform_bins, quantile_bins, Bins                  make states of numeric observations
 """
 
 from cede.gym.actors import Actor as Actor

@@ -1,7 +1,8 @@
-"""Anything as an agent: a table, a function, a trained model, a person at the keyboard, or somebody who is only watched.
+"""Actors: who acts in a Gymnasium environment. A table, a function, a trained model, or a person at the keyboard.
 
-An `Actor` is asked for an action in every step in which it is in control. cede learns how it acts from what it does; a table is
-needed only where the problem itself is computed (`Agent`), and `tabulated` makes one from an actor that goes by states.
+`run` asks an `Actor` for an action in every step in which it is in control. The learner learns from these actions how it acts, so
+no table of probabilities is needed. An `Agent`, which has such a table, is needed only to build a TwoLayerMDP; `tabulated` makes
+one from a function of the state.
 """
 
 import queue
@@ -18,22 +19,23 @@ from cede._base.arrays import Floats
 from cede.problem.model import Agent, Team
 from cede.problem.task import Task
 
-MOST_SECONDS = 10**6
-Act = Callable[[Any, int, np.random.Generator], int]  # observation, state, luck -> action
+MOST_SECONDS = 10**6  # of ConsoleAgent's timeout
+Act = Callable[[Any, int, np.random.Generator], int]  # act(observation, state, random generator) -> action
 
 
 @dataclass(frozen=True, eq=False)
 class Actor:
-    """One who acts in an environment."""
+    """Somebody who acts in an environment: a name, and a function act(observation, state, rng) that returns the action."""
 
     name: str
     act: Act
 
 
 def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
-    """An actor from a table (S, A), an `Agent`, or a function that gives an action or the probabilities of all actions.
+    """Make an Actor of a table, an Agent, a function, or another Actor.
 
-    sees: what a function is given, the "state" or the "observation".
+    how: probabilities of the actions in each state, (S, A); or an Agent whose policy does not vary; or a function that returns an
+    action, or the probabilities of all actions, (A,). sees: what a function gets, the "state" or the "observation".
     """
     owner = f"actor {name!r}"
     check.name("actor", "name", name)
@@ -50,6 +52,7 @@ def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
 
 
 def act_by_table(owner: str, table: Floats) -> Act:
+    """Return the `act` of a table (S, A): it draws the action from the state's row."""
     if table.ndim != 2:
         check.fail(owner, "the shape of policy", table.shape, "(S, A): one that does not vary")
 
@@ -60,16 +63,18 @@ def act_by_table(owner: str, table: Floats) -> Act:
 
 
 def act_by_function(owner: str, function: Callable[[Any], Any], by_observation: bool) -> Act:
+    """Return the `act` of a function of the state, or of the observation, that returns an action or probabilities."""
+
     def act(observation: Any, state: int, rng: np.random.Generator) -> int:
-        return chosen(owner, function(observation if by_observation else state), rng)
+        return action_from_answer(owner, function(observation if by_observation else state), rng)
 
     return act
 
 
-def chosen(owner: str, answer: Any, rng: np.random.Generator) -> int:
-    """An action, or one drawn from probabilities."""
+def action_from_answer(owner: str, answer: Any, rng: np.random.Generator) -> int:
+    """Return the action that a function answered; if it answered probabilities, (A,), draw one."""
     given = np.asarray(answer) if check.ndim(answer) >= 0 else np.empty(0)
-    if given.ndim == 1 and given.size == 1 and given.dtype.kind in "iu":  # as policies for batches give it
+    if given.ndim == 1 and given.size == 1 and given.dtype.kind in "iu":  # an array of one action, as policies for batches return
         return int(given[0])
     if given.ndim == 1:
         chances = check.array(owner, "what it answered", answer, (None,), "(A,)")
@@ -81,7 +86,7 @@ def chosen(owner: str, answer: Any, rng: np.random.Generator) -> int:
 
 
 def tabulated(name: str, function: Callable[[int], Any], n_states: int, n_actions: int, *, control_cost: float = 0.0) -> Agent:
-    """An `Agent` with a table, from a function of the state that gives an action or the probabilities of all actions."""
+    """Make an Agent by calling a function in every state, which returns an action or the probabilities of all actions, (A,)."""
     owner = f"tabulated {name!r}"
     rows = np.zeros((check.integer(owner, "n_states", n_states, 1), check.integer(owner, "n_actions", n_actions, 1)))
     for state in range(n_states):
@@ -96,9 +101,10 @@ def tabulated(name: str, function: Callable[[int], Any], n_states: int, n_action
 def agent_from_sb3(
     model: Any, encode: Callable[[Any], Any] | None = None, *, name: str = "model", deterministic: bool = False
 ) -> Actor:
-    """A model of Stable-Baselines3 (or anything with its `predict`). encode: from an observation of the environment to what the
-    model was trained on; by default that is the observation itself. Unless it is deterministic, its luck is that of its own
-    library: seed it there.
+    """Make an Actor of a model of Stable-Baselines3, or of anything with the same `predict`.
+
+    encode: a function from an observation of the environment to what the model was trained on; by default the observation itself.
+    deterministic: as in `predict`. If False, actions are drawn with the random numbers of the model's own library: seed it there.
     """
     owner = f"agent_from_sb3 {name!r}"
     if not callable(getattr(model, "predict", None)):
@@ -114,12 +120,14 @@ def agent_from_sb3(
     return Actor(name, act)
 
 
+# The input streams that are being read, by id, each with the queue of its lines. The stream is kept so that its id stays in use.
 _keyboards: dict[int, tuple[TextIO, "queue.SimpleQueue[str | None]"]] = {}
 
 
 def keyboard(source: TextIO) -> "queue.SimpleQueue[str | None]":
-    """The lines that are typed there, None at the end; one reader for all who ask. They come through a thread of their own: reading
-    cannot be given a time limit everywhere.
+    """Return a queue of the lines that are typed into a stream, with None at its end; the same queue for all who ask.
+
+    A thread of its own reads the stream, since not every system can read with a time limit.
     """
     if id(source) not in _keyboards:
         lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -135,10 +143,14 @@ def keyboard(source: TextIO) -> "queue.SimpleQueue[str | None]":
 
 
 class ConsoleAgent(Actor):
-    """A person at the keyboard. Asks for the action by name or number; if nobody answers in time `fallback` acts.
+    """An Actor that asks a person at the keyboard for each action, by its name or number.
 
-    What was typed before a question is no answer to it. actions: their names. show: what the person is told of the observation and
-    the state. timeout: seconds, for the whole question. `taken_by_fallback` counts how often nobody answered in time.
+    actions: the names of all actions. fallback: who acts if nobody answers in time; anything that `actor` takes. timeout: seconds
+    that the person has for each question, wrong answers included. show: a function show(observation, state) that returns what the
+    person is told; by default the state's number. source, target: text streams to read from and to write to; by default those of
+    the terminal. Lines that were typed before a question are ignored.
+
+    `taken_by_fallback` counts how often the fallback acted.
     """
 
     def __init__(
@@ -166,13 +178,14 @@ class ConsoleAgent(Actor):
         super().__init__(name, self._ask)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)  # the base class is frozen; this one remembers
+        object.__setattr__(self, name, value)  # the base class is frozen, but taken_by_fallback changes
 
     def _ask(self, observation: Any, state: int, rng: np.random.Generator) -> int:
+        """Ask the person until there is a valid answer or the time is over; return the action, or else the fallback's."""
         from time import monotonic
 
         lines = keyboard(sys.stdin if self.source is None else self.source)
-        while not lines.empty():  # what was typed before the question is no answer to it
+        while not lines.empty():  # lines that were typed before the question
             if lines.get() is None:
                 lines.put(None)
                 break
@@ -185,7 +198,7 @@ class ConsoleAgent(Actor):
             except queue.Empty:
                 self._say("too late\n")
                 break
-            if line is None:  # nobody is there any more
+            if line is None:  # the stream has ended
                 lines.put(None)
                 break
             answer = line.strip()
@@ -204,7 +217,10 @@ class ConsoleAgent(Actor):
 
 
 def actors_of(owner: str, team: Any, task: Task) -> list[Actor]:
-    """The actors of a team, in the order of the task's policies. team: a Team, actors, or anything that makes one by name."""
+    """Check a team against a task and return its actors in the order of `task.tables`.
+
+    team: a Team, a sequence of Actors or Agents, or a mapping from names to anything that `actor` takes.
+    """
     names = task.tables
     if isinstance(team, Team):
         slow = {f"{agent.name} (taking over)": agent.on_takeover for agent in team.agents if agent.on_takeover is not None}

@@ -1,7 +1,8 @@
-"""From observations to states: an encoder is any function of an observation that gives a whole number from 0 on.
+"""Encoders: functions that turn an observation of an environment into a state, an integer from 0.
 
-Those here also know how many states there are (`n_states`) and what to call them (`names`). For Discrete and MultiDiscrete spaces
-nothing is lost. Numbers (Box) are put into bins: of equal width, or with about as many observations in each.
+Any function can be an encoder. Those of this module also have the number of states (`n_states`) and their names (`names`). Discrete
+and MultiDiscrete observations are numbered without loss (`Grid`). Numeric observations (Box) are put into bins (`Bins`), which have
+equal width (`uniform_bins`) or hold about equally many observations (`quantile_bins`).
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,8 @@ from cede._base.extras import need
 MOST_STATES = 10**7
 
 
-def not_too_many(owner: str, sizes: Sequence[int]) -> None:
+def check_number_of_states(owner: str, sizes: Sequence[int]) -> None:
+    """Check that the product of the sizes of all dimensions, the number of states, is at most MOST_STATES."""
     states = int(np.prod(sizes, dtype=object))
     if states > MOST_STATES:
         check.fail(owner, "the number of states", states, f"at most {MOST_STATES}: use fewer, coarser ones")
@@ -27,13 +29,13 @@ def not_too_many(owner: str, sizes: Sequence[int]) -> None:
 
 @dataclass(frozen=True)
 class Grid:
-    """Whole numbers in several places, each below its size, as one number; the last place counts fastest."""
+    """The encoder of observations that are one or several integers: each combination is a state, and the last varies fastest."""
 
-    sizes: tuple[int, ...]
-    least: tuple[int, ...]  # the first value in each place
+    sizes: tuple[int, ...]  # how many values each integer can have
+    least: tuple[int, ...]  # the smallest value of each
 
     def __post_init__(self) -> None:
-        not_too_many("encode", self.sizes)
+        check_number_of_states("encode", self.sizes)
 
     @property
     def n_states(self) -> int:
@@ -41,10 +43,12 @@ class Grid:
 
     @property
     def names(self) -> list[str]:
+        """Return a name for each state: its integers, with spaces between them."""
         values = (range(least, least + size) for size, least in zip(self.sizes, self.least, strict=True))
         return [" ".join(map(str, place)) for place in product(*values)]
 
     def __call__(self, observation: Any) -> int:
+        """Return the state of an observation, an integer or an array of them."""
         given = np.atleast_1d(np.asarray(observation)).ravel()
         whole = given.dtype.kind in "iu" and len(given) == len(self.sizes)
         places = given - self.least if whole else np.full(len(self.sizes), -1)
@@ -55,10 +59,13 @@ class Grid:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Numbers, put into bins in every dimension. Make one with `uniform_bins` or `quantile_bins`, or give edges of your own."""
+    """The encoder of numeric observations: each dimension is divided into bins, and each combination of bins is a state.
 
-    edges: tuple[Any, ...]  # one (bins - 1,) array for each dimension: the borders between bins, ascending
-    labels: tuple[str, ...] | None = None  # what the dimensions are called
+    Make one with `uniform_bins` or `quantile_bins`, or give the edges yourself.
+    """
+
+    edges: tuple[Any, ...]  # for each dimension a (bins - 1,) array: the borders between its bins, ascending
+    labels: tuple[str, ...] | None = None  # a name for each dimension, used in the names of states
 
     def __post_init__(self) -> None:
         edges = tuple(np.array(inner, dtype=np.float64).reshape(-1) for inner in self.edges)
@@ -69,10 +76,11 @@ class Bins:
         if self.labels is not None and len(self.labels) != len(edges):
             check.fail("Bins", "the number of labels", len(self.labels), str(len(edges)))
         object.__setattr__(self, "edges", edges)
-        not_too_many("Bins", self.sizes)
+        check_number_of_states("Bins", self.sizes)
 
     @property
     def sizes(self) -> tuple[int, ...]:
+        """Return the number of bins of each dimension."""
         return tuple(len(inner) + 1 for inner in self.edges)
 
     @property
@@ -81,11 +89,13 @@ class Bins:
 
     @property
     def names(self) -> list[str]:
+        """Return a name for each state, such as "angle below -0.1, speed 0 to 1"."""
         labels = self.labels or tuple(f"x{i}" for i in range(len(self.edges)))
         each = [[f"{label} {part}" for part in intervals(inner)] for label, inner in zip(labels, self.edges, strict=True)]
         return [", ".join(place) for place in product(*each)]
 
     def __call__(self, observation: Any) -> int:
+        """Return the state of an observation, an array with one number for each dimension."""
         x = np.asarray(observation, dtype=np.float64).ravel()
         if len(x) != len(self.edges) or np.isnan(x).any():
             check.fail("encode", "the observation", check.show(observation), f"{len(self.edges)} numbers")
@@ -94,7 +104,7 @@ class Bins:
 
 
 def intervals(edges: Floats) -> list[str]:
-    """What to call the bins of one dimension."""
+    """Return a name for each bin of one dimension, such as "below 0", "0 to 1" and "from 1"; "any" if there is only one."""
     if not len(edges):
         return ["any"]
     digits = next(n for n in range(3, 18) if len({f"{edge:.{n}g}" for edge in edges}) == len(edges))  # enough to tell them apart
@@ -103,7 +113,11 @@ def intervals(edges: Floats) -> list[str]:
 
 
 def uniform_bins(low: ArrayLike, high: ArrayLike, bins: int | Sequence[int], *, labels: Sequence[str] | None = None) -> Bins:
-    """Bins of equal width from low to high in each dimension; what lies outside is in the first or the last."""
+    """Return an encoder with bins of equal width in each dimension.
+
+    low, high: the range of each dimension, (dimensions,), finite; values outside it are in the first or last bin. bins: the number
+    of bins, one for all dimensions or one for each. labels: names of the dimensions.
+    """
     owner = "uniform_bins"
     ends = [np.atleast_1d(np.asarray(end, dtype=np.float64)) for end in (low, high)]
     if ends[0].shape != ends[1].shape or ends[0].ndim != 1 or not np.isfinite(ends).all() or (ends[0] >= ends[1]).any():
@@ -115,7 +129,11 @@ def uniform_bins(low: ArrayLike, high: ArrayLike, bins: int | Sequence[int], *, 
 
 
 def quantile_bins(observations: ArrayLike, bins: int | Sequence[int], *, labels: Sequence[str] | None = None) -> Bins:
-    """Bins with about as many of the given observations, (n, dimensions), in each; fewer where many are equal."""
+    """Return an encoder with bins that hold about equally many of the given observations, (n, dimensions).
+
+    bins: the number of bins, one for all dimensions or one for each; where many observations are equal there may be fewer. labels:
+    names of the dimensions.
+    """
     owner = "quantile_bins"
     data = np.asarray(observations, dtype=np.float64)
     if data.ndim != 2 or not len(data) or not np.isfinite(data).all():
@@ -126,6 +144,7 @@ def quantile_bins(observations: ArrayLike, bins: int | Sequence[int], *, labels:
 
 
 def number_of_bins(owner: str, bins: Any, dimensions: int) -> list[int]:
+    """Check the number of bins, one for all dimensions or one for each; return one for each."""
     given = [bins] * dimensions if check.ndim(bins) == 0 else list(bins)
     if len(given) != dimensions:
         check.fail(owner, "the number of bins", check.show(bins), f"one, or one for each of {dimensions} dimensions")
@@ -133,7 +152,7 @@ def number_of_bins(owner: str, bins: Any, dimensions: int) -> list[int]:
 
 
 def encoder_of(owner: str, space: Any) -> Any:
-    """The encoder that a space has by itself, if it is Discrete or MultiDiscrete."""
+    """Return the encoder of a Discrete or MultiDiscrete space; for any other space it is an error that `encode` was not given."""
     spaces = need("gymnasium.spaces", "gym")
     if isinstance(space, spaces.Discrete):
         return Grid((int(space.n),), (int(space.start),))

@@ -1,8 +1,11 @@
-"""Any Gymnasium environment with discrete actions, driven by a team under a learner's control.
+"""Run a team in any Gymnasium environment with discrete actions, while a learner decides who is in control.
 
-Where an episode terminates it goes on, as far as the learner is concerned, in a state that nothing leads out of, at the cost that
-the task has for it. Where it is only cut off (truncated), nothing more is seen of it. One that is longer than the task's horizon
-is a row of episodes to the learner, each of which begins where the one before ended.
+Episodes of the environment and of the learner's task need not have the same length:
+
+- If an episode terminates before the task's horizon, the learner is told that the rest of its steps are spent in a state that is
+  never left, at the cost that the task has for that state.
+- If it is truncated (cut off by a time limit), the learner is told only the steps that were seen.
+- If it is longer than the horizon, the learner sees several episodes, each of which begins where the one before ended.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,24 +22,24 @@ from cede.gym.actors import Actor, actors_of
 from cede.gym.encoders import encoder_of
 from cede.gym.toy_text import DONE
 from cede.learning.learner import Learner
-from cede.problem.takeover import way_to
+from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task
 
-OVER = "over"  # name of the state in which nothing happens any more
+OVER = "over"  # name of the state that `task_for` adds, in which an episode stays after it has terminated
 
 
 @dataclass(frozen=True, eq=False)
 class GymHistory:
-    """What happened in K episodes of an environment."""
+    """What happened in K episodes of an environment, with a team of D members."""
 
-    returns: Floats  # (K,) sum of rewards
-    cost: Floats  # (K,) environment, control and switching cost of the steps that were taken, as the task has them
-    control: Ints  # (K, D) steps of each agent
-    switches: Ints  # (K,)
-    lengths: Ints  # (K,) steps
-    terminated: Any  # (K,) bool: ended by itself; else it was cut off
-    agents: tuple[str, ...]  # (D,) names
-    settings: dict[str, Any]
+    returns: Floats  # (K,) sum of the environment's rewards
+    cost: Floats  # (K,) sum of the task's environment, control and switching costs of the steps that were taken
+    control: Ints  # (K, D) number of steps in which each member acted
+    switches: Ints  # (K,) number of hand-overs
+    lengths: Ints  # (K,) number of steps
+    terminated: Any  # (K,) bool: True if the episode terminated, False if it was truncated
+    agents: tuple[str, ...]  # (D,) names of the members
+    settings: dict[str, Any]  # the learner's settings, the environment's name and its seed
 
 
 def task_for(
@@ -52,10 +55,13 @@ def task_for(
     start_agent: Any = 0,
     **more: Any,
 ) -> Task:
-    """What a learner is told of an environment: one state for each that `encode` knows, and behind them `over`, after the end.
+    """Return the Task for a Gymnasium environment: the states of `encode`, and "over", where terminated episodes stay.
 
-    cost: of a step, a number, (S,) or (S, A); a learner is told costs, it does not learn them. over_cost: of every step that is
-    left after an episode has terminated: 0 if the end is what one wants, the cost of failure if it is not. more: as for `Task`.
+    env: with a Discrete action space. agents: names of the members. encode: an encoder with n_states, such as `uniform_bins`
+    makes; not needed for Discrete and MultiDiscrete observations. cost: the cost of a step, one number, (S,) or (S, A) without the
+    state "over"; the learner is told costs and does not learn them from rewards. over_cost: the cost of each step that is left of
+    the horizon after an episode has terminated: 0 if ending is the goal, a cost of failure if it is not. All other arguments are
+    those of `Task`.
     """
     owner = "task_for"
     check_env(owner, env)
@@ -84,11 +90,13 @@ def task_for(
 
 
 def check_env(owner: str, env: Any) -> None:
+    """Check that something is a Gymnasium environment, by the attributes that are used."""
     if not all(hasattr(env, name) for name in ("observation_space", "action_space", "reset", "step")):
         check.fail(owner, "env", check.show(env), "an environment, as gymnasium.make gives one")
 
 
 def actions_of(owner: str, env: Any) -> int:
+    """Check that an environment's action space is Discrete and begins with 0; return the number of actions."""
     space = env.action_space
     if not isinstance(space, need("gymnasium.spaces", "gym").Discrete) or int(space.start) != 0:
         check.fail(owner, "the action space of env", check.show(space), "Discrete, from 0 on")
@@ -106,18 +114,20 @@ def run(
     seed: int = 0,
     progress: bool | Callable[[int], None] = True,
 ) -> GymHistory:
-    """Let a learner hand control around in an environment, and learn.
+    """Run episodes of a Gymnasium environment in which a learner decides who of a team acts, and learns; return what happened.
 
-    team: who acts: a Team, or actors, functions or tables by name (see `actor`), named as in the learner's task. encode: from
-    observations to states; Discrete and MultiDiscrete spaces need none. If the task has one state more than `encode`, that one
-    comes after the end (`task_for`); otherwise episodes stay in the state in which they ended (`from_toy_text`).
+    team: a Team, a sequence of actors, or a mapping from names to actors, functions or tables (see `actor`); the names are those
+    of `learner.task.tables`. encode: a function from observations to states, not needed for Discrete and MultiDiscrete spaces. If
+    the task has one state more than `encode`, an episode that terminates goes to that last state (`task_for`); if not, it stays in
+    the state in which it terminated (`from_toy_text`).
 
-    override: who really gets control, from the time, the state, the agent before and the one that the learner chose: people may
-    take control, or somebody else may still decide while the learner watches.
+    override: a function override(t, state, prev_agent, chosen) that returns the agent who really gets control, an index or a name.
+    Use it where people may take control, or where somebody else decides while the learner only watches.
 
-    The first episode resets the environment with the seed; tables and functions that give probabilities draw from it, too, models
-    and people have luck of their own. To go on with the same learner, give another seed. If something fails in an episode, what was
-    seen of it since the learner's last plan is dropped.
+    seed: the first episode resets the environment with it, and actions of tables and of functions that return probabilities are
+    drawn from it. Models and people are not seeded. To go on with the same learner, give another seed.
+
+    If something fails during an episode, the steps of it that the learner has not yet learned from are dropped.
     """
     owner = "run"
     if not isinstance(learner, Learner):
@@ -132,20 +142,20 @@ def run(
     if learner.observed:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first")
     known = getattr(coder, "n_states", None)
-    if known is None:  # a plain function: the task must say whether it has a state for what comes after the end
+    if known is None:  # a plain function: the name of the task's last state tells whether it is for after the end
         known = task.n_states - bool(task.state_names and task.state_names[-1] in (OVER, DONE))
     if task.n_states - known not in (0, 1):
         check.fail(owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by the learner's task")
     episodes, seed = check.integer(owner, "episodes", episodes, 1), check.integer(owner, "seed", seed, 0, 2**32 - 1)
     over = task.n_states - 1 if task.n_states == known + 1 else None
     actors, rng = actors_of(owner, team, task), np.random.default_rng([seed, 8])
-    drive = Drive(env, actors, learner, coder, over, override, rng)
+    runner = EpisodeRunner(env, actors, learner, coder, over, override, rng)
     rows = []
     with Progress("episodes", episodes, progress, 1) as bar:
         for k in range(episodes):
             try:
-                rows.append(drive.episode(seed if k == 0 else None))
-            except BaseException:  # half an episode teaches nothing: the learner is as it was before it
+                rows.append(runner.run_episode(seed if k == 0 else None))
+            except BaseException:  # the learner does not learn from a part of an episode
                 learner.drop_episode()
                 raise
             bar.advance(1)
@@ -164,19 +174,24 @@ def run(
 
 
 @dataclass(frozen=True, eq=False)
-class Drive:
-    """A learner in an environment."""
+class EpisodeRunner:
+    """Runs episodes of an environment for `run`, whose checked arguments it holds."""
 
     env: Any
-    actors: Sequence[Actor]  # by policy of the task
+    actors: Sequence[Actor]  # (T,) in the order of task.tables
     learner: Learner
-    encode: Callable[[Any], int]
-    over: int | None  # the state after the end; None: an episode stays where it ended
+    encode: Callable[[Any], int]  # from an observation to a state
+    over: int | None  # the state after an episode has terminated; None: it stays where it terminated
     override: Callable[[int, int, int, int], int] | None
-    rng: np.random.Generator
+    rng: np.random.Generator  # for the actors' actions
 
-    def episode(self, seed: int | None) -> tuple[Any, ...]:
-        """One episode of the environment; what it came to."""
+    def run_episode(self, seed: int | None) -> tuple[Any, ...]:
+        """Run one episode, let the learner see it, and return one entry for each of the first six fields of `GymHistory`.
+
+        seed: for the environment's reset; None goes on with its own random numbers. At each step `task.table[agent]` is the policy,
+        and so the actor, that acts. `task.acting[agent]` is the member whose step it is, and a change of `task.aim` is a switch:
+        while a human takes over from a machine for 2 steps, the machine acts, and the switch is counted once, at the first of them.
+        """
         task, learner = self.learner.task, self.learner
         observation, _ = self.env.reset(seed=seed)
         state, agent = self.state_of(observation), int(task.start_agent)
@@ -203,13 +218,19 @@ class Drive:
         return gained, cost, control, switches, steps, terminated
 
     def next_agent(self, t: int, state: int, prev: int) -> int:
-        """Who gets control."""
+        """Return who gets control next: whom the learner chooses, or whom override names.
+
+        If the agent that override names cannot get control at once, the result is the next step on the way to it: a hand-over may
+        take several steps, and one that has begun must be finished.
+        """
         agent, task = self.learner.choose(t, state, prev), self.learner.task
         if self.override is None:
             return agent
         given = task.agent_index("run", "the agent that override gave", self.override(t, state, prev, agent))
-        return given if np.isfinite(task.switch_cost[prev, given]) else way_to(task.switch_cost, given)[prev]  # as soon as can be
+        at_once = np.isfinite(task.switch_cost[prev, given])
+        return given if at_once else next_agent_towards(task.switch_cost, given)[prev]
 
     def state_of(self, observation: Any) -> int:
+        """Return the state of an observation; check that it is one of the task's, and not the one for after the end."""
         below = self.learner.task.n_states if self.over is None else self.over
         return check.index("run", "the state of an observation", self.encode(observation), below)

@@ -1,4 +1,4 @@
-"""The switching problem itself as a Gymnasium environment: the action is which agent gets control."""
+"""A switching problem as a Gymnasium environment, in which the action is who gets control."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,18 +8,21 @@ import numpy as np
 from cede._base import check
 from cede._base.extras import AGENT_COLOURS, need, pyplot
 from cede.problem.model import TwoLayerMDP
-from cede.problem.takeover import way_to
+from cede.problem.takeover import next_agent_towards
 from cede.worlds import lane_driving, riverswim, road
 
 gymnasium: Any = need("gymnasium", "gym")
 
 
 class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see Any
-    """A `TwoLayerMDP` to be controlled by any method for Gymnasium.
+    """A TwoLayerMDP as a Gymnasium environment, for any method that learns in those.
 
-    Action: which member of the team gets control. Observation: the state and the agent in control, MultiDiscrete; with `time=True`
-    the time step before them, without which no policy can be the best one. Reward: minus the cost of the step. `info`: who acted,
-    the action, and the three costs. After `horizon` steps the episode has terminated: there is nothing left to lose.
+    Action: which member of the team should get control. If a hand-over takes time, the action begins it; while a hand-over is under
+    way, the action has no effect. Observation: MultiDiscrete, the state and the agent in control. With time=True the time step
+    comes before them; the best policy depends on it. Reward: minus the cost of the step. `info`: who acted ("agent"), the action
+    that was taken ("action"), and the three costs. The episode terminates after `horizon` steps.
+
+    render_mode: None or "rgb_array".
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 2}  # noqa: RUF012 (Gymnasium wants it so)
@@ -33,18 +36,21 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         sizes = [task.n_states, task.n_agents]
         self.observation_space = gymnasium.spaces.MultiDiscrete([task.horizon, *sizes] if self.time else sizes)
         self.action_space = gymnasium.spaces.Discrete(len(task.members))
-        self._next = np.array([way_to(task.switch_cost, member) for member in range(len(task.members))])  # (members, D)
+        # (members, D): the agent who is in control next, given the member who should be and the agent who was before
+        self._next = np.array([next_agent_towards(task.switch_cost, member) for member in range(len(task.members))])
         self._cumulated = [np.cumsum(policy, axis=-1) for policy in mdp.policies]
         self.t, self.state, self.agent = task.horizon, 0, int(task.start_agent)  # no step before the first reset
-        self.path: list[tuple[int, int]] = []  # (state, agent who acts there), for pictures
+        self.path: list[tuple[int, int]] = []  # for each step the state and the member who acted in it, for pictures
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; return the first observation and an empty `info`, as Gymnasium wants it. Options are ignored."""
         super().reset(seed=seed)
         self.t, self.agent, self.path = 0, int(self.mdp.task.start_agent), []
         self.state = self._draw(self.mdp.environment.cumulated_start)
         return self._observation(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Hand control to a member and let it act once; return observation, reward, terminated, truncated and `info`."""
         task, s = self.mdp.task, self.state
         if self.t >= task.horizon:
             check.fail("SwitchingEnv.step", "the number of steps", self.t, f"below {task.horizon}: call reset first")
@@ -68,15 +74,19 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         return self._observation(), 0.0 - sum(costs.values()), self.t == task.horizon, False, info
 
     def _observation(self) -> Any:
+        """Return [state, agent], or [t, state, agent] with time=True; after the last step t is still the last one."""
         time = [min(self.t, self.mdp.task.horizon - 1)] if self.time else []
         return np.array([*time, self.state, self.agent], dtype=np.int64)
 
     def _draw(self, cumulated: Any) -> int:
-        """An outcome, from running sums of probabilities."""
+        """Draw an index with the environment's random numbers; `cumulated` are the running sums of the probabilities."""
         return int(min(np.searchsorted(cumulated, self.np_random.random() * cumulated[-1], side="right"), len(cumulated) - 1))
 
     def render(self) -> Any:
-        """(height, width, 3): in lane driving the road so far, elsewhere the states and who acted in them."""
+        """Return a picture of the episode so far, (height, width, 3), or None if render_mode is None.
+
+        It shows the road in lane driving, and in any other problem the states and who acted in them.
+        """
         if self.render_mode is None:
             return None
         plt = pyplot()
@@ -92,39 +102,34 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
 
 
 def is_road(mdp: TwoLayerMDP) -> bool:
-    """Is it lane driving, with whatever team?"""
+    """Tell by the names of the states whether a problem is lane driving, with any team."""
     return tuple(mdp.environment.state_names or ()) == tuple(road.states().names)
 
 
 def draw_lane(axes: Any, env: SwitchingEnv) -> None:
-    """The cells that the car has been on and those that it can see, and its way, coloured by who drove."""
+    """Draw the cells that the car was on, those that it can see, and the car's way, coloured by who drove."""
+    from cede.worlds.lane_driving import Drive
     from cede.worlds.pictures import draw_drive, legend_handles
 
     states, members = road.states(), env.mdp.task.members
     way = [*(s for s, _ in env.path), env.state]
     lanes = [int(states.lane[s]) for s in way]
-    rows = np.zeros((len(way) + 1, 3), dtype=int)  # as far as the car has seen
+    rows = np.zeros((len(way) + 1, 3), dtype=int)  # one row further than the car has come
     for t, (s, lane) in enumerate(zip(way, lanes, strict=True)):
         rows[t, lane] = states.cell[s]
         for side in (-1, 0, 1):
             if 0 <= lane + side <= 2:
                 rows[t + 1, lane + side] = states.ahead[s, 1 + side]
     stretch = road.Road(np.zeros(len(rows), dtype=int), rows)
-    driven = lane_drive(stretch, lanes, [who for _, who in env.path])
+    driven = Drive(stretch, np.array(lanes), np.array([who for _, who in env.path], dtype=int), 0.0)
     draw_drive(axes, driven, members, f"step {env.t} of {env.mdp.horizon}")
     axes.set_ylim(0, env.mdp.horizon + 2)
     axes.plot(lanes[-1] + 0.5, len(lanes) - 0.5, "^", color="black", markersize=9, zorder=6)
     axes.legend(handles=legend_handles(), loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize=6, frameon=False)
 
 
-def lane_drive(stretch: Any, lanes: list[int], who: list[int]) -> Any:
-    from cede.worlds.lane_driving import Drive
-
-    return Drive(stretch, np.array(lanes), np.array(who, dtype=int), 0.0)
-
-
 def draw_states(axes: Any, env: SwitchingEnv) -> None:
-    """States upward, time to the right, one mark for each step in the colour of who acted."""
+    """Draw one mark for each step, time to the right and states upward, in the colour of who acted."""
     for t, (s, who) in enumerate(env.path):
         label = env.mdp.task.members[who] if who not in [w for _, w in env.path[:t]] else None
         axes.plot(t, s, "s", color=AGENT_COLOURS[who % len(AGENT_COLOURS)], label=label)
@@ -135,12 +140,12 @@ def draw_states(axes: Any, env: SwitchingEnv) -> None:
 
 
 def make_lane_driving(*, time: bool = False, render_mode: str | None = None, **world: Any) -> SwitchingEnv:
-    """`cede/LaneDriving-v0`; world: arguments of `worlds.lane_driving`."""
+    """Make the environment `cede/LaneDriving-v0`; further arguments are those of `worlds.lane_driving`."""
     return SwitchingEnv(lane_driving(**world), time=time, render_mode=render_mode)
 
 
 def make_riverswim(*, time: bool = False, render_mode: str | None = None, **world: Any) -> SwitchingEnv:
-    """`cede/RiverSwim-v0`; world: arguments of `worlds.riverswim`."""
+    """Make the environment `cede/RiverSwim-v0`; further arguments are those of `worlds.riverswim`."""
     return SwitchingEnv(riverswim(**world), time=time, render_mode=render_mode)
 
 
@@ -148,7 +153,7 @@ WORLDS: dict[str, Callable[..., SwitchingEnv]] = {"cede/LaneDriving-v0": make_la
 
 
 def register() -> None:
-    """Make the worlds known to `gymnasium.make`."""
+    """Register the worlds with Gymnasium, so that `gymnasium.make` finds them; called when this module is imported."""
     for name, make in WORLDS.items():
         if name not in gymnasium.registry:
             gymnasium.register(id=name, entry_point=f"{make.__module__}:{make.__name__}")

@@ -1,4 +1,4 @@
-"""Environments with a tabular model (FrozenLake, CliffWalking, Taxi ...) as two-layer problems, exactly."""
+"""Gymnasium environments that have a table of probabilities (FrozenLake, CliffWalking, Taxi ...) as two-layer problems, exactly."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,22 +11,26 @@ from cede._base import check
 from cede._base.arrays import Floats
 from cede.problem.model import Agent, Environment, Team, TwoLayerMDP
 
-Model = list[list[list[tuple[float, int, float, bool]]]]  # [s][a]: probability, next state, reward, terminated
-DONE = "done"  # name of the state that is added where an episode may end without being in a state of its own
+Model = list[list[list[tuple[float, int, float, bool]]]]  # [s][a]: (probability, next state, reward, terminated), ...
+DONE = "done"  # name of the state that `from_toy_text` may add, in which an episode stays after it has terminated
 
 
 def from_toy_text(env: Any, agents: Sequence[Agent], horizon: int, *, switch_cost: Any = 0.0, start_agent: Any = 0) -> TwoLayerMDP:
-    """A Gymnasium environment with a table `P[s][a] = [(probability, next state, reward, terminated), ...]`, such as FrozenLake.
+    """Make a two-layer problem of a Gymnasium environment such as FrozenLake.
 
-    Costs are minus the expected rewards. Where an episode ends the state stays, at no cost; if a state can be entered both at the
-    end and before it, the end is a state of its own, `done`, behind all others. agents: with a policy (S, A) over the states of
-    the environment; in `done` it does not matter what they do. A time limit of the environment does not count: the horizon does.
+    env: has a table `P[s][a] = [(probability, next state, reward, terminated), ...]` and `initial_state_distrib`. agents: with
+    policies over the states of the environment, (S, A). horizon: the steps of an episode; a time limit of the environment is
+    ignored. switch_cost, start_agent: as in `Team` and `TwoLayerMDP`.
+
+    Costs are minus the expected rewards. After an episode has terminated it stays in its last state at no cost. If some state can
+    be entered both by terminating and otherwise, a state "done" is added as the last one, and terminated episodes stay there. What
+    agents do in it does not matter, and their policies get a row for it.
     """
     owner = "from_toy_text"
     table, start = checked_model(owner, env)
     n_states, n_actions = len(table), len(table[0])
     ends = {to for row in table for steps in row for _, to, _, over in steps if over}
-    extra = bool(ends & entered_before_the_end(table, start))
+    extra = bool(ends & states_before_the_end(table, start))  # is the state "done" needed?
     absorbing = {n_states} if extra else ends
     n = n_states + extra
     rows, columns, data, cost = [], [], [], np.zeros((n, n_actions))
@@ -41,13 +45,13 @@ def from_toy_text(env: Any, agents: Sequence[Agent], horizon: int, *, switch_cos
     transition = sp.csr_array((np.array(data, dtype=np.float64), (rows, columns)), shape=(n * n_actions, n))
     first = np.append(start, 0.0) if extra else start
     names = [str(s) for s in range(n_states)] + [DONE] * extra
-    environment = Environment(rounded_off(transition), cost, first, state_names=names)
-    team = Team([with_rows(owner, agent, n_states, n) for agent in agents], switch_cost)
+    environment = Environment(without_rounding_errors(transition), cost, first, state_names=names)
+    team = Team([with_policy_for_done(owner, agent, n_states, n) for agent in agents], switch_cost)
     return TwoLayerMDP(environment, team, horizon, start_agent)
 
 
-def entered_before_the_end(table: Model, start: Floats) -> set[int]:
-    """The states in which an episode may begin or go on."""
+def states_before_the_end(table: Model, start: Floats) -> set[int]:
+    """Return the states in which an episode may begin or go on; start: (S,) probabilities of the first state."""
     found = {int(s) for s in np.flatnonzero(start)}
     left = list(found)
     while left:
@@ -59,7 +63,7 @@ def entered_before_the_end(table: Model, start: Floats) -> set[int]:
 
 
 def checked_model(owner: str, env: Any) -> tuple[Model, Floats]:
-    """P and the start distribution, as plain numbers."""
+    """Check an environment's table P and its start distribution; return them as nested lists [s][a] and as an array, (S,)."""
     inner = getattr(env, "unwrapped", env)
     if getattr(inner, "fickle_passenger", False):
         check.fail(owner, "env", check.show(env), "one that moves by its table P: a fickle passenger does not")
@@ -83,15 +87,18 @@ def checked_model(owner: str, env: Any) -> tuple[Model, Floats]:
     return table, check.array(owner, "initial_state_distrib", start, (len(table),), "(S,)")
 
 
-def rounded_off(transition: sp.csr_array) -> sp.csr_array:
-    """Gymnasium's thirds sum to 1 but for rounding; sums beyond that are an error, found by Environment."""
+def without_rounding_errors(transition: sp.csr_array) -> sp.csr_array:
+    """Return the matrix with each row divided by its sum if that differs from 1 by rounding only, as Gymnasium's thirds do.
+
+    Rows with other sums stay as they are; Environment will find them.
+    """
     sums = np.asarray(transition.sum(axis=1))
     close = np.abs(sums - 1.0) < 1e-12
     return sp.csr_array(transition / np.where(close, sums, 1.0)[:, None])
 
 
-def with_rows(owner: str, agent: Any, n_states: int, n: int) -> Agent:
-    """An agent with a policy for all n states."""
+def with_policy_for_done(owner: str, agent: Any, n_states: int, n: int) -> Agent:
+    """Return an agent whose policies cover all n states: if n is n_states + 1, they get a row for the added state "done"."""
     if not isinstance(agent, Agent):
         check.fail(owner, "one of agents", check.show(agent), "an Agent")
     if n == n_states or agent.policy.shape[-2] != n_states:

@@ -2,7 +2,9 @@
 
     Environment + Team = TwoLayerMDP, the truth.        Task (task.py): what a learner is told of it.
 
-Input is checked here, once. Index order is [t, s, prev_agent, agent, a, s_next], leaving out what is absent.
+Each class checks its arguments when it is built; all other code trusts them. Arrays are indexed in the order
+[t, s, prev_agent, agent, a, s_next], leaving out what is absent. S, A, D and L are the numbers of states, actions, agents and time
+steps (the horizon).
 """
 
 from collections.abc import Sequence
@@ -22,10 +24,11 @@ from cede.problem.task import KIND, LETTERS, Task, VariesWith, checked_names, ch
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """How the system moves and what that costs.
+    """How the system moves from state to state, and what each step costs there.
 
-    transition: (S, A, S) array or SciPy sparse `(S*A, S)` matrix, row `s*A + a`; kept as the latter. cost: (S, A), or (S,) if it
-    does not depend on the action; any finite number, also negative. start: (S,) probabilities of the first state.
+    transition: probabilities of the next state, an (S, A, S) array or a SciPy sparse `(S*A, S)` matrix with row `s*A + a`; kept
+    sparse. cost: (S, A), or (S,) if the action does not matter; any finite numbers, negative ones too. start: (S,) probabilities of
+    the first state. state_names, action_names: S and A strings for reports and pictures.
     """
 
     transition: Any  # kept as scipy.sparse.csr_array of shape (S*A, S)
@@ -62,11 +65,12 @@ class Environment:
 
     @cached_property
     def cumulated_start(self) -> Floats:
-        """(S,) running sums of the start distribution, to draw the first state from."""
+        """Return the running sums of `start`, (S,), from which the first state is drawn."""
         return np.cumsum(self.start)
 
 
 def checked_transition(value: Any) -> sp.csr_array:
+    """Check transition probabilities, dense (S, A, S) or sparse (S*A, S); return them sparse, (S*A, S), in canonical form."""
     owner, argument = "Environment", "transition"
     if not sp.issparse(value):
         dense = check.array(owner, argument, value, (None, None, None), "(S, A, S)")
@@ -101,14 +105,14 @@ def checked_transition(value: Any) -> sp.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Agent:
-    """One who can be in control: a person, a machine, a model.
+    """Somebody who can be in control: a person, a machine, a model.
 
-    policy: (S, A), the probability of each action in each state. With varies_with="time" it is (L, S, A); with "prev_agent" it
-    is (D, S, A) and depends on who was in control before (the paper's remark on policies that change with the hand-over).
-    control_cost: what each step in control costs.
+    policy: the probability of each action in each state, (S, A). With varies_with="time" it is (L, S, A), one table for each time
+    step; with varies_with="prev_agent" it is (D, S, A), one table for each agent that may have been in control before (the
+    paper's remark on policies that change with the hand-over). control_cost: the cost of each step in control.
 
-    takeover_delay: reaction time, in steps. So long after control was given to it the agent before still acts; or, if on_takeover
-    is given, (S, A), it acts itself, by that policy.
+    takeover_delay: how many steps the agent needs to take over. During these steps the agent before still acts. If on_takeover is
+    given, (S, A), the agent acts itself during these steps, by that policy.
     """
 
     name: str
@@ -136,10 +140,10 @@ class Agent:
 
 @dataclass(frozen=True, eq=False)
 class Team:
-    """The agents, and what it costs to hand control from one to another.
+    """The agents that share the system, and the cost of handing control from one to another.
 
-    switch_cost: a number (every hand-over costs it, staying is free) or a (D, D) array [prev_agent, agent]; infinity where a
-    hand-over is not possible.
+    agents: D agents with different names. switch_cost: one number (each hand-over costs that much and staying is free), or a (D, D)
+    array indexed [prev_agent, agent], with infinity where a hand-over is not possible.
     """
 
     agents: Sequence[Agent]
@@ -163,13 +167,17 @@ class Team:
 
 @dataclass(frozen=True, eq=False)
 class TwoLayerMDP:
-    """The whole truth: who may act, how, and what then happens. `task` is the part that a learner is told."""
+    """The whole problem: an environment, a team, and a horizon. `task` is the part of it that a learner is told.
+
+    horizon: L, the number of steps of an episode. start_agent: who is in control before the first step, an index or a name.
+    structure: what may be declared of this problem; a learner uses it only if it is given to it as `structure=`.
+    """
 
     environment: Environment
     team: Team
     horizon: int
     start_agent: Any = 0  # index or name; kept as the index
-    structure: Structure | None = None  # what may be declared of it; learners use it only if they are told (structure=)
+    structure: Structure | None = None
 
     def __post_init__(self) -> None:
         owner = "TwoLayerMDP"
@@ -188,6 +196,7 @@ class TwoLayerMDP:
 
     @cached_property
     def task(self) -> Task:
+        """Return what a learner is told of this problem: everything but the probabilities."""
         agents = self.team.agents
         return Task(
             env_cost=self.environment.cost,
@@ -205,6 +214,6 @@ class TwoLayerMDP:
 
     @property
     def policies(self) -> list[Floats]:
-        """(T,) how everybody acts, in the order of `task.tables`."""
+        """Return the T policies of the team in the order of `task.tables`: all `policy`, then all `on_takeover` that are given."""
         agents = self.team.agents
         return [a.policy for a in agents] + [a.on_takeover for a in agents if a.on_takeover is not None]

@@ -1,9 +1,16 @@
-"""Declared structure: which rows of a table share one distribution.
+"""Declared structure: which states, or which pairs of state and action, share one distribution.
 
-Of an agent: which states look alike to it. Of the environment: which (s, a) share one table of outcomes, and which next state each
-outcome leads to from there. What is seen in any of the places that share a row counts for all of them, and a confidence set is
-kept for each row, not for each place: with |S||D| or |S||A| replaced by the number of rows and |S| by that of outcomes, the
-guarantee of the paper holds as it stands, if the structure is true. `check_structure` looks for places where it is not.
+For an agent one declares in which states it acts alike. For the environment one declares which pairs (s, a) have the same outcomes
+with the same probabilities, and to which next state each outcome leads from there.
+
+Three words are used throughout. A *place* is where something is drawn: a state s for an agent, a pair (s, a) for the environment.
+A *case* is a set of places that share one distribution over *outcomes*. What is seen in one place counts for all places of its
+case, and a confidence set is kept for each case instead of each place. If the structure is true, the guarantee of the paper holds
+with |S||D| or |S||A| replaced by the number of cases and |S| by the number of outcomes. `check_structure` tests with data whether
+it is true.
+
+Example: a corridor in which a step to the right succeeds everywhere with the same unknown probability. All places (s, right) but
+that of the last cell are one case with the outcomes "moved" and "stayed", which mean the next states s + 1 and s.
 """
 
 import hashlib
@@ -20,39 +27,42 @@ from numpy.typing import ArrayLike, NDArray
 from cede._base import check
 from cede._base.arrays import Ints
 
-Rule = Callable[[Any, Any], tuple[Any, Mapping[Any, Any]]]
+Rule = Callable[[Any, Any], tuple[Any, Mapping[Any, Any]]]  # rule(state, action) -> (case, {outcome: next state})
 
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Rows of a table by cases: in a place comes an outcome of its case, and what that means there is told by `to`.
+    """Which places share one distribution over outcomes, and what each outcome means in each place.
 
-    Of the environment a place is (s, a), and an outcome leads to a next state. Of an agent it is s, and an outcome is an action:
-    two states may look alike to it but for which way is which. Places with the same case and the same meanings share a row. In
-    one place two outcomes never mean the same: who sees the step must know which outcome it was.
+    For the environment a place is a pair (s, a), and an outcome means a next state. For an agent a place is a state s, and an
+    outcome means an action: two situations may be alike to it except that left and right are exchanged. Places that have the same
+    case and the same meanings are listed once, as one row. In one place two outcomes never mean the same, so that it is known
+    from a step which outcome it was.
+
+    Make one from a function with `Outcomes.by` (environment) or `Outcomes.of_agent`, or from arrays with `Outcomes.of`.
     """
 
-    row: Ints  # environment: (S, A); agent: (S,)
-    case: Ints  # (rows,) from 0
-    to: NDArray[np.int32] | Ints  # (rows, most outcomes) next state, or action; -1: the case has no such outcome
+    row: Ints  # environment: (S, A), agent: (S,); the row that each place has in `case` and `to`
+    case: Ints  # (rows,) the case of each row, numbered from 0
+    to: NDArray[np.int32] | Ints  # (rows, most outcomes) what each outcome means: a next state or an action; -1: no such outcome
 
     def __post_init__(self) -> None:
         put, owner = object.__setattr__, "Outcomes"
-        row = integers(owner, "row", self.row, (1, 2))
-        case, to = integers(owner, "case", self.case, (1,)), integers(owner, "to", self.to, (2,))
-        inside(owner, "row", row, 0, len(case))
+        row = integer_array(owner, "row", self.row, (1, 2))
+        case, to = integer_array(owner, "case", self.case, (1,)), integer_array(owner, "to", self.to, (2,))
+        check_range(owner, "row", row, 0, len(case))
         for value in np.setdiff1d(np.arange(len(case)), row)[:1]:
             check.fail(owner, f"the number of places of row {value}", 0, "at least 1: leave out what is not used")
         if len(to) != len(case):
             check.fail(owner, "the number of rows of to", len(to), f"{len(case)}, as of case")
-        inside(owner, "case", case, 0, len(case))
-        inside(owner, "to", to, -1, len(row) if row.ndim == 2 else to.shape[1])
+        check_range(owner, "case", case, 0, len(case))
+        check_range(owner, "to", to, -1, len(row) if row.ndim == 2 else to.shape[1])
         for value in np.setdiff1d(np.arange(case.max() + 1), case)[:1]:
             check.fail(owner, f"the number of rows of case {value}", 0, "at least 1")
-        order = np.argsort(to < 0, axis=1, kind="stable")  # outcomes that there are come first
+        order = np.argsort(to < 0, axis=1, kind="stable")  # existing outcomes first, then -1
         to = np.take_along_axis(to, order, axis=1)
         possible = to >= 0
-        first: dict[int, int] = {}
+        first: dict[int, int] = {}  # the first row of each case
         for r, (c, here) in enumerate(zip(case.tolist(), possible, strict=True)):
             if not here.any() or (row.ndim == 1 and not here.all()):
                 expected = "at least 1" if row.ndim == 2 else f"{to.shape[1]}, one for each action"
@@ -69,12 +79,16 @@ class Outcomes:
 
     @classmethod
     def of(cls, case: ArrayLike, to: ArrayLike) -> "Outcomes":
-        """From tables: case (S, A) or (S,), any numbers; to: one axis more, -1 where a case has fewer outcomes."""
+        """Make Outcomes from arrays.
+
+        case: the case of each place, any integers, (S, A) for the environment or (S,) for an agent. to: the next state (or action)
+        that each outcome means in each place, (S, A, outcomes) or (S, outcomes), -1 where a case has fewer outcomes.
+        """
         owner = "Outcomes.of"
-        cases, means = integers(owner, "case", case, (1, 2)), integers(owner, "to", to, (2, 3))
+        cases, means = integer_array(owner, "case", case, (1, 2)), integer_array(owner, "to", to, (2, 3))
         if means.shape[:-1] != cases.shape:
             check.fail(owner, "the shape of to without its last axis", means.shape[:-1], f"{cases.shape}, as of case")
-        inside(owner, "to", means, -1, len(cases) if cases.ndim == 2 else means.shape[-1])
+        check_range(owner, "to", means, -1, len(cases) if cases.ndim == 2 else means.shape[-1])
         _, numbers = np.unique(cases, return_inverse=True)
         whole = np.concatenate([numbers.reshape(-1, 1), means.reshape(cases.size, -1)], axis=1)
         rows, which = np.unique(whole, axis=0, return_inverse=True)
@@ -82,27 +96,37 @@ class Outcomes:
 
     @classmethod
     def by(cls, states: Iterable[Hashable], actions: Iterable[Any], rule: Rule) -> "Outcomes":
-        """Of the environment, from a function: rule(state, action) -> (case, {outcome: next state}). Cases and outcomes may be
-        called anything; states are names, tuples of features, numbers: what `states` lists, in the order of the problem.
+        """Make the Outcomes of an environment from a function rule(state, action) -> (case, {outcome: next state}).
+
+        states, actions: all of them in the order of the problem. A state may be a number, a name or a tuple of features; the rule
+        gets it as it is listed, and answers with next states from the same list. Cases and outcomes may be any hashable values.
         """
-        everywhere, moves = list(states), list(actions)
-        places = [(state, action) for state in everywhere for action in moves]
-        if not moves:
+        all_states, all_actions = list(states), list(actions)
+        places = [(state, action) for state in all_states for action in all_actions]
+        if not all_actions:
             check.fail("Outcomes.by", "actions", "empty", "the actions, in the order of the problem")
-        shape = (len(everywhere), len(moves))
-        return cls._declared("Outcomes.by", places, shape, numbers_of("Outcomes.by", "states", everywhere), rule)
+        shape = (len(all_states), len(all_actions))
+        return cls._from_rule("Outcomes.by", places, shape, index_by_item("Outcomes.by", "states", all_states), rule)
 
     @classmethod
     def of_agent(cls, states: Iterable[Any], actions: Iterable[Hashable], rule: Callable[[Any], Any]) -> "Outcomes":
-        """Of an agent, likewise: rule(state) -> (case, {outcome: action}), with an outcome for every action."""
+        """Make the Outcomes of an agent from a function rule(state) -> (case, {outcome: action}).
+
+        states, actions: all of them in the order of the problem, of any type. Every case has as many outcomes as there are actions,
+        and each action is the meaning of one outcome.
+        """
         owner = "Outcomes.of_agent"
         places = [(state,) for state in states]
-        return cls._declared(owner, places, (len(places),), numbers_of(owner, "actions", list(actions)), rule)
+        return cls._from_rule(owner, places, (len(places),), index_by_item(owner, "actions", list(actions)), rule)
 
     @classmethod
-    def _declared(
+    def _from_rule(
         cls, owner: str, places: Sequence[tuple[Any, ...]], shape: tuple[int, ...], index: Mapping[Any, int], rule: Any
     ) -> "Outcomes":
+        """Call a rule in every place and number what it answers.
+
+        places: the arguments of each call. shape: of `row`. index: the number of each next state, or of each action.
+        """
         cases: dict[Hashable, tuple[int, dict[Hashable, int]]] = {}
         rows: dict[tuple[int, tuple[int, ...]], int] = {}
         row = np.empty(len(places), dtype=np.int64)
@@ -129,24 +153,24 @@ class Outcomes:
 
     @cached_property
     def n_outcomes(self) -> Ints:
-        """(cases,) how many outcomes each has."""
+        """Return the number of outcomes of each case, (cases,)."""
         result = np.zeros(self.n_cases, dtype=np.int64)
         result[self.case] = (self.to >= 0).sum(axis=1)
         return result
 
     @cached_property
     def digest(self) -> str:
-        """Equal for equal declarations."""
+        """Return a SHA-256 of the arrays, which is equal for equal declarations."""
         parts = (self.row, self.case, self.to)
         return hashlib.sha256(b"".join(str(p.shape).encode() + p.tobytes() for p in parts)).hexdigest()
 
     def states_from(self, state: int, action: int) -> list[int]:
-        """The next states that are possible."""
+        """Return the next states that are declared to be possible after an action in a state."""
         to = self.to[self.row[state, action]]
         return [int(s) for s in to[to >= 0]]
 
     def allowed(self) -> sp.csr_array:
-        """(S*A, S), 1 where a step is possible."""
+        """Return a sparse matrix, (S*A, S), row s*A + a, with 1 where a step is declared to be possible."""
         to = self.to[self.row.ravel()]
         rows, columns = np.nonzero(to >= 0)
         n_states = len(self.row)
@@ -155,13 +179,14 @@ class Outcomes:
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """What is declared of a problem: by agent, and of the environment. What is not declared stays as it is.
+    """What is declared of a problem: which states are alike to an agent, and which pairs (s, a) are alike in the environment.
 
-    agents: for each agent (S,) labels: states with the same one look alike to it. Or Outcomes, where they look alike but for which
-    action is which.
+    agents: by the agents' names, a label for each state, (S,): the agent acts alike in all states of one label. Or Outcomes, if it
+    acts alike except for which action is which. Agents that are left out are learned state by state. environment: Outcomes, or None
+    to learn it pair by pair. `Structure.by` makes one from functions.
     """
 
-    agents: Mapping[str, Any] = field(default_factory=dict)  # labels are kept as (S,) numbers from 0
+    agents: Mapping[str, Any] = field(default_factory=dict)  # labels are kept as (S,) integers from 0
     environment: Outcomes | None = None
 
     def __post_init__(self) -> None:
@@ -170,7 +195,7 @@ class Structure:
         found = {}
         for name, labels in self.agents.items():
             check.name("Structure", "an agent's name", name)
-            found[name] = labels if isinstance(labels, Outcomes) else numbered(f"Structure, agent {name!r}", labels)
+            found[name] = labels if isinstance(labels, Outcomes) else numbers_of_labels(f"Structure, agent {name!r}", labels)
             if isinstance(labels, Outcomes) and labels.row.ndim != 1:
                 check.fail("Structure", f"the row of agent {name!r}", f"of shape {labels.row.shape}", "of shape (S,)")
         if self.environment is not None and not isinstance(self.environment, Outcomes):
@@ -188,23 +213,28 @@ class Structure:
         agents: Mapping[str, Callable[[Any], Hashable]] | None = None,
         environment: Rule | None = None,
     ) -> "Structure":
-        """From functions of a state's name or features, listed in `states` in the order of the problem.
+        """Make a Structure from functions of a state.
 
-        agents: rule(state) -> what the agent sees, which must be all that it acts by; or (case, {outcome: action}), as in
-        `Outcomes.of_agent`. environment: rule(state, action) -> (case, {outcome: next state}), as in `Outcomes.by`.
+        states, actions: all of them in the order of the problem; states may be numbers, names or tuples of features.
+
+        agents: by the agents' names, a function rule(state) that returns what the agent sees there. It must see everything that it
+        acts by. Or the function returns (case, {outcome: action}), as in `Outcomes.of_agent`.
+
+        environment: a function rule(state, action) that returns (case, {outcome: next state}), as in `Outcomes.by`.
         """
-        everywhere, moves = list(states), list(actions)
+        all_states, all_actions = list(states), list(actions)
         seen: dict[str, Any] = {}
         if not isinstance(agents or {}, Mapping) or not all(map(callable, (agents or {}).values())):
             check.fail("Structure.by", "agents", check.show(agents), "a function of a state by each agent's name")
         for name, see in (agents or {}).items():
-            views = [see(state) for state in everywhere]
+            views = [see(state) for state in all_states]
             relabels = all(isinstance(view, tuple) and len(view) == 2 and isinstance(view[1], Mapping) for view in views)
-            seen[name] = Outcomes.of_agent(everywhere, moves, see) if relabels else views
-        return cls(seen, None if environment is None else Outcomes.by(everywhere, moves, environment))
+            seen[name] = Outcomes.of_agent(all_states, all_actions, see) if relabels else views
+        return cls(seen, None if environment is None else Outcomes.by(all_states, all_actions, environment))
 
     @cached_property
     def digest(self) -> str:
+        """Return a SHA-256 that is equal for equal declarations."""
         parts = [f"{name} {digest_of(seen)}" for name, seen in sorted(self.agents.items())]
         return hashlib.sha256(" ".join([*parts, self.environment.digest if self.environment else "-"]).encode()).hexdigest()
 
@@ -216,21 +246,22 @@ class Structure:
 
 
 def n_cases(seen: Ints | Outcomes) -> int:
-    """Of what an agent sees."""
+    """Return the number of cases that are declared of an agent, by labels (S,) or Outcomes."""
     return seen.n_cases if isinstance(seen, Outcomes) else int(seen.max()) + 1
 
 
 def digest_of(seen: Ints | Outcomes) -> str:
+    """Return a SHA-256 of what is declared of an agent, labels (S,) or Outcomes; equal for equal declarations."""
     return seen.digest if isinstance(seen, Outcomes) else hashlib.sha256(seen.tobytes()).hexdigest()
 
 
-def numbered(owner: str, labels: Any) -> Ints:
-    """(S,) labels of any kind as numbers from 0, in order of first occurrence."""
+def numbers_of_labels(owner: str, labels: Any) -> Ints:
+    """Replace labels of any hashable type, (S,), by integers from 0 in the order in which they first occur; return them, (S,)."""
     if isinstance(labels, str | Mapping) or not hasattr(labels, "__len__") or not hasattr(labels, "__iter__") or not len(labels):
         check.fail(owner, "labels", check.show(labels), "a sequence with a label for each state")
     known: dict[Hashable, int] = {}
     try:
-        given = plain(labels)
+        given = hashable_items(labels)
         result = np.array([known.setdefault(label, len(known)) for label in given], dtype=np.int64)
     except TypeError:
         check.fail(owner, "labels", check.show(labels), "a sequence of labels that can be compared: numbers, strings, tuples")
@@ -241,15 +272,15 @@ def numbered(owner: str, labels: Any) -> Ints:
     return result
 
 
-def plain(labels: Any) -> list[Any]:
-    """Rows of an array as tuples."""
+def hashable_items(labels: Any) -> list[Any]:
+    """Return labels as a list; the rows of an array with several axes become tuples, which can be hashed."""
     if isinstance(labels, np.ndarray):
         return labels.tolist() if labels.ndim == 1 else [tuple(row) for row in labels.reshape(len(labels), -1).tolist()]
     return list(labels)
 
 
 def checked_answer(owner: str, where: str, answer: Any) -> tuple[Hashable, Mapping[Any, Any]]:
-    """What a rule returned: a case, and what its outcomes mean."""
+    """Check that a rule returned (case, {outcome: meaning}) and return both; `where` is the call, for the error."""
     pair = isinstance(answer, tuple) and len(answer) == 2
     if not pair or not isinstance(answer[1], Mapping) or not answer[1] or not is_hashable(answer[0]):
         check.fail(owner, where, check.show(answer), "(case, {outcome: what it leads to}), with at least one outcome")
@@ -257,6 +288,7 @@ def checked_answer(owner: str, where: str, answer: Any) -> tuple[Hashable, Mappi
 
 
 def is_hashable(value: Any) -> bool:
+    """Tell whether a value can be hashed, all its parts included."""
     try:
         hash(value)
     except TypeError:
@@ -264,14 +296,16 @@ def is_hashable(value: Any) -> bool:
     return True
 
 
-def numbers_of(owner: str, name: str, items: Sequence[Hashable]) -> dict[Hashable, int]:
+def index_by_item(owner: str, name: str, items: Sequence[Hashable]) -> dict[Hashable, int]:
+    """Check that items (all states, or all actions) differ; return the position of each."""
     index = {item: i for i, item in enumerate(items)}
     if len(index) < len(items) or not items:
         check.fail(owner, f"the number of different {name}", len(index), f"{max(len(items), 1)}: each a name of its own")
     return index
 
 
-def integers(owner: str, name: str, value: Any, axes: tuple[int, ...]) -> Ints:
+def integer_array(owner: str, name: str, value: Any, axes: tuple[int, ...]) -> Ints:
+    """Check that a value is an array of integers, not empty, with one of the given numbers of axes; return a copy as int64."""
     try:
         array = np.asarray(value)
     except ValueError:
@@ -281,14 +315,15 @@ def integers(owner: str, name: str, value: Any, axes: tuple[int, ...]) -> Ints:
     return array.astype(np.int64)
 
 
-def inside(owner: str, name: str, values: NDArray[Any], least: int, end: int) -> None:
+def check_range(owner: str, name: str, values: NDArray[Any], least: int, end: int) -> None:
+    """Check that all values are at least `least` and below `end`."""
     bad = np.argwhere((values < least) | (values >= end))
     if len(bad):
         check.fail(owner, check.place_of(name, bad[0]), int(values[tuple(bad[0])]), f"an integer from {least} to {end - 1}")
 
 
 def checked_structure(owner: str, structure: Any, n_states: int, n_actions: int, agents: Sequence[str]) -> Structure | None:
-    """A structure that fits a task of this size."""
+    """Check that a structure fits a task of S states, A actions and these agents' names; return it, None for None."""
     if structure is None:
         return None
     if not isinstance(structure, Structure):
@@ -308,11 +343,15 @@ def checked_structure(owner: str, structure: Any, n_states: int, n_actions: int,
     return structure
 
 
-_fitting: "WeakKeyDictionary[Outcomes, WeakSet[Any]]" = WeakKeyDictionary()  # environments that were found to fit
+# Environments that `check_support` has already found to fit, by declaration: fleets ask for the same pair many times.
+_fitting: "WeakKeyDictionary[Outcomes, WeakSet[Any]]" = WeakKeyDictionary()
 
 
 def check_support(owner: str, outcomes: Outcomes, environment: Any) -> None:
-    """Must a true environment's steps be among the declared ones: kernels trust in it."""
+    """Check that every step that is possible in an environment is declared to be possible.
+
+    Kernels look up the outcome that a step was without checking again, so simulations call this before they begin.
+    """
     known = _fitting.setdefault(outcomes, WeakSet())
     if environment in known:
         return

@@ -1,9 +1,22 @@
-"""Who takes over how: hand-overs that take time, folded into the problem as agents of their own.
+"""Hand-overs that take time, rewritten as a larger team whose hand-overs are immediate.
 
-If agent d needs n steps to take over, then for n steps after control was given to it the agent before still acts, or d itself acts
-by a policy for just this (on_takeover). A hand-over that is under way is finished. Each of its steps becomes an agent of the task,
-who acts by somebody's policy, costs what that one costs, and can only be followed by the next step: every other hand-over costs
-infinity. Nothing else knows of reaction times: planning, learning, evaluation and regret are exact as they are.
+If a member of the team needs n steps to take over, then for n steps after control was given to it the agent before still acts, or
+the member itself acts by a separate policy (on_takeover). A hand-over that has begun cannot be broken off. `fold` makes each of
+these n steps an agent of the task. Such an agent acts by the policy of somebody, has the control cost of whoever acts, and can only
+be followed by the next step: every other switch from it costs infinity. Planning, learning, evaluation and regret need no
+code for reaction times, and stay exact.
+
+Example: the team is "machine" (0) and "human" (1), the human needs 2 steps, and each hand-over costs 0.1. The task has four agents,
+and from each of them control can go to these:
+
+    agent                                             acts by      next agent, and the switching cost
+    0  machine                                        machine      0: 0      2: 0.1
+    1  human                                          human        1: 0      0: 0.1
+    2  human (taking over from machine, 1 of 2)       machine      3: 0
+    3  human (taking over from machine, 2 of 2)       machine      1: 0      0: 0.1
+
+With on_takeover for the human, agents 2 and 3 are called "human (taking over, 1 of 2)" and "human (taking over, 2 of 2)" and act
+by the human's policy for taking over. They are then the same whoever was in control before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,17 +28,25 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats
 
-MOST_DELAY = 1000
+MOST_DELAY = 1000  # steps; each of them is an agent of the task
 
 
 @dataclass(frozen=True)
 class Modes:
-    """The agents of a task of which some are steps of a hand-over. The members of the team come first, in their order."""
+    """Who acts, and by which policy, when each agent of a task is in control. Members come first, then steps of hand-overs.
 
-    tables: tuple[str, ...]  # (T,) whose policies there are: of the members, and of those who act differently while taking over
-    table: tuple[int, ...]  # (D,) the policy that each acts by
-    acting: tuple[int, ...]  # (D,) the member who acts, and whose control is paid for
-    aim: tuple[int, ...]  # (D,) the member who is in control, or is taking over
+    In the example of this module, without on_takeover and with it:
+
+        tables    ("machine", "human")      ("machine", "human", "human (taking over)")
+        table     (0, 1, 0, 0)              (0, 1, 2, 2)
+        acting    (0, 1, 0, 0)              (0, 1, 1, 1)
+        aim       (0, 1, 1, 1)              (0, 1, 1, 1)
+    """
+
+    tables: tuple[str, ...]  # (T,) names of the policies: one for each member, then one for each on_takeover
+    table: tuple[int, ...]  # (D,) the policy that each agent acts by, an index into `tables`
+    acting: tuple[int, ...]  # (D,) the member who acts, and whose control is paid, while each agent is in control
+    aim: tuple[int, ...]  # (D,) the member who has control then, or is getting it
 
     def __post_init__(self) -> None:
         for name in ("tables", "table", "acting", "aim"):
@@ -45,22 +66,25 @@ class Modes:
 
     @classmethod
     def plain(cls, agents: Sequence[str]) -> "Modes":
-        """Every hand-over is immediate: agents are members, each with its own policy."""
+        """Return the modes of a team whose hand-overs are immediate: each agent is a member and acts by its own policy."""
         itself = tuple(range(len(agents)))
         return cls(tuple(agents), itself, itself, itself)
 
 
 @dataclass(frozen=True, eq=False)
 class Folded:
-    """A team whose hand-overs take time, as a team of more agents whose hand-overs do not."""
+    """What `fold` returns: the larger team whose hand-overs are immediate."""
 
-    agents: tuple[str, ...]  # (D,)
-    modes: Modes
-    switch_cost: Floats  # (D, D) infinity: not possible
+    agents: tuple[str, ...]  # (D,) names: the members, then the steps of hand-overs
+    modes: Modes  # who acts when each of them is in control
+    switch_cost: Floats  # (D, D) [prev_agent, agent]; infinity where a hand-over is not possible
 
 
 def checked_delays(owner: str, agents: Sequence[str], takeover_delay: Any, on_takeover: Any) -> tuple[list[int], list[bool]]:
-    """(D,) steps that each needs to take over, and whether it acts by a policy of its own meanwhile."""
+    """Check a task's takeover_delay and on_takeover; return them as two lists over the members.
+
+    The first list holds the steps that each member needs to take over, the second whether it acts by a separate policy meanwhile.
+    """
     if not isinstance(takeover_delay, Mapping):
         expected = "steps by the agents' names, as in {'human': 2}"
         check.fail(owner, "takeover_delay", check.show(takeover_delay), expected)
@@ -79,51 +103,56 @@ def checked_delays(owner: str, agents: Sequence[str], takeover_delay: Any, on_ta
 
 
 def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own: Sequence[bool]) -> Folded:
-    """delays: steps that each member needs to take over; own: does it act by a policy of its own meanwhile, or the one before?"""
+    """Make an agent of every step of a hand-over that takes time; return the larger team.
+
+    agents: names of the members. switch_cost: (members, members). delays: the steps that each member needs to take over. own:
+    whether it acts by a separate policy during these steps; if not, the agent before acts.
+    """
     members = range(len(agents))
     names, tables = list(agents), list(agents)
     table, acting, aim = list(members), list(members), list(members)
-    follows: dict[int, int] = {}  # of a hand-over under way: what comes next
-    first: dict[tuple[int, int], int] = {}  # (from, to): its first step
+    follows: dict[int, int] = {}  # from a step of a hand-over that is not its last to the next step
+    first_step: dict[tuple[int, int], int] = {}  # from (member before, member who takes over) to the first step
     for d in members:
         if own[d]:
             tables.append(f"{agents[d]} (taking over)")
-        before = [None] if own[d] else [p for p in members if p != d]
+        before = [None] if own[d] else [p for p in members if p != d]  # None: the same steps, whoever was in control before
         for p in before if delays[d] else ():
-            whence = "" if p is None else f" from {agents[p]}"
+            from_whom = "" if p is None else f" from {agents[p]}"
             for step in range(1, delays[d] + 1):
                 here = len(names)
-                names.append(f"{agents[d]} (taking over{whence}, {step} of {delays[d]})")
+                names.append(f"{agents[d]} (taking over{from_whom}, {step} of {delays[d]})")
                 table.append(len(tables) - 1 if p is None else p)
                 acting.append(d if p is None else p)
                 aim.append(d)
                 if step < delays[d]:
                     follows[here] = here + 1
                 if step == 1:
-                    first.update({(q, d): here for q in members if q != d and p in (None, q)})
+                    first_step.update({(q, d): here for q in members if q != d and p in (None, q)})
     costs = np.full((len(names), len(names)), np.inf)
     for here, to in follows.items():
         stay = switch_cost[aim[here], aim[here]]
         costs[here, to] = stay if np.isfinite(stay) else 0.0
     for here in range(len(names)):
-        if here not in follows:  # whoever it is has settled, or has in the next step
+        if here not in follows:  # a member, or the last step of a hand-over to one: who has control may now change
             for d in members:
-                costs[here, first.get((aim[here], d), d)] = switch_cost[aim[here], d]
+                costs[here, first_step.get((aim[here], d), d)] = switch_cost[aim[here], d]
     return Folded(tuple(names), Modes(tuple(tables), tuple(table), tuple(acting), tuple(aim)), costs)
 
 
-def way_to(switch_cost: Floats, agent: int) -> list[int]:
-    """(D,) the agent to hand control to next, from each, so that `agent` is in control as soon and as often as possible; from where
-    that cannot be, any to whom control can be handed.
+def next_agent_towards(switch_cost: Floats, agent: int) -> list[int]:
+    """Return for each agent to whom it should hand control so that `agent` gets it as soon as possible and keeps it, (D,).
+
+    switch_cost: (D, D) [prev_agent, agent]. Where control cannot come to `agent`, the result is anybody who can get it.
     """
     possible, n = np.isfinite(switch_cost), len(switch_cost)
-    return [int(to) for to in np.where(possible, np.minimum(steps_to(switch_cost, agent), n + 1), np.inf).argmin(axis=1)]
+    return [int(to) for to in np.where(possible, np.minimum(handovers_until(switch_cost, agent), n + 1), np.inf).argmin(axis=1)]
 
 
-def steps_to(switch_cost: Floats, agent: int) -> Floats:
-    """(D,) hand-overs until `agent` is in control, from each; infinity: it cannot be."""
+def handovers_until(switch_cost: Floats, agent: int) -> Floats:
+    """Return for each agent how many hand-overs it takes until `agent` is in control, (D,); infinity if that is not possible."""
     possible = np.isfinite(switch_cost)
     steps: Floats = np.where(np.arange(len(switch_cost)) == agent, 0.0, np.inf)
-    for _ in range(len(switch_cost)):  # from each, one more than from the nearest to whom it can hand control
+    for _ in range(len(switch_cost)):  # one more than from the nearest agent to whom control can go
         steps = np.minimum(steps, 1 + np.where(possible, steps, np.inf).min(axis=1))
     return steps

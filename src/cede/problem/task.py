@@ -1,4 +1,14 @@
-"""What a learner is told of a problem: sizes, costs, horizon, who is in the team. No probabilities."""
+"""The task: what a learner is told of a problem. Sizes, costs, horizon and names, but no probabilities.
+
+Where hand-overs take time, agents and members differ. The example of takeover.py, used in the docstrings below: a team of
+"machine" and "human", where the human needs 2 steps to take over and the machine acts meanwhile. The task then has four agents:
+
+    agent    name                                         acting      aim        table
+    0        "machine"                                    machine     machine    machine
+    1        "human"                                      human       human      human
+    2        "human (taking over from machine, 1 of 2)"   machine     human      machine
+    3        "human (taking over from machine, 2 of 2)"   machine     human      machine
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.problem.takeover import Modes, checked_delays, fold, steps_to, way_to
+from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, next_agent_towards
 
 VariesWith = Literal["time", "prev_agent"] | None
 
@@ -26,6 +36,10 @@ MOST_COST = 1e100  # so that no sum of costs can overflow
 
 
 def checked_policy(owner: str, policy: ArrayLike, varies_with: VariesWith, shape: Sequence[int] | None = None) -> Floats:
+    """Check an agent's policy and return it as a read-only float array, (S, A), (L, S, A) or (D, S, A) by `varies_with`.
+
+    owner: who is named in the error. shape: the exact shape that it must have; None if any sizes will do.
+    """
     letters = LETTERS[varies_with]
     sides = shape if shape is not None else (None,) * (2 if varies_with is None else 3)
     result = check.array(owner, "policy", policy, sides, letters)
@@ -34,6 +48,7 @@ def checked_policy(owner: str, policy: ArrayLike, varies_with: VariesWith, shape
 
 
 def checked_names(owner: str, names: tuple[str, ...]) -> None:
+    """Check that the names of the agents differ, and that there are not too many agents for the int16 of a switching policy."""
     most = np.iinfo(np.int16).max
     if len(names) > most:
         check.fail(owner, "the number of agents", len(names), f"at most {most}")
@@ -43,6 +58,10 @@ def checked_names(owner: str, names: tuple[str, ...]) -> None:
 
 
 def checked_switch_cost(owner: str, value: Any, n_agents: int) -> Floats:
+    """Check switching costs, one number or (D, D), and return them as a read-only (D, D) array [prev_agent, agent].
+
+    Infinity stands for a hand-over that is not possible; from each agent at least one must be possible.
+    """
     if check.ndim(value) == 0:
         each = check.number(owner, "switch_cost", value)
         value = each * (1.0 - np.eye(n_agents))
@@ -59,7 +78,7 @@ def checked_switch_cost(owner: str, value: Any, n_agents: int) -> Floats:
 
 
 def name_index(owner: str, place: str, given: Any, names: Sequence[str]) -> int:
-    """The index of somebody given by index or name."""
+    """Return the index of an agent that is given by its index or by its name; `names` are all names in order."""
     if isinstance(given, str):
         if given not in names:
             check.fail(owner, place, repr(given), "one of " + ", ".join(map(repr, names)))
@@ -69,18 +88,24 @@ def name_index(owner: str, place: str, given: Any, names: Sequence[str]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a learner is told: sizes, costs, horizon and who is in the team. No probabilities.
+    """What a learner is told of a problem: sizes, costs, horizon and the names of the agents, but no probabilities.
 
-    Build one directly for a system of your own, or take `mdp.task`. varies_with tells for each agent whether its policy may
-    depend on time or on the previous agent; such agents are learned with a table for each.
+    Build one directly for a system of your own, or take `mdp.task`.
 
-    takeover_delay: steps that agents need to take over, by name; on_takeover: names of those who act themselves meanwhile, in a way
-    of their own, instead of the agent before. Every step of such a hand-over is an agent of the task then (takeover.py): `agents`
-    are more than the `members` of the team.
+    env_cost: (S, A), the cost of each action in each state. agents: D different names. horizon: L, the number of steps of an
+    episode. control_cost: (D,), or one number for all agents. switch_cost: (D, D) [prev_agent, agent], or one number for every
+    hand-over; infinity where a hand-over is not possible. start_agent: who is in control before the first step, an index or a name.
+    varies_with: for each agent None, "time" or "prev_agent": what its policy may depend on besides the state; the learner keeps
+    one table for each time step, or for each previous agent.
+
+    takeover_delay: the number of steps that agents need to take over, by name, as in {"human": 2}. During these steps the agent
+    before still acts, except if on_takeover lists the name: then the agent acts itself, by a separate policy for these steps.
+    Every such step is added to the task as an agent of its own (takeover.py). `agents` and D then count these steps too, while
+    `members` are the agents that were given.
     """
 
     env_cost: Any  # (S, A) float64
-    agents: Sequence[str]  # (D,) names
+    agents: Sequence[str]  # (D,) names; the members first, then the steps of slow hand-overs
     horizon: int
     control_cost: Any = 0.0  # (D,) float64, or a number for all
     switch_cost: Any = 0.0  # (D, D) float64 [prev_agent, agent], or a number
@@ -88,9 +113,9 @@ class Task:
     varies_with: Sequence[VariesWith] | None = None  # (D,)
     state_names: Sequence[str] | None = None
     action_names: Sequence[str] | None = None
-    takeover_delay: Any = None  # steps by name; folded into the rest, and None then
-    on_takeover: Sequence[str] = ()  # likewise
-    modes: Modes | None = None  # who acts, and by which policy, when an agent is in control; None: itself, by its own
+    takeover_delay: Any = None  # steps by name; None once the steps have been added to `agents`
+    on_takeover: Sequence[str] = ()  # names; empty once the steps have been added to `agents`
+    modes: Modes | None = None  # who acts when each agent is in control; None: each agent acts itself, by its own policy
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -137,7 +162,7 @@ class Task:
         put(self, "action_names", check.names("Task", "action_names", self.action_names, env_cost.shape[1]))
 
     def _fold(self) -> None:
-        """Make agents of the steps of hand-overs that take time."""
+        """Replace takeover_delay and on_takeover by further agents, one for each step of a slow hand-over (takeover.py)."""
         assert self.varies_with is not None
         delays, own = checked_delays("Task", self.agents, self.takeover_delay or {}, self.on_takeover)
         if any(delays):
@@ -162,49 +187,71 @@ class Task:
 
     @cached_property
     def roles(self) -> Modes:
-        """Who acts, and by which policy, when an agent is in control."""
+        """Return who acts, and by which policy, when each agent is in control: `modes`, or its plain form if that is None."""
         return Modes.plain(self.agents) if self.modes is None else self.modes
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The team: its agents without the steps of hand-overs that take time."""
+        """Return the names of the agents that the team consists of, without the steps of slow hand-overs.
+
+        In the example of this module: ("machine", "human").
+        """
         return tuple(self.agents[: max(self.roles.acting) + 1])
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """(T,) whose policies there are to be learned: those of the members, and of those who act differently while taking over."""
+        """Return the names of the T policies that there are to learn.
+
+        These are the members' policies, and then the separate policies of those in on_takeover. In the example of this module:
+        ("machine", "human"); with on_takeover=["human"]: ("machine", "human", "human (taking over)").
+        """
         return self.roles.tables
 
     @cached_property
     def acting(self) -> NDArray[np.int64]:
-        """(D,) the member who acts when each agent is in control."""
+        """Return for each agent the member who acts, and whose control is paid, while that agent is in control, (D,).
+
+        In the example of this module: [0, 1, 0, 0], since the machine acts while the human takes over.
+        """
         return np.array(self.roles.acting, dtype=np.int64)
 
     @cached_property
     def aim(self) -> NDArray[np.int64]:
-        """(D,) the member who is in control then, or is taking over."""
+        """Return for each agent the member who has control or is getting it, (D,); a switch is where this changes.
+
+        In the example of this module: [0, 1, 1, 1], since both steps of the hand-over lead to the human.
+        """
         return np.array(self.roles.aim, dtype=np.int64)
 
     @cached_property
     def table(self) -> NDArray[np.int64]:
-        """(D,) the policy that each agent acts by."""
+        """Return for each agent the policy that it acts by, as an index into `tables`, (D,).
+
+        In the example of this module: [0, 1, 0, 0]; with on_takeover=["human"]: [0, 1, 2, 2].
+        """
         return np.array(self.roles.table, dtype=np.int64)
 
     def step_cost(self, state: Any, prev_agent: Any, agent: Any, action: Any) -> Any:
-        """What a step costs, or each of several: environment, control and hand-over (Eq. 1), added in the order of the kernels."""
+        """Return the cost of a step: environment, control and switching cost (Eq. 1), added in the order of the kernels.
+
+        All arguments are indices, or arrays of indices for several steps.
+        """
         return self.env_cost[state, action] + self.control_cost[agent] + self.switch_cost[prev_agent, agent]
 
     def can_reach(self, agent: int) -> bool:
-        """Can control come to an agent at all?"""
-        return bool(np.isfinite(steps_to(self.switch_cost, agent)[self.start_agent]))
+        """Tell whether control can ever come to an agent, beginning with the start agent."""
+        return bool(np.isfinite(handovers_until(self.switch_cost, agent)[self.start_agent]))
 
     def always(self, agent: int) -> NDArray[np.int16]:
-        """(L, S, D) the switching policy that gives control to an agent as soon as can be, and leaves it there."""
+        """Return the switching policy that gives control to one agent as soon as possible and leaves it there, (L, S, D).
+
+        agent: an index. The result holds agents, indexed [t, s, prev_agent]. If control cannot come to the agent, that is an error.
+        """
         if not self.can_reach(agent):
             expected = f"one to whom control can come from {self.agents[self.start_agent]!r}, the start agent"
             check.fail("Task.always", "agent", repr(self.agents[agent]), expected)
         shape = (self.horizon, self.n_states, self.n_agents)
-        return np.broadcast_to(np.array(way_to(self.switch_cost, agent), dtype=np.int16), shape).copy()
+        return np.broadcast_to(np.array(next_agent_towards(self.switch_cost, agent), dtype=np.int16), shape).copy()
 
     @property
     def n_states(self) -> int:
@@ -219,43 +266,46 @@ class Task:
         return len(self.agents)
 
     def agent_index(self, owner: str, place: str, agent: Any) -> int:
-        """The index of an agent given by index or name."""
+        """Return the index of an agent that is given by its index or by its name; owner and place are for the error."""
         return name_index(owner, place, agent, self.agents)
 
     @cached_property
     def table_varies(self) -> tuple[VariesWith, ...]:
-        """(T,) what each policy varies with."""
+        """Return what each policy varies with besides the state, for each of `tables`, (T,)."""
         assert self.varies_with is not None
         return tuple(self.varies_with[int(np.argmax(self.table == i))] for i in range(len(self.tables)))
 
     @cached_property
     def n_slots(self) -> NDArray[np.int64]:
-        """(T,) the slots of each policy: one, one per time step, or one per previous agent."""
+        """Return the number of slots of each policy, (T,). A slot is one (S, A) table.
+
+        A policy has one slot; L slots if it varies with time; D slots if it varies with the previous agent.
+        """
         sizes = {None: 1, "time": self.horizon, "prev_agent": self.n_agents}
         return np.array([sizes[kind] for kind in self.table_varies], dtype=np.int64)
 
     @cached_property
     def first_slot(self) -> NDArray[np.int64]:
-        """(T,) the first slot of each policy: they lie one after the other."""
+        """Return the first slot of each policy, (T,): the slots of all policies lie one after the other in one array."""
         return np.concatenate([[0], np.cumsum(self.n_slots)[:-1]])
 
     @cached_property
     def slot(self) -> NDArray[np.int64]:
-        """(D,) the first slot of the policy that each agent acts by."""
+        """Return the first slot of the policy that each agent acts by, (D,)."""
         return np.ascontiguousarray(self.first_slot[self.table])
 
     @cached_property
     def vary(self) -> NDArray[np.int64]:
-        """(D,) varies_with as the codes of _kernels."""
+        """Return varies_with as the codes CONSTANT, BY_TIME, BY_PREV_AGENT that compiled code reads, (D,)."""
         return np.array([KIND[kind] for kind in self.varies_with or ()], dtype=np.int64)
 
     def slot_shape(self, table: int) -> tuple[int, ...]:
-        """The shape of a policy in this task."""
+        """Return the shape that a policy must have, given its index among `tables`: (S, A), (L, S, A) or (D, S, A)."""
         shape = (self.n_states, self.n_actions)
         return shape if self.table_varies[table] is None else (int(self.n_slots[table]), *shape)
 
     def known_agents(self, owner: str, policies: Mapping[str, ArrayLike]) -> dict[int, Floats]:
-        """Checked policies by their number among `tables`, each as (slots, S, A)."""
+        """Check policies that are given by name; return them by their index among `tables`, each as (slots, S, A)."""
         result: dict[int, Floats] = {}
         for name, policy in policies.items():
             table = name_index(owner, "an agent of known_agents", name, self.tables)
