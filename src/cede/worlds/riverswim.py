@@ -112,17 +112,17 @@ def river(version: str, macro: int) -> Environment:
 
 @lru_cache(maxsize=40)
 def river_outcomes(macro: int) -> Outcomes:
-    """Return which pairs of state and action have the same outcomes with the same probabilities; an outcome is the way swum.
+    """Return which pairs of state and action have the same outcomes with the same probabilities.
 
-    In the middle, where no bank can be reached before the last of the `macro` steps, the current is the same in all states, and a
-    way is -macro to macro states long. Each state nearer to a bank is a case of its own.
+    An outcome is the distance swum, -macro to macro states. In the middle, where no bank can be reached before the last of the
+    `macro` steps, the current is the same in all states. Each state nearer to a bank is a separate case for each action.
     """
 
     def swim(s: int, action: int) -> tuple[Any, dict[int, int]]:
         """Return the case, and the next state that each outcome means."""
         where = "middle" if macro <= s <= N_STATES - 1 - macro else s
-        ways = range(max(-macro, -s), min(macro, N_STATES - 1 - s) + 1)
-        return (where, action), {way: s + way for way in ways}
+        distances = range(max(-macro, -s), min(macro, N_STATES - 1 - s) + 1)
+        return (where, action), {distance: s + distance for distance in distances}
 
     return Outcomes.by(range(N_STATES), range(2**macro), swim)
 

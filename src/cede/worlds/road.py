@@ -185,7 +185,7 @@ class Road:
 
 
 def sample_road(rows: int, traffic: Any = None, seed: int | np.random.Generator = 0) -> Road:
-    """Draw a random road of so many rows, with a cell of type road in the middle of row 0; traffic: as in `lane_driving`."""
+    """Draw a random road with `rows` rows and a cell of type road in the middle of row 0; traffic: as in `lane_driving`."""
     check.integer("sample_road", "rows", rows, 1)
     rng = np.random.default_rng(seed)
     mix = traffic_mix("sample_road", traffic) or (1 / 3, 1 / 3, 1 / 3)

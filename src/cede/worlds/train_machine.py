@@ -22,7 +22,7 @@ REPLAN_EVERY = 10  # episodes that share one plan
 
 
 def train(episodes: int = EPISODES, seed: int = SEED) -> Floats:
-    """Return the policy that UCRL2 has learned after so many episodes, (10, S, 3); deterministic, the same for the same seed.
+    """Train a machine and return its policy, (10, S, 3), deterministic: what UCRL2 has learned after `episodes` episodes.
 
     Radii are scaled as in the authors' code; the last plan, which is the policy, is made with the scale 0.01. Machines of other
     seeds differ: they cost 1.08 to 1.10 times as much as the best driver without cars, and 1.7 to 2.1 times as much as the human
