@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from cede import engines as engines
     from cede import gym as gym
     from cede import worlds as worlds
     from cede._base.archive import UnreadableFile as UnreadableFile
+    from cede.fleet import engines as engines
     from cede.fleet.checkpoint import Checkpoint as Checkpoint
-    from cede.fleet.files import load as load
     from cede.fleet.fleet import Fleet as Fleet
-    from cede.fleet.fleet import FleetHistory as FleetHistory
-    from cede.fleet.fleet import simulate_fleet as simulate_fleet
-    from cede.fleet.simulate import History as History
+    from cede.fleet.history import FleetHistory as FleetHistory
+    from cede.fleet.history import History as History
+    from cede.fleet.load import load as load
     from cede.fleet.simulate import rollout as rollout
     from cede.fleet.simulate import simulate as simulate
+    from cede.fleet.simulate import simulate_fleet as simulate_fleet
     from cede.insight.bounds import Bounds as Bounds
     from cede.insight.bounds import bounds as bounds
     from cede.insight.explain import Explanation as Explanation
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
     from cede.learning.structure_check import StructureCheck as StructureCheck
     from cede.learning.structure_check import check_structure as check_structure
     from cede.planning.belief import Belief as Belief
-    from cede.planning.belief import Scale as Scale
-    from cede.planning.belief import StepDown as StepDown
     from cede.planning.control_shares import Mixture as Mixture
-    from cede.planning.control_shares import solve as solve
-    from cede.planning.planner import Plan as Plan
+    from cede.planning.flatten import flatten as flatten
+    from cede.planning.passes import Plan as Plan
+    from cede.planning.passes import set_threads as set_threads
     from cede.planning.planner import evaluate as evaluate
     from cede.planning.planner import expected_cost as expected_cost
-    from cede.planning.planner import flatten as flatten
     from cede.planning.planner import optimistic_plan as optimistic_plan
-    from cede.planning.planner import set_threads as set_threads
+    from cede.planning.planner import solve as solve
+    from cede.planning.scale import Scale as Scale
+    from cede.planning.scale import StepDown as StepDown
     from cede.problem.model import Agent as Agent
     from cede.problem.model import Environment as Environment
     from cede.problem.model import Team as Team
@@ -63,14 +63,18 @@ if TYPE_CHECKING:
     from cede.problem.structure import Structure as Structure
     from cede.problem.task import Task as Task
 
+# Where each public name lives.
 _HOME = {
     "problem.model": ("Environment", "Agent", "Team", "TwoLayerMDP"),
     "problem.task": ("Task",),
-    "learning.counts": ("Counts", "Episode", "count"),
-    "planning.belief": ("Belief", "Scale", "StepDown"),
-    "planning.control_shares": ("solve", "Mixture"),
-    "planning.planner": ("Plan", "evaluate", "expected_cost", "optimistic_plan", "flatten", "set_threads"),
     "problem.structure": ("Structure", "Outcomes"),
+    "planning.passes": ("Plan", "set_threads"),
+    "planning.planner": ("solve", "evaluate", "expected_cost", "optimistic_plan"),
+    "planning.control_shares": ("Mixture",),
+    "planning.flatten": ("flatten",),
+    "planning.belief": ("Belief",),
+    "planning.scale": ("Scale", "StepDown"),
+    "learning.counts": ("Counts", "Episode", "count"),
     "learning.structure_check": ("StructureCheck", "check_structure"),
     "learning.forgetting": ("HalfLife", "Window"),
     "learning.learner": ("Learner",),
@@ -78,11 +82,12 @@ _HOME = {
     "insight.bounds": ("Bounds", "bounds"),
     "insight.explain": ("Explanation", "explain"),
     "insight.summary": ("Summary", "summarise"),
-    "fleet.simulate": ("History", "rollout", "simulate"),
-    "fleet.fleet": ("Fleet", "FleetHistory", "simulate_fleet"),
+    "fleet.history": ("History", "FleetHistory"),
+    "fleet.simulate": ("rollout", "simulate", "simulate_fleet"),
+    "fleet.fleet": ("Fleet",),
     "fleet.checkpoint": ("Checkpoint",),
+    "fleet.load": ("load",),
     "_base.archive": ("UnreadableFile",),
-    "fleet.files": ("load",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 

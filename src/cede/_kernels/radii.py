@@ -1,47 +1,99 @@
-"""Radii: how far the truth may be from what was seen. See belief.py for where each comes from."""
+"""Radii: how far the truth may be from what was seen. planning/belief.py tells where each formula comes from."""
 
 from math import log, sqrt
 
-from cede._kernels.compiling import inlined, kernel
-from cede._kernels.data import APPENDIX, BERNSTEIN, NO_RADIUS, PRINTED
+from cede._kernels.bundle import Bundle, Float1, Float2
+from cede._kernels.compiling import inlined, inner, kernel
 
+PRINTED, APPENDIX, BERNSTEIN, NO_RADIUS = 0, 1, 2, -1  # kinds of radii
 LOG_2 = log(2.0)
 ANYTHING = 1e300  # width of an interval that says nothing
 
 
+class RadiusSizes(Bundle):
+    """All that the constants of radii depend on, except for time."""
+
+    agents_kind: int  # PRINTED, APPENDIX, BERNSTEIN or NO_RADIUS
+    environment_kind: int
+    delta: float
+    horizon: int
+    outcomes: int  # most that a row of the environment can have: |S|, or fewer by its structure
+    n_actions: int
+    agent_rows: int  # |S||D|; more where agents vary, cases where states look alike
+    environment_rows: int  # |S||A|; |S||D| for UCRL2; or cases
+
+
+class Radii(Bundle):
+    """The numbers of one episode from which radii follow: scale sqrt(constant / max(1, visits))."""
+
+    agents: float  # constants
+    environment: float
+    cost: float
+    agents_scale: float
+    environment_scale: float
+
+
+class RadiiAhead(Bundle):
+    """The same numbers of several episodes, for teams of several ages."""
+
+    agents: Float2  # (ages, episodes)
+    environment: Float2
+    cost: Float2
+    agents_scale: Float2
+    environment_scale: Float2
+
+
+class Constants(Bundle):
+    """Room for the constants of several episodes."""
+
+    agents: Float1  # (episodes,)
+    environment: Float1
+    cost: Float1
+
+
+@inlined
+def set_radii(radii, ahead, age, i):
+    """Copy the numbers of episode i of an age."""
+    radii.agents = ahead.agents[age, i]
+    radii.environment = ahead.environment[age, i]
+    radii.cost = ahead.cost[age, i]
+    radii.agents_scale = ahead.agents_scale[age, i]
+    radii.environment_scale = ahead.environment_scale[age, i]
+
+
 @kernel
 def steps_before(episode, horizon):
-    """t_k = max(1, (k - 1) L): the paper's (k - 1) L is 0 in the first episode, and its logarithm no number."""
+    """Return t_k = max(1, (k - 1) L): the paper's (k - 1) L is 0 in the first episode, and has no logarithm."""
     return max(1, (episode - 1) * horizon)
 
 
 @kernel
 def printed_constant(steps, rows, outcomes, delta):
-    """beta^k of Section 3, of either layer, and of UCRL2's table ("same-form")."""
+    """Return beta^k of Section 3, of either layer, and of UCRL2's table ("same-form")."""
     return 2 * (7 * log(steps) + log(rows) + (outcomes + 1) * LOG_2 - log(delta))
 
 
 @kernel
 def appendix_constant(steps, rows, outcomes, delta):
-    """UCRL2's beta_k of Algorithm 2 in the appendix."""
+    """Return UCRL2's beta_k of Algorithm 2 in the appendix."""
     return 14 * outcomes * (LOG_2 + log(steps) + log(rows) - log(delta))
 
 
 @kernel
 def cost_constant(steps, rows, delta):
-    """UCRL2's radius of a mean cost with range 1 (Jaksch, Ortner and Auer 2010)."""
+    """Return the constant of UCRL2's radius of a mean cost with range 1 (Jaksch, Ortner and Auer 2010)."""
     return 3.5 * (LOG_2 + log(steps) + log(rows) - log(delta))
 
 
 @kernel
 def bernstein_constant(rows, outcomes, delta):
-    """log of all that the probability of a failure is divided by, but for the visits: see belief.py."""
+    """Return the logarithm of what the probability of a failure is divided by, except for the visits."""
     return log(6.0) + log(rows) + log(outcomes) - log(delta)
 
 
 @inlined
 def radius(kind, visits, constant, scale):
-    """The width of a row: scale sqrt(constant / n); or of its intervals, see `Layer.linear`."""
+    """Return the width of a row: scale sqrt(constant / n); of intervals, see `BeliefArrays`."""
     n = max(1.0, visits)
     if kind == BERNSTEIN:
         if visits <= 0.0:
@@ -50,15 +102,18 @@ def radius(kind, visits, constant, scale):
     return scale * sqrt(constant / n)
 
 
-@inlined
+@inner
 def linear_part(kind, scale):
-    """3 of Bernstein's 3 log(.) / n: the width has the square of the scale in it, this takes one out again."""
+    """Return the 3 of Bernstein's 3 log(.) / n over the scale: the width has the square of the scale, this takes one out again."""
     return 3.0 / scale if kind == BERNSTEIN and scale > 0.0 else 0.0
 
 
 @kernel
 def radii(kind, visits, case, counted, constant, extra, scale, result):
-    """The width of every row of a belief, from the visits of its case; known ones have none."""
+    """Write the width of every row of a belief, from the visits of its case; rows from `counted` on are known and have none.
+
+    case: (rows,) the counted row behind each row. extra: (counted,) added to the constant.
+    """
     for r in range(result.size):
         c = case[r]
         result[r] = radius(kind, visits[c], constant + extra[c], scale) if c < counted else 0.0
@@ -66,9 +121,9 @@ def radii(kind, visits, case, counted, constant, extra, scale, result):
 
 @kernel
 def constants_ahead(sizes, episode, environment_episodes, result):
-    """The constants of the radii of the next episodes, from `episode` on.
+    """Write the constants of the radii of the next episodes, from `episode` on.
 
-    environment_episodes: counted into the environment's table so far. A fleet's is seen by all its teams, and Lemma 3 needs t_k
+    environment_episodes: counted into the environment's table so far. A fleet's table is seen by all its teams, and Lemma 3 needs t_k
     to be at least the visits of a row.
     """
     for i in range(result.cost.size):

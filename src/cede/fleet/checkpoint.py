@@ -2,29 +2,38 @@
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cede import __version__
-from cede._base import check
-from cede._base.archive import Arrays, load_arrays, save_arrays
-from cede.fleet.books import Books, Rounds
-from cede.fleet.grouping import Muster
-from cede.fleet.team_states import RECENT, Kind, State
-from cede.learning.counts import shapes
+from cede._base import archive, check
+from cede._base.archive import load_arrays, save_arrays
+from cede.fleet.grouping import Grouping, check_states
+from cede.fleet.history import RunRecord
+from cede.learning.counts import check_counted
+from cede.learning.files import below
 from cede.learning.learner import Learner
-from cede.learning.settings import declared, show_recipe
-from cede.planning.belief import Scale
+from cede.learning.state import MOST_COUNT, Arrays, Seen, check_seen
+from cede.planning.scale import Scale
 from cede.planning.tables import Sums, Table
 from cede.problem.model import TwoLayerMDP
 
-KIND, SCHEMA = "checkpoint", 1
-LEDGER = ("expected_cost", "cost", "control", "switches")  # of Rounds
-SUMS = ("row", "column", "amount")
+KIND, SCHEMA = "checkpoint", 2
+
+
+@dataclass(frozen=True, eq=False)
+class RunState:
+    """Where a run stands between two rounds."""
+
+    number: int  # of the last round
+    done: int  # episodes of every team
+    table: Table | None  # what was seen of the shared environment
+    environment_episodes: int  # counted into it
 
 
 class Checkpoint:
@@ -38,29 +47,31 @@ class Checkpoint:
         self.run = ""  # fingerprint of the run that is written
         self.resumed_at = 0  # episodes that were done when the run began
 
-    def begin(self, run: str, books: Books, rounds: Rounds, teams: Muster) -> tuple[Books, Sequence[State]]:
-        """Where to start: as given, or where the file says; then what was done before is entered into `rounds`."""
+    def begin(self, run: str, now: RunState, record: RunRecord, teams: Grouping) -> tuple[RunState, Sequence[Arrays]]:
+        """Return where to start: as given, or where the file says; then what was done before is entered into the record."""
         self.run = run
         if not self.path.exists():
-            self.save(books, rounds, teams.states)  # a place that cannot be written is found out now
-            return books, teams.states
+            self.save(now, record, teams.states)  # a place that cannot be written is found out now
+            return now, teams.states
         if not self.resume:
             raise ValueError(f"{self.path}: is there already; resume it, or choose another file")
-        found, there = self.load(books, rounds, teams)
+        found, states = self.load(now, record, teams)
         self.resumed_at = found.done
-        return found, there
+        return found, states
 
     def is_due(self) -> bool:
+        """Return whether it is time to write again."""
         return time.monotonic() - self.saved_at >= self.seconds
 
-    def save(self, books: Books, rounds: Rounds, states: Sequence[State]) -> None:
-        header = {"cede": __version__, "run": self.run, "done": books.done, "kinds": len(states)}
-        arrays = {f"{i}/{name}": array for i, state in enumerate(states) for name, array in state.items()}
-        arrays |= {f"rounds/{name}": getattr(rounds, name)[:, : books.done] for name in LEDGER}
-        if books.table is not None:
-            sums = books.table.sums()
-            arrays |= {f"environment/{name}": getattr(sums, name) for name in SUMS}
-            header["environment_episodes"] = books.environment_episodes
+    def save(self, now: RunState, record: RunRecord, states: Sequence[Arrays]) -> None:
+        """Write where a run stands."""
+        header = {"cede": __version__, "run": self.run, "done": now.done, "groups": len(states)}
+        arrays = {f"groups/{i}/{name}": array for i, state in enumerate(states) for name, array in state.items()}
+        arrays |= {f"ledger/{name}": column for name, column in record.ledger.first(now.done).items()}
+        if now.table is not None:
+            seen = packed_table(now.table)
+            arrays |= {"environment/key": seen.key, "environment/number": seen.number}
+            header["environment_episodes"] = now.environment_episodes
         try:
             save_arrays(self.path, KIND, SCHEMA, header, arrays)
         except OSError as error:
@@ -68,89 +79,58 @@ class Checkpoint:
             raise OSError(f"{self.path}: could not be written ({error.strerror or error}); {kept}") from error
         self.saved_at = time.monotonic()
 
-    def load(self, books: Books, rounds: Rounds, teams: Muster) -> tuple[Books, list[State]]:
-        """What the file holds, which must be of these teams."""
+    def load(self, now: RunState, record: RunRecord, teams: Grouping) -> tuple[RunState, list[Arrays]]:
+        """Read where a run stood, which must be one of these teams, and enter what was done into the record."""
         header, arrays = load_arrays(self.path, KIND, SCHEMA)
+        episodes = record.ledger.cost.shape[1]
+        if header.get("cede") != __version__:
+            wrote = header.get("cede")
+            raise ValueError(f"{self.path}: was written by cede {wrote}, must be {__version__}: its numbers may differ")
+        if header.get("run") != self.run:
+            raise ValueError(f"{self.path}: is of another run; teams, learners, seed and rounds must be the same to resume it")
+        if isinstance(header.get("done"), int) and header["done"] > episodes:
+            raise ValueError(f"{self.path}: holds {header['done']} episodes, must be at most {episodes}, those of this run")
         try:
-            return self.taken(header, arrays, books, rounds, teams)
-        except (KeyError, IndexError, TypeError, Damaged) as error:
+            return self.rebuilt(header, arrays, now, record, teams)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise ValueError(f"{self.path}: cannot be read, must be a checkpoint of cede; it is damaged ({error})") from error
 
-    def taken(
-        self, header: dict[str, Any], arrays: Arrays, books: Books, rounds: Rounds, teams: Muster
-    ) -> tuple[Books, list[State]]:
-        """Kernels trust what comes from here: nothing is taken over unchecked."""
-        done, episodes = header["done"], rounds.cost.shape[1]
-        if header["cede"] != __version__:
-            raise ValueError(f"{self.path}: was written by cede {header['cede']}, must be {__version__}: its numbers may differ")
-        if header["run"] != self.run:
-            raise ValueError(f"{self.path}: is of another run; teams, learners, seed and rounds must be the same to resume it")
-        if done > episodes:
-            raise ValueError(f"{self.path}: holds {done} episodes, must be at most {episodes}, those of this run")
-        table = None
-        if books.table is not None:
-            sums = Sums(*(arrays[f"environment/{name}"] for name in SUMS))
-            table = Table.empty(books.table.n_rows, books.table.n_columns)
-            must(all(a.shape == sums.row.shape and a.ndim == 1 for a in (sums.column, sums.amount)), "environment")
-            must(sums.row.dtype == sums.column.dtype == np.int64 and sums.amount.dtype == np.float64, "environment")
-            inside = (sums.row >= 0) & (sums.row < table.n_rows) & (sums.column >= 0) & (sums.column < table.n_columns)
-            must(bool(inside.all()) and ascending(sums.row * table.n_columns + sums.column), "environment")
-            must(bool((sums.amount > 0).all()), "environment")
-            structure = next((declared(kind.recipe) for kind in teams.kinds if kind.shared), None)
-            must(structure is None or bool((sums.column < structure.n_outcomes[sums.row]).all()), "environment")
+    def rebuilt(
+        self, header: Mapping[str, Any], arrays: Arrays, now: RunState, record: RunRecord, teams: Grouping
+    ) -> tuple[RunState, list[Arrays]]:
+        """Put together what the file holds. Kernels trust what comes from here: nothing is taken over unchecked."""
+        done = check.integer("file", "done", header["done"], 0)
+        table, counted = None, 0
+        if now.table is not None:
+            sides = (now.table.n_rows, now.table.n_columns)
+            seen = Seen(arrays["environment/key"], arrays["environment/number"])
+            check_seen("file", "the environment", seen, sides)
+            sums = Sums(*np.divmod(seen.key, sides[1]), seen.number)
+            outcomes = next((group.told.outcomes for group in teams.groups if group.shared), None)
+            check_counted("file", outcomes, sums.row, sums.column)
+            table, counted = Table.empty(*sides), check.integer("file", "episodes", header["environment_episodes"], 0, MOST_COUNT)
             table.add(sums)
-        states: list[State] = [{} for _ in range(header["kinds"])]
-        must(len(states) == len(teams.kinds), "kinds")
-        for name, array in arrays.items():
-            place, _, field = name.partition("/")
-            if place.isdecimal():
-                states[int(place)][field] = array
-        for i, (state, kind, like) in enumerate(zip(states, teams.kinds, teams.states, strict=True)):
-            check_state(f"teams {i}", state, kind, like)
-        for name in LEDGER:
-            must(arrays[f"rounds/{name}"].shape == getattr(rounds, name)[:, :done].shape, name)
-            getattr(rounds, name)[:, :done] = arrays[f"rounds/{name}"]
-        return Books(0, done, table, header.get("environment_episodes", 0)), states
+        if header["groups"] != len(teams.groups):
+            check.fail("file", "the number of groups", check.show(header["groups"]), str(len(teams.groups)))
+        states = [below(arrays, f"groups/{i}") for i in range(len(teams.groups))]
+        for i, (state, group, like) in enumerate(zip(states, teams.groups, teams.states, strict=True)):
+            check_states(f"file, group {i}", group, state, like)
+        for name, column in record.ledger.first(done).items():
+            given = arrays[f"ledger/{name}"]
+            if given.shape != column.shape or given.dtype != column.dtype:
+                check.fail("file", f"the shape of {name}", given.shape, str(column.shape))
+            column[...] = given
+        return RunState(0, done, table, counted), states
 
 
-class Damaged(Exception):
-    """Something in a file cannot be as it was written."""
-
-
-def must(hold: bool, what: str) -> None:
-    if not hold:
-        raise Damaged(what)
-
-
-def ascending(values: Any) -> bool:
-    return bool((values[1:] > values[:-1]).all())
-
-
-def check_state(where: str, state: State, kind: Kind, like: State) -> None:
-    """The same arrays as another state of the same teams, and numbers that kernels can trust."""
-    must(state.keys() == like.keys(), where)
-    for name, array in state.items():
-        counted = name.endswith(("_key", "_number"))
-        shape = (array.size,) if counted else like[name].shape
-        must(array.dtype == like[name].dtype and array.shape == shape, f"{where}, {name}")
-    sides = shapes(kind.task, flat=kind.recipe.flat, structure=kind.recipe.structure)
-    for name, (rows, columns) in zip(("seen", "own"), sides, strict=True):
-        size, key, number = (state[f"{name}_{part}"] for part in ("size", "key", "number"))
-        must(bool((size >= 0).all()) and size.sum() == key.size == number.size, f"{where}, {name}")
-        team = np.repeat(np.arange(size.size), size)
-        must(bool(((key >= 0) & (key < rows * columns) & (number > 0)).all()), f"{where}, {name}")
-        must(bool(((key[1:] > key[:-1]) | (team[1:] > team[:-1])).all()), f"{where}, {name}")
-        if name == "own" and (outcomes := declared(kind.recipe)) is not None:
-            must(bool((key % columns < outcomes.n_outcomes[key // columns]).all()), f"{where}, {name}")
-    for name, (rows, columns) in zip(RECENT, sides, strict=True):
-        if name in state:
-            must(bool(((state[name] >= -1) & (state[name] < rows * columns)).all()), f"{where}, {name}")
-    if "policy" in state:
-        must(bool(((state["policy"] >= 0) & (state["policy"] < kind.task.n_agents)).all()), f"{where}, policy")
+def packed_table(table: Table) -> Seen:
+    """Return what a table holds, packed."""
+    sums = table.sums()
+    return Seen(sums.row * table.n_columns + sums.column, sums.amount)
 
 
 def sampled(scale: Scale, layer: str) -> list[float]:
-    """A scale may be any function: it is known by some of its values, as far as it has them."""
+    """Return some values of a scale, as far as it has them: it may be any function and is known by these."""
     found = []
     with suppress(Exception):
         for episode in (*range(1, 500), *(2**power for power in range(9, 24))):
@@ -158,30 +138,26 @@ def sampled(scale: Scale, layer: str) -> list[float]:
     return found
 
 
-def fingerprint(teams: Muster, mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], books: Books, *settings: int) -> str:
-    """A digest of all that decides what comes out, but for the number of episodes."""
+def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], now: RunState, *settings: int) -> str:
+    """Return a digest of all that decides what comes out, except for the number of episodes."""
     digest = hashlib.sha256(repr((__version__, settings)).encode())
 
     def add(*arrays: Any) -> None:
         for array in arrays:
             digest.update(np.ascontiguousarray(array).tobytes())
 
-    for kind, scale, places, state in zip(teams.kinds, teams.scales, teams.members, teams.states, strict=True):
-        digest.update(
-            f"{show_recipe(kind.recipe)} {kind.shared} {kind.task.horizon} {kind.task.varies_with} {kind.task.modes}".encode()
-        )
+    for group, scale, places, state in zip(teams.groups, teams.scales, teams.places, teams.states, strict=True):
+        told = replace(group.told, policy=None)  # in the states
+        about = (archive.digest(told), group.shared, group.task.horizon, group.task.varies_with, group.task.modes)
+        digest.update(repr(about).encode())
+        digest.update(archive.digest(group.environment).encode())
         add(*(sampled(scale, layer) for layer in ("agents", "environment")))
-        for environment in (kind.environment, kind.recipe.known_environment):
-            if environment is not None:
-                table = environment.transition
-                add(table.indptr, table.indices, table.data, environment.start)
-        add(kind.task.env_cost, places)
-        add(*kind.recipe.known_agents.values())
+        add(group.task.env_cost, places)
         add(*(state[name] for name in sorted(state)))
     for mdp, learner in zip(mdps, learners, strict=True):
         add(mdp.task.control_cost, mdp.task.switch_cost, mdp.task.start_agent, learner.seed)
         add(*mdp.policies)
-    if books.table is not None:
-        sums = books.table.sums()
-        add(sums.row, sums.column, sums.amount, books.environment_episodes)
+    if now.table is not None:
+        seen = packed_table(now.table)
+        add(seen.key, seen.number, now.environment_episodes)
     return digest.hexdigest()

@@ -1,11 +1,9 @@
 """Many teams, one environment: every team has its own agents and policy, all share what is learned of the environment.
 
-Section 4 of the paper: N instances of UCRL2-MC with one confidence set for the environment. Teams play in synchronous rounds: for
-episode k every team plans from what all teams have seen before it.
+Section 4 of the paper: N instances of UCRL2-MC with one confidence set for the environment.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +11,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from cede import __version__
 from cede._base import check
-from cede._base.arrays import Floats, Ints
-from cede.fleet.checkpoint import Checkpoint
-from cede.fleet.engines import Engine, engine_of
-from cede.fleet.run import Run, streams
-from cede.fleet.simulate import fits
+from cede._base.archive import save_arrays
+from cede.fleet.files import SavedFleet, pack_fleet
 from cede.learning.counts import EnvironmentTally, shapes
-from cede.learning.learner import Learner, can_share
-from cede.learning.packing import save_fleet
-from cede.learning.settings import MOST_EPISODES, checked_task, declared
+from cede.learning.files import SCHEMA
+from cede.learning.learner import Learner
+from cede.learning.settings import checked_task, for_newcomer
 from cede.planning.tables import Sums, Table
-from cede.problem.model import TwoLayerMDP
-from cede.problem.structure import Outcomes, Structure
+from cede.problem.structure import Outcomes
 from cede.problem.task import Task
 
 
@@ -50,9 +45,9 @@ class Fleet:
             if id(learner) in known:
                 check.fail("Fleet", f"learners[{i}]", "there twice", "a Learner of its own")
             known.add(id(learner))
-        sharing = [i for i, learner in enumerate(given) if can_share(learner.recipe)]
+        sharing = [i for i, learner in enumerate(given) if learner.told.can_share]
         for i in sharing:
-            same_structure("Fleet", f"learner {i}", declared(given[sharing[0]].recipe), declared(given[i].recipe))
+            same_structure("Fleet", f"learner {i}", given[sharing[0]].told.outcomes, given[i].told.outcomes)
         for learner in given:
             self._take_in(learner)
 
@@ -63,7 +58,7 @@ class Fleet:
         fleet._learners, fleet._environment, fleet._task = [], environment, task
         for i, learner in enumerate(learners):
             fleet._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
-            if can_share(learner.recipe):
+            if learner.told.can_share:
                 if environment is None:
                     check.fail("Fleet", "environment", "missing", f"what learner {i} shares")
                 learner.join(environment)
@@ -72,7 +67,9 @@ class Fleet:
 
     def save(self, path: str | Path) -> None:
         """Write the fleet to a file, whole or not at all; `cede.load` gives it back as it was."""
-        save_fleet(self, path)
+        saved = SavedFleet(self._task, [learner.saved for learner in self._learners], self._environment)
+        header, arrays = pack_fleet(saved)
+        save_arrays(Path(path), "fleet", SCHEMA, {"cede": __version__, **header}, arrays)
 
     @property
     def task(self) -> Task:
@@ -137,20 +134,11 @@ class Fleet:
         for those of the same name; a rule to forget all agents alike holds for all of its own.
         """
         owner = "Fleet.welcome"
-        first = next((learner for learner in self._learners if can_share(learner.recipe)), None)
+        first = next((learner for learner in self._learners if learner.told.can_share), None)
         if first is None:
             check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
         known = checked_task(owner, task).known_agents(owner, known_agents or {})
-        own = {name for agent, name in enumerate(task.tables) if agent not in known}
-        like, structure = first.recipe, first.recipe.structure
-        if structure is not None:
-            structure = Structure({name: cases for name, cases in structure.agents.items() if name in own}, structure.environment)
-        forget = {name: rule for name, rule in like.forget.items() if name in task.tables}
-        if len(like.forget) == len(first.task.tables) and len(set(like.forget.values())) == 1:  # one rule for all, whoever they are
-            forget = dict.fromkeys(task.tables, next(iter(like.forget.values())))
-        newcomer = Learner(
-            task, replace(like, known_agents=known, structure=structure, forget=forget, limits=None, caution=None), seed=seed
-        )
+        newcomer = Learner(task, for_newcomer(task, first.told, first.task, known), seed=seed)
         self._check(owner, "task", "the newcomer", newcomer)
         self._take_in(newcomer)
         return newcomer
@@ -183,15 +171,15 @@ class Fleet:
         same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
         if learner.shared_environment is not None:
             check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove, or Learner.leave)")
-        if can_share(learner.recipe) and self._environment is not None:
-            same_structure(owner, who, self._environment.structure, declared(learner.recipe))
+        if learner.told.can_share and self._environment is not None:
+            same_structure(owner, who, self._environment.structure, learner.told.outcomes)
         no_running_episode(owner, who, learner)
 
     def _take_in(self, learner: Learner) -> None:
-        if can_share(learner.recipe):
-            memory, (_, (rows, columns)) = learner.memory, shapes(learner.task, structure=learner.recipe.structure)
-            seen = Sums(*np.divmod(memory.environment.key, columns), memory.environment.number)
-            self._count(seen, memory.environment_episodes, rows, columns, declared(learner.recipe))
+        if learner.told.can_share:
+            state, (_, (rows, columns)) = learner.state, shapes(learner.task, structure=learner.told.structure)
+            seen = Sums(*np.divmod(state.environment.key, columns), state.environment.number)
+            self._count(seen, state.environment_episodes, rows, columns, learner.told.outcomes)
             assert self._environment is not None
             learner.join(self._environment)
         self._learners.append(learner)
@@ -239,94 +227,3 @@ def same_environment(owner: str, who: str, one: Task, other: Task) -> None:
         where = np.argwhere(one.env_cost != other.env_cost)[0]
         place = check.place_of(f"{who}: env_cost", where)
         check.fail(owner, place, other.env_cost[tuple(where)], f"{one.env_cost[tuple(where)]}, as of the first learner")
-
-
-@dataclass(frozen=True, eq=False)
-class FleetHistory:
-    """One run of a fleet: N teams, K episodes each."""
-
-    regret: Floats  # (K,) cumulative over episodes, summed over teams (Eq. 15), exact
-    team_regret: Floats  # (N,) at the end
-    expected_cost: Floats  # (N, K)
-    cost: Floats  # (N, K) realised
-    control: Ints  # (N, K, D of the largest team)
-    switches: Ints  # (N, K)
-    optimum: Floats  # (N,)
-    settings: Mapping[str, Any]  # of the first learner, with the number of teams and the seed
-
-
-def simulate_fleet(
-    mdps: Sequence[TwoLayerMDP],
-    fleet: Fleet,
-    episodes: int,
-    *,
-    seed: int = 0,
-    engine: str | Engine = "threads",
-    jobs: int | None = None,
-    sync_every: int = 1,
-    evaluate_every: int = 1,
-    checkpoint: str | Path | Checkpoint | None = None,
-    progress: bool | Callable[[int], None] = True,
-) -> FleetHistory:
-    """Let all teams of a fleet run for some episodes in synchronous rounds. Team i has the luck of stream i of the seed.
-
-    Every team plans for its next episode from what all teams have seen in the rounds before. The result depends on the seed
-    alone: every engine and number of jobs gives the same bits.
-
-    engine: "threads", "processes" (of this machine) or "ray"; or an object, as in cede.engines.Ray(address="auto"). jobs: workers;
-    by default one for each processor. sync_every: teams tell one another what they have seen after every so many episodes only,
-    which is faster where workers are far apart; until then each knows its own. checkpoint: a file to which the run is written from
-    time to time; Checkpoint(path, resume=True) goes on from it. evaluate_every: as in `simulate`.
-    """
-    owner = "simulate_fleet"
-    evaluate_every = check.integer(owner, "evaluate_every", evaluate_every, 1, MOST_EPISODES)
-    sync_every = check.integer(owner, "sync_every", sync_every, 1, MOST_EPISODES)
-    episodes = check.integer(owner, "episodes", episodes, 1)
-    if not isinstance(fleet, Fleet):
-        check.fail(owner, "fleet", check.show(fleet), "a Fleet")
-    if not isinstance(checkpoint, str | Path | Checkpoint | None):
-        check.fail(owner, "checkpoint", check.show(checkpoint), "a path or a Checkpoint")
-    if len(mdps) != len(fleet) or not len(fleet):
-        check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner, and at least 1")
-    for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
-        if not isinstance(mdp, TwoLayerMDP):
-            check.fail(owner, f"mdps[{i}]", check.show(mdp), "a TwoLayerMDP")
-        fits(f"{owner}, team {i}", mdp, learner)
-    one_world(owner, mdps, fleet)
-    luck = streams(check.integer(owner, "seed", seed, 0), len(mdps))
-    chosen = engine_of(owner, engine, jobs)
-    settings = {
-        **fleet.learners[0].settings,
-        "recipes": sorted({learner.recipe.name for learner in fleet}),
-        "teams": len(mdps),
-        "sync_every": sync_every,
-        "evaluate_every": evaluate_every,
-        "simulation_seed": seed,
-    }
-    label = f"{len(mdps)} teams, {', '.join(settings['recipes'])}"
-    written = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    run = Run(mdps, fleet.learners, episodes, luck, engine=chosen, sync_every=sync_every, evaluate_every=evaluate_every)
-    rounds = run.play(progress, label, written)
-    regret = rounds.expected_cost - rounds.optimum[:, None]
-    return FleetHistory(
-        regret=np.cumsum(regret.sum(axis=0)),
-        team_regret=regret.sum(axis=1),
-        expected_cost=rounds.expected_cost,
-        cost=rounds.cost,
-        control=rounds.control,
-        switches=rounds.switches,
-        optimum=rounds.optimum,
-        settings=settings,
-    )
-
-
-def one_world(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Fleet) -> None:
-    """Teams that share what they see must see the same: only where they start may differ."""
-    sharing = [i for i, learner in enumerate(fleet) if learner.shared_environment is not None]
-    known: dict[int, int] = {}  # environments that were compared already
-    for i in sharing:
-        one, other = mdps[sharing[0]].environment.transition, mdps[i].environment.transition
-        if known.setdefault(id(other), i) == i and (one != other).nnz:
-            row, column = (int(part[0]) for part in (one != other).nonzero())
-            place = check.place_of(f"team {i}: transition", (*divmod(row, mdps[i].environment.n_actions), column))
-            check.fail(owner, place, other[row, column], f"{one[row, column]}, as of team {sharing[0]}: they share what they see")

@@ -1,129 +1,179 @@
-"""Who plays with whom: the teams of a run, sorted by kind and cut into shards."""
+"""Which teams are alike: the teams of a run, sorted into groups and cut into shards.
 
-import hashlib
+Teams that are alike in all but costs, seeds, agents and what they have seen are one `TeamGroup`: one workspace serves them, a team at
+a time. What changes of the teams of a group is a stack of arrays (`state.stack_states`, and the fields of a run declared here): it can
+be cut, joined, sent, written to a file, and put to work anywhere.
+"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cede._base.arrays import Floats, Ints
-from cede.fleet.shard import ShardPlan
-from cede.fleet.team_states import Kind, Luck, Roster, State, must_use, part_of, state_of
+from cede._base import check
+from cede._base.arrays import Floats, Ints, Policy
 from cede.learning.learner import Learner
-from cede.learning.settings import Recipe
-from cede.learning.state import Memory
-from cede.planning.belief import Scale, StepDown
+from cede.learning.settings import Memo, Settings, alike_key
+from cede.learning.state import Arrays, LearnerState, Sizes, check_stack, part_of, stack_states, unharmed
+from cede.planning.scale import Scale
 from cede.planning.tables import Table
-from cede.problem.model import TwoLayerMDP
-from cede.problem.structure import digest_of as digest_of_seen
+from cede.problem.model import Environment, TwoLayerMDP
+from cede.problem.task import Task
 
-Digests = dict[tuple[int, tuple[int, ...]], bytes]  # of arrays, by where they lie in memory
+Streams = NDArray[np.uint64]  # (n, 4): random numbers for each team, see `draw_uniform`
 Age = tuple[int, int]  # episodes that a learner has seen before the run, and those in what it alone knows of the environment
+
+# What a run itself keeps of each team, beside the state of its learner: shape and type.
+RUN_FIELDS: dict[str, tuple[tuple[int, ...], Any]] = {
+    "stream": ((4,), np.uint64),  # of random numbers
+    "judged": ((), np.int64),  # for which episode the policy was made that was evaluated last, 0: none was
+    "judged_cost": ((), np.float64),  # what it costs
+}
 
 
 @dataclass(frozen=True, eq=False)
-class Muster:
-    """The teams of a run, sorted by kind."""
+class TeamGroup:
+    """What the teams of a group have in common."""
 
-    kinds: list[Kind]
-    scales: list[Scale]  # by kind
-    members: list[list[int]]  # by kind: places in the fleet
-    memories: list[Memory]  # by place, before the run
-    ages: list[list[Age]]  # by kind: those that there are
-    age: list[Ints]  # by kind: (n,) which of them each team has
-    states: list[State]  # by kind, before the run
+    task: Task  # as the first of them was told; costs of control and hand-over are the team's own
+    told: Settings  # without its scale, whose values come with every order
+    vary: Ints  # (D,) how the true agents vary
+    environment: Environment  # the true one
+    shared: bool  # is the environment's belief that of the fleet?
+    keeps_plans: bool  # from one episode to the next
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(self.task, self.told)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMembers:
+    """What stays the same of n teams of one group during a run."""
+
+    team: Ints  # (n,) their places in the fleet
+    control_cost: Floats  # (n, D)
+    switch_cost: Floats  # (n, D, D)
+    slot: Ints  # (n, D) first slot of each agent in the shard's table of true agents
+    start_agent: Ints  # (n,)
+    seed: Ints  # (n,)
+    age: Ints  # (n,) which of the ages of the group each has
+
+
+@dataclass(frozen=True, eq=False)
+class ShardPlan:
+    """What a shard is made of: some groups of teams, and some teams of each."""
+
+    which: Sequence[int]  # of all groups, those that it has teams of
+    groups: Sequence[TeamGroup]
+    members: Sequence[GroupMembers]
+    agents: Table  # the true tables of all its agents, slot by slot
+    states: Sequence[Arrays]
+    number: int = 0  # the last order that is in the states
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The teams of a run, sorted into groups."""
+
+    groups: list[TeamGroup]
+    scales: list[Scale]  # by group
+    places: list[list[int]]  # by group: places in the fleet
+    before: list[LearnerState]  # by place, before the run
+    ages: list[list[Age]]  # by group: those that there are
+    age: list[Ints]  # by group: (n,) which of them each team has
+    states: list[Arrays]  # by group, before the run
     sharing: int  # teams that share the environment
 
 
-def muster(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], luck: Luck) -> Muster:
-    """Sort teams by kind, and pack what they know."""
-    members: dict[Any, list[int]] = {}
-    digests: Digests = {}
-    memories = [learner.memory for learner in learners]
-    for i, (mdp, learner, memory) in enumerate(zip(mdps, learners, memories, strict=True)):
-        members.setdefault(kind_key(mdp, learner, memory, digests), []).append(i)
-    kinds, states, ages, age = [], [], [], []
-    for places in members.values():
-        mdp, learner, memory = mdps[places[0]], learners[places[0]], memories[places[0]]
+def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], streams: Streams) -> Grouping:
+    """Sort teams into groups, and stack what they know."""
+    found: dict[Any, list[int]] = {}
+    memo: Memo = {}
+    before = [learner.state for learner in learners]
+    for i, (mdp, learner, state) in enumerate(zip(mdps, learners, before, strict=True)):
+        found.setdefault(group_key(mdp, learner, state, memo), []).append(i)
+    groups, states, ages, age = [], [], [], []
+    for places in found.values():
+        mdp, learner, state = mdps[places[0]], learners[places[0]], before[places[0]]
         shared = learner.shared_environment is not None
-        bare = replace(learner.recipe, scale=Scale())  # which may be a function; its values come with every order
-        kind = Kind(learner.task, bare, mdp.task.vary, mdp.environment, shared, keeps_plan(learner.recipe, memory))
-        policies = [policy for i in places if (policy := learners[i].recipe.policy) is not None]
-        kinds.append(kind)
-        states.append(state_of(kind, [memories[i] for i in places], policies, luck[places]))
-        theirs = [(memories[i].episodes, memories[i].environment_episodes) for i in places]
+        bare = replace(learner.told, scale=Scale())  # which may be a function; its values come with every order
+        group = TeamGroup(learner.task, bare, mdp.task.vary, mdp.environment, shared, keeps_plan(learner.told, state))
+        policies = [policy for i in places if (policy := learners[i].told.policy) is not None]
+        groups.append(group)
+        states.append(first_states(group, [before[i] for i in places], policies, streams[places]))
+        theirs = [(before[i].episodes, before[i].environment_episodes) for i in places]
         ages.append(list(dict.fromkeys(theirs)))
         number = {one: j for j, one in enumerate(ages[-1])}
         age.append(np.array([number[one] for one in theirs], dtype=np.int64))
-    return Muster(
-        kinds,
-        [learners[places[0]].recipe.scale for places in members.values()],
-        list(members.values()),
-        memories,
-        ages,
-        age,
-        states,
-        sum(len(places) for kind, places in zip(kinds, members.values(), strict=True) if kind.shared),
-    )
+    scales = [learners[places[0]].told.scale for places in found.values()]
+    sharing = sum(len(places) for group, places in zip(groups, found.values(), strict=True) if group.shared)
+    return Grouping(groups, scales, list(found.values()), before, ages, age, states, sharing)
 
 
-def kind_key(mdp: TwoLayerMDP, learner: Learner, memory: Memory, digests: Digests) -> tuple[Any, ...]:
-    """Teams with the same key are of one kind."""
-    task, r = learner.task, learner.recipe
-    shared = learner.shared_environment is not None
-    scale = tuple(part if isinstance(part, float | StepDown) else id(part) for part in (r.scale.agents, r.scale.environment))
-    known = tuple((agent, digest_of(policy, digests)) for agent, policy in r.known_agents.items())
-    return (
-        (task.roles.table, task.roles.acting, task.roles.aim, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment)),
-        (r.radius, r.delta, scale, r.flat, r.policy is None, r.planning, r.replan, known, id(r.known_environment)),
-        (r.limits and tuple(ends.tobytes() for ends in r.limits), r.caution and r.caution.digest),
-        (r.agents_radius, r.prior, by_place(task.tables, r), r.forget_environment),
-        (shared, keeps_plan(r, memory)),
-    )
+def group_key(mdp: TwoLayerMDP, learner: Learner, state: LearnerState, memo: Memo) -> tuple[Any, ...]:
+    """Return a key that is equal for teams of one group."""
+    task, told, roles = learner.task, learner.told, learner.task.roles
+    problem = (roles.table, roles.acting, roles.aim, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment))
+    return problem, alike_key(task, told, memo), learner.shared_environment is not None, keeps_plan(told, state)
 
 
-def by_place(names: Sequence[str], recipe: Recipe) -> tuple[Any, ...]:
-    """What is declared and forgotten: of agents by their place, for teams that call them differently."""
-    structure = recipe.structure
-    seen = {} if structure is None else {name: digest_of_seen(cases) for name, cases in structure.agents.items()}
-    agents = tuple((seen.get(name), recipe.forget.get(name)) for name in names)
-    return agents, structure.environment.digest if structure is not None and structure.environment is not None else None
+def keeps_plan(told: Settings, state: LearnerState) -> bool:
+    """Return whether the plan of an episode is needed after it."""
+    lasts = told.replan not in ("every", 1) or state.must_use_plan
+    return told.policy is not None or (told.planning == "full" and lasts)
 
 
-def keeps_plan(recipe: Recipe, memory: Memory) -> bool:
-    """Is the plan of an episode needed after it?"""
-    lasts = recipe.replan not in ("every", 1) or must_use(memory)
-    return recipe.policy is not None or (recipe.planning == "full" and lasts)
+def first_states(group: TeamGroup, states: Sequence[LearnerState], policies: Sequence[Policy], streams: Streams) -> Arrays:
+    """Stack what changes of some teams of a group. policies: those that are given, if they were told one. streams: (n, 4)."""
+    n = len(states)
+    result: Arrays = {name: np.zeros((n, *shape), dtype=dtype) for name, (shape, dtype) in RUN_FIELDS.items()}
+    result["stream"] = streams
+    result |= stack_states(group.sizes, states, group.keeps_plans and not policies)
+    if policies:
+        result["policy"] = np.stack([unharmed(group.task, policy) for policy in policies])
+        result["planned"] = np.ones(n, dtype=np.int64)
+    return result
 
 
-def digest_of(array: Floats, digests: Digests) -> bytes:
-    """Of its contents; `digests` remembers those of arrays that were met already."""
-    place = (array.ctypes.data, array.shape)  # views of one array are the same
-    if place not in digests:
-        digests[place] = hashlib.sha256(np.ascontiguousarray(array).data).digest()
-    return digests[place]
+def check_states(owner: str, group: TeamGroup, states: Arrays, like: Arrays) -> None:
+    """Check the stacked arrays of a group that come from a file, before a kernel sees them. like: those of the same teams now."""
+    if states.keys() != like.keys():
+        check.fail(owner, "the fields", sorted(states), f"{sorted(like)}")
+    n = len(like["planned"])
+    for name, (shape, dtype) in RUN_FIELDS.items():
+        array = states[name]
+        if array.dtype != dtype or array.shape != (n, *shape):
+            check.fail(owner, f"the shape of {name}", f"{array.shape} of {array.dtype}", f"{(n, *shape)} of {np.dtype(dtype)}")
+    if not np.isfinite(states["judged_cost"]).all() or (states["judged"] < -1).any():
+        check.fail(owner, "what was evaluated", "impossible", "finite costs of episodes")
+    check_stack(owner, group.sizes, states, n)
 
 
-def shard_plans(
-    teams: Muster, states: Sequence[State], mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], n: int
+# ------------------------------------------------------------------------------------------------- shards
+
+
+def cut_into_shards(
+    grouping: Grouping, states: Sequence[Arrays], mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], n: int
 ) -> list[ShardPlan]:
-    """Cut the teams, in the order of their kinds, into n parts of equal size."""
-    begins = np.concatenate([[0], np.cumsum([len(places) for places in teams.members])]).tolist()
+    """Cut the teams, in the order of their groups, into n parts of equal size."""
+    begins = np.concatenate([[0], np.cumsum([len(places) for places in grouping.places])]).tolist()
     cuts = np.linspace(0, begins[-1], n + 1).round().astype(int).tolist()
     plans = []
     for low, high in pairwise(cuts):
         true_agents = TrueAgents()
-        which, rosters, parts = [], [], []
-        for kind, (begin, end) in enumerate(pairwise(begins)):
+        which, members, parts = [], [], []
+        for group, (begin, end) in enumerate(pairwise(begins)):
             first, last = max(low, begin) - begin, min(high, end) - begin
             if first < last:
-                which.append(kind)
-                places, age = teams.members[kind][first:last], teams.age[kind][first:last]
-                rosters.append(roster_of(teams.kinds[kind], places, age, mdps, learners, true_agents))
-                parts.append(part_of(states[kind], first, last))
-        plans.append(ShardPlan(which, [teams.kinds[kind] for kind in which], rosters, true_agents.table(), parts))
+                which.append(group)
+                places, age = grouping.places[group][first:last], grouping.age[group][first:last]
+                members.append(members_of(grouping.groups[group], places, age, mdps, learners, true_agents))
+                parts.append(part_of(states[group], first, last))
+        plans.append(ShardPlan(which, [grouping.groups[group] for group in which], members, true_agents.table(), parts))
     return plans
 
 
@@ -136,6 +186,7 @@ class TrueAgents:
         self.used = 0
 
     def slot(self, policy: Floats) -> int:
+        """Return the first slot of a policy, which is added if it is new."""
         if id(policy) not in self.slots:
             self.slots[id(policy)] = self.used
             self.policies.append(policy.reshape(-1, policy.shape[-1]))
@@ -146,17 +197,18 @@ class TrueAgents:
         return Table.dense(np.concatenate(self.policies))
 
 
-def roster_of(
-    kind: Kind,
+def members_of(
+    group: TeamGroup,
     places: Sequence[int],
     age: Ints,
     mdps: Sequence[TwoLayerMDP],
     learners: Sequence[Learner],
     true_agents: TrueAgents,
-) -> Roster:
-    n, n_agents = len(places), kind.task.n_agents
+) -> GroupMembers:
+    """Gather what stays the same of some teams of a group."""
+    n, n_agents = len(places), group.task.n_agents
     slots = [np.array([true_agents.slot(policy) for policy in mdps[i].policies])[mdps[i].task.table] for i in places]
-    return Roster(
+    return GroupMembers(
         team=np.array(places, dtype=np.int64),
         control_cost=np.array([mdps[i].task.control_cost for i in places]).reshape(n, n_agents),
         switch_cost=np.array([mdps[i].task.switch_cost for i in places]).reshape(n, n_agents, n_agents),

@@ -1,53 +1,40 @@
-"""Playing episodes under the true model, and measuring what a learner's policies really cost.
+"""Playing episodes under the true model, and measuring what learners' policies really cost: one team, or a fleet.
 
-Regret is the paper's (Eq. 6): for every episode the expected cost of its policy minus that of the best policy, both computed
+Regret is the paper's (Eqs. 6 and 15): for every episode the expected cost of its policy minus that of the best policy, both computed
 exactly by dynamic programming from the start distribution. Nothing of it is sampled.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cede import _kernels
 from cede._base import check
-from cede._base.arrays import Floats, Ints, Policy
-from cede._kernels import World
-from cede.fleet.books import Rounds
-from cede.fleet.run import Run, stream_of
-from cede.fleet.shard import steps_of
+from cede._base.arrays import Policy
+from cede._kernels.episodes import play_episode
+from cede.fleet.checkpoint import Checkpoint
+from cede.fleet.engines import Engine, engine_of
+from cede.fleet.fleet import Fleet
+from cede.fleet.history import FleetHistory, History, RunRecord
+from cede.fleet.run import Run, stream_of, streams_of
+from cede.fleet.shard import new_steps, true_problem
 from cede.learning.counts import Episode
 from cede.learning.learner import Learner
-from cede.learning.settings import MOST_EPISODES, declared
+from cede.learning.settings import MOST_EPISODES
 from cede.planning.belief import true_beliefs
-from cede.planning.planner import Plan, checked_policy, problem_of
-from cede.planning.tables import read_only
+from cede.planning.passes import Plan, model_of
 from cede.problem.model import TwoLayerMDP
 from cede.problem.structure import check_support
+from cede.problem.task import checked_switching_policy
 
 Seed = int | np.random.Generator
-
-
-@dataclass(frozen=True, eq=False)
-class History:
-    """One run of a learner, K episodes, D agents."""
-
-    regret: Floats  # (K,) cumulative, exact
-    expected_cost: Floats  # (K,) exact expected cost of each episode's policy
-    cost: Floats  # (K,) realised
-    control: Ints  # (K, D) steps of each agent of the team
-    switches: Ints  # (K,)
-    optimum: float  # expected cost of the best policy; with limits of control, of the best mixture within them
-    agents: tuple[str, ...]  # (D,) names
-    settings: Mapping[str, Any]  # learner, radii, scale, delta, seeds, version
 
 
 def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episode:
     """One episode of a switching policy (or plan) under the true model."""
     given = policy.policy if isinstance(policy, Plan) else policy
-    return roll(mdp, checked_policy("rollout", mdp.task, given), generator("rollout", seed))
+    return roll(mdp, checked_switching_policy("rollout", mdp.task, given), generator("rollout", seed))
 
 
 def generator(owner: str, seed: Seed) -> np.random.Generator:
@@ -58,17 +45,11 @@ def generator(owner: str, seed: Seed) -> np.random.Generator:
 
 
 def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
-    """`rollout` without its checks. Draws 2 L + 1 uniform numbers, whatever happens: the same seed means the same luck."""
-    steps = steps_of(mdp.task)
-    _kernels.roll(world_of(mdp), policy, rng.random(2 * mdp.horizon + 1), steps)
+    """Play one episode without the checks of `rollout`. Draws 2 L + 1 uniform numbers, whatever happens."""
+    steps = new_steps(mdp.task)
+    truth = true_problem(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
+    play_episode(truth, policy, rng.random(2 * mdp.horizon + 1), steps)
     return Episode(steps.states, steps.who[:-1], steps.who[1:], steps.actions, steps.costs)
-
-
-def world_of(mdp: TwoLayerMDP) -> World:
-    """The truth, as kernels read it."""
-    agents, environment = true_beliefs(mdp)
-    start = (read_only(mdp.environment.start), mdp.environment.cumulated_start, mdp.task.start_agent)
-    return World(agents.layer, environment.layer, problem_of(mdp.task), *start, mdp.task.acting, mdp.task.aim)
 
 
 def simulate(
@@ -92,21 +73,10 @@ def simulate(
     episodes = check.integer("simulate", "episodes", episodes, 1)
     evaluate_every = check.integer("simulate", "evaluate_every", evaluate_every, 1, MOST_EPISODES)
     fits("simulate", mdp, learner)
-    rounds = play(mdp, learner, episodes, generator("simulate", seed), progress, evaluate_every)
-    return History(
-        regret=np.cumsum(rounds.expected_cost[0] - rounds.optimum[0]),
-        expected_cost=rounds.expected_cost[0],
-        cost=rounds.cost[0],
-        control=rounds.control[0],
-        switches=rounds.switches[0],
-        optimum=float(rounds.optimum[0]),
-        agents=mdp.task.members,
-        settings={
-            **learner.settings,
-            "evaluate_every": evaluate_every,
-            "simulation_seed": "generator" if isinstance(seed, np.random.Generator) else int(seed),
-        },
-    )
+    record = play(mdp, learner, episodes, generator("simulate", seed), progress, evaluate_every)
+    told = "generator" if isinstance(seed, np.random.Generator) else int(seed)
+    settings = {**learner.settings, "evaluate_every": evaluate_every, "simulation_seed": told}
+    return History.of(record, mdp.task.members, settings)
 
 
 def play(
@@ -116,16 +86,16 @@ def play(
     rng: np.random.Generator,
     progress: bool | Callable[[int], None] = False,
     evaluate_every: int = 1,
-) -> Rounds:
-    """`simulate` without its checks: the rounds of a fleet of one. Draws 2 L + 1 uniform numbers for each episode."""
+) -> RunRecord:
+    """Run a learner without the checks of `simulate`: a fleet of one. Draws 2 L + 1 uniform numbers for each episode."""
     bits = rng.bit_generator
     if not isinstance(bits, np.random.PCG64):  # any other generator chooses a stream
         bits = np.random.PCG64(int(rng.integers(2**63)))
     run = Run([mdp], [learner], episodes, np.array([stream_of(bits)], dtype=np.uint64), evaluate_every=evaluate_every)
     try:
-        return run.play(progress, learner.recipe.name)
+        return run.play(progress, learner.told.name)
     finally:
-        bits.advance(run.books.done * (2 * mdp.horizon + 1))
+        bits.advance(run.now.done * (2 * mdp.horizon + 1))
 
 
 def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
@@ -143,12 +113,78 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     ):
         if mine != theirs:
             check.fail(owner, f"the learner's {what}", check.show(mine), f"{check.show(theirs)}, as in mdp")
-    caution = learner.recipe.caution
-    if caution is not None and caution.start is not None and not np.array_equal(caution.start, mdp.environment.start):
+    baseline = learner.told.baseline
+    if baseline is not None and baseline.start is not None and not np.array_equal(baseline.start, mdp.environment.start):
         check.fail(owner, "the start that the learner was told", "another", "that of mdp")
-    outcomes = declared(learner.recipe)
+    outcomes = learner.told.outcomes
     if outcomes is not None:
         check_support(owner, outcomes, mdp.environment)
     for what in ("env_cost", "control_cost", "switch_cost"):
         if not np.array_equal(getattr(told, what), getattr(task, what)):
             check.fail(owner, f"the learner's {what}", "another", "that of mdp")
+
+
+def simulate_fleet(
+    mdps: Sequence[TwoLayerMDP],
+    fleet: Fleet,
+    episodes: int,
+    *,
+    seed: int = 0,
+    engine: str | Engine = "threads",
+    jobs: int | None = None,
+    sync_every: int = 1,
+    evaluate_every: int = 1,
+    checkpoint: str | Path | Checkpoint | None = None,
+    progress: bool | Callable[[int], None] = True,
+) -> FleetHistory:
+    """Let all teams of a fleet run for some episodes in synchronous rounds. Team i draws from stream i of the seed.
+
+    Every team plans for its next episode from what all teams have seen in the rounds before. The result depends on the seed
+    alone: every engine and number of jobs gives the same bits.
+
+    engine: "threads", "processes" (of this machine) or "ray"; or an object, as in cede.engines.Ray(address="auto"). jobs: workers;
+    by default one for each processor. sync_every: teams tell one another what they have seen after every so many episodes only,
+    which is faster where workers are far apart; until then each knows its own. checkpoint: a file to which the run is written from
+    time to time; Checkpoint(path, resume=True) goes on from it. evaluate_every: as in `simulate`.
+    """
+    owner = "simulate_fleet"
+    evaluate_every = check.integer(owner, "evaluate_every", evaluate_every, 1, MOST_EPISODES)
+    sync_every = check.integer(owner, "sync_every", sync_every, 1, MOST_EPISODES)
+    episodes = check.integer(owner, "episodes", episodes, 1)
+    if not isinstance(fleet, Fleet):
+        check.fail(owner, "fleet", check.show(fleet), "a Fleet")
+    if not isinstance(checkpoint, str | Path | Checkpoint | None):
+        check.fail(owner, "checkpoint", check.show(checkpoint), "a path or a Checkpoint")
+    if len(mdps) != len(fleet) or not len(fleet):
+        check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner, and at least 1")
+    for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
+        if not isinstance(mdp, TwoLayerMDP):
+            check.fail(owner, f"mdps[{i}]", check.show(mdp), "a TwoLayerMDP")
+        fits(f"{owner}, team {i}", mdp, learner)
+    check_same_environment(owner, mdps, fleet)
+    streams = streams_of(check.integer(owner, "seed", seed, 0), len(mdps))
+    chosen = engine_of(owner, engine, jobs)
+    settings = {
+        **fleet.learners[0].settings,
+        "recipes": sorted({learner.told.name for learner in fleet}),
+        "teams": len(mdps),
+        "sync_every": sync_every,
+        "evaluate_every": evaluate_every,
+        "simulation_seed": seed,
+    }
+    label = f"{len(mdps)} teams, {', '.join(settings['recipes'])}"
+    written = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+    run = Run(mdps, fleet.learners, episodes, streams, engine=chosen, sync_every=sync_every, evaluate_every=evaluate_every)
+    return FleetHistory.of(run.play(progress, label, written), settings)
+
+
+def check_same_environment(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Fleet) -> None:
+    """Teams that share what they see must see the same: only where they start may differ."""
+    sharing = [i for i, learner in enumerate(fleet) if learner.shared_environment is not None]
+    known: dict[int, int] = {}  # environments that were compared already
+    for i in sharing:
+        one, other = mdps[sharing[0]].environment.transition, mdps[i].environment.transition
+        if known.setdefault(id(other), i) == i and (one != other).nnz:
+            row, column = (int(part[0]) for part in (one != other).nonzero())
+            place = check.place_of(f"team {i}: transition", (*divmod(row, mdps[i].environment.n_actions), column))
+            check.fail(owner, place, other[row, column], f"{one[row, column]}, as of team {sharing[0]}: they share what they see")

@@ -1,4 +1,4 @@
-"""A shard somewhere else: in a process of this machine, or in an actor of Ray. And its other side, which does what it is told.
+"""Workers: a shard in a process of this machine or in an actor of Ray, as seen from here, and the other side, which obeys.
 
 What goes there and comes back is pickled, between processes that this one started or inside the user's own cluster.
 """
@@ -22,7 +22,7 @@ class Lost(Exception):
     """A worker is gone."""
 
 
-class Host(Protocol):
+class Worker(Protocol):
     """A shard somewhere else. Raises Lost if it is gone."""
 
     def send(self, message: bytes) -> None:
@@ -46,7 +46,7 @@ def packed(method: str, argument: Any) -> bytes:
     return pickle.dumps((method, argument), protocol=5)
 
 
-class Hostee:
+class ShardServer:
     """A worker's side: makes the shard, then does what it is told."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Hostee:
         return getattr(self.shard, method)(*(() if argument is None else (argument,)))
 
 
-class Process:
+class ProcessWorker:
     """A process that is a shard. It ends when this one does: its pipe is closed then."""
 
     def __init__(self, index: int) -> None:
@@ -112,26 +112,26 @@ class Process:
 def serve(pipe: Connection) -> None:
     """The whole life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears it, and closes the pipe
-    hostee = Hostee()
+    server = ShardServer()
     while True:
         try:
             message = pipe.recv_bytes()
         except (EOFError, OSError):  # nobody is there any more
             return
         try:
-            answer = (True, hostee.do(message))
+            answer = (True, server.do(message))
         except Exception as error:
             answer = (False, error)
         with suppress(OSError):
             pipe.send_bytes(pickle.dumps(answer, protocol=5))
 
 
-class Actor:
+class RayWorker:
     """A Ray actor that is a shard."""
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
-        remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Hostee)
+        remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(ShardServer)
         self.actor = remote.remote()
         self.answer: Any = None
         try:

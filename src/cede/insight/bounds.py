@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede.learning.learner import Learner
-from cede.learning.settings import is_scaled
 from cede.planning.belief import Belief
-from cede.planning.planner import Plan, checked_policy, followed, negated
-from cede.problem.task import Task
+from cede.planning.passes import Plan, negated, value_under
+from cede.problem.task import Task, checked_switching_policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +43,17 @@ def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
     owner = "bounds"
     if not isinstance(learner, Learner):
         check.fail(owner, "learner", check.show(learner), "a Learner")
-    recipe = learner.recipe
-    if recipe.radius is None or recipe.flat:
-        kind = "without confidence sets" if recipe.radius is None else "with one table for agents and environment"
-        check.fail(owner, "learner", f"{recipe.name}, {kind}", "one with sets of both layers (ucrl2_mc)")
+    told = learner.told
+    if told.radius is None or told.flat:
+        kind = "without confidence sets" if told.radius is None else "with one table for agents and environment"
+        check.fail(owner, "learner", f"{told.name}, {kind}", "one with sets of both layers (ucrl2_mc)")
     given = learner.plan.policy if policy is None else policy.policy if isinstance(policy, Plan) else policy
-    checked = checked_policy(owner, learner.task, given)
+    checked = checked_switching_policy(owner, learner.task, given)
     low, high = extremes(learner.task, *learner.beliefs, checked)
-    fades = bool(recipe.forget) or recipe.forget_environment is not None
-    return Bounds(low, high, not is_scaled(recipe) and not fades, recipe.delta)
+    return Bounds(low, high, not told.is_scaled and not told.forgets, told.delta)
 
 
 def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy) -> tuple[Floats, Floats]:
     """The least and the most that a policy can cost over all tables within the beliefs."""
-    low, high = (followed(one, agents, environment, policy) for one in (task, negated(task)))
+    low, high = (value_under(one, agents, environment, policy) for one in (task, negated(task)))
     return low, -high + 0.0

@@ -15,11 +15,13 @@ import numpy as np
 
 from cede._base import check
 from cede._base.extras import pyplot, save_picture
-from cede._kernels import DECIDED, KEEP_TO
 from cede.insight.bounds import extremes
+from cede.learning.baseline import is_kept_to
+from cede.learning.counts import places_of
 from cede.learning.learner import Learner
+from cede.learning.state import LearnerState
 from cede.planning.belief import Belief
-from cede.planning.planner import followed
+from cede.planning.passes import value_under
 from cede.problem.task import Task
 
 COSTS = {"environment": "env_cost", "control": "control_cost", "switching": "switch_cost"}
@@ -66,15 +68,15 @@ def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Expl
     owner = "explain"
     if not isinstance(learner, Learner):
         check.fail(owner, "learner", check.show(learner), "a Learner")
-    if learner.recipe.flat:
-        check.fail(owner, "learner", learner.recipe.name, "one that tells agents and environment apart")
+    if learner.told.flat:
+        check.fail(owner, "learner", learner.told.name, "one that tells agents and environment apart")
     task = learner.task
     t, state = check.index(owner, "t", t, task.horizon), check.index(owner, "state", state, task.n_states)
     prev = task.agent_index(owner, "prev_agent", prev_agent)
     plan = learner.plan.policy
-    chosen = learner.choose(t, state, prev) if learner.recipe.planning == "greedy" else int(plan[t, state, prev])
+    chosen = learner.choose(t, state, prev) if learner.told.planning == "greedy" else int(plan[t, state, prev])
     priced, extra = with_prices(learner)
-    bounded = learner.recipe.radius is not None
+    bounded = learner.told.radius is not None
     plain_sets = frequencies(learner)
     sets = learner.beliefs if bounded else plain_sets
     options = []
@@ -84,9 +86,9 @@ def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Expl
         policy[t, state, prev] = agent
         here = (t, state, prev)
         low, high = (float(value[here]) for value in extremes(priced, *sets, policy))
-        parts = {part: float(followed(only(task, field), *plain_sets, policy)[here]) for part, field in COSTS.items()}
+        parts = {part: float(value_under(only(task, field), *plain_sets, policy)[here]) for part, field in COSTS.items()}
         if extra is not None:
-            parts["limits"] = float(followed(extra, *plain_sets, policy)[here])
+            parts["limits"] = float(value_under(extra, *plain_sets, policy)[here])
         rows = seen_here(learner, sets, t, state, prev, agent)
         options.append(Option(task.agents[agent], low, sum(parts.values()), high, parts, *rows, agent))
     text = in_words(task, options, candidates, chosen, prev, bounded)
@@ -103,10 +105,10 @@ def with_prices(learner: Learner) -> tuple[Task, Task | None]:
 
 
 def kept_to(learner: Learner) -> str:
-    caution = learner.recipe.caution
-    if caution is None or learner.memory.record[DECIDED] != KEEP_TO:
+    baseline = learner.told.baseline
+    if baseline is None or not is_kept_to(learner.state.record):
         return ""
-    return f"The learner keeps to the baseline ({caution.name}) in this episode: it is not proven yet what deviating may cost. "
+    return f"The learner keeps to the baseline ({baseline.name}) in this episode: it is not proven yet what deviating may cost. "
 
 
 def dearer(prices: dict[str, float]) -> str:
@@ -119,12 +121,13 @@ def dearer(prices: dict[str, float]) -> str:
 
 def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     """What the learner has seen, taken for the truth."""
-    recipe = replace(learner.recipe, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None)
-    plain = Learner(learner.task, recipe, seed=learner.seed)
-    memory = learner.memory
+    told = replace(learner.told, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None, baseline=None)
+    plain, state = Learner(learner.task, told, seed=learner.seed), learner.state
     if learner.shared_environment is not None:
         plain.join(learner.shared_environment)
-    plain.remember(replace(memory, plan=None, planned=0, bounds=np.empty((0, 0, 0))))
+    start = LearnerState()
+    gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "bounds", "record")}
+    plain.remember(replace(state, **gone))
     return plain.beliefs
 
 
@@ -141,15 +144,15 @@ def seen_here(
     """Visits and width of the agent's row, and the fewest and widest of the environment's rows that it may need."""
     task, counts = learner.task, learner.counts
     slot = int(task.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
-    places = learner._working.tally.places
+    agents_place, environment_place = places_of(task, structure=learner.told.structure)
     mine = int(sets[0].row[slot, state])
-    visits = float(counts.agents[[int(places.agents[slot, state])]].sum())
+    visits = float(counts.agents[[int(agents_place[slot, state])]].sum())
     table = sets[0].centre
     weights = table.weight[table.start[mine] : table.start[mine] + table.size[mine]]
     taken = table.column[table.start[mine] : table.start[mine] + table.size[mine]][weights > 0]
     certain = sets[0].width[mine] == 0 and len(taken)
     actions = [int(a) for a in taken] if certain else list(range(task.n_actions))
-    rows = [int(places.environment[state, a]) for a in actions]
+    rows = [int(environment_place[state, a]) for a in actions]
     outcome_visits = min(float(counts.environment[[row]].sum()) for row in rows)
     widest = max(float(sets[1].width[sets[1].row[state, a]]) for a in actions)
     return visits, float(sets[0].width[mine]), outcome_visits, widest

@@ -13,7 +13,7 @@ from cede._base import check
 from cede._base.arrays import Floats
 from cede._base.extras import AGENT_COLOURS, pyplot, save_picture
 from cede.insight.bounds import bounds
-from cede.learning.counts import cases_of
+from cede.learning.counts import cases_of, places_of
 from cede.learning.learner import Learner
 
 MOST_GROUPS = 40
@@ -67,10 +67,12 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
     task, counts = learner.task, learner.counts
     names = list(task.state_names or (f"state {s}" for s in range(task.n_states)))
     labels = grouped(names, by)
-    places = None if learner.recipe.flat else learner._working.tally.places
+    told = learner.told
     visits = counts.environment.sum(axis=1)
-    per_state = np.zeros(task.n_states) if places is None else visits[places.environment].sum(axis=1)
-    bounded = learner.recipe.radius is not None and not learner.recipe.flat
+    per_state = np.zeros(task.n_states)
+    if not told.flat:
+        per_state = visits[places_of(task, structure=told.structure)[1]].sum(axis=1)
+    bounded = told.radius is not None and not told.flat
     interval = bounds(learner) if bounded else None
     policy = learner.plan.policy
     groups = []
@@ -93,7 +95,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
 def agent_rows(learner: Learner) -> list[slice]:
     """The rows of the counts that belong to each policy of the task."""
     task = learner.task
-    sizes = [int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, learner.recipe.structure), strict=True)]
+    sizes = [int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, learner.told.structure), strict=True)]
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
     return [slice(begin, end) for begin, end in pairwise(ends)]
 
@@ -119,9 +121,10 @@ def grouped(names: list[str], by: Any) -> list[str]:
 
 def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
     """Where the belief is still wide although the learner goes there: rows whose sets say little, the most visited first."""
-    if learner.recipe.radius is None or learner.recipe.flat:
+    if learner.told.radius is None or learner.told.flat:
         return ()
-    task, counts, places = learner.task, learner.counts, learner._working.tally.places
+    task, counts = learner.task, learner.counts
+    agents_place, environment_place = places_of(task, structure=learner.told.structure)
     actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
     agents, environment = learner.beliefs
     seen_agents, seen_environment = counts.agents.sum(axis=1), counts.environment.sum(axis=1)
@@ -129,11 +132,11 @@ def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
     for table, name in enumerate(task.tables):
         for slot in range(int(task.first_slot[table]), int(task.first_slot[table] + task.n_slots[table])):
             for s in range(task.n_states):
-                row, width = int(places.agents[slot, s]), float(agents.width[agents.row[slot, s]])
+                row, width = int(agents_place[slot, s]), float(agents.width[agents.row[slot, s]])
                 if width > 0:
                     found.setdefault((name, row), WideRow(name, names[s], float(seen_agents[row]), width))
     for s, a in np.ndindex(task.n_states, task.n_actions):
-        row, width = int(places.environment[s, a]), float(environment.width[environment.row[s, a]])
+        row, width = int(environment_place[s, a]), float(environment.width[environment.row[s, a]])
         if width > 0:
             place = f"{names[s]}, {actions[a]}"
             found.setdefault(("environment", row), WideRow("environment", place, float(seen_environment[row]), width))

@@ -1,4 +1,4 @@
-"""Recipes for learners (learner.py): which parts are put together, and how.
+"""Learners by name: each function tells a Learner how to count, believe and plan.
 
 ucrl2_mc             the paper's Algorithm 1: separate confidence sets for the agents and the environment
 ucrl2                the baseline of the appendix: one confidence set for p(s' | s, d), blind to actions
@@ -9,32 +9,32 @@ oracle               the best policy, for comparison: it alone is told the truth
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cede._base import check
-from cede.learning.baseline import checked_caution
+from cede.learning.baseline import checked_baseline
 from cede.learning.forgetting import Forget
 from cede.learning.learner import Learner
-from cede.learning.promises import check_promises
 from cede.learning.settings import (
+    LEAST_PRIOR,
+    MOST_PRIOR,
     Planning,
-    Recipe,
     Replan,
+    Settings,
     checked_belief,
     checked_forgetting,
     checked_knowledge,
-    checked_planning,
-    checked_prior,
+    checked_limits,
     checked_task,
 )
-from cede.planning.belief import Scale, ScaleOf, scale_of
-from cede.planning.control_shares import limits_or_none
-from cede.planning.planner import checked_policy, solve
+from cede.planning.planner import solve
+from cede.planning.scale import Scale, ScaleOf, scale_of
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.structure import Structure
-from cede.problem.task import Task
+from cede.problem.task import Task, checked_switching_policy
 
 
 def ucrl2_mc(
@@ -78,19 +78,27 @@ def ucrl2_mc(
     doubled since the last plan ("doubling", the rule of UCRL2), or for every n-th episode.
     """
     owner = "ucrl2_mc"
-    recipe = Recipe(
+    told = Settings(
         owner,
         **checked_belief(owner, belief),
         delta=check.probability(owner, "delta", delta),
         scale=scale_of(owner, scale),
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
-        **checked_forgetting(owner, task, forget, forget_environment, belief, planning, replan),
-        limits=limits_or_none(owner, task, at_most, at_least),
-        caution=checked_caution(owner, task, baseline, alpha, start),
-        **checked_planning(owner, planning, replan),
+        **checked_forgetting(owner, task, forget, forget_environment),
+        **checked_limits(owner, task, at_most, at_least),
+        baseline=checked_baseline(owner, task, baseline, alpha, start),
+        planning=planning,
+        replan=replan,
     )
-    check_promises(owner, recipe)
-    return Learner(task, recipe, seed=seed)
+    return Learner(task, told, seed=seed)
+
+
+def checked_prior(owner: str, prior: Any) -> float:
+    """Check the pseudo-counts of a row; `Settings` takes 0 for a learner that does not sample."""
+    result = check.number(owner, "prior", prior)
+    if not LEAST_PRIOR <= result <= MOST_PRIOR:
+        check.fail(owner, "prior", result, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
+    return result
 
 
 def posterior_sampling(
@@ -116,17 +124,16 @@ def posterior_sampling(
     `ucrl2_mc`.
     """
     owner = "posterior_sampling"
-    recipe = Recipe(
+    told = Settings(
         owner,
         radius=None,
         prior=checked_prior(owner, prior),
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
-        **checked_forgetting(owner, task, forget, forget_environment, None, "full", replan),
-        limits=limits_or_none(owner, task, at_most, at_least),
-        **checked_planning(owner, "full", replan),
+        **checked_forgetting(owner, task, forget, forget_environment),
+        **checked_limits(owner, task, at_most, at_least),
+        replan=replan,
     )
-    check_promises(owner, recipe)
-    return Learner(task, recipe, seed=seed)
+    return Learner(task, told, seed=seed)
 
 
 def ucrl2(
@@ -146,15 +153,16 @@ def ucrl2(
     """
     owner = "ucrl2"
     check.choice(owner, "radius", radius, ("appendix", "same-form"))
-    recipe = Recipe(
+    told = Settings(
         f"ucrl2 ({radius})",
         radius="appendix" if radius == "appendix" else "printed",
         delta=check.probability(owner, "delta", delta),
         scale=scale_of(owner, scale),
         flat=True,
-        **checked_planning(owner, planning, replan),
+        planning=planning,
+        replan=replan,
     )
-    return Learner(checked_task(owner, task), recipe, seed=seed)
+    return Learner(checked_task(owner, task), told, seed=seed)
 
 
 def greedy(
@@ -173,16 +181,16 @@ def greedy(
 ) -> Learner:
     """Plans as if the frequencies seen so far were the truth, unseen rows uniform. May settle on the wrong agent for ever."""
     owner = "greedy"
-    recipe = Recipe(
+    told = Settings(
         owner,
         radius=None,
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
-        **checked_forgetting(owner, task, forget, forget_environment, None, planning, replan),
-        limits=limits_or_none(owner, task, at_most, at_least),
-        **checked_planning(owner, planning, replan),
+        **checked_forgetting(owner, task, forget, forget_environment),
+        **checked_limits(owner, task, at_most, at_least),
+        planning=planning,
+        replan=replan,
     )
-    check_promises(owner, recipe)
-    return Learner(task, recipe, seed=seed)
+    return Learner(task, told, seed=seed)
 
 
 def fixed(task: Task, agent: int | str | ArrayLike) -> Learner:
@@ -190,11 +198,11 @@ def fixed(task: Task, agent: int | str | ArrayLike) -> Learner:
     checked_task("fixed", task)
     if check.ndim(agent) == 0:
         index = task.agent_index("fixed", "agent", agent)
-        return Learner(task, Recipe(task.agents[index], radius=None, policy=task.always(index)))
-    policy = checked_policy("fixed", task, np.asarray(agent)).copy()
-    return Learner(task, Recipe("fixed policy", radius=None, policy=policy))
+        return Learner(task, Settings(task.agents[index], radius=None, policy=task.always(index)))
+    policy = checked_switching_policy("fixed", task, np.asarray(agent)).copy()
+    return Learner(task, Settings("fixed policy", radius=None, policy=policy))
 
 
 def oracle(mdp: TwoLayerMDP, *, seed: int = 0) -> Learner:
     """The best switching policy from the first episode on: regret 0."""
-    return Learner(mdp.task, Recipe("oracle", radius=None, policy=solve(mdp, seed=seed).policy), seed=seed)
+    return Learner(mdp.task, Settings("oracle", radius=None, policy=solve(mdp, seed=seed).policy), seed=seed)

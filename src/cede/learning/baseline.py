@@ -5,70 +5,137 @@ those e cost no more than (e + alpha n) v together (Garcelon, Ghavamzadeh, Lazar
 what v is at least, is bounded by the costs that were seen, whatever the model; and by the learner's confidence sets.
 """
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from cede import _kernels
 from cede._base import check
-from cede._base.arrays import Floats, Policy
-from cede.planning.planner import checked_policy, empty_plan, negated, problem_of
-from cede.planning.tables import read_only
-from cede.problem.task import Task
+from cede._base.arrays import Floats, Ints, Policy
+from cede._kernels import baseline as kernels
+from cede._kernels.learner import LearnerArrays
+from cede._kernels.limits import step_costs
+from cede._kernels.model import ModelArrays, ProblemArrays
+from cede.planning.passes import empty_plan, negated, problem_of
+from cede.problem.task import Task, checked_switching_policy
 
 
 @dataclass(frozen=True, eq=False)
-class Caution:
+class Baseline:
     """What a learner must never be much worse than."""
 
-    baseline: Policy  # (L, S, D)
+    policy: Policy  # (L, S, D)
     alpha: float  # the part of its cost that may be lost
     start: Floats | None = None  # (S,) probabilities of the first state; None: not known
     name: str = "a policy"
 
-    @property
-    def digest(self) -> str:
-        given = np.empty(0) if self.start is None else self.start
-        return hashlib.sha256(self.baseline.tobytes() + given.tobytes() + repr(self.alpha).encode()).hexdigest()
-
     def __str__(self) -> str:
         return f"{self.name}, alpha {self.alpha:g}"
 
+    def check_fits(self, owner: str, task: Task) -> None:
+        """Check policy, alpha, start and costs against a task."""
+        checked_switching_policy(owner, task, self.policy)
+        check.number(owner, "alpha", self.alpha, least=0.0)
+        added = (task.control_cost + task.switch_cost)[np.isfinite(task.switch_cost)]
+        least = float(task.env_cost.min() + added.min())
+        if least < 0:
+            expected = "at least 0 with a baseline: a part of a negative cost is no allowance"
+            check.fail(owner, "the least that a step can cost", least, expected)
+        if self.start is not None:
+            check.distributions(owner, "start", check.array(owner, "start", self.start, (task.n_states,), "(S,)"))
 
-def checked_caution(owner: str, task: Task, baseline: Any, alpha: Any, start: Any) -> Caution | None:
-    """baseline: an agent, by index or name, or a switching policy."""
+
+def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: Any) -> Baseline | None:
+    """Make a Baseline of what a user gives: an agent, by index or name, or a switching policy."""
     if baseline is None:
         if start is not None:
             check.fail(owner, "start", "given", "left out without a baseline")
         return None
-    is_agent = check.ndim(baseline) == 0
-    policy = (
-        task.always(task.agent_index(owner, "baseline", baseline)) if is_agent else checked_policy(owner, task, baseline).copy()
-    )
-    name = task.agents[task.agent_index(owner, "baseline", baseline)] if is_agent else "a policy"
-    added = (task.control_cost + task.switch_cost)[np.isfinite(task.switch_cost)]
-    least = float(task.env_cost.min() + added.min())
-    if least < 0:
-        expected = "at least 0 with a baseline: a part of a negative cost is no allowance"
-        check.fail(owner, "the least that a step can cost", least, expected)
-    chances = None
-    if start is not None:
-        chances = check.array(owner, "start", start, (task.n_states,), "(S,)")
-        check.distributions(owner, "start", chances)
-    return Caution(policy, check.number(owner, "alpha", alpha, least=0.0), chances, name)
+    if check.ndim(baseline) == 0:
+        agent = task.agent_index(owner, "baseline", baseline)
+        name, policy = task.agents[agent], task.always(agent)
+    else:
+        name, policy = "a policy", checked_switching_policy(owner, task, baseline).copy()
+    chances = None if start is None else check.array(owner, "start", start, (task.n_states,), "(S,)")
+    result = Baseline(policy, check.number(owner, "alpha", alpha, least=0.0), chances, name)
+    result.check_fits(owner, task)
+    return result
 
 
-def caution_for(task: Task, caution: Caution | None, delta: float) -> _kernels.Caution:
-    """Its arrays for the kernels."""
-    if caution is None:
-        nobody, nothing = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0))
-        empty = (np.empty(0), nothing, np.empty((0, 0, 0)), np.empty(0))
-        return _kernels.Caution(nobody, 0.0, delta, read_only(np.empty(0)), problem_of(task), *empty)
+def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: ModelArrays) -> kernels.Baseline:
+    """Return a baseline as the kernels know it. model: what the learner plans for."""
+    if baseline is None:
+        nobody, nothing = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0, 0))
+        none = {"policy": nobody, "start": np.empty(0), "value": nothing, "record": np.empty(0, dtype=kernels.RECORD)}
+        return kernels.Baseline(**none, opposite=model)
     other = negated(task)
-    control_cost, switch_cost = other.control_cost.copy(), other.switch_cost.copy()
-    opposite = problem_of(other)._replace(control_cost=read_only(control_cost), switch_cost=read_only(switch_cost))
-    start = np.empty(0) if caution.start is None else caution.start
-    room = (control_cost, switch_cost, empty_plan(task)[1], np.zeros(_kernels.RECORD))
-    return _kernels.Caution(caution.baseline, caution.alpha, delta, read_only(start), opposite, *room)
+    costs = {"control_cost": other.control_cost.copy(), "switch_cost": other.switch_cost.copy()}  # of a team, written by a kernel
+    same = problem_of(other)
+    opposite = ProblemArrays(slot=same.slot, vary=same.vary, env_cost=same.env_cost, **costs)
+    return kernels.Baseline(
+        policy=baseline.policy,
+        alpha=baseline.alpha,
+        delta=delta,
+        start=np.empty(0) if baseline.start is None else baseline.start,
+        opposite=ModelArrays(agents=model.agents, environment=model.environment, problem=opposite),
+        value=empty_plan(task)[1],
+        record=np.zeros(1, dtype=kernels.RECORD),
+    )
+
+
+def record_episode(
+    task: Task, arrays: LearnerArrays, policy: Policy | None, steps: tuple[Ints, Ints, Ints, Ints], stays_in: int | None
+) -> None:
+    """Record what an episode cost: to deviate from the baseline, or to keep to it.
+
+    policy: the learner's own plan. steps: states, previous agents, agents and actions. stays_in: the state in which the episode has
+    ended for good, if it has.
+    """
+    if not arrays.baseline.policy.size:
+        return
+    states, prevs, agents, actions = steps
+    keeps = arrays.baseline.record["decided"][0] == kernels.KEEP_TO
+    decided = arrays.baseline.policy if keeps or policy is None else policy
+    total = float(np.cumsum(task.step_cost(states, prevs, agents, actions))[-1])  # one by one, as kernels add
+    if stays_in is not None:
+        total += cost_of_staying(task, decided, len(actions), stays_in, int(agents[-1]))
+    longest = task.horizon * most_step_cost(arrays)
+    total = min(total, longest)  # who took control where that cannot be, cost no more
+    followed = np.array_equal(decided[np.arange(len(actions)), states, prevs], agents)
+    kernels.record_episode(arrays.baseline, followed, total, longest)
+
+
+def cost_of_staying(task: Task, policy: Policy, begin: int, state: int, agent: int) -> float:
+    """Return what the rest of an episode costs, by the task, in a state that nothing leads out of, whatever is done there."""
+    total, dearest = 0.0, int(task.env_cost[state].argmax())
+    for t in range(begin, task.horizon):
+        prev, agent = agent, int(policy[t, state, agent])
+        total += float(task.step_cost(state, prev, agent, dearest))
+    return total
+
+
+def most_step_cost(arrays: LearnerArrays) -> float:
+    """Return the most that a step can cost, without prices of limits."""
+    problem = arrays.model.problem
+    return float(step_costs(arrays.least_cost, arrays.spread, problem.control_cost, problem.switch_cost)[1])
+
+
+def plan_changed(arrays: LearnerArrays, running: bool) -> None:
+    """Reopen what was decided, since there is another plan; in a running episode it stands, and may cost anything."""
+    record = arrays.baseline.record
+    if record.size and running:
+        record["at_most"] = arrays.baseline.policy.shape[0] * most_step_cost(arrays)
+    else:
+        record["decided"] = kernels.UNDECIDED
+
+
+def is_kept_to(record: Floats) -> bool:
+    """Return whether it was decided to keep to the baseline in the running episode. record: as a learner keeps it."""
+    return bool(record.size and record.view(kernels.RECORD)["decided"][0] == kernels.KEEP_TO)
+
+
+def undecided(record: Floats) -> Floats:
+    """Return a copy of a record, as it is before anything was decided for the next episode."""
+    result = record.copy()
+    result.view(kernels.RECORD)["decided"] = kernels.UNDECIDED
+    return result

@@ -6,15 +6,17 @@ declared, a step counts for its case.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from cede import _kernels
 from cede._base import check
 from cede._base.arrays import Floats, Ints, canonical
-from cede._kernels import CHUNK, Fading, Leads, Places
-from cede.learning.forgetting import NEVER_FADES
+from cede._kernels import layer as kernels
+from cede._kernels.layer import CountsArrays, Forgetting, OutcomeIndex
+from cede.learning.forgetting import forgetting_arrays
+from cede.planning.passes import problem_of
 from cede.planning.tables import Sums, Table
 from cede.problem.structure import Outcomes, Structure, checked_structure, n_cases
 from cede.problem.task import Task
@@ -59,20 +61,27 @@ def cases_of(task: Task, structure: Structure | None) -> list[int]:
     return [n_cases(declared[name]) if name in declared else task.n_states for name in task.tables]
 
 
-DIRECT = Leads(np.empty((0, 0), dtype=np.int64), *(np.empty(0, dtype=np.int64) for _ in range(3)))
+def new_layers(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return where steps are counted, agents and environment: the fields `place` and `outcomes` of `CountsArrays`, and their sizes.
 
-
-def places_of(task: Task, *, flat: bool = False, structure: Structure | None = None) -> Places:
-    """Where steps are counted: agent by agent, slot by slot, case by case; and by what the structure says of the environment."""
+    Agents: agent by agent, slot by slot, case by case. Environment: by state and action, or by what the structure says.
+    """
     whole = all_agents(task, structure)
-    agents, actions = whole.case[whole.row], DIRECT
-    if structure is not None and any(isinstance(seen, Outcomes) for seen in structure.agents.values()):
-        actions = ways_back(whole)
-    if structure is not None and structure.environment is not None:
-        outcomes = structure.environment
-        return Places(agents, outcomes.case[outcomes.row], outcomes.to.shape[1], actions, ways_back(outcomes))
-    _, (rows, columns) = shapes(task, flat=flat)
-    return Places(agents, np.arange(rows).reshape(task.n_states, -1), columns, actions, DIRECT)
+    (agent_rows, n_actions), (rows, columns) = shapes(task, flat=flat, structure=structure)
+    relabelled = structure is not None and any(isinstance(seen, Outcomes) for seen in structure.agents.values())
+    agents = {"place": whole.case[whole.row], "outcomes": outcome_index(whole if relabelled else None)}
+    outcomes = None if structure is None else structure.environment
+    if outcomes is not None:
+        environment = {"place": outcomes.case[outcomes.row], "outcomes": outcome_index(outcomes)}
+    else:
+        environment = {"place": np.arange(rows).reshape(task.n_states, -1), "outcomes": outcome_index(None)}
+    return {**agents, "counted": agent_rows, "n_columns": n_actions}, {**environment, "counted": rows, "n_columns": columns}
+
+
+def places_of(task: Task, *, structure: Structure | None = None) -> tuple[Ints, Ints]:
+    """Return the rows in which steps are counted: (slots, S) of the agents' table, (S, A) of the environment's."""
+    agents, environment = new_layers(task, structure=structure)
+    return agents["place"], environment["place"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +114,10 @@ def all_agents(task: Task, structure: Structure | None) -> Rows:
     return Rows(row, np.concatenate(case), np.concatenate(to))
 
 
-def ways_back(outcomes: Outcomes | Rows) -> Leads:
-    """From what was seen to the outcome."""
+def outcome_index(outcomes: Outcomes | Rows | None) -> OutcomeIndex:
+    """Return the index by which kernels find the outcome that leads from a place to what was seen; None: they are the same."""
+    if outcomes is None:
+        return OutcomeIndex(entry=np.empty((0, 0), dtype=np.int64), **dict.fromkeys(("begin", "to", "outcome"), NO_INTS))
     begin, means, which = [0], [], []
     for to in outcomes.to.astype(np.int64):
         possible = np.flatnonzero(to >= 0)
@@ -114,9 +125,11 @@ def ways_back(outcomes: Outcomes | Rows) -> Leads:
         begin.append(begin[-1] + len(order))
         means.append(to[order])
         which.append(order)
-    return Leads(
-        outcomes.row.copy(), np.array(begin, dtype=np.int64), np.concatenate(means), np.concatenate(which).astype(np.int64)
-    )
+    lists = {"begin": np.array(begin, dtype=np.int64), "to": np.concatenate(means)}
+    return OutcomeIndex(entry=outcomes.row.reshape(-1, outcomes.row.shape[-1]).copy(), **lists, outcome=np.concatenate(which))
+
+
+NO_INTS: Ints = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +187,7 @@ def checked_episode(owner: str, task: Task, episode: Episode) -> Episode:
         if values.dtype.kind not in "iu":
             check.fail(owner, f"the type of {name}", values.dtype, "an integer type")
         values = values.astype(np.int64)  # a copy: what was checked must not change before it is counted
-        at = _kernels.first_outside(values, size)
+        at = kernels.first_outside(values, size)
         if at >= 0:
             check.index(owner, f"{name}[{at}]", values[at], size)
         found.append(values)
@@ -257,80 +270,87 @@ class Tally:
         environment: EnvironmentTally | None = None,
         known_agents: sp.csr_array | None = None,
         known_environment: sp.csr_array | None = None,
-        fading: tuple[Fading, Fading] = (NEVER_FADES, NEVER_FADES),
+        forgetting: tuple[Forgetting, Forgetting] | None = None,
     ) -> None:
-        self.task = task
-        self.flat = flat
-        self.places = places_of(task, flat=flat, structure=structure)
-        self.fading = fading
-        self.times = np.arange(task.horizon)
-        self.agent_rows = counts.agents.shape[0]
-        self.agents = Table.of(below(counts.agents, known_agents))
+        self.task, self.flat = task, flat
+        fading = forgetting or tuple(forgetting_arrays([], task.horizon, NO_INTS) for _ in range(2))
+        agents, outside = new_layers(task, flat=flat, structure=structure)
+        self.agents = CountsArrays(seen=Table.of(below(counts.agents, known_agents)), forgetting=fading[0], **agents)
         if environment is None:
             environment = EnvironmentTally.of(counts.environment, counts.environment_episodes, known_environment)
             environment.structure = None if structure is None else structure.environment
             environment.fades = fading[1].factor.size > 0
-        self.environment = environment
-        for table, part in zip((self.agents, environment.table), fading, strict=True):
-            if part.factor.size:
-                sum_in_order(table, part.factor.size)
+        self.environment_tally = environment
+        self._environment = CountsArrays(seen=environment.table, forgetting=fading[1], **outside)
+        self.problem = problem_of(task)
+        for layer in (self.agents, self._environment):
+            if layer.forgetting.factor.size:
+                sum_in_order(layer.seen, layer.counted)
         self.episodes = counts.episodes
         self.keys = np.empty((2, 0), dtype=np.int64)  # where the steps of the running episode were counted, if something fades
 
     @property
+    def environment(self) -> CountsArrays:
+        """Where the environment is counted; the table of a fleet may have been replaced as a whole."""
+        if self._environment.seen is not self.environment_tally.table:
+            self._environment.seen = self.environment_tally.table
+        return self._environment
+
+    @property
+    def layers(self) -> tuple[CountsArrays, CountsArrays]:
+        return self.agents, self.environment
+
+    @property
     def fades(self) -> bool:
-        return any(part.factor.size > 0 for part in self.fading)
+        return any(layer.forgetting.factor.size > 0 for layer in self.layers)
 
     def add(self, *steps: Ints) -> None:
         """Count steps: times, states, previous agents, agents, actions and next states, arrays of one length."""
-        task = self.task
-        sizes = (self.places, task.slot, task.vary, self.flat)
+        given = (*self.layers, self.problem, int(self.flat), *steps)
         if self.fades:
             keys = np.empty((2, len(steps[0])), dtype=np.int64)
-            _kernels.keys_of_steps(*sizes, task.n_actions, *steps, *keys)
+            kernels.keys_of_steps(*given, *keys)
             self.keys = np.concatenate([self.keys, keys], axis=1)
-        rows, counted = np.empty((4, CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        cells, counted = np.empty((4, kernels.CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64)
         while counted[0] < len(steps[0]):
-            pools = (self.agents.pool, self.environment.table.pool)
-            self.make_room(*_kernels.count_steps(*pools, *sizes, *steps, rows, counted))
-
-    def make_room(self, agents: int, environment: int) -> None:
-        """So many places more in each pool."""
-        for table, places in ((self.agents, agents), (self.environment.table, environment)):
-            if places > 0:
-                table.lengthen(places)
+            for layer, places in zip(self.layers, kernels.count_steps(*given, cells, counted), strict=True):
+                if places > 0:
+                    layer.seen.lengthen(places)
 
     def stay_in(self, state: int, times: int) -> None:
         """Count, for the environment alone, that nothing leads out of a state: so often for every action."""
-        places = self.places
+        layer = self.environment
         found: dict[tuple[int, int], float] = {}
-        for j, row in enumerate(places.environment[state]):
-            cell = (int(row), int(_kernels.outcome_of(places.next_states, state, j, state)))
+        for j, row in enumerate(layer.place[state]):
+            cell = (int(row), int(kernels.outcome_of(layer.outcomes, state, j, state)))
             found[cell] = found.get(cell, 0.0) + times
         rows, columns = (np.array(part, dtype=np.int64) for part in zip(*sorted(found), strict=True))
-        self.environment.table.add(Sums(rows, columns, np.array([found[cell] for cell in sorted(found)])))
+        layer.seen.add(Sums(rows, columns, np.array([found[cell] for cell in sorted(found)])))
 
     def add_episode(self, episode: Episode) -> None:
-        times = self.times[: len(episode.actions)]
-        steps = (times, episode.states[:-1], episode.prev_agents, episode.agents, episode.actions, episode.states[1:])
-        self.add(*steps)
+        """Count all steps of an episode."""
+        times = np.arange(len(episode.actions))
+        self.add(times, episode.states[:-1], episode.prev_agents, episode.agents, episode.actions, episode.states[1:])
 
     def end_episode(self) -> None:
+        """Note that an episode is over, and let counts fade."""
         self.episodes += 1
-        self.environment.episodes += 1
+        self.environment_tally.episodes += 1
         if self.fades:
-            pools, sizes = (self.agents.pool, self.environment.table.pool), (self.task.n_actions, self.places.columns)
-            _kernels.fade_both(*pools, *self.fading, *sizes, self.episodes, *self.keys)
+            for layer, keys in zip(self.layers, self.keys, strict=True):
+                if layer.forgetting.factor.size:
+                    kernels.forget(layer, self.episodes, np.ascontiguousarray(keys))
             self.keys = self.keys[:, :0]
 
     @property
     def counts(self) -> Counts:
-        """A snapshot."""
+        """A snapshot of all that was counted."""
+        seen = self.agents.seen.matrix(self.agents.counted)
         return Counts(
-            agents=as_counts(self.agents.matrix(self.agent_rows), fades=self.fading[0].factor.size > 0),
-            environment=self.environment.counts,
+            agents=as_counts(seen, fades=self.agents.forgetting.factor.size > 0),
+            environment=self.environment_tally.counts,
             episodes=self.episodes,
-            environment_episodes=self.environment.episodes,
+            environment_episodes=self.environment_tally.episodes,
         )
 
 

@@ -7,15 +7,14 @@ for weighted means rests: against someone who does not change the radii are as v
 they promise nothing, but what was learned of the old habits is forgotten.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Ints
-from cede._kernels import Fading
+from cede._kernels.layer import Forgetting
 
 MOST_WINDOW = 10**6  # episodes: their steps are kept
 
@@ -43,39 +42,28 @@ class Window:
 
 Forget = HalfLife | Window
 
-NO_ROWS = np.empty(0, dtype=np.int64)
-NEVER_FADES = Fading(np.empty(0), NO_ROWS, NO_ROWS, np.empty((0, 0), dtype=np.int64))
+
+def longest_window(rules: Iterable[Forget | None]) -> int:
+    """Return the most episodes for which a step is remembered, to be forgotten; 0 where no rule is a Window."""
+    return max((rule.episodes for rule in rules if isinstance(rule, Window)), default=0)
 
 
-def checked_forget(owner: str, forget: Any, agents: Sequence[str]) -> dict[str, Forget]:
-    """By agent; given as a mapping, or as one rule for all agents."""
-    if forget is None:
-        return {}
-    if isinstance(forget, HalfLife | Window):
-        return dict.fromkeys(agents, forget)
-    if not isinstance(forget, Mapping):
-        check.fail(owner, "forget", check.show(forget), "a HalfLife or a Window, or one by agent: {'human': HalfLife(500)}")
-    for name, rule in forget.items():
-        if name not in agents:
-            check.fail(owner, "an agent of forget", repr(name), "one of " + ", ".join(map(repr, agents)))
-        checked_rule(owner, f"forget[{name!r}]", rule)
-    return {name: rule for name, rule in forget.items() if rule is not None}
+def forgetting_arrays(rules: Sequence[tuple[int, Forget | None]], horizon: int, recent: Ints) -> Forgetting:
+    """Return rules as the kernels know them. rules: so many rows, one after the other, and how they fade.
 
-
-def checked_rule(owner: str, place: str, rule: Any) -> Any:
-    if rule is not None and not isinstance(rule, HalfLife | Window):
-        check.fail(owner, place, check.show(rule), "a HalfLife or a Window")
-    return rule
-
-
-def fading_of(rules: Sequence[tuple[int, Forget | None]], horizon: int, recent: Ints | None = None) -> Fading:
-    """For the kernels. rules: so many rows, one after the other, and how they forget. recent: the last steps, if there were any."""
+    recent: (longest window, L) the last steps; empty: there were none.
+    """
+    no_rows, no_steps = np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.int64)
     if all(rule is None for _, rule in rules):
-        return NEVER_FADES
+        return Forgetting(factor=np.empty(0), window=no_rows, lengths=no_rows, recent=no_steps)
     factor = [2.0 ** (-1.0 / rule.episodes) if isinstance(rule, HalfLife) else 1.0 for _, rule in rules]
     window = [rule.episodes if isinstance(rule, Window) else 0 for _, rule in rules]
     rows = [n for n, _ in rules]
-    lengths = np.unique([w for w in window if w > 0]).astype(np.int64)
-    if recent is None or not recent.size:
-        recent = np.full((int(lengths.max()) if len(lengths) else 0, horizon), -1, dtype=np.int64)
-    return Fading(np.repeat(factor, rows), np.repeat(np.array(window, dtype=np.int64), rows), lengths, recent)
+    if not recent.size:
+        recent = np.full((max(window), horizon), -1, dtype=np.int64)
+    return Forgetting(
+        factor=np.repeat(factor, rows),
+        window=np.repeat(np.array(window, dtype=np.int64), rows),
+        lengths=np.unique([w for w in window if w > 0]).astype(np.int64),
+        recent=recent,
+    )

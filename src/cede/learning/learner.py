@@ -1,4 +1,4 @@
-"""A learner: counts of what was seen, and the current plan. learners.py has recipes for the parts that it is made of."""
+"""A learner: counts of what was seen, and the current plan. algorithms.py makes learners of different settings."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,31 +7,36 @@ from typing import Any
 
 import numpy as np
 
-from cede import __version__, _kernels
+from cede import __version__
 from cede._base import check
+from cede._base.archive import save_arrays
 from cede._base.arrays import Floats, Policy
 from cede._base.progress import Progress
-from cede._kernels import Mind, Radii
-from cede.learning.counts import Counts, EnvironmentTally, Episode, Tally, as_counts, check_counted, check_outcomes, checked_episode
-from cede.learning.forgetting import Window
-from cede.learning.logs import read_log
-from cede.learning.packing import save_learner
-from cede.learning.promises import may_deviate, note_episode, plan_changed, promised, undecided
-from cede.learning.settings import (
-    Recipe,
+from cede._kernels import learner as kernels
+from cede._kernels.baseline import UNDECIDED
+from cede._kernels.learner import LearnerArrays
+from cede._kernels.random_streams import tie_seed
+from cede.learning.arrays import (
     certain_belief,
-    declared,
-    mind_of,
-    radii_ahead,
-    row_maps,
-    sizes_of,
-    tally_parts,
-    with_memory,
+    get_state,
+    make_plan,
+    new_arrays,
+    new_tally,
+    put_radii,
+    put_state,
+    radius_sizes,
+    refresh_layer,
 )
-from cede.learning.state import NOTHING, Memory, Seen
-from cede.planning.belief import Belief, belief_of
-from cede.planning.planner import Plan, empty_plan, hands_for, room_for, run_pass
-from cede.planning.tables import read_only
+from cede.learning.baseline import most_step_cost, plan_changed, record_episode, undecided
+from cede.learning.counts import Counts, EnvironmentTally, Episode, as_counts, check_counted, check_outcomes, checked_episode
+from cede.learning.files import SCHEMA, SavedLearner, pack_learner
+from cede.learning.forgetting import Window
+from cede.learning.limits import prices_by_name, update_prices
+from cede.learning.logs import read_log
+from cede.learning.settings import Settings, shown
+from cede.learning.state import NOTHING, LearnerState, Seen, Sizes
+from cede.planning.belief import Belief, snapshot
+from cede.planning.passes import Plan, empty_plan, pass_scratch, thread_scratch
 from cede.problem.task import Task
 
 MOST_SEED = 2**31 - 1
@@ -44,23 +49,23 @@ class Learner:
     after an error the learner is as it was before.
     """
 
-    def __init__(self, task: Task, recipe: Recipe, *, seed: int = 0, counts: Counts | None = None) -> None:
+    def __init__(self, task: Task, told: Settings, *, seed: int = 0, counts: Counts | None = None) -> None:
         self.task = task
-        self.recipe = recipe
-        self.seed = check.integer(recipe.name, "seed", seed, 0, MOST_SEED)
-        self._memory: Memory | None = NEW
+        self.told = told
+        self.seed = check.integer(told.name, "seed", seed, 0, MOST_SEED)
+        self._state: LearnerState | None = LearnerState()
         if counts is not None:
-            windows = [rule for rule in (*recipe.forget.values(), recipe.forget_environment) if isinstance(rule, Window)]
+            windows = [rule for rule in (*told.forget.values(), told.forget_environment) if isinstance(rule, Window)]
             if windows:
-                check.fail(recipe.name, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
-            total = Counts.zeros(task, flat=recipe.flat, structure=recipe.structure) + counts
+                check.fail(told.name, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
+            total = Counts.zeros(task, flat=told.flat, structure=told.structure) + counts
             rows, columns = total.environment.nonzero()
-            check_counted(recipe.name, declared(recipe), rows, columns)
-            for layer, fades in (("agents", bool(recipe.forget)), ("environment", recipe.forget_environment is not None)):
+            check_counted(told.name, told.outcomes, rows, columns)
+            for layer, fades in (("agents", bool(told.forget)), ("environment", told.forget_environment is not None)):
                 data = getattr(total, layer).data
                 if not fades and (data != np.round(data)).any():
-                    check.fail(recipe.name, f"a count of {layer}", data[data != np.round(data)][0], "whole: it forgets nothing")
-            self._memory = Memory.of(total)
+                    check.fail(told.name, f"a count of {layer}", data[data != np.round(data)][0], "whole: it forgets nothing")
+            self._state = LearnerState.of(total)
         self._live: Live | None = None  # its working form: one of the two is there
         self._shared: EnvironmentTally | None = None  # the environment of a fleet
         self._steps: list[tuple[int, int, int, int, int, int]] = []  # of the running episode, one by one
@@ -74,7 +79,7 @@ class Learner:
         t = check.index("choose", "t", t, task.horizon)
         state = check.index("choose", "state", state, task.n_states)
         prev_agent = check.index("choose", "prev_agent", prev_agent, task.n_agents)
-        if self.recipe.planning == "greedy":
+        if self.told.planning == "greedy":
             return int(self._visit(t, state)[prev_agent])
         return int(self.plan.policy[t, state, prev_agent])
 
@@ -96,12 +101,12 @@ class Learner:
         )
         if self._steps and step[2] != self._steps[-1][3]:
             check.fail("observe", "prev_agent", step[2], f"{self._steps[-1][3]}, who acted in the step before")
-        if declared(self.recipe) is not None:
-            check_outcomes("observe", self.recipe.structure, np.array(step[1:2]), np.array(step[4:5]), np.array(step[5:6]))
+        if self.told.outcomes is not None:
+            check_outcomes("observe", self.told.structure, np.array(step[1:2]), np.array(step[4:5]), np.array(step[5:6]))
         self._steps.append(step)
 
     def end_episode(self, *, replan: bool | None = None, stays_in: int | None = None) -> None:
-        """Count what was seen and plan again if the learner's rule (`replan=` of its recipe) says so; or, told so, in any case
+        """Count what was seen and plan again if the learner's rule (`replan=` of its settings) says so; or, told so, in any case
         (True) or not at all (False); greedy planning keeps no plan. An episode may end before the horizon.
 
         stays_in: the state in which it has ended for good. The learner is shown that nothing leads out of it, whatever is done, as
@@ -110,12 +115,12 @@ class Learner:
         end = None if stays_in is None else check.index("end_episode", "stays_in", stays_in, self.task.n_states)
         if end is not None:
             every = np.arange(self.task.n_actions)
-            check_outcomes("end_episode", self.recipe.structure, np.full_like(every, end), every, np.full_like(every, end))
+            check_outcomes("end_episode", self.told.structure, np.full_like(every, end), every, np.full_like(every, end))
         for layer in ("agents", "environment"):
-            self.recipe.scale.at(layer, self.episode + 1)  # a schedule that fails must fail before anything is counted
+            self.told.scale.at(layer, self.episode + 1)  # a schedule that fails must fail before anything is counted
         left = self.task.horizon - self.observed
         if end is not None and left > 0:
-            if self.recipe.planning == "greedy":
+            if self.told.planning == "greedy":
                 for t in range(self.task.horizon - left, self.task.horizon):
                     self._visit(t, end)
             self._working.tally.stay_in(end, left)
@@ -141,16 +146,16 @@ class Learner:
         episodes = read_log(owner, self.task, log)
         for number, steps in enumerate(episodes):
             place = f"next_state of step {{i}} of logged episode {number}"
-            check_outcomes(owner, self.recipe.structure, steps.states, steps.actions, steps.next_states, place)
+            check_outcomes(owner, self.told.structure, steps.states, steps.actions, steps.next_states, place)
         for layer in ("agents", "environment"):
             for episode in range(self.episode, self.episode + len(episodes) + 1):
-                self.recipe.scale.at(layer, episode)  # a schedule that fails must fail before anything is counted
-        last_only = self.recipe.planning == "greedy" or self.recipe.replan in ("every", 1)
+                self.told.scale.at(layer, episode)  # a schedule that fails must fail before anything is counted
+        last_only = self.told.planning == "greedy" or self.told.replan in ("every", 1)
         with Progress("log", len(episodes), progress, 1) as bar:
             for number, steps in enumerate(episodes):
                 if not last_only:
                     self._keep_plan()  # as it was when the episode began
-                if self.recipe.planning == "greedy":
+                if self.told.planning == "greedy":
                     for t, state in zip(steps.times, steps.states, strict=True):
                         self._visit(int(t), int(state))
                 self._working.tally.add(*steps)
@@ -162,7 +167,7 @@ class Learner:
 
     def _keep_plan(self) -> None:
         """After an episode: plan if that is due. Greedy planning keeps none."""
-        if self.recipe.planning == "full":
+        if self.told.planning == "full":
             self._own_plan()
 
     def count_episode(self, stays_in: int | None = None) -> None:
@@ -171,18 +176,23 @@ class Learner:
         if self._steps:
             times, states, prevs, agents, actions, nexts = np.array(self._steps, dtype=np.int64).T.copy()
             live.tally.add(times, states, prevs, agents, actions, nexts)
-            note_episode(self.task, live.mind, live.plan, states, prevs, agents, actions, stays_in)
+            self._note_episode(live, (states, prevs, agents, actions), stays_in)
             self._steps = []
         if self._episode is not None:
             live.tally.add_episode(self._episode)
             steps = (self._episode.states[:-1], self._episode.prev_agents, self._episode.agents, self._episode.actions)
-            note_episode(self.task, live.mind, live.plan, *steps, stays_in)
+            self._note_episode(live, steps, stays_in)
             self._episode = None
-        live.mind.caution.record[_kernels.DECIDED : _kernels.DECIDED + 1] = 0.0  # empty if there is no baseline
+        live.arrays.baseline.record["decided"] = UNDECIDED  # empty if there is no baseline
         live.tally.end_episode()
         live.stale = True
-        if self.recipe.planning == "greedy":  # keeps no plan
+        if self.told.planning == "greedy":  # keeps no plan
             live.plan, live.planned = None, 0
+
+    def _note_episode(self, live: "Live", steps: Any, stays_in: int | None) -> None:
+        """Take down what the steps of an episode mean for what was promised: new prices; what it cost to deviate, or not."""
+        update_prices(self.task, live.arrays, steps[2])
+        record_episode(self.task, live.arrays, None if live.plan is None else live.plan.policy, steps, stays_in)
 
     def drop_episode(self) -> None:
         """Forget what was observed of the running episode."""
@@ -190,11 +200,11 @@ class Learner:
 
     def replan(self) -> None:
         """Plan anew from all that was counted."""
-        if self.recipe.policy is None:
+        if self.told.policy is None:
             live = self._working
             live.plan = self._make_plan(live)
             live.stale = False
-            plan_changed(live.mind, self.observed > 0)
+            plan_changed(live.arrays, self.observed > 0)
 
     def observe_episode(self, episode: Episode) -> None:
         """All steps of an episode at once; they count when `end_episode` is called."""
@@ -202,7 +212,7 @@ class Learner:
             check.fail("observe_episode", "the number of steps observed already", self.observed, "0")
         checked = checked_episode("observe_episode", self.task, episode)
         steps = (checked.states[:-1], checked.actions, checked.states[1:])
-        check_outcomes("observe_episode", self.recipe.structure, *steps, "next_state of step {i}")
+        check_outcomes("observe_episode", self.told.structure, *steps, "next_state of step {i}")
         self._episode = checked
 
     @property
@@ -221,53 +231,66 @@ class Learner:
         """From now on count the environment together with others, and plan from what all have seen. What it has seen itself
         must be counted there already.
         """
-        memory = replace(undecided(self.memory), environment=NOTHING, environment_episodes=0, plan=None, planned=0)
+        state = self.state
+        gone = {"environment": NOTHING, "environment_episodes": 0, "policy": NO_PLAN.policy, "value": NO_PLAN.value, "planned": 0}
         self._shared = environment
-        self.remember(memory)
+        self.remember(replace(state, record=undecided(state.record), **gone))
 
     def leave(self) -> None:
         """Go on alone, with all that the fleet has seen of the environment."""
         if self._shared is not None:
-            memory, seen = self.memory, Seen.of(self._shared.counts)
-            memory = replace(memory, environment=seen, environment_episodes=self._shared.episodes)
+            state, shared = self.state, self._shared
             self._shared = None
-            self.remember(memory)
+            self.remember(replace(state, environment=Seen.of(shared.counts), environment_episodes=shared.episodes))
 
     @property
-    def memory(self) -> Memory:
-        """All that it keeps, packed."""
+    def state(self) -> LearnerState:
+        """All that it keeps between episodes, packed."""
         live = self._live
         if live is None:
-            assert self._memory is not None
-            return self._memory
-        tally, mind = live.tally, live.mind
-        shared = self._shared is not None
-        environment = NOTHING if shared else Seen.of(tally.environment.counts)
-        return Memory(
+            assert self._state is not None
+            return self._state
+        tally, shared = live.tally, self._shared is not None
+        plan = NO_PLAN if live.plan is None else live.plan
+        return LearnerState(
             episodes=tally.episodes,
-            environment_episodes=0 if shared else tally.environment.episodes,
-            agents=Seen.of(tally.agents.matrix(tally.agent_rows)),
-            environment=environment,
-            plan=live.plan,
+            environment_episodes=0 if shared else tally.environment_tally.episodes,
             planned=live.planned,
             stale=live.stale,
-            planned_agents=mind.planned_agents.copy(),
-            planned_environment=mind.planned_environment.copy(),
-            bounds=mind.bounds.copy(),
-            recent_agents=tally.fading[0].recent.copy(),
-            recent_environment=tally.fading[1].recent.copy(),
-            prices=mind.limits.prices.copy(),
-            record=mind.caution.record.copy(),
+            agents=Seen.of(tally.agents.seen.matrix(tally.agents.counted)),
+            environment=NOTHING if shared else Seen.of(tally.environment_tally.counts),
+            policy=plan.policy,
+            value=plan.value,
+            **get_state(live.arrays),
         )
 
-    def remember(self, memory: Memory) -> None:
+    def remember(self, state: LearnerState) -> None:
         """Replace all that it keeps, its running episode too."""
-        self._memory, self._live = memory, None
+        self._state, self._live = state, None
         self.drop_episode()
 
     def save(self, path: str | Path) -> None:
         """Write it to a file, whole or not at all; `cede.load` gives it back, and it goes on bit for bit as if never stopped."""
-        save_learner(self, path)
+        if self._shared is not None:
+            expected = "a learner that belongs to none: save the fleet, or remove the learner first"
+            check.fail("save", "learner", "in a fleet, whose knowledge it shares", expected)
+        header, arrays = pack_learner(self.saved)
+        about = {"cede": __version__, "settings": {name: str(value) for name, value in self.settings.items()}}
+        save_arrays(Path(path), "learner", SCHEMA, {**about, **header}, arrays)
+
+    @property
+    def saved(self) -> SavedLearner:
+        """All that it is, as files hold it."""
+        steps = np.array(self._steps, dtype=np.int64).reshape(-1, 6)
+        return SavedLearner(self.task, self.told, self.seed, self.state, steps, self._episode)
+
+    def resume(self, saved: SavedLearner) -> None:
+        """Take over the state and the running episode of a learner that was saved."""
+        self.remember(saved.state)
+        for step in saved.steps.tolist():
+            self.observe(*step)
+        if saved.episode is not None:
+            self.observe_episode(saved.episode)
 
     # ------------------------------------------------------------------------------------------------- what it knows
 
@@ -277,20 +300,21 @@ class Learner:
         in this episode. With a baseline: that one, unless the learner may deviate. With limits, values count their prices.
         """
         own = self._own_plan()
-        if self.recipe.caution is None or may_deviate(self.task, self._working.mind, self._radii(), own):
+        if self.told.baseline is None or self._may_deviate(own.policy):
             return own
-        return Plan(read_only(self.recipe.caution.baseline), no_value(self.task))  # kernels trust it: nobody may change it
+        policy = self.told.baseline.policy.view()
+        policy.flags.writeable = False  # kernels trust it: nobody may change it
+        return Plan(policy, no_value(self.task))
 
     @property
     def prices(self) -> dict[str, float]:
         """What a step under the control of each member of the team counts beyond its control cost, so that limits are met."""
-        prices = self._working.mind.limits.prices
-        return dict(zip(self.task.members, (prices[0] - prices[1]).tolist(), strict=True)) if prices.size else {}
+        return prices_by_name(self.task, self._working.arrays)
 
     def _own_plan(self) -> Plan:
         """What it would do if it had no baseline to keep to."""
         live = self._working
-        if live.plan is None or (live.stale and _kernels.is_due(live.mind, self.episode, live.planned)):
+        if live.plan is None or (live.stale and kernels.is_due(live.arrays, self.episode, live.planned)):
             live.plan = self._make_plan(live)
         live.stale = False
         return live.plan
@@ -300,136 +324,114 @@ class Learner:
         """A snapshot of what was seen in all finished episodes."""
         if self._live is not None:
             return self._live.tally.counts
-        r = self.recipe
-        counts = self.memory.counts(self.task, flat=r.flat, structure=r.structure)
-        agents = as_counts(counts.agents, fades=bool(r.forget))
+        told, counts = self.told, self.state.counts(Sizes(self.task, self.told))
+        agents = as_counts(counts.agents, fades=bool(told.forget))
         if self._shared is None:
-            environment = as_counts(counts.environment, fades=r.forget_environment is not None)
+            environment = as_counts(counts.environment, fades=told.forget_environment is not None)
             return replace(counts, agents=agents, environment=environment)
         return replace(counts, agents=agents, environment=self._shared.counts, environment_episodes=self._shared.episodes)
 
     @property
     def episode(self) -> int:
         """k = 1, 2, ...: the episode that is running or about to start."""
-        return (self.memory.episodes if self._live is None else self._live.tally.episodes) + 1
+        return (self.state.episodes if self._live is None else self._live.tally.episodes) + 1
 
     @property
     def environment_episodes(self) -> int:
         """Episodes that were counted into what it knows of the environment, of all teams that share it."""
         if self._shared is not None:
             return self._shared.episodes
-        return self.memory.environment_episodes if self._live is None else self._live.tally.environment.episodes
+        return self.state.environment_episodes if self._live is None else self._live.tally.environment_tally.episodes
 
     @property
     def beliefs(self) -> tuple[Belief, Belief]:
         """The sets that follow from what was counted: agents, environment. Snapshots: they stay when the learner goes on."""
-        mind, rows = self._working.mind, self._working.rows
-        _kernels.believe(mind, self._radii(), self._tie_seed())
-        agents = certain_belief(self.task) if self.recipe.flat else belief_of(mind.agents, self.task.n_actions, rows[0])
-        return agents, belief_of(mind.environment, self.task.n_states, rows[1])
+        arrays = self._working.arrays
+        self._put_radii(arrays)
+        kernels.believe(arrays, self._tie_seed())
+        agents = certain_belief(self.task) if self.told.flat else snapshot(arrays.agents.belief)
+        return agents, snapshot(arrays.environment.belief)
 
     @property
     def settings(self) -> dict[str, Any]:
         """All that is needed to repeat it."""
-        r, bounded = self.recipe, self.recipe.radius is not None
-        return {
-            "learner": r.name,
-            "radius": r.radius if r.agents_radius is None else f"{r.agents_radius} (agents), {r.radius} (environment)",
-            "delta": r.delta if bounded else None,
-            "scale": str(r.scale) if bounded else None,
-            "prior": r.prior or None,
-            "structure": None if r.structure is None else str(r.structure),
-            "forget": {**r.forget, **({} if r.forget_environment is None else {"the environment": r.forget_environment})} or None,
-            **promised(self.task, r),
-            "known_agents": [self.task.tables[table] for table in r.known_agents],
-            "known_environment": r.known_environment is not None,
-            "planning": r.planning,
-            "replan": r.replan,
-            "seed": self.seed,
-            "cede": __version__,
-        }
+        return {**shown(self.task, self.told), "seed": self.seed, "cede": __version__}
 
     # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
 
     def _make_plan(self, live: "Live") -> Plan:
-        r, task = self.recipe, self.task
-        if r.policy is not None:
-            plan = Plan(r.policy, no_value(task))
+        if self.told.policy is not None:
+            plan = Plan(self.told.policy, no_value(self.task))
         else:
-            mind = live.mind
-            _kernels.believe(mind, self._radii(), self._tie_seed())
-            _kernels.set_prices(mind.limits)
-            policy, value = empty_plan(task)
-            mode, source = (_kernels.CHOOSE, value) if r.planning == "full" else (_kernels.RAISE, mind.bounds)
-            run_pass(mind.problem, mind.agents, mind.environment, mode, policy, value, self._tie_seed(), source)
-            _kernels.note_visits(mind)
-            plan = Plan(policy, value)
+            plan = Plan(*empty_plan(self.task))
+            self._put_radii(live.arrays)
+            make_plan(live.arrays, plan.policy, plan.value, self._tie_seed())
         live.planned = self.episode
         return plan
 
     def _visit(self, t: int, state: int) -> Policy:
-        """Greedy planning: back up one state. The agents to put in control there, by previous agent."""
-        mind, task = self._working.mind, self.task
-        policy, _ = empty_plan(task)
-        room = room_for(mind.problem, policy.shape, mind.agents, mind.environment)
-        hands = hands_for(task.n_states, mind.environment.row.shape[1], task.n_agents)
-        _kernels.visit_once(mind, self._radii(), policy, t, state, self._tie_seed(), room, hands)
+        """Back up one state (greedy planning) and return the agents to put in control there, by previous agent."""
+        arrays, (policy, _) = self._working.arrays, empty_plan(self.task)
+        self._put_radii(arrays)
+        kernels.visit(arrays, policy, t, state, self._tie_seed(), *self._scratch(arrays))
         chosen: Policy = policy[t, state]
         return chosen
 
+    def _may_deviate(self, policy: Policy) -> bool:
+        """Return whether it is proven that this policy keeps what was promised of the baseline. Decided once an episode."""
+        arrays, most = self._working.arrays, self.task.horizon * most_step_cost(self._working.arrays)
+        self._put_radii(arrays)
+        return bool(kernels.may_deviate(arrays, policy, self.task.start_agent, most, *self._scratch(arrays)))
+
+    def _scratch(self, arrays: LearnerArrays) -> tuple[Any, Any]:
+        task, n_actions = self.task, arrays.environment.belief.row.shape[1]
+        shape = (task.horizon, task.n_states, task.n_agents)
+        return pass_scratch(arrays.model, shape), thread_scratch(task.n_states, n_actions, task.n_agents)
+
     def _tie_seed(self) -> int:
         """Ties depend on the seed and the episode alone: from the same counts, in the same episode, comes the same full plan."""
-        return int(_kernels.tie_seed(self.seed, self.episode))
+        return int(tie_seed(self.seed, self.episode))
 
-    def _radii(self) -> Radii:
-        """The numbers behind the radii of this episode."""
-        ahead = radii_ahead(self.recipe.scale, self._working.sizes, self.episode, self.environment_episodes, 1)
-        return Radii(*(float(array[0]) for array in ahead))
+    def _put_radii(self, arrays: LearnerArrays) -> None:
+        """Put in the numbers behind the radii of this episode."""
+        put_radii(arrays.radii, self.told.scale, self._working.sizes, self.episode, self.environment_episodes)
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies: the arrays of the working form look at one another, which copying would undo. The packed form goes along."""
-        return {**self.__dict__, "_memory": self.memory, "_live": None, "_steps": list(self._steps)}
+        return {**self.__dict__, "_state": self.state, "_live": None, "_steps": list(self._steps)}
 
     @property
     def _working(self) -> "Live":
         """The working form, made from the packed one when first needed."""
         if self._live is None:
-            assert self._memory is not None
-            live = Live(self.task, self.recipe, self._memory, self._shared)
-            self._live, self._memory = live, None
+            assert self._state is not None
+            live = Live(self.task, self.told, self._state, self._shared)
+            self._live, self._state = live, None
         return self._live
 
 
-NEW = Memory()
+NO_PLAN = Plan(LearnerState().policy, LearnerState().value)
 
 
 def no_value(task: Task) -> Floats:
-    """Of a plan of whose cost nothing is believed."""
+    """Return the value of a plan of whose cost nothing is believed."""
     return np.broadcast_to(np.nan, (task.horizon + 1, task.n_states, task.n_agents))
 
 
-def can_share(recipe: Recipe) -> bool:
-    """Does such a learner learn something of the environment that others could use?"""
-    learns = not recipe.flat and recipe.known_environment is None and recipe.policy is None
-    return learns and recipe.forget_environment is None
-
-
 class Live:
-    """The working form of a learner: tables that grow in place, the current plan, and the arrays for the kernels."""
+    """The working form of a learner: counts that grow in place, the current plan, and the arrays for the kernels."""
 
-    def __init__(self, task: Task, recipe: Recipe, memory: Memory, shared: EnvironmentTally | None) -> None:
-        self.task, self.recipe = task, recipe
-        counts = memory.counts(task, flat=recipe.flat, structure=recipe.structure)
-        self.tally = Tally(task, counts, environment=shared, **tally_parts(task, recipe, memory))
-        self.plan, self.planned, self.stale = memory.plan, memory.planned, memory.stale
-        self.rows = row_maps(task, recipe, self.tally)
-        self.sizes = sizes_of(task, recipe)
-        self._mind = with_memory(mind_of(task, recipe, self.tally, self.rows, None), task, recipe, memory)
+    def __init__(self, task: Task, told: Settings, state: LearnerState, shared: EnvironmentTally | None) -> None:
+        self.task, self.told = task, told
+        self.tally = new_tally(task, told, state, shared)
+        self.plan, self.planned, self.stale = state.plan, state.planned, state.stale
+        self.sizes = radius_sizes(task, told)
+        self._arrays = new_arrays(task, told, self.tally)
+        put_state(self._arrays, task, told, state)
 
     @property
-    def mind(self) -> Mind:
-        """The arrays for the kernels: made once, and again when a table of counts had to move."""
-        agents, environment, kept = self.tally.agents, self.tally.environment.table, self._mind
-        if kept.seen_agents.column is not agents.column or kept.seen_environment.column is not environment.column:
-            self._mind = kept = mind_of(self.task, self.recipe, self.tally, self.rows, kept)
-        return kept
+    def arrays(self) -> LearnerArrays:
+        """The arrays for the kernels, brought up to date: the table of a fleet may have been replaced, or become longer."""
+        self._arrays.environment.counts = self.tally.environment
+        refresh_layer(self._arrays.environment, self.told, self.task.n_states)
+        return self._arrays

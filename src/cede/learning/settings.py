@@ -1,42 +1,43 @@
-"""What a learner is made of: its settings as data, their checks, and the arrays that follow from them."""
+"""What a learner was told: one frozen dataclass that checks itself.
 
+Whatever must know all settings (files, fingerprints, which teams are alike, what is shown) goes over the fields of `Settings`. A new
+option is a field here and the code that uses it.
+"""
+
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import ceil, log, sqrt
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
-from cede import _kernels
-from cede._base import check
-from cede._base.arrays import Floats, Ints, Policy
-from cede._kernels import Fading, Layer, Limits, Mind, Radii, Sizes
-from cede.learning.baseline import Caution, caution_for
-from cede.learning.counts import Tally, all_agents, cases_of, shapes
-from cede.learning.forgetting import NEVER_FADES, Forget, checked_forget, checked_rule, fading_of
-from cede.learning.state import Memory
-from cede.planning.belief import RADII, Belief, Scale, layer_of, true_environment
-from cede.planning.planner import certain_policies, empty_plan, flatten, problem_of, run_pass
-from cede.planning.tables import Table, read_only
+from cede._base import archive, check
+from cede._base.arrays import Floats, Policy
+from cede.learning.baseline import Baseline
+from cede.learning.forgetting import Forget, HalfLife, Window
+from cede.planning.control_shares import limits_of
+from cede.planning.scale import Scale
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.structure import Outcomes, Structure, checked_structure
-from cede.problem.task import Task
+from cede.problem.task import Task, checked_switching_policy
 
 Replan = Literal["every", "doubling"] | int
 Planning = Literal["full", "greedy"]
+RADII = ("printed", "appendix", "bernstein", None)
 MOST_EPISODES = 2**62
+LEAST_PRIOR, MOST_PRIOR = 1e-6, 1e6
+
+OWN = {"own": True}  # of a team: teams that differ in this alone are alike
 
 
 @dataclass(frozen=True, eq=False)
-class Recipe:
-    """How a learner believes and plans: all its settings, as data."""
+class Settings:
+    """All that a learner was told, beside its task and seed."""
 
-    name: str
-    radius: str | None = "printed"  # a key of belief.RADII; None: width 0
-    agents_radius: str | None = None  # of the agents, if it is another one
-    prior: float = 0.0  # pseudo-counts of a row, if tables are sampled
+    name: str = field(metadata=OWN)
+    radius: str | None = "printed"  # one of RADII; None: width 0
+    agents_radius: str | None = None  # of the agents' sets, if it is another one
+    prior: float = 0.0  # pseudo-counts of a row from which tables are sampled; 0: they are not
     delta: float = 0.1
     scale: Scale = field(default_factory=Scale)
     flat: bool = False  # learn p(s' | s, d) instead of the two layers
@@ -46,42 +47,214 @@ class Recipe:
     forget: Mapping[str, Forget] = field(default_factory=dict)  # by agent
     forget_environment: Forget | None = None
     limits: tuple[Floats, Floats] | None = None  # (members,) the least and the most share of the steps of each
-    caution: Caution | None = None  # never much worse than a baseline
-    policy: Policy | None = None  # never plan, always this
+    baseline: Baseline | None = None  # never much worse than this
+    policy: Policy | None = field(default=None, metadata=OWN)  # never plan, always this
     planning: Planning = "full"  # the whole plan, or only what is visited
     replan: Replan = "every"  # episode; when a count has doubled; or every so many episodes
 
+    def __post_init__(self) -> None:
+        owner = check.name("Settings", "name", self.name).split(" (")[0]
+        for name in ("radius", "agents_radius"):
+            check.choice(owner, name, getattr(self, name), RADII)
+        check.probability(owner, "delta", self.delta)
+        check.choice(owner, "flat", self.flat, (True, False))
+        if check.number(owner, "prior", self.prior) != 0.0 and not LEAST_PRIOR <= self.prior <= MOST_PRIOR:
+            check.fail(owner, "prior", self.prior, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
+        check_planning(owner, self.planning, self.replan)
+        self._check_forgetting(owner)
+        self._check_limits(owner)
+        self._check_baseline(owner)
+        if self.flat and (self.structure is not None or self.known_agents or self.known_environment is not None):
+            check.fail(owner, "what is known or declared", "given", "left out with one table for agents and environment")
 
-def show_recipe(recipe: Recipe) -> str:
-    """What kind of learner it is, in one line: all settings but tables and scale."""
-    known = (sorted(recipe.known_agents), recipe.known_environment is not None, recipe.policy is not None)
-    forgets = (dict(recipe.forget), recipe.forget_environment)
-    promises = (recipe.limits and [ends.tolist() for ends in recipe.limits], recipe.caution and recipe.caution.digest)
-    beyond = (recipe.agents_radius, recipe.prior, recipe.structure and recipe.structure.digest, forgets, promises)
-    return f"{recipe.name} {recipe.radius} {recipe.delta} {recipe.flat} {known} {recipe.planning} {recipe.replan} {beyond}"
+    def _check_forgetting(self, owner: str) -> None:
+        for name, rule in (*self.forget.items(), ("the environment", self.forget_environment)):
+            if rule is not None and not isinstance(rule, HalfLife | Window):
+                check.fail(owner, f"forget[{name!r}]", check.show(rule), "a HalfLife or a Window")
+        if self.forgets:
+            if "bernstein" in (self.radius, self.agents_radius):
+                check.fail(owner, "belief", "'bernstein'", "'printed' with forget: these intervals are not for counts that fade")
+            if self.planning == "greedy":
+                check.fail(
+                    owner, "planning", "'greedy'", "'full' with forget: greedy planning never gives up what it once believed"
+                )
+            if self.replan == "doubling":
+                check.fail(owner, "replan", "'doubling'", "'every' or a number with forget: counts that fade may never double")
+
+    def _check_limits(self, owner: str) -> None:
+        if self.limits is not None:
+            if self.planning == "greedy":
+                expected = "'full' with at_most or at_least: greedy planning is for costs that stay"
+                check.fail(owner, "planning", "'greedy'", expected)
+            if self.replan == "doubling":
+                expected = "'every' or a number with at_most or at_least: a plan that is kept has its shares"
+                check.fail(owner, "replan", "'doubling'", expected)
+
+    def _check_baseline(self, owner: str) -> None:
+        if self.baseline is not None:
+            if self.limits is not None:
+                check.fail(owner, "baseline", str(self.baseline), "left out with at_most or at_least: it may not keep within them")
+            if self.planning == "greedy":
+                expected = "'full' with a baseline: only of a whole plan it can be proven what it costs"
+                check.fail(owner, "planning", "'greedy'", expected)
+            if self.forgets:
+                check.fail(owner, "forget", "given", "left out with a baseline: what was proven would have to be forgotten, too")
+            if self.radius is None or self.flat:
+                expected = "left out: it has no confidence sets of both layers to prove anything by"
+                check.fail(owner, "baseline", str(self.baseline), expected)
+
+    @property
+    def forgets(self) -> bool:
+        """Does anything that was counted fade?"""
+        return bool(self.forget) or self.forget_environment is not None
+
+    @property
+    def is_scaled(self) -> bool:
+        """Are its radii narrower than those that carry the guarantee?"""
+        return any(not isinstance(part, float) or part < 1.0 for part in (self.scale.agents, self.scale.environment))
+
+    @property
+    def can_share(self) -> bool:
+        """Does such a learner learn something of the environment that others could use?"""
+        return not self.flat and self.known_environment is None and self.policy is None and self.forget_environment is None
+
+    @property
+    def outcomes(self) -> Outcomes | None:
+        """The declared structure of the environment, if there is one."""
+        return None if self.structure is None else self.structure.environment
 
 
-def structure_for(
-    owner: str, task: Task, structure: Any, known_agents: Mapping[int, Any], known_environment: Environment | None
-) -> Structure | None:
-    """What is declared of all that is to be learned; of what is known nothing need be."""
-    checked = checked_structure(owner, structure, task.n_states, task.n_actions, task.tables)
-    if checked is None:
-        return None
-    known = {task.tables[table] for table in known_agents}
-    agents = {name: cases for name, cases in checked.agents.items() if name not in known}
-    left = Structure(agents, None if known_environment is not None else checked.environment)
-    return left if left.agents or left.environment is not None else None
+# ------------------------------------------------------------------------------------------------- for all that goes over the fields
+
+
+def shown(task: Task, told: Settings) -> dict[str, Any]:
+    """Return settings as a user reads them: all that is needed to repeat a run, in words and numbers."""
+    bounded = told.radius is not None
+    radius = told.radius if told.agents_radius is None else f"{told.agents_radius} (agents), {told.radius} (environment)"
+    forget = {**told.forget, **({} if told.forget_environment is None else {"the environment": told.forget_environment})}
+    special: dict[str, Any] = {
+        "radius": radius,
+        "delta": told.delta if bounded else None,
+        "scale": str(told.scale) if bounded else None,
+        "prior": told.prior or None,
+        "structure": None if told.structure is None else str(told.structure),
+        "forget": forget or None,
+        "known_agents": [task.tables[table] for table in told.known_agents],
+        "known_environment": told.known_environment is not None,
+    }
+    elsewhere = {"name", "agents_radius", "flat", "forget_environment", "limits", "baseline", "policy"}  # shown under another name
+    result = {"learner": told.name}
+    for one in fields(told):
+        if one.name not in elsewhere:
+            result[one.name] = special.get(one.name, getattr(told, one.name))
+    if told.limits is not None:
+        least, most = told.limits
+        result["at_least"] = {name: float(x) for name, x in zip(task.members, least, strict=True) if x > 0} or None
+        result["at_most"] = {name: float(x) for name, x in zip(task.members, most, strict=True) if x < 1} or None
+    if told.baseline is not None:
+        start = "" if told.baseline.start is None else ", start known"
+        result["baseline"] = str(told.baseline) + start + (" (not guaranteed: radii are scaled)" if told.is_scaled else "")
+    return result
+
+
+Memo = dict[Any, Any]  # digests of what was met already, by identity
+
+
+def key_of(value: Any, memo: Memo) -> Any:
+    """Return something that can be compared and hashed, equal for equal values."""
+    if isinstance(value, np.ndarray):
+        place = (value.ctypes.data, value.shape)  # views of one array are the same
+        if place not in memo:
+            memo[place] = (
+                hashlib.sha256(np.ascontiguousarray(value).data).hexdigest(),
+                value,
+            )  # the value stays alive, and its place
+        return memo[place][0]
+    if isinstance(value, Mapping):
+        return tuple((name, key_of(one, memo)) for name, one in value.items())
+    if isinstance(value, tuple):
+        return tuple(key_of(one, memo) for one in value)
+    if isinstance(value, Environment | Outcomes):
+        if id(value) not in memo:
+            memo[id(value)] = (archive.digest(value), value)
+        return memo[id(value)][0]
+    return value
+
+
+def alike_key(task: Task, told: Settings, memo: Memo) -> tuple[Any, ...]:
+    """Return a key of all settings: equal for learners that may run in one group.
+
+    Agents go by their place in the task: teams may call them differently. Fields that are a team's own are left out. Functions, as
+    scales may be, are compared by identity.
+    """
+    structure, baseline = told.structure, told.baseline
+    seen = {} if structure is None else structure.agents
+    by_place = {
+        "scale": (told.scale.agents, told.scale.environment),
+        "structure": (tuple(seen.get(name) for name in task.tables), structure and structure.environment),
+        "forget": tuple(told.forget.get(name) for name in task.tables),
+        "baseline": baseline and (baseline.policy, baseline.alpha, baseline.start),
+    }
+    names = [one.name for one in fields(told) if not one.metadata.get("own")]
+    return (told.policy is None, *(key_of(by_place.get(name, getattr(told, name)), memo) for name in names))
+
+
+def for_newcomer(task: Task, told: Settings, like: Task, known_agents: Mapping[int, Floats]) -> Settings:
+    """Return the settings of a new team that is told the same as another one, whose task is `like`.
+
+    Limits, a baseline and what is known of agents are a team's own. What is declared of agents, and how they are forgotten, holds for
+    those of the same name; a rule to forget all agents alike holds for all of its own.
+    """
+    structure, forget = told.structure, {name: rule for name, rule in told.forget.items() if name in task.tables}
+    if structure is not None:
+        own = {name for table, name in enumerate(task.tables) if table not in known_agents}
+        structure = Structure({name: cases for name, cases in structure.agents.items() if name in own}, structure.environment)
+    if len(told.forget) == len(like.tables) and len(set(told.forget.values())) == 1:  # one rule for all, whoever they are
+        forget = dict.fromkeys(task.tables, next(iter(told.forget.values())))
+    return replace(told, known_agents=known_agents, structure=structure, forget=forget, limits=None, baseline=None)
+
+
+def check_fits(owner: str, task: Task, told: Settings) -> None:
+    """Check settings that come from a file against the task of the learner."""
+    for table, policies in told.known_agents.items():
+        name = task.tables[check.index(owner, "the number of a known agent", table, len(task.tables))]
+        task.known_agents(owner, {name: policies.reshape(task.slot_shape(table))})
+    checked_environment(owner, task, told.known_environment)
+    checked_structure(owner, told.structure, task.n_states, task.n_actions, task.tables)
+    for name in told.forget:
+        check.choice(owner, "forget", name, task.tables)
+    if told.limits is not None:
+        least, most = (dict(zip(task.members, end.tolist(), strict=True)) for end in told.limits)
+        limits_of(owner, task, most, least)
+    if told.baseline is not None:
+        told.baseline.check_fits(owner, task)
+    if told.policy is not None:
+        checked_switching_policy(owner, task, told.policy)
+
+
+# ------------------------------------------------------------------------------------------------- from what a user writes
+
+
+def check_planning(owner: str, planning: Any, replan: Any) -> None:
+    check.choice(owner, "planning", planning, ("full", "greedy"))
+    if isinstance(replan, str):
+        check.choice(owner, "replan", replan, ("every", "doubling"))
+    else:
+        check.integer(owner, "replan", replan, 1, MOST_EPISODES)
+    if planning == "greedy" and replan not in ("every", 1):
+        check.fail(owner, "replan", check.show(replan), "'every': greedy planning has no whole plan to keep")
 
 
 def checked_task(owner: str, task: Any) -> Task:
+    """Check that a task is one; who gives a problem is told to give its task."""
     if not isinstance(task, Task):
         hint = "a Task, as in mdp.task" if isinstance(task, TwoLayerMDP) else "a Task"
         check.fail(owner, "task", check.show(type(task).__name__), hint)
     return task
 
 
-def checked_environment(owner: str, task: Task, environment: Environment | None) -> Environment | None:
+def checked_environment(owner: str, task: Task, environment: Any) -> Environment | None:
+    """Check that a known environment has the states and actions of the task."""
     if environment is None:
         return None
     if not isinstance(environment, Environment):
@@ -92,326 +265,47 @@ def checked_environment(owner: str, task: Task, environment: Environment | None)
     return environment
 
 
-LEAST_PRIOR, MOST_PRIOR = 1e-6, 1e6
-
-
-def checked_prior(owner: str, prior: Any) -> float:
-    """Pseudo-counts of a row."""
-    result = check.number(owner, "prior", prior)
-    if not LEAST_PRIOR <= result <= MOST_PRIOR:
-        check.fail(owner, "prior", result, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
-    return result
-
-
-def checked_knowledge(
-    owner: str, task: Any, known_agents: Mapping[str, ArrayLike] | None, known_environment: Any, structure: Any
-) -> dict[str, Any]:
-    """What need not be learned, and what is declared of the rest."""
+def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environment: Any, structure: Any) -> dict[str, Any]:
+    """Return the settings of what need not be learned, and of what is declared of the rest."""
     agents = checked_task(owner, task).known_agents(owner, known_agents or {})
     environment = checked_environment(owner, task, known_environment)
-    return {
-        "known_agents": agents,
-        "known_environment": environment,
-        "structure": structure_for(owner, task, structure, agents, environment),
-    }
-
-
-BELIEFS = ("printed", "bernstein")
+    declared = checked_structure(owner, structure, task.n_states, task.n_actions, task.tables)
+    if declared is not None:  # of what is known nothing need be declared
+        known = {task.tables[table] for table in agents}
+        left = {name: cases for name, cases in declared.agents.items() if name not in known}
+        declared = Structure(left, None if environment is not None else declared.environment)
+        declared = declared if declared.agents or declared.environment is not None else None
+    return {"known_agents": agents, "known_environment": environment, "structure": declared}
 
 
 def checked_belief(owner: str, belief: Any) -> dict[str, Any]:
-    """One kind of sets for both layers, or one for each."""
+    """Return the settings of one kind of sets for both layers, or of one for each."""
+    kinds = ("printed", "bernstein")
     if not isinstance(belief, Mapping):
-        return {"radius": check.choice(owner, "belief", belief, BELIEFS)}
+        return {"radius": check.choice(owner, "belief", belief, kinds)}
     if belief.keys() != {"agents", "environment"}:
         check.fail(owner, "belief", check.show(dict(belief)), "one name, or one for 'agents' and one for 'environment'")
-    layers = ("agents", "environment")
-    agents, environment = (check.choice(owner, f"belief[{layer!r}]", belief[layer], BELIEFS) for layer in layers)
+    agents, environment = (check.choice(owner, f"belief[{x!r}]", belief[x], kinds) for x in ("agents", "environment"))
     return {"radius": environment, "agents_radius": None if agents == environment else agents}
 
 
-def checked_forgetting(
-    owner: str, task: Task, forget: Any, forget_environment: Any, belief: Any, planning: Any, replan: Any
-) -> dict[str, Any]:
-    """What may be forgotten, by learners for whom that makes sense."""
-    rules, environment = checked_forget(owner, forget, task.tables), checked_rule(owner, "forget_environment", forget_environment)
-    if rules or environment is not None:
-        if "bernstein" in (belief, *(belief.values() if isinstance(belief, Mapping) else ())):
-            check.fail(owner, "belief", "'bernstein'", "'printed' with forget: these intervals are not for counts that fade")
-        if planning == "greedy":
-            check.fail(owner, "planning", "'greedy'", "'full' with forget: greedy planning never gives up what it once believed")
-        if replan == "doubling":
-            check.fail(owner, "replan", "'doubling'", "'every' or a number with forget: counts that fade may never double")
-    return {"forget": rules, "forget_environment": environment}
-
-
-def checked_planning(owner: str, planning: Any, replan: Any) -> dict[str, Any]:
-    check.choice(owner, "planning", planning, ("full", "greedy"))
-    if isinstance(replan, str):
-        check.choice(owner, "replan", replan, ("every", "doubling"))
+def checked_forgetting(owner: str, task: Task, forget: Any, forget_environment: Any) -> dict[str, Any]:
+    """Return the settings of what fades, given for all agents, or by name, and for the environment."""
+    if forget is None or isinstance(forget, HalfLife | Window):
+        rules = dict.fromkeys(() if forget is None else task.tables, forget)
+    elif not isinstance(forget, Mapping):
+        check.fail(owner, "forget", check.show(forget), "a HalfLife or a Window, or one by agent: {'human': HalfLife(500)}")
     else:
-        replan = check.integer(owner, "replan", replan, 1, MOST_EPISODES)
-    if planning == "greedy" and replan not in ("every", 1):
-        check.fail(owner, "replan", check.show(replan), "'every': greedy planning has no whole plan to keep")
-    return {"planning": planning, "replan": replan}
+        rules = dict(forget)
+    for place, rule in (*((f"forget[{name!r}]", one) for name, one in rules.items()), ("forget_environment", forget_environment)):
+        if rule is not None and not isinstance(rule, HalfLife | Window):
+            check.fail(owner, place, check.show(rule), "a HalfLife or a Window")
+    for name in rules:
+        if name not in task.tables:
+            check.fail(owner, "an agent of forget", repr(name), "one of " + ", ".join(map(repr, task.tables)))
+    return {"forget": {name: rule for name, rule in rules.items() if rule is not None}, "forget_environment": forget_environment}
 
 
-def mind_of(task: Task, recipe: Recipe, tally: Tally, rows: tuple[Any, Any], old: Mind | None) -> Mind:
-    """The arrays of a learner for the kernels; the old ones, but for the tables of counts, if there are any."""
-    tables = (tally.agents, tally.environment.table)
-    pools = [table.pool for table in tables]
-    cases = (agent_cases(task, recipe, tally, rows[0]), environment_cases(recipe, tables[1], rows[1]))
-    widths = [np.zeros(len(case)) for case in cases] if old is None else [old.agents_width, old.environment_width]
-    linear = [np.zeros(1), np.zeros(1)] if old is None else [old.agents.linear, old.environment.linear]
-    given = zip((drawn_agents, drawn_environment), tables, widths, rows, linear, strict=True)
-    layers = [draw(task, recipe, tally, table, width, row, part) for draw, table, width, row, part in given]
-    if recipe.flat:
-        layers[0] = certain_belief(task).layer if old is None else old.agents
-    if old is not None:
-        return old._replace(seen_agents=pools[0], seen_environment=pools[1], agents=layers[0], environment=layers[1])
-    least, most = task.env_cost.min(axis=1), task.env_cost.max(axis=1)
-    env_cost, learned_cost = task.env_cost, np.empty((0, 0))
-    if recipe.flat:
-        env_cost = flatten(task).env_cost
-        if (most > least).any():
-            learned_cost = env_cost.copy()
-            env_cost = learned_cost  # the planner reads what `believe` writes
-    doubling = recipe.replan == "doubling"
-    limits, problem = limits_for(task, recipe), problem_of(task, env_cost)
-    if recipe.limits is not None:
-        problem = problem._replace(control_cost=read_only(limits.priced))  # the planner reads what `set_prices` writes
-    return Mind(
-        seen_agents=pools[0],
-        seen_environment=pools[1],
-        counted_agents=tally.agent_rows,
-        counted_environment=tally.environment.rows,
-        places=tally.places,
-        fading_agents=tally.fading[0],
-        fading_environment=tally.fading[1],
-        flat=recipe.flat,
-        agents_kind=RADII[recipe.agents_radius or recipe.radius],
-        environment_kind=RADII[recipe.radius],
-        prior=float(recipe.prior),
-        sticks=sticks_for(recipe.prior),
-        agents=layers[0],
-        environment=layers[1],
-        agents_width=widths[0],
-        environment_width=widths[1],
-        agents_case=cases[0],
-        environment_case=cases[1],
-        agents_extra=np.zeros(tally.agent_rows),
-        environment_extra=fewer_outcomes(recipe, tally),
-        problem=problem,
-        learned_cost=learned_cost,
-        true_cost=read_only(task.env_cost),
-        least_cost=least,
-        spread=most - least,
-        replan=replan_code(recipe),
-        planned_agents=np.zeros(tally.agent_rows if doubling else 0),
-        planned_environment=np.zeros(tally.environment.rows if doubling else 0),
-        bounds=np.empty((0, 0, 0)),
-        least_bound=np.empty((0, 0)),
-        least_at=np.empty((0, 0), dtype=np.int64),
-        limits=limits,
-        caution=caution_for(task, recipe.caution, recipe.delta),
-    )
-
-
-def limits_for(task: Task, recipe: Recipe) -> Limits:
-    """The arrays of its limits for the kernels."""
-    least, most = (np.empty(0), np.empty(0)) if recipe.limits is None else recipe.limits
-    sizes = (len(most) and task.n_agents, len(most))
-    own = read_only(task.control_cost)
-    return Limits(
-        least.copy(), most.copy(), task.acting.copy(), own, np.zeros(sizes[0]), np.zeros((3 if sizes[1] else 0, sizes[1]))
-    )
-
-
-def is_scaled(recipe: Recipe) -> bool:
-    """Are its radii narrower than those that carry the guarantee?"""
-    return any(not isinstance(part, float) or part < 1.0 for part in (recipe.scale.agents, recipe.scale.environment))
-
-
-def declared(recipe: Recipe) -> Outcomes | None:
-    """The structure of the environment, if there is one."""
-    return None if recipe.structure is None else recipe.structure.environment
-
-
-def agents_apart(recipe: Recipe) -> bool:
-    """Has the agents' belief tables of its own, beside the counts?"""
-    declared = {} if recipe.structure is None else recipe.structure.agents
-    return recipe.prior > 0 or any(isinstance(seen, Outcomes) for seen in declared.values())
-
-
-def agent_cases(task: Task, recipe: Recipe, tally: Tally, row: Ints) -> Ints:
-    """The counted row behind each row of the agents' belief; those that serve no place, as they are known, count as known."""
-    rows = all_agents(task, recipe.structure).case if agents_apart(recipe) else np.arange(tally.agent_rows)
-    known = np.arange(tally.agent_rows, tally.agents.n_rows)
-    return only_used(np.concatenate([rows, known]), row, tally.agents.n_rows)
-
-
-def only_used(case: Ints, row: Ints, beyond: int) -> Ints:
-    used = np.zeros(len(case), dtype=np.bool_)
-    used[row] = True
-    return np.where(used, case, beyond)
-
-
-def environment_cases(recipe: Recipe, table: Table, row: Ints) -> Ints:
-    """Likewise of the environment's belief."""
-    outcomes = declared(recipe)
-    return only_used(np.arange(table.n_rows) if outcomes is None else outcomes.case, row, table.n_rows)
-
-
-def fewer_outcomes(recipe: Recipe, tally: Tally) -> Floats:
-    """What the constant of a row's radius is less by than that of a row with the most outcomes (belief.py)."""
-    outcomes = declared(recipe)
-    if outcomes is None or recipe.radius not in ("printed", "bernstein"):
-        return np.zeros(tally.environment.rows)
-    n = outcomes.n_outcomes
-    most = outcomes.to.shape[1]
-    less: Floats = 2 * (n - most) * log(2.0) if recipe.radius == "printed" else np.log(n / most)
-    return less
-
-
-def drawn_agents(task: Task, recipe: Recipe, tally: Tally, table: Table, width: Floats, row: Ints, linear: Floats) -> Layer:
-    """The agents' belief: what was counted, as it lies there; or arrays for all outcomes, where known rows stand already."""
-    if not agents_apart(recipe):
-        return layer_of(table, width, row, linear, False)
-    known = table.matrix().toarray()[tally.agent_rows :]
-    to = all_agents(task, recipe.structure).to
-    n, n_actions = len(to) + len(known), task.n_actions
-    weight = np.concatenate([np.ones(to.shape), known])
-    column = np.concatenate([to, np.tile(np.arange(n_actions), (len(known), 1))]).astype(np.int32).ravel()
-    size = np.full(n, n_actions, dtype=np.int64)
-    arrays = (np.arange(n) * n_actions, size, weight.sum(axis=1), column, weight.ravel(), size, np.array([column.size]))
-    return layer_of(Table(*arrays, n_actions), width, row, linear, True)
-
-
-def drawn_environment(task: Task, recipe: Recipe, tally: Tally, table: Table, width: Floats, row: Ints, linear: Floats) -> Layer:
-    """The environment's belief, likewise; or arrays for all outcomes of a structure, or for samples."""
-    outcomes = declared(recipe)
-    if outcomes is not None:
-        possible = outcomes.to >= 0
-        size = possible.sum(axis=1).astype(np.int64)
-        column = outcomes.to[possible]
-        end = np.array([column.size], dtype=np.int64)
-        arrays = (np.cumsum(size) - size, size, size.astype(np.float64), column, np.ones(column.size), size, end)
-        return layer_of(Table(*arrays, task.n_states), width, row, linear, True)
-    if not recipe.prior or recipe.known_environment is not None:
-        return layer_of(table, width, row, linear, False)
-    places = len(table.column) + min(sticks_for(recipe.prior), task.n_states) * table.n_rows
-    rows = [np.zeros(table.n_rows, dtype=np.int64) for _ in range(3)]
-    pool = (np.zeros(places, dtype=np.int32), np.zeros(places))
-    arrays = (rows[0], rows[1], np.ones(table.n_rows), *pool, rows[2], np.array([places]))
-    return layer_of(Table(*arrays, task.n_states), width, row, linear, False)
-
-
-def sticks_for(prior: float) -> int:
-    """Enough for all but a thousandth of a row's mass, nearly always: their number is about Poisson(7 prior)."""
-    return ceil(7 * prior + 10 * sqrt(prior)) + 12
-
-
-def fading_rules(task: Task, recipe: Recipe, memory: Memory) -> tuple[Fading, Fading]:
-    """How its tables forget, with the last steps that it remembers."""
-    if not recipe.forget and recipe.forget_environment is None:
-        return NEVER_FADES, NEVER_FADES
-    cases = cases_of(task, recipe.structure)
-    agents = [(int(n) * rows, recipe.forget.get(name)) for name, n, rows in zip(task.tables, task.n_slots, cases, strict=True)]
-    _, (rows, _) = shapes(task, flat=recipe.flat, structure=recipe.structure)
-    recent = (memory.recent_agents.copy(), memory.recent_environment.copy())
-    return fading_of(agents, task.horizon, recent[0]), fading_of([(rows, recipe.forget_environment)], task.horizon, recent[1])
-
-
-def sizes_of(task: Task, recipe: Recipe) -> Sizes:
-    """What the constants of its radii depend on. As in the paper all agents count, those that are known with one table, whatever
-    they vary with; where it is declared what an agent sees, only the cases of those that are learned do.
-    """
-    _, (rows, outcomes) = shapes(task, flat=recipe.flat, structure=recipe.structure)
-    slots = [1 if d in recipe.known_agents and not recipe.flat else int(n) for d, n in enumerate(task.n_slots)]
-    cases = cases_of(task, recipe.structure)
-    if recipe.structure is not None and recipe.structure.agents:
-        slots = [0 if d in recipe.known_agents else n for d, n in enumerate(slots)]
-    agent_rows = sum(n * seen for n, seen in zip(slots, cases, strict=True))
-    kinds = (RADII[recipe.agents_radius or recipe.radius], RADII[recipe.radius])
-    return Sizes(*kinds, recipe.delta, task.horizon, outcomes, task.n_actions, agent_rows, rows)
-
-
-def radii_ahead(scale: Scale, sizes: Sizes, episode: int, environment_episodes: int, n: int) -> Radii:
-    """The numbers behind the radii of n episodes from `episode` on, as arrays; of fewer, but at least one, if the scale of a later
-    one fails.
-    """
-    scales = [scale.ahead(layer, episode, n) for layer in ("agents", "environment")]
-    n = min(len(part) for part in scales)
-    result = Radii(np.empty(n), np.empty(n), np.empty(n), *(part[:n] for part in scales))
-    _kernels.constants_ahead(sizes, episode, environment_episodes, result)
-    return result
-
-
-def replan_code(recipe: Recipe) -> int:
-    """Of the kernels."""
-    if recipe.policy is not None:
-        return _kernels.NEVER
-    if isinstance(recipe.replan, str):
-        return _kernels.DOUBLING if recipe.replan == "doubling" else 1
-    return recipe.replan
-
-
-def with_memory(mind: Mind, task: Task, recipe: Recipe, memory: Memory) -> Mind:
-    """What a learner remembers beside counts, for its way to plan."""
-    if memory.planned_agents.size:
-        mind.planned_agents[:], mind.planned_environment[:] = memory.planned_agents, memory.planned_environment
-    if memory.prices.size:
-        mind.limits.prices[:] = memory.prices
-    if memory.record.size:
-        mind.caution.record[:] = memory.record
-    if recipe.planning == "full":
-        return mind
-    bounds = memory.bounds.copy() if memory.bounds.size else optimistic_start(mind, task)
-    least = bounds.argmin(axis=1)
-    return mind._replace(bounds=bounds, least_bound=bounds.min(axis=1), least_at=least.astype(np.int64))
-
-
-def optimistic_start(mind: Mind, task: Task) -> Floats:
-    """The first bounds of greedy planning: what the task would cost if all that is not known were at its best."""
-    if not mind.flat:
-        mind.agents_width[mind.agents_case < mind.counted_agents] = 2.0
-    mind.environment_width[mind.environment_case < mind.counted_environment] = 2.0
-    policy, bounds = empty_plan(task)
-    run_pass(mind.problem, mind.agents, mind.environment, _kernels.CHOOSE, policy, bounds, 0)
-    return bounds
-
-
-def tally_parts(task: Task, recipe: Recipe, memory: Memory) -> dict[str, Any]:
-    """How it counts, and the tables that are given, to be laid behind the counted rows."""
-    parts: dict[str, Any] = {"flat": recipe.flat, "structure": recipe.structure, "fading": fading_rules(task, recipe, memory)}
-    if recipe.known_agents:
-        tables = [policy.reshape(-1, task.n_actions) for policy in recipe.known_agents.values()]
-        parts["known_agents"] = sp.csr_array(np.concatenate(tables))
-    if recipe.known_environment is not None:
-        parts["known_environment"] = true_environment(recipe.known_environment).centre.matrix()
-    return parts
-
-
-def row_maps(task: Task, recipe: Recipe, tally: Tally) -> tuple[Any, Any]:
-    """Which row of its table serves which place: the counted one, or the given one behind."""
-    agents, behind = tally.places.agents.copy(), tally.agent_rows
-    if agents_apart(recipe):
-        whole = all_agents(task, recipe.structure)
-        agents, behind = whole.row, len(whole.case)
-    for table, policy in recipe.known_agents.items():
-        places = slice(task.first_slot[table], task.first_slot[table] + task.n_slots[table])
-        agents[places] = behind + np.arange(len(policy) * task.n_states).reshape(-1, task.n_states)
-        behind += len(policy) * task.n_states
-    environment = tally.places.environment.copy()
-    if recipe.known_environment is not None:
-        environment = tally.environment.rows + true_environment(recipe.known_environment).row
-    elif (outcomes := declared(recipe)) is not None:
-        environment = outcomes.row.copy()
-    return agents, environment
-
-
-def certain_belief(task: Task) -> Belief:
-    """The agents of the flattened problem."""
-    slots = int(task.n_slots.sum())
-    tables = np.concatenate([policy.reshape(-1, slots) for policy in certain_policies(task)])
-    return Belief.of(tables, 0.0, (slots, task.n_states))
+def checked_limits(owner: str, task: Task, at_most: Any, at_least: Any) -> dict[str, Any]:
+    """Return the setting of limits, if any are given."""
+    return {"limits": None if at_most is None and at_least is None else limits_of(owner, task, at_most, at_least)}

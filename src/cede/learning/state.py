@@ -1,39 +1,48 @@
-"""All that a learner keeps, packed: its size follows what the learner has seen.
+"""What a learner keeps between episodes: one declared table of fields.
 
-A learner that is not in use costs no more than this. Counts are lists of (key, number) with key = row * columns + column of the
-tables of `Counts`, ascending.
+`LearnerState` is that table: every field says what it is, which shape and type it has, how it begins, and which learners have it.
+Start values, what is packed for shards, what is cut and joined, what files and checkpoints hold, and all checks of these follow from
+it. A new field is a line here and the code that uses it.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from cede._base.arrays import Floats, Ints
-from cede.learning.counts import Counts, shapes
-from cede.planning.planner import Plan
+from cede._base import check
+from cede._base.arrays import Floats, Ints, Policy
+from cede._kernels.baseline import RECORD
+from cede._kernels.limits import PRICE
+from cede.learning.counts import Counts, check_counted, shapes
+from cede.learning.forgetting import longest_window
+from cede.learning.settings import Settings
+from cede.planning.passes import Plan
 from cede.planning.tables import Sums
-from cede.problem.structure import Structure
-from cede.problem.task import Task
+from cede.problem.task import Task, checked_switching_policy
 
-
-def no_keys() -> Ints:
-    return np.empty(0, dtype=np.int64)
+MOST_COUNT = 2**62
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Sparse counts of one table."""
+    """Sparse counts of one layer, packed: their size follows what was seen."""
 
-    key: Ints = field(default_factory=no_keys)  # (n,) row * columns + column
+    key: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # (n,) row * columns + column, ascending
     number: Floats = field(default_factory=lambda: np.empty(0))  # (n,)
 
     @classmethod
     def of(cls, counts: sp.csr_array) -> "Seen":
+        """Pack counts."""
         sums = Sums.of(counts)
         return cls(sums.row * counts.shape[1] + sums.column, sums.amount)
 
     def matrix(self, shape: tuple[int, int]) -> sp.csr_array:
+        """Return the counts as a matrix of this shape."""
         rows, columns = np.divmod(self.key, shape[1])
         return Sums(rows, columns, self.number).matrix(*shape)
 
@@ -42,30 +51,260 @@ NOTHING = Seen()
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class Sizes:
+    """What the shapes of fields follow from."""
+
+    task: Task
+    told: Settings
+
+    @cached_property
+    def layers(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Rows and columns of the counts: agents, environment."""
+        return shapes(self.task, flat=self.told.flat, structure=self.told.structure)
+
+    @property
+    def plan(self) -> tuple[int, int, int]:
+        """(L, S, D)"""
+        return self.task.horizon, self.task.n_states, self.task.n_agents
+
+
+Shape = Callable[[Sizes], tuple[int, ...]]
+
+
+def kept(
+    dtype: Any, shape: Shape, when: Callable[[Settings], bool], *, start: float = 0, limit: Callable[[Sizes], int] | None = None
+) -> Any:
+    """Declare an array: its type, its shape, which learners have it, the value with which it begins, and, of integers that point
+    into a table, the number of its places (-1 points nowhere). An empty array stands for one that is as at the start.
+    """
+    about = {"dtype": np.dtype(dtype), "shape": shape, "when": when, "start": start, "limit": limit}
+    return field(default_factory=lambda: np.empty(0, dtype=dtype), metadata=about)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnerState:
     """What a learner knows and has decided."""
 
-    episodes: int = 0
+    episodes: int = 0  # that were counted
     environment_episodes: int = 0  # counted into `environment`
+    planned: int = 0  # the episode for which the plan was made, 0: there is none
+    stale: bool = False  # has something been counted since it was asked whether a new plan is due?
     agents: Seen = NOTHING
     environment: Seen = NOTHING  # nothing if it is shared
-    plan: Plan | None = None
-    planned: int = 0  # the episode for which it was made, 0: none
-    stale: bool = False  # has something been counted since it was asked whether a new plan is due?
-    planned_agents: Floats = field(default_factory=lambda: np.empty(0))  # visits when the plan was made, for replan="doubling"
-    planned_environment: Floats = field(default_factory=lambda: np.empty(0))
-    bounds: Floats = field(default_factory=lambda: np.empty((0, 0, 0)))  # values of greedy planning; empty: as at the start
-    recent_agents: Ints = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))  # see `Fading`; empty: as at the start
-    recent_environment: Ints = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64))
-    prices: Floats = field(default_factory=lambda: np.empty((0, 0)))  # of the limits; empty: as at the start
-    record: Floats = field(default_factory=lambda: np.empty(0))  # of a cautious learner; empty: as at the start
+    policy: Policy = kept(np.int16, lambda s: s.plan, lambda told: True)
+    value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda told: told.policy is None)
+    agents_planned_visits: Floats = kept(float, lambda s: (s.layers[0][0],), lambda told: told.replan == "doubling")
+    environment_planned_visits: Floats = kept(float, lambda s: (s.layers[1][0],), lambda told: told.replan == "doubling")
+    bounds: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda told: told.planning == "greedy", start=np.nan)
+    agents_recent: Ints = kept(
+        int,
+        lambda s: (longest_window(s.told.forget.values()), s.task.horizon),
+        lambda told: longest_window(told.forget.values()) > 0,
+        start=-1,
+        limit=lambda s: s.layers[0][0] * s.layers[0][1],
+    )
+    environment_recent: Ints = kept(
+        int,
+        lambda s: (longest_window([s.told.forget_environment]), s.task.horizon),
+        lambda told: longest_window([told.forget_environment]) > 0,
+        start=-1,
+        limit=lambda s: s.layers[1][0] * s.layers[1][1],
+    )
+    prices: Floats = kept(float, lambda s: (len(s.task.members) * len(PRICE),), lambda told: told.limits is not None)
+    record: Floats = kept(float, lambda s: (len(RECORD),), lambda told: told.baseline is not None)
+
+    @property
+    def plan(self) -> Plan | None:
+        return Plan(self.policy, self.value) if self.policy.size and self.value.size else None
+
+    @property
+    def must_use_plan(self) -> bool:
+        """Is there a plan since which nothing was counted? It is used for the next episode in any case."""
+        return self.plan is not None and not self.stale
 
     @classmethod
-    def of(cls, counts: Counts) -> "Memory":
-        seen = (Seen.of(counts.agents), Seen.of(counts.environment))
-        return cls(counts.episodes, counts.environment_episodes, *seen)
+    def of(cls, counts: Counts) -> "LearnerState":
+        """Return the state of a learner that has seen these counts."""
+        agents, environment = Seen.of(counts.agents), Seen.of(counts.environment)
+        return cls(counts.episodes, counts.environment_episodes, agents=agents, environment=environment)
 
-    def counts(self, task: Task, *, flat: bool, structure: Structure | None = None) -> Counts:
-        agents, environment = shapes(task, flat=flat, structure=structure)
-        tables = (self.agents.matrix(agents), self.environment.matrix(environment))
+    def counts(self, sizes: Sizes) -> Counts:
+        """Return the counts as matrices."""
+        tables = (layer.matrix(shape) for layer, shape in zip((self.agents, self.environment), sizes.layers, strict=True))
         return Counts(*tables, self.episodes, self.environment_episodes)
+
+
+PLAN = ("policy", "value")
+SEEN = tuple(one.name for one in fields(LearnerState) if one.type is Seen)
+NUMBERS = tuple(one.name for one in fields(LearnerState) if one.type in (int, bool))
+ARRAYS: tuple[Field[Any], ...] = tuple(one for one in fields(LearnerState) if one.metadata)
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def has(told: Settings) -> list[Field[Any]]:
+    """Return the array fields, beside the plan, that a learner with these settings keeps."""
+    return [one for one in ARRAYS if one.name not in PLAN and one.metadata["when"](told)]
+
+
+def at_start(one: Field[Any], sizes: Sizes) -> NDArray[Any]:
+    """Return a field as it is at the start."""
+    return np.full(one.metadata["shape"](sizes), one.metadata["start"], dtype=one.metadata["dtype"])
+
+
+# ------------------------------------------------------------------------------------------------- of one learner, as arrays by name
+
+
+def pack_state(state: LearnerState) -> tuple[dict[str, Any], Arrays]:
+    """Take a state apart: numbers, and arrays by name."""
+    numbers = {name: getattr(state, name) for name in NUMBERS}
+    arrays: Arrays = {one.name: np.ascontiguousarray(getattr(state, one.name)) for one in ARRAYS}
+    for name in SEEN:
+        arrays |= {f"{name}_key": getattr(state, name).key, f"{name}_number": getattr(state, name).number}
+    return numbers, arrays
+
+
+def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LearnerState:
+    """Put a state together that comes from outside. Kernels trust what comes from here: nothing is taken over unchecked."""
+    found: dict[str, Any] = {}
+    for name in NUMBERS:
+        if name == "stale":
+            found[name] = check.choice("file", name, numbers[name], (True, False))
+        else:
+            found[name] = check.integer("file", name, numbers[name], 0, MOST_COUNT)
+    for name, shape in zip(SEEN, sizes.layers, strict=True):
+        found[name] = Seen(arrays[f"{name}_key"], arrays[f"{name}_number"])
+        check_seen("file", name, found[name], shape)
+    rows, columns = np.divmod(found["environment"].key, sizes.layers[1][1])
+    check_counted("file", sizes.told.outcomes, rows, columns)
+    for one in ARRAYS:
+        found[one.name] = arrays[one.name]
+        check_array("file", one, arrays[one.name], sizes)
+    if found["policy"].size != 0 and found["value"].size == 0 and sizes.told.policy is None:
+        check.fail("file", "the value of the plan", "missing", "there, as its policy is")
+    return LearnerState(**found)
+
+
+def check_seen(owner: str, layer: str, seen: Seen, shape: tuple[int, int], owners: Ints | None = None) -> None:
+    """Check sparse counts: places of a table of this shape, ascending, with finite numbers above 0.
+
+    owners: (n,) ascending, whose each count is, where the counts of several teams lie one after the other.
+    """
+    key, number = seen.key, seen.number
+    if key.dtype != np.int64 or number.dtype != np.float64 or key.ndim != 1 or key.shape != number.shape:
+        check.fail(owner, f"the counts of {layer}", f"{key.dtype} and {number.dtype}", "places and numbers, as many of each")
+    rises = key[1:] > key[:-1] if owners is None else (key[1:] > key[:-1]) | (owners[1:] > owners[:-1])
+    inside = bool(((key >= 0) & (key < shape[0] * shape[1])).all()) and bool(rises.all())
+    if not inside or not bool((np.isfinite(number) & (number > 0)).all()):
+        check.fail(owner, f"the counts of {layer}", "impossible", "ascending places of the table, with finite numbers above 0")
+
+
+def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, n: int | None = None) -> None:
+    """Check a declared array, of one learner, or with a first axis of n teams. One learner's may be empty: as at the start."""
+    shape = one.metadata["shape"](sizes) if n is None else (n, *one.metadata["shape"](sizes))
+    dtype, limit = one.metadata["dtype"], one.metadata["limit"]
+    if n is None and array.size == 0 and array.dtype == dtype:
+        return
+    if (
+        array.dtype != dtype
+        or array.shape != shape
+        or (n is None and one.name not in PLAN and not one.metadata["when"](sizes.told))
+    ):
+        check.fail(owner, f"the shape of {one.name}", f"{array.shape} of {array.dtype}", f"{shape} of {dtype}")
+    if dtype.kind == "f" and not (np.isfinite(array) | (np.isnan(array) & np.isnan(one.metadata["start"]))).all():
+        check.fail(owner, one.name, "not finite", "finite numbers")
+    if limit is not None and not ((array >= -1) & (array < limit(sizes))).all():
+        check.fail(owner, one.name, "beyond the table", "steps that can be")
+    if one.name == "policy":
+        for policy in array[None] if n is None else array:
+            checked_switching_policy(owner, sizes.task, policy)
+
+
+# ------------------------------------------------------------------------------------------------- of many learners, stacked
+
+
+def stack_states(sizes: Sizes, states: Sequence[LearnerState], keeps_plans: bool) -> Arrays:
+    """Stack the states of learners with the same settings, first axis team; counts one after the other, with the size of each."""
+    result: Arrays = {"planned": np.array([state.planned if keeps_plans else 0 for state in states], dtype=np.int64)}
+    result["fresh"] = np.array([keeps_plans and state.must_use_plan for state in states], dtype=np.int64)
+    for name in SEEN:
+        seen: list[Seen] = [getattr(state, name) for state in states]
+        result[f"{name}_size"] = np.array([len(one.key) for one in seen], dtype=np.int64)
+        result[f"{name}_key"] = np.concatenate([one.key for one in seen])
+        result[f"{name}_number"] = np.concatenate([one.number for one in seen])
+    for one in has(sizes.told) + [one for one in ARRAYS if keeps_plans and one.name in PLAN]:
+        shape, given = one.metadata["shape"](sizes), [getattr(state, one.name) for state in states]
+        if one.name in PLAN:  # zeros that nobody touches need no memory
+            result[one.name] = np.zeros((len(states), *shape), dtype=one.metadata["dtype"])
+            for i, array in enumerate(given):
+                if states[i].plan is not None:
+                    result[one.name][i] = unharmed(sizes.task, array) if one.name == "policy" else array
+        else:
+            start = at_start(one, sizes)
+            result[one.name] = np.stack([array if array.size else start for array in given])
+    return result
+
+
+def unharmed(task: Task, policy: Policy) -> Policy:
+    """Return a policy that was in other hands, after a check: kernels trust it again."""
+    if policy.min() < 0 or policy.max() >= task.n_agents:
+        checked_switching_policy("the learner's plan", task, policy)
+    return policy
+
+
+def unstack_states(told: Settings, stacked: Arrays, before: Sequence[LearnerState], episodes: int, own: int) -> list[LearnerState]:
+    """Return the states of learners from a stack. episodes, own: so many were counted since, of all, of their own environment.
+
+    Large arrays are handed over, not copied.
+    """
+    result = []
+    ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in SEEN}
+    for i, state in enumerate(before):
+        found: dict[str, Any] = {one.name: stacked[one.name][i] for one in has(told)}
+        for name, end in ends.items():
+            part = slice(end[i] - stacked[f"{name}_size"][i], end[i])
+            found[name] = Seen(stacked[f"{name}_key"][part].copy(), stacked[f"{name}_number"][part].copy())
+        if "value" in stacked and stacked["planned"][i] > 0:
+            found |= {name: stacked[name][i] for name in PLAN}
+            found |= {"planned": int(stacked["planned"][i]), "stale": not stacked["fresh"][i]}
+        counted = {"episodes": state.episodes + episodes, "environment_episodes": state.environment_episodes + own}
+        result.append(LearnerState(**counted, **found))
+    return result
+
+
+def part_of(stacked: Arrays, begin: int, end: int) -> Arrays:
+    """Cut out the teams from begin to end."""
+    result = {}
+    for name, array in stacked.items():
+        layer, _, part = name.rpartition("_")
+        first, last = begin, end
+        if layer in SEEN and part in ("key", "number"):
+            ends = np.concatenate([[0], np.cumsum(stacked[f"{layer}_size"])])
+            first, last = ends[begin], ends[end]
+        result[name] = array[first:last]
+    return result
+
+
+def joined(stacks: Sequence[Arrays]) -> Arrays:
+    """Join the stacks of several shards, in their order."""
+    if len(stacks) == 1:
+        return stacks[0]
+    return {name: np.concatenate([stack[name] for stack in stacks]) for name in stacks[0]}
+
+
+def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
+    """Check a stack of n states that comes from outside, before a kernel sees it."""
+    for name, shape in zip(SEEN, sizes.layers, strict=True):
+        size, seen = stacked[f"{name}_size"], Seen(stacked[f"{name}_key"], stacked[f"{name}_number"])
+        if size.dtype != np.int64 or size.shape != (n,) or (size < 0).any() or size.sum() != len(seen.key):
+            check.fail(owner, f"the sizes of the counts of {name}", "torn", "one for each team, as many as there are counts")
+        check_seen(owner, name, seen, shape, np.repeat(np.arange(n), size))
+    rows, columns = np.divmod(stacked["environment_key"], sizes.layers[1][1])
+    check_counted(owner, sizes.told.outcomes, rows, columns)
+    for name, most in (("planned", MOST_COUNT), ("fresh", 1)):
+        array = stacked[name]
+        if array.dtype != np.int64 or array.shape != (n,) or (array < 0).any() or (array > most).any():
+            check.fail(owner, name, "impossible", f"integers from 0 to {most}, one for each team")
+    for one in ARRAYS:
+        if one.name in stacked:
+            check_array(owner, one, stacked[one.name], sizes, n)

@@ -20,22 +20,19 @@ over n = 1, 2, ... of 1 / (n (n + 1)) is 1, so that over all n, outcomes and row
 times, whatever decides when a row is visited, and t_k does not occur. The formulas are in _kernels/radii.py.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from math import floor
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from cede import _kernels
 from cede._base import check
 from cede._base.arrays import Floats, Ints, distinct_rows
-from cede._kernels import Layer
-from cede.planning.tables import Table, read_only
+from cede._kernels import radii as kernels
+from cede._kernels.model import BeliefArrays
+from cede.planning.tables import Table
 from cede.problem.model import Environment, TwoLayerMDP
 
 
@@ -79,24 +76,15 @@ class Belief:
         return Belief(self.centre.packed(), self.width.copy(), self.row.copy(), self.linear, self.closed)
 
     @cached_property
-    def layer(self) -> Layer:
-        """The arrays that the compiled planner reads."""
-        return layer_of(self.centre, self.width, self.row, np.array([self.linear]), self.closed)
+    def arrays(self) -> BeliefArrays:
+        """The belief as the compiled planner reads it."""
+        return BeliefArrays(table=self.centre, width=self.width, row=self.row, linear=self.linear, closed=int(self.closed))
 
 
-def layer_of(table: Table, width: Floats, row: Ints, linear: Floats, closed: bool) -> Layer:
-    """The arrays that the compiled planner reads. Kernels are compiled for each type of array, and one that may not be written is
-    another type: so these two are never writable, wherever they come from.
-    """
-    arrays = (table.start, table.size, table.total, table.column, table.weight, read_only(width), read_only(row))
-    return Layer(*arrays, linear, closed)
-
-
-def belief_of(layer: Layer, n_columns: int, row: Ints) -> Belief:
-    """A snapshot of what the compiled planner reads."""
-    end = np.array([layer.column.size], dtype=np.int64)
-    table = Table(layer.start, layer.size, layer.total, layer.column, layer.weight, layer.size, end, n_columns)
-    return Belief(table.packed(), layer.width.copy(), row.copy(), float(layer.linear[0]), bool(layer.closed))
+def snapshot(belief: BeliefArrays) -> Belief:
+    """Return what the compiled planner reads as a belief with arrays of its own."""
+    table = belief.table.packed()
+    return Belief(table, belief.width.copy(), belief.row.copy(), belief.linear, bool(belief.closed))
 
 
 _truths: "WeakKeyDictionary[TwoLayerMDP, tuple[Belief, Belief]]" = WeakKeyDictionary()
@@ -135,99 +123,11 @@ def holds(belief: Belief, truth: Belief) -> bool:
     return bool(((apart <= half + 1e-12) | ~seen).all())
 
 
-RADII = {
-    "printed": _kernels.PRINTED,
-    "appendix": _kernels.APPENDIX,
-    "bernstein": _kernels.BERNSTEIN,
-    None: _kernels.NO_RADIUS,
-}
+RADII = {"printed": kernels.PRINTED, "appendix": kernels.APPENDIX, "bernstein": kernels.BERNSTEIN, None: kernels.NO_RADIUS}
 
 
 def radii(visits: Floats, constant: float, *, scale: float = 1.0) -> Floats:
-    """The width of each row: scale sqrt(constant / max(1, visits))."""
+    """Return the width of each row: scale sqrt(constant / max(1, visits))."""
     widths, n = np.empty(len(visits)), len(visits)
-    _kernels.radii(_kernels.PRINTED, visits, np.arange(n), n, constant, np.zeros(n), scale, widths)
+    kernels.radii(kernels.PRINTED, visits, np.arange(n), n, constant, np.zeros(n), scale, widths)
     return widths
-
-
-@dataclass(frozen=True)
-class StepDown:
-    """A scale that falls in steps: max(start - step * floor(e / every), least), e = episodes finished before this one."""
-
-    start: float
-    step: float
-    every: float
-    least: float
-
-    def __post_init__(self) -> None:
-        for name in ("start", "step", "least"):
-            check.number("StepDown", name, getattr(self, name), least=0.0)
-        if not check.number("StepDown", "every", self.every, least=0.0) > 0:
-            check.fail("StepDown", "every", self.every, "more than 0")
-
-    def __call__(self, episode: int) -> float:
-        return max(self.start - self.step * floor((episode - 1) / self.every), self.least)
-
-
-ScaleOf = float | Callable[[int], float]
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What the radii of each layer are multiplied with: a number, or a function of the episode k = 1, 2, ...
-
-    Only scale 1 carries the paper's guarantee. Smaller ones learn faster and promise nothing.
-    """
-
-    agents: ScaleOf = 1.0
-    environment: ScaleOf = 1.0
-    name: str = field(default="", compare=False)
-
-    def __post_init__(self) -> None:
-        for layer in ("agents", "environment"):
-            value = getattr(self, layer)
-            if not callable(value):
-                object.__setattr__(self, layer, check.number("Scale", layer, value, least=0.0))
-
-    @classmethod
-    def authors(cls, episodes: int) -> "Scale":
-        """The schedule of the authors' code for a run of so many episodes (it is not in the text)."""
-        n = check.integer("Scale.authors", "episodes", episodes, 1)
-        return cls(
-            agents=StepDown(1.0, 0.1, n / 3000, 0.1),
-            environment=StepDown(0.1, 0.01, n / 10, 0.01),
-            name=f"authors' schedule for {n} episodes",
-        )
-
-    def ahead(self, layer: str, episode: int, n: int) -> Floats:
-        """Of n episodes; of fewer, but at least one, if a later one fails."""
-        if not callable(getattr(self, layer)):
-            return np.full(n, self.at(layer, episode))
-        found = [self.at(layer, episode)]
-        for later in range(episode + 1, episode + n):
-            try:
-                found.append(self.at(layer, later))
-            except Exception:  # whatever it is, it is raised when that episode comes
-                break
-        return np.array(found)
-
-    def at(self, layer: str, episode: int) -> float:
-        value = getattr(self, layer)
-        if callable(value):
-            return check.number(f"Scale, episode {episode}", layer, value(episode), least=0.0)
-        return float(value)
-
-    def __str__(self) -> str:
-        return self.name or f"agents {show_scale(self.agents)}, environment {show_scale(self.environment)}"
-
-
-def show_scale(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else repr(value)
-
-
-def scale_of(owner: str, value: Any) -> Scale:
-    """A Scale, or one number for both layers."""
-    if isinstance(value, Scale):
-        return value
-    both = value if callable(value) else check.number(owner, "scale", value, least=0.0)
-    return Scale(agents=both, environment=both)

@@ -11,16 +11,15 @@ finds the best policy for them, and if it is better than what is known it joins.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
-from cede.planning import planner
 from cede.planning.belief import true_beliefs
-from cede.planning.planner import Plan, followed, optimistic_plan, start_cost, value_of
+from cede.planning.passes import best_plan, start_cost, true_value, value_under
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task, name_index
 
@@ -43,35 +42,6 @@ class Mixture:
         """The policy of one episode."""
         rng = np.random.default_rng(seed)
         return self.policies[int(rng.choice(len(self.policies), p=self.weights))]
-
-
-@overload
-def solve(mdp: TwoLayerMDP, *, seed: int = 0) -> Plan: ...
-@overload
-def solve(
-    mdp: TwoLayerMDP, *, at_most: Mapping[str, float], at_least: Mapping[str, float] | None = None, seed: int = 0
-) -> Mixture: ...
-@overload
-def solve(
-    mdp: TwoLayerMDP, *, at_least: Mapping[str, float], at_most: Mapping[str, float] | None = None, seed: int = 0
-) -> Mixture: ...
-def solve(
-    mdp: TwoLayerMDP,
-    *,
-    at_most: Mapping[str, float] | None = None,
-    at_least: Mapping[str, float] | None = None,
-    seed: int = 0,
-) -> Plan | Mixture:
-    """The best switching policy when all is known (Eq. 2).
-
-    at_most, at_least: the share of the steps, in expectation, that an agent may or must hold control, by name, as in
-    at_most={"human": 0.3}. The answer is then a `Mixture` of policies, of which one is drawn at the start of an episode.
-    """
-    if at_most is None and at_least is None:
-        return planner.solve(mdp, seed=seed)
-    if not isinstance(mdp, TwoLayerMDP):
-        check.fail("solve", "mdp", check.show(mdp), "a TwoLayerMDP")
-    return solve_within(mdp, *limits_of("solve", mdp.task, at_most, at_least), seed=seed)
 
 
 def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats]:
@@ -101,13 +71,13 @@ def limits_or_none(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple
     return None if at_most is None and at_least is None else limits_of(owner, task, at_most, at_least)
 
 
-def solve_within(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
+def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
     """The best mixture under the true tables."""
     task = mdp.task
     policies = [task.always(agent) for agent in range(len(task.members)) if task.can_reach(agent)]
     costs, shares = [], []  # one agent always: where hand-overs are immediate every share can be met with these
     for policy in policies:
-        costs.append(start_cost(mdp, value_of(mdp, policy)))
+        costs.append(start_cost(mdp, true_value(mdp, policy)))
         shares.append(shares_of(mdp, policy))
     size = max(1.0, float(np.abs(costs).max()))
     for _ in range(MOST_ROUNDS):
@@ -116,7 +86,7 @@ def solve_within(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0
         if value >= base - CLOSE * size or any(np.array_equal(found, known) for known in policies):
             break
         policies.append(found)
-        costs.append(start_cost(mdp, value_of(mdp, found)))
+        costs.append(start_cost(mdp, true_value(mdp, found)))
         shares.append(shares_of(mdp, found))
     if missed > CLOSE_TO_LIMIT:
         got = dict(zip(task.members, (weights @ np.array(shares)).round(4).tolist(), strict=True))
@@ -155,7 +125,7 @@ def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats) -> 
 def priced(mdp: TwoLayerMDP, prices: Floats, seed: int) -> tuple[Policy, float]:
     """The best policy when each step of control costs so much more, and what it costs then."""
     dearer = replace(mdp.task, control_cost=mdp.task.control_cost + prices[mdp.task.acting])
-    plan = optimistic_plan(dearer, *true_beliefs(mdp), seed=seed)
+    plan = best_plan(dearer, *true_beliefs(mdp), seed=seed)
     return plan.policy, start_cost(mdp, plan.value)
 
 
@@ -164,6 +134,6 @@ def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
     nothing = {"env_cost": np.zeros_like(mdp.task.env_cost), "switch_cost": 0.0}
     acting = (mdp.task.acting == member for member in range(len(mdp.task.members)))
     counting = (replace(mdp.task, control_cost=own / mdp.horizon, **nothing) for own in acting)
-    shares = np.array([start_cost(mdp, followed(task, *true_beliefs(mdp), policy)) for task in counting])
+    shares = np.array([start_cost(mdp, value_under(task, *true_beliefs(mdp), policy)) for task in counting])
     result: Floats = shares / shares.sum()  # removes rounding: somebody is in control at every step
     return result

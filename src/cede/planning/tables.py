@@ -1,115 +1,15 @@
 """Sparse tables of rows: true probabilities, or counts that grow in place."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from cede import _kernels
 from cede._base.arrays import Floats, Ints, canonical
-from cede._kernels import Pool
-
-
-@dataclass(eq=False)
-class Table:
-    """Rows of (column, weight), each sorted by column; the distribution of a row is weight / total.
-
-    A row without outcomes has not been seen yet and stands for the uniform distribution. Rows lie in one pool with room to
-    grow: counting one more step costs what that step changes, not the size of the table.
-    """
-
-    start: Ints  # (rows,) where a row begins in the pool
-    size: Ints  # (rows,) how many outcomes it holds
-    total: Floats  # (rows,) sum of its weights
-    column: NDArray[np.int32] | Ints  # (pool,)
-    weight: Floats  # (pool,)
-    room: Ints  # (rows,) outcomes that fit before the row must move
-    end: Ints  # (1,) first free place of the pool
-    n_columns: int
-
-    @classmethod
-    def of(cls, matrix: sp.csr_array) -> "Table":
-        """A table with the rows of a sparse matrix."""
-        rows = canonical(matrix)
-        size = np.diff(rows.indptr).astype(np.int64)
-        return cls(
-            start=rows.indptr[:-1].astype(np.int64),
-            size=size,
-            total=np.asarray(rows.sum(axis=1), dtype=np.float64),
-            column=rows.indices.astype(np.int32),
-            weight=rows.data.astype(np.float64),
-            room=size.copy(),
-            end=np.array([rows.nnz], dtype=np.int64),
-            n_columns=rows.shape[1],
-        )
-
-    @classmethod
-    def dense(cls, rows: Floats) -> "Table":
-        """A table with the rows of an array."""
-        return cls.of(sp.csr_array(rows))
-
-    @classmethod
-    def empty(cls, n_rows: int, n_columns: int) -> "Table":
-        """Nothing seen yet."""
-        zeros = [np.zeros(n_rows, dtype=np.int64) for _ in range(3)]
-        pool = (np.empty(0, dtype=np.int32), np.empty(0))
-        return cls(zeros[0], zeros[1], np.zeros(n_rows), *pool, zeros[2], np.zeros(1, dtype=np.int64), n_columns)
-
-    def copy(self) -> "Table":
-        """Its own arrays, as long as what they hold."""
-        end = self.end[0]
-        rows = (self.start.copy(), self.size.copy(), self.total.copy())
-        return Table(*rows, self.column[:end].copy(), self.weight[:end].copy(), self.room.copy(), self.end.copy(), self.n_columns)
-
-    def packed(self) -> "Table":
-        """Its own arrays, row after row without room between; weights of 0 stay."""
-        sums, size = self.sums(), self.size.copy()
-        end = np.array([len(sums.row)], dtype=np.int64)
-        column: NDArray[Any] = sums.column.astype(self.column.dtype)
-        return Table(np.cumsum(size) - size, size, self.total.copy(), column, sums.amount, size.copy(), end, self.n_columns)
-
-    def clear(self) -> None:
-        """Nothing seen; the room stays."""
-        self.size[:], self.room[:], self.total[:], self.end[:] = 0, 0, 0.0, 0
-
-    def add(self, sums: "Sums") -> None:
-        """Add sparse sums."""
-        wanted = _kernels.sums_wanted(self.pool, sums.row)
-        if wanted > 0:
-            self.lengthen(wanted)
-        _kernels.add_sums(self.pool, sums.row, sums.column, sums.amount)
-
-    def sums(self, n_rows: int | None = None) -> "Sums":
-        """What the first n_rows rows (all by default) hold."""
-        n = self.n_rows if n_rows is None else n_rows
-        size = self.size[:n]
-        before = np.cumsum(size) - size
-        where = np.repeat(self.start[:n] - before, size) + np.arange(size.sum())
-        return Sums(np.repeat(np.arange(n), size), self.column[where].astype(np.int64), self.weight[where])
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.start)
-
-    @property
-    def pool(self) -> Pool:
-        return Pool(self.start, self.size, self.total, self.column, self.weight, self.room, self.end)
-
-    def lengthen(self, places: int) -> None:
-        """Make the pool longer by at least `places`; doubling keeps the cost per count constant."""
-        extra = max(places, len(self.column), 64)
-        column = np.concatenate([self.column, np.zeros(extra, self.column.dtype)])
-        self.weight = np.concatenate([self.weight, np.zeros(extra)])
-        self.column = column  # last: kernels take its length for that of both
-
-    def matrix(self, n_rows: int | None = None) -> sp.csr_array:
-        """The first n_rows rows (all by default) as a SciPy matrix."""
-        n = self.n_rows if n_rows is None else n_rows
-        sums = self.sums(n)
-        indptr = np.concatenate([[0], np.cumsum(self.size[:n])])
-        return sp.csr_array((sums.amount, sums.column.astype(np.int32), indptr), shape=(n, self.n_columns))
+from cede._kernels import tables
+from cede._kernels.tables import KeyTableArrays, TableArrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,21 +22,144 @@ class Sums:
 
     @classmethod
     def of(cls, matrix: sp.csr_array) -> "Sums":
+        """Take the entries of a sparse matrix."""
         rows = canonical(matrix)
         row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
         return cls(row, rows.indices.astype(np.int64), rows.data.astype(np.float64))
 
     @classmethod
     def none(cls) -> "Sums":
+        """Return sums of nothing."""
         return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
 
     def matrix(self, n_rows: int, n_columns: int) -> sp.csr_array:
+        """Return the sums as a SciPy matrix of this shape."""
         indptr = np.searchsorted(self.row, np.arange(n_rows + 1))
         return sp.csr_array((self.amount, self.column.astype(np.int32), indptr), shape=(n_rows, n_columns))
 
 
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written. Kernels are compiled for each type of array, and this is a type of its own."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+class GrowingRows:
+    """What both kinds of tables can do. Rows lie in one pool with room to grow: counting a step costs what that step changes."""
+
+    start: Ints
+    size: Ints
+    total: Floats
+    column: NDArray[Any]
+    weight: Floats
+    capacity: Ints
+    end: int
+    n_columns: int
+
+    @classmethod
+    def from_arrays(cls, n_columns: int, start: Ints, size: Ints, column: NDArray[Any], weight: Floats, total: Floats) -> Self:
+        """Make a table of rows that lie in the pool as given, without room to grow."""
+        fields = {"start": start, "size": size, "total": total, "column": column, "weight": weight}
+        table = cls(**fields, capacity=size.copy(), end=len(column))  # type: ignore[call-arg]
+        table.n_columns = n_columns
+        return table
+
+    def copy(self) -> Self:
+        """Return a table with arrays of its own, as long as what they hold."""
+        rows = (self.start.copy(), self.size.copy())
+        result = self.from_arrays(
+            self.n_columns, *rows, self.column[: self.end].copy(), self.weight[: self.end].copy(), self.total.copy()
+        )
+        result.capacity = self.capacity.copy()
+        return result
+
+    def __reduce__(self) -> Any:
+        given = (self.n_columns, self.start, self.size, self.column[: self.end], self.weight[: self.end], self.total)
+        return rebuilt, (type(self), given, self.capacity)
+
+    def packed(self) -> Self:
+        """Return a table with arrays of its own, row after row without room between; weights of 0 stay."""
+        sums, size = self.sums(), self.size.copy()
+        column = sums.column.astype(self.column.dtype)
+        return self.from_arrays(self.n_columns, np.cumsum(size) - size, size, column, sums.amount, self.total.copy())
+
+    def clear(self) -> None:
+        """Forget everything; the pool stays."""
+        self.size[:], self.capacity[:], self.total[:], self.end = 0, 0, 0.0, 0
+
+    def add(self, sums: Sums) -> None:
+        """Add sparse sums."""
+        wanted = tables.places_for_sums(self, sums.row)
+        if wanted > 0:
+            self.lengthen(wanted)
+        tables.add_sums(self, sums.row, sums.column, sums.amount)
+
+    def sums(self, n_rows: int | None = None) -> Sums:
+        """Return what the first n_rows rows (all by default) hold."""
+        n = self.n_rows if n_rows is None else n_rows
+        size = self.size[:n]
+        before = np.cumsum(size) - size
+        where = np.repeat(self.start[:n] - before, size) + np.arange(size.sum())
+        return Sums(np.repeat(np.arange(n), size), self.column[where].astype(np.int64), self.weight[where])
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.start)
+
+    def lengthen(self, places: int) -> None:
+        """Make the pool longer by at least `places`; doubling keeps the cost per count constant."""
+        extra = max(places, len(self.column), 64)
+        column = np.concatenate([self.column, np.zeros(extra, self.column.dtype)])
+        self.weight = np.concatenate([self.weight, np.zeros(extra)])
+        self.column = column  # last: kernels take its length for that of both
+
+    def lengthen_to(self, places: int) -> None:
+        """Make the pool at least so long."""
+        if len(self.column) < places:
+            self.lengthen(int(places) - len(self.column))
+
+    def matrix(self, n_rows: int | None = None) -> sp.csr_array:
+        """Return the first n_rows rows (all by default) as a SciPy matrix."""
+        n = self.n_rows if n_rows is None else n_rows
+        sums = self.sums(n)
+        indptr = np.concatenate([[0], np.cumsum(self.size[:n])])
+        return sp.csr_array((sums.amount, sums.column.astype(np.int32), indptr), shape=(n, self.n_columns))
+
+
+def rebuilt(cls: type[GrowingRows], given: Any, capacity: Ints) -> GrowingRows:
+    """Make a table again that was sent from another process."""
+    n_columns, *arrays = given
+    table = cls.from_arrays(n_columns, *(array.copy() for array in arrays))
+    table.capacity = capacity.copy()
+    return table
+
+
+class Table(GrowingRows, TableArrays):
+    """Rows of (column, weight), each sorted by column; the distribution of a row is weight / total.
+
+    A row without outcomes has not been seen yet and stands for the uniform distribution. Kernels get the same object.
+    """
+
+    @classmethod
+    def of(cls, matrix: sp.csr_array) -> "Table":
+        """Make a table with the rows of a sparse matrix."""
+        rows = canonical(matrix)
+        size, total = np.diff(rows.indptr).astype(np.int64), np.asarray(rows.sum(axis=1), dtype=np.float64)
+        column, weight = rows.indices.astype(np.int32), rows.data.astype(np.float64)
+        return cls.from_arrays(rows.shape[1], rows.indptr[:-1].astype(np.int64), size, column, weight, total)
+
+    @classmethod
+    def dense(cls, rows: Floats) -> "Table":
+        """Make a table with the rows of an array."""
+        return cls.of(sp.csr_array(rows))
+
+    @classmethod
+    def empty(cls, n_rows: int, n_columns: int) -> "Table":
+        """Make a table of rows of which nothing was seen."""
+        rows = (np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64))
+        return cls.from_arrays(n_columns, *rows, np.empty(0, dtype=np.int32), np.empty(0), np.zeros(n_rows))
+
+
+class KeyTable(GrowingRows, KeyTableArrays):
+    """A table with one row per team, whose columns are the keys row * columns + column of another table."""
+
+    @classmethod
+    def of(cls, size: Ints, key: Ints, amount: Floats, n_columns: int) -> "KeyTable":
+        """Make a table of the keys of teams that lie one after the other, size[i] of team i."""
+        owner = np.repeat(np.arange(len(size)), size)
+        total: Floats = np.bincount(owner, weights=amount, minlength=len(size)).astype(np.float64)
+        return cls.from_arrays(n_columns, np.cumsum(size) - size, size.copy(), key.copy(), amount.copy(), total)

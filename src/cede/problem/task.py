@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
-from cede._base.arrays import Floats
+from cede._base.arrays import Floats, Policy
 from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, next_agent_towards
 
 VariesWith = Literal["time", "prev_agent"] | None
@@ -313,3 +313,26 @@ class Task:
             checked = checked_policy(f"{owner}, known agent {name!r}", policy, self.table_varies[table], shape)
             result[table] = checked.reshape(-1, self.n_states, self.n_actions)
         return result
+
+
+def checked_switching_policy(owner: str, task: Task, policy: ArrayLike) -> Policy:
+    """Check a switching policy, (L, S, D) agents, and return it in the type that kernels read."""
+    given = np.asarray(policy)
+    shape = (task.horizon, task.n_states, task.n_agents)
+    if given.dtype.kind not in "iu":
+        check.fail(owner, "the type of policy", given.dtype, "an integer type")
+    if given.shape != shape:
+        check.fail(owner, "the shape of policy", given.shape, f"(L, S, D) = {shape}")
+    bad = np.argwhere((given < 0) | (given >= task.n_agents))
+    if len(bad):
+        place = check.place_of("policy", bad[0])
+        check.fail(owner, place, given[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
+    if not np.isfinite(task.switch_cost).all():
+        barred = np.isinf(np.take_along_axis(task.switch_cost[None, None], given[..., None].astype(np.int64), axis=3)[..., 0])
+        if barred.any():
+            where = np.argwhere(barred)[0]
+            expected = f"an agent to whom {task.agents[where[2]]!r} can hand control"
+            check.fail(
+                owner, check.place_of("policy", where), f"{given[tuple(where)]} ({task.agents[given[tuple(where)]]!r})", expected
+            )
+    return np.require(given, np.int16, ["C", "W"])  # one type of array for all, writable: kernels are compiled once

@@ -14,6 +14,7 @@ from cede._base import check
 from cede._base.arrays import Ints
 from cede.problem.model import Agent, Team, TwoLayerMDP
 from cede.problem.structure import Outcomes, Structure
+from cede.problem.task import checked_switching_policy
 from cede.worlds import road
 from cede.worlds.drivers import HORIZON, human_policy, machine_agent
 
@@ -98,10 +99,9 @@ def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.
 
     along: a road of L + 1 rows, from `road.sample_road`. seed: for the drivers' actions; the road is given.
     """
-    from cede.planning.planner import checked_policy  # not at the top: worlds are built without loading the planner
 
     task = mdp.task
-    switching = checked_policy("drive", task, policy)
+    switching = checked_switching_policy("drive", task, policy)
     if len(along.levels) != task.horizon + 1:
         check.fail("drive", "the number of rows of the road", len(along.levels), str(task.horizon + 1))
     rng = np.random.default_rng(seed)

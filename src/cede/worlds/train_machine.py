@@ -13,7 +13,7 @@ from cede._base.archive import replace_whole
 from cede._base.arrays import Floats
 from cede.fleet.simulate import play
 from cede.learning.algorithms import ucrl2
-from cede.planning.belief import Scale, StepDown
+from cede.planning.scale import Scale, StepDown
 from cede.worlds.drivers import MACHINE_FILE, solo
 
 EPISODES = 5000

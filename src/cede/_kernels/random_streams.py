@@ -1,12 +1,14 @@
-"""Random numbers: the luck of a simulation is NumPy's PCG64, number for number, so that teams draw theirs inside of compiled
-code; ties and sampled tables follow from a seed and a place alone (splitmix64).
+"""Random numbers in compiled code.
+
+What happens in a simulation is drawn from NumPy's PCG64, number for number: each team has a stream of its own. Ties between agents
+and sampled tables follow from a seed and a place alone (splitmix64).
 """
 
 from math import log, sqrt
 
 import numpy as np
 
-from cede._kernels.compiling import inlined, kernel
+from cede._kernels.compiling import inlined, inner, kernel
 
 MULTIPLIER_HIGH, MULTIPLIER_LOW = np.uint64(0x2360ED051FC65DA4), np.uint64(0x4385DF649FCCF645)
 LOW_32 = np.uint64(0xFFFFFFFF)
@@ -16,7 +18,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # step of splitmix64
 
 @inlined
 def high_of_product(x, y):
-    """The upper 64 bits of the product of two 64-bit numbers."""
+    """Return the upper 64 bits of the product of two 64-bit numbers."""
     x_low, x_high = x & LOW_32, x >> np.uint64(32)
     y_low, y_high = y & LOW_32, y >> np.uint64(32)
     middle = x_high * y_low + ((x_low * y_low) >> np.uint64(32))
@@ -26,7 +28,7 @@ def high_of_product(x, y):
 
 @kernel
 def draw_uniform(stream, result):
-    """Fill `result` with numbers in [0, 1). stream: (4,) uint64, state and increment, upper half first; moved on."""
+    """Fill `result` with numbers in [0, 1) and move the stream on. stream: (4,) uint64, state and increment, upper half first."""
     high, low, step_high, step_low = stream[0], stream[1], stream[2], stream[3]
     for i in range(result.size):
         carried = high_of_product(low, MULTIPLIER_LOW) + high * MULTIPLIER_LOW + low * MULTIPLIER_HIGH
@@ -41,7 +43,7 @@ def draw_uniform(stream, result):
 
 @inlined
 def mixed(z):
-    """64 bits that look random (the finish of splitmix64)."""
+    """Return 64 bits that look random (the last step of splitmix64)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -49,20 +51,20 @@ def mixed(z):
 
 @kernel
 def stream_at(seed, place):
-    """Where the numbers of a place begin: a stream of splitmix64 for each."""
+    """Return the start of the random numbers of a place: a stream of splitmix64 for each seed and place."""
     return mixed(mixed(np.uint64(seed) + GOLDEN) + np.uint64(place + 1) * GOLDEN)
 
 
-@kernel
+@inner
 def next_uniform(stream):
-    """The stream, one number on, and that number, in (0, 1)."""
+    """Return the stream moved on by one number, and that number, in (0, 1)."""
     stream = stream + GOLDEN
     return stream, (np.float64(mixed(stream) >> np.uint64(11)) + 0.5) * TO_UNIT
 
 
-@kernel
+@inner
 def next_normal(stream):
-    """Likewise a standard normal number (Marsaglia's polar method)."""
+    """Return the stream moved on, and a standard normal number (Marsaglia's polar method)."""
     while True:
         stream, x = next_uniform(stream)
         stream, y = next_uniform(stream)
@@ -74,7 +76,10 @@ def next_normal(stream):
 
 @kernel
 def next_log_gamma(stream, shape):
-    """Likewise the logarithm of a Gamma(shape) number (Marsaglia and Tsang 2000): small shapes underflow without it."""
+    """Return the stream moved on, and the logarithm of a Gamma(shape) number (Marsaglia and Tsang 2000).
+
+    The logarithm, because numbers of small shapes are too small for a float.
+    """
     boost = 0.0
     if shape < 1.0:  # Gamma(shape) = Gamma(shape + 1) U^(1 / shape)
         stream, x = next_uniform(stream)
@@ -89,3 +94,16 @@ def next_log_gamma(stream, shape):
             stream, y = next_uniform(stream)
             if log(y) < 0.5 * x * x + d - d * v + d * log(v):
                 return stream, log(d * v) + boost
+
+
+@kernel
+def tie_seed(seed, episode):
+    """Return the seed for the ties and samples of an episode. Neighbouring seeds and episodes get unrelated ones."""
+    scrambled = mixed(np.uint64(seed) + GOLDEN) >> np.uint64(1)
+    return np.int64(mixed(scrambled + np.uint64(episode) + GOLDEN) >> np.uint64(1))
+
+
+@inlined
+def tie_break(seed, place, n):
+    """Return a number from 0 to n - 1 that depends on the seed and the place alone."""
+    return np.int64(mixed(np.uint64(seed) + np.uint64(place + 1) * GOLDEN) % np.uint64(n))

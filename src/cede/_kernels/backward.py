@@ -1,0 +1,78 @@
+"""A finite horizon: the Bellman operator from the last step to the first."""
+
+import numpy as np
+from numba import types
+
+from cede._kernels.backup import FOLLOW, PHASES, backup
+from cede._kernels.compiling import kernel, unit
+from cede._kernels.model import BY_PREV_AGENT, BY_TIME, ModelArrays
+from cede._kernels.scratch import PassScratch, ThreadScratch
+
+POLICY, VALUE = types.int16[:, :, ::1], types.float64[:, :, ::1]
+
+
+@kernel
+def find_same_start(switch_cost, vary, same_start):
+    """Write to same_start[prev] the first previous agent from whom every hand-over costs the same: from there all is the same."""
+    n_agents = same_start.size
+    for prev in range(n_agents):
+        same_start[prev] = prev
+        for first in range(prev):
+            equal = True
+            for d in range(n_agents):
+                equal = equal and switch_cost[prev, d] == switch_cost[first, d] and vary[d] != BY_PREV_AGENT
+            if equal:
+                same_start[prev] = first
+                break
+
+
+@kernel
+def begin(problem, afresh, value, scratch):
+    """Prepare a pass, before its threads start. afresh: 1, or 0 where value, (L + 1, S, D), holds the cost of a known policy."""
+    horizon, changed, busy, taken, done = scratch.busy.size, scratch.changed, scratch.busy, scratch.taken, scratch.done
+    find_same_start(problem.switch_cost, problem.vary, scratch.same_start)
+    for i in range(taken.size):
+        taken[i] = 0
+        done[i] = 0
+    for t in range(horizon):
+        busy[t] = afresh
+        changed[t] = afresh
+    changed[horizon] = afresh
+    for s in range(value.shape[1]):
+        for d in range(value.shape[2]):
+            value[horizon, s, d] = 0.0
+    scratch.stamp += horizon
+
+
+@unit(types.int64, ModelArrays, types.int64, POLICY, POLICY, VALUE, VALUE, types.int64, PassScratch, ThreadScratch, types.int64)
+def backward(model, mode, policy, before, value, source, seed, scratch, thread, phase):
+    """Apply `backup` from the last step to the first, after `begin`; any number of threads may run it side by side.
+
+    value: (L + 1, S, D), written. policy: (L, S, D), written, or with FOLLOW read. source: where v_{t+1} comes from: value itself, or
+    with RAISE the values to be raised. before: see `backup`. Starts at `phase`, counted over all steps, and returns the phase after
+    the last, or the one in which it waited too long for another thread.
+    """
+    horizon = policy.shape[0]
+    steady = mode != FOLLOW  # are the rows that are needed the same at all times?
+    for d in range(model.problem.vary.size):
+        steady = steady and model.problem.vary[d] != BY_TIME
+    none = np.int64(-1)
+    while phase < PHASES * horizon:
+        t = horizon - 1 - phase // PHASES
+        here = phase % PHASES
+        reached = backup(
+            model, mode, t, source[t + 1], value[t], policy[t], before[t], source[t], seed, scratch, thread, none, steady, here
+        )
+        phase += reached - here
+        if reached < PHASES:
+            break
+    return phase
+
+
+@kernel
+def start_mean(start, value, start_agent):
+    """Return the expected cost of an episode: the mean of v_0(., start_agent) over the start distribution."""
+    total = 0.0
+    for s in range(start.size):
+        total += start[s] * value[0, s, start_agent]
+    return total

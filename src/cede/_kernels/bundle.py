@@ -1,0 +1,185 @@
+"""Bundles: named arrays and numbers that kernels get by reference.
+
+Numba passes a NamedTuple by value: in every call every array becomes seven values, and each function is typed and optimised with
+all of them. A `Bundle` is a block of memory that holds the descriptors of its arrays (pointer, shape, strides) and its numbers;
+kernels get its address. Calls are cheap, they compile in a fraction of the time, and a table that had to move is seen by everybody
+who holds the bundle.
+
+    class Table(Bundle):
+        start: Int1          # an array of one axis
+        end: int             # a number, kept in the bundle: kernels and Python may both change it
+        other: OtherBundle   # another bundle, by reference
+
+In kernels `bundle.name` reads a field and `bundle.name = value` writes it. A kernel may point an array field at another array (a team's
+own row of a larger one, say): the owner of the bundle sees to it that this array lives long enough. What Python reads from an array
+field is the array that Python put there.
+
+Loads of a field are not moved out of loops by the compiler, because a store could change the bundle: kernels take the arrays of a
+bundle into local variables before a loop.
+"""
+
+from typing import Annotated, Any, get_args, get_origin
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.datamodel import models
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, lower_setattr_generic, register_model, unbox
+from numba.np.numpy_support import from_dtype
+from numpy.typing import NDArray
+
+Bool1 = Annotated[NDArray[np.bool_], "bool", 1]
+Float1 = Annotated[NDArray[np.float64], "float64", 1]
+Float2 = Annotated[NDArray[np.float64], "float64", 2]
+Float3 = Annotated[NDArray[np.float64], "float64", 3]
+Float4 = Annotated[NDArray[np.float64], "float64", 4]
+Int1 = Annotated[NDArray[np.int64], "int64", 1]
+Int2 = Annotated[NDArray[np.int64], "int64", 2]
+Int3 = Annotated[NDArray[np.int64], "int64", 3]
+Int32s1 = Annotated[NDArray[np.int32], "int32", 1]
+Int32s2 = Annotated[NDArray[np.int32], "int32", 2]
+Int32s3 = Annotated[NDArray[np.int32], "int32", 3]
+Int16s3 = Annotated[NDArray[np.int16], "int16", 3]
+Int16s4 = Annotated[NDArray[np.int16], "int16", 4]
+UInt64s2 = Annotated[NDArray[np.uint64], "uint64", 2]
+
+WORD = ir.IntType(64)  # everything in a bundle takes whole words of 8 bytes
+HEAD = 5  # words of an array before its shape and strides: owner, parent, number of elements, size of one, pointer
+
+
+class BundleType(types.Type):  # type: ignore[misc]
+    """The type of a bundle in kernels. Its name holds all fields, so that compiled code is not kept for another layout."""
+
+    def __init__(self, name: str, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        self.offset: dict[str, int] = {}
+        words = 0
+        for field, kind in fields.items():
+            self.offset[field] = words
+            words += HEAD + 2 * kind.ndim if isinstance(kind, types.Array) else 1
+        self.words = words
+        inside = ", ".join(f"{field}: {kind.name}" for field, kind in fields.items())
+        super().__init__(f"{name}({inside})")
+
+
+def type_of(annotation: Any) -> Any:
+    """Return the type that kernels know a field by."""
+    if annotation in (int, float):
+        return types.int64 if annotation is int else types.float64
+    if get_origin(annotation) is Annotated:
+        _, dtype, n_axes = get_args(annotation)
+        return types.Array(from_dtype(np.dtype(dtype)), n_axes, "C")
+    return annotation._numba_type_
+
+
+class Bundle:
+    """Base of all bundles. Fields are declared by annotations; numbers that are not given are 0, arrays and bundles are needed."""
+
+    __slots__ = ("_address", "_memory", "_values")
+    _numba_type_: BundleType
+
+    def __init_subclass__(cls) -> None:
+        declared = {name: kind for name, kind in cls.__dict__.get("__annotations__", {}).items() if not name.startswith("_")}
+        if declared and "_numba_type_" not in cls.__dict__:
+            cls._numba_type_ = BundleType(cls.__name__, {name: type_of(kind) for name, kind in declared.items()})
+            for name, kind in cls._numba_type_.fields.items():
+                setattr(cls, name, field_of(name, kind, cls._numba_type_.offset[name]))
+
+    def __init__(self, **given: Any) -> None:
+        fields = self._numba_type_.fields
+        self._memory = np.zeros(self._numba_type_.words, dtype=np.int64)
+        self._address = int(self._memory.ctypes.data)
+        self._values: dict[str, Any] = {}
+        for name, kind in fields.items():
+            if name in given:
+                setattr(self, name, given.pop(name))
+            elif isinstance(kind, types.Array | BundleType):
+                raise TypeError(f"{type(self).__name__}: {name} is missing")
+        if given:
+            raise TypeError(f"{type(self).__name__} has no field {next(iter(given))!r}")
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{type(self).__name__} holds addresses of this process and cannot be copied or sent; copy its arrays")
+
+
+def field_of(name: str, kind: Any, at: int) -> property:
+    """Return the property by which Python reads and writes a field that begins at word `at`."""
+    if isinstance(kind, types.Array):
+        return array_field(name, kind, at)
+    if isinstance(kind, BundleType):
+
+        def put_bundle(self: Bundle, bundle: Bundle) -> None:
+            if bundle._numba_type_ != kind:
+                raise TypeError(f"{type(self).__name__}: {name} is a {type(bundle).__name__}, must be a bundle of type {kind.name}")
+            self._values[name] = bundle
+            self._memory[at] = bundle._address
+
+        return property(lambda self: self._values[name], put_bundle)
+    dtype = np.float64 if kind == types.float64 else np.int64
+
+    def put_number(self: Bundle, value: Any) -> None:
+        self._memory[at : at + 1].view(dtype)[0] = value
+
+    return property(lambda self: self._memory[at : at + 1].view(dtype)[0].item(), put_number)
+
+
+def array_field(name: str, kind: Any, at: int) -> property:
+    dtype, end = np.dtype(str(kind.dtype)) if not isinstance(kind.dtype, types.Record) else None, at + HEAD + 2 * kind.ndim
+
+    def put_array(self: Bundle, array: NDArray[Any]) -> None:
+        fits = array.ndim == kind.ndim and array.flags.c_contiguous and (dtype is None or array.dtype == dtype)
+        if not fits or (dtype is None and array.dtype.itemsize != kind.dtype.size):
+            raise TypeError(f"{type(self).__name__}: {name} is {array.dtype} of {array.ndim} axes, must be {kind}")
+        self._values[name] = array
+        self._memory[at:end] = (0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides)
+
+    return property(lambda self: self._values[name], put_array)
+
+
+# ------------------------------------------------------------------------------------------------- for Numba
+
+
+@register_model(BundleType)
+class BundleModel(models.PrimitiveModel):  # type: ignore[misc]
+    """In compiled code a bundle is the address of its first word."""
+
+    def __init__(self, manager: Any, kind: BundleType) -> None:
+        super().__init__(manager, kind, WORD.as_pointer())
+
+
+@unbox(BundleType)
+def unbox_bundle(kind: BundleType, bundle: Any, c: Any) -> Any:
+    """Take the address out of a Python object."""
+    address = c.pyapi.object_getattr_string(bundle, "_address")
+    value = c.builder.inttoptr(c.pyapi.long_as_longlong(address), WORD.as_pointer())
+    c.pyapi.decref(address)
+    return NativeValue(value)
+
+
+@infer_getattr
+class BundleAttribute(AttributeTemplate):  # type: ignore[misc]
+    """Tell the type of a field."""
+
+    key = BundleType
+
+    def generic_resolve(self, kind: BundleType, name: str) -> Any:
+        return kind.fields.get(name)
+
+
+def pointer_to(context: Any, builder: Any, kind: BundleType, bundle: Any, name: str) -> Any:
+    """Return the address of a field, as a pointer to what is kept there."""
+    place = builder.gep(bundle, [ir.Constant(WORD, kind.offset[name])])
+    return builder.bitcast(place, context.get_value_type(kind.fields[name]).as_pointer())
+
+
+@lower_getattr_generic(BundleType)
+def get_field(context: Any, builder: Any, kind: BundleType, bundle: Any, name: str) -> Any:
+    return builder.load(pointer_to(context, builder, kind, bundle, name))
+
+
+@lower_setattr_generic(BundleType)
+def set_field(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> None:
+    kind, given = signature.args
+    bundle, value = arguments
+    builder.store(context.cast(builder, value, given, kind.fields[name]), pointer_to(context, builder, kind, bundle, name))

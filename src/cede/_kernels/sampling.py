@@ -1,0 +1,99 @@
+"""Sampled tables: draws from the Dirichlet posterior of every row.
+
+The prior of a row has `prior` pseudo-counts, spread evenly over its outcomes. Of agents, and of an environment whose outcomes are
+known, all outcomes are sampled. Else most outcomes were never seen, and sampling them all would cost |S| per row. But a Dirichlet
+with mass `prior` spread over |S| outcomes is a Dirichlet process, and so is what is left of it beside the outcomes seen: its mass
+is broken into sticks (Sethuraman 1994), each for one outcome drawn at random, until less than `LEAST_STICK` is left. That takes
+about 7 sticks for each pseudo-count; where there are no more states than that, all of them are sampled after all.
+"""
+
+from math import exp
+
+import numpy as np
+from numba import types
+
+from cede._kernels.compiling import inner, unit
+from cede._kernels.layer import LayerArrays
+from cede._kernels.random_streams import next_log_gamma, next_uniform, stream_at
+
+LEAST_STICK = 1e-3  # of the whole row
+
+
+@inner
+def normalise(weight, first, last):
+    """Turn weight[first:last] from logarithms into weights of which the largest is 1, and return their sum."""
+    most = weight[first]
+    for j in range(first + 1, last):
+        most = max(most, weight[j])
+    total = 0.0
+    for j in range(first, last):
+        weight[j] = exp(weight[j] - most)
+        total += weight[j]
+    return total
+
+
+@inner
+def sample_closed(seen, c, table, r, prior, stream):
+    """Sample row r of a belief, all outcomes of which are known, from row c of what was seen."""
+    start, n, weights = table.start[r], table.size[r], table.weight
+    for j in range(start, start + n):
+        weights[j] = prior / n
+    for j in range(seen.start[c], seen.start[c] + seen.size[c]):
+        weights[start + seen.column[j]] += seen.weight[j]
+    for j in range(start, start + n):
+        stream, weights[j] = next_log_gamma(stream, weights[j])
+    table.total[r] = normalise(weights, start, start + n)
+
+
+@inner
+def sample_open(seen, r, table, start, n_columns, prior, sticks, stream):
+    """Sample row r of a belief, any column of which may be an outcome, into the pool from place `start` on; return where it ends."""
+    to, columns, weights = start, table.column, table.weight
+    for j in range(seen.start[r], seen.start[r] + seen.size[r]):
+        columns[to] = seen.column[j]
+        stream, weights[to] = next_log_gamma(stream, seen.weight[j])
+        to += 1
+    stream, weights[to] = next_log_gamma(stream, prior)
+    total = normalise(weights, start, to + 1)
+    left = weights[to]
+    for i in range(sticks):
+        stream, chance = next_uniform(stream)
+        stream, place = next_uniform(stream)
+        kept = left * chance ** (1.0 / prior)  # 1 - Beta(1, prior)
+        last = kept < LEAST_STICK * total or i == sticks - 1
+        columns[to] = np.int64(place * n_columns)
+        weights[to] = left if last else left - kept
+        left = kept
+        to += 1
+        if last:
+            break
+    table.start[r] = start
+    table.size[r] = to - start
+    table.total[r] = total
+    return to
+
+
+@unit(types.none, LayerArrays, types.float64, types.int64, types.int64, types.int64)
+def sample_layer(layer, prior, sticks, seed, first):
+    """Sample every row of a layer's belief that is not known, each from random numbers of its own: the order does not matter.
+
+    Rows that share a case are the same sample. first: the number of the layer's first case among those of both layers. sticks:
+    outcomes that were never seen get their mass on at most so many of them.
+    """
+    table, seen, columns = layer.belief.table, layer.counts.seen, layer.counts.n_columns
+    to = 0
+    for r in range(table.start.size):
+        case = layer.case[r]
+        if case >= layer.counts.counted:
+            continue
+        stream = stream_at(seed, first + case)
+        if not layer.belief.closed:
+            if columns > sticks:
+                to = sample_open(seen, r, table, to, columns, prior, sticks, stream)
+                continue
+            table.start[r] = to  # all columns are outcomes
+            table.size[r] = columns
+            for j in range(columns):
+                table.column[to + j] = j
+            to += columns
+        sample_closed(seen, case, table, r, prior, stream)

@@ -1,0 +1,44 @@
+"""Learners and fleets from files."""
+
+from pathlib import Path
+
+from cede._base.archive import UnreadableFile, load_arrays
+from cede.fleet.files import unpack_fleet
+from cede.fleet.fleet import Fleet
+from cede.learning.files import SCHEMA, SavedLearner, unpack_learner
+from cede.learning.learner import Learner
+
+KINDS = ("learner", "fleet")
+
+
+def load(source: str | Path | bytes) -> Learner | Fleet:
+    """Read a learner or a fleet from a file, or from the bytes of one, as it was.
+
+    Anything that is wrong with the file is an `UnreadableFile`.
+    """
+    where = source if isinstance(source, bytes) else Path(source)
+    header, arrays = load_arrays(where, KINDS, SCHEMA)
+    kind = header["kind"]
+    try:
+        if kind == "learner":
+            return restored(unpack_learner(header, arrays))
+        saved = unpack_fleet(header, arrays)
+        fleet = Fleet.restored(saved.task, [new(learner) for learner in saved.learners], saved.environment)
+        for learner, one in zip(fleet, saved.learners, strict=True):
+            learner.resume(one)
+        return fleet
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError, MemoryError) as error:
+        place = "these bytes" if isinstance(where, bytes) else where
+        raise UnreadableFile(f"{place}: cannot be read, must be a {kind} of cede; it is damaged ({error})") from error
+
+
+def new(saved: SavedLearner) -> Learner:
+    """Make a learner like a saved one, which has seen nothing yet."""
+    return Learner(saved.task, saved.told, seed=saved.seed)
+
+
+def restored(saved: SavedLearner) -> Learner:
+    """Make a learner as it was saved."""
+    learner = new(saved)
+    learner.resume(saved)
+    return learner

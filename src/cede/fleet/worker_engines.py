@@ -1,0 +1,234 @@
+"""Engines whose shards live in workers: processes of this machine, or actors of a Ray cluster.
+
+They survive the loss of a worker: they keep the states of all shards as of some round, and every order since. A lost shard is started
+anew from there, and plays again what it had played. Orders are numbered, so nothing counts twice.
+
+This is the only file that imports Ray. What a worker is, and what goes there and back, is in workers.py.
+"""
+
+import os
+import secrets
+import socket
+import sys
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from cede import __version__
+from cede._base import check
+from cede._base.arrays import Floats
+from cede._base.extras import need
+from cede.fleet.engines import Engine, checked_jobs
+from cede.fleet.grouping import ShardPlan
+from cede.fleet.shard import Order, Report
+from cede.fleet.workers import Lost, ProcessWorker, RayWorker, Worker, packed
+from cede.learning.state import Arrays
+
+MOST_LOSSES = 3  # of one shard in one round: then it is no accident
+MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # of orders kept for a shard that is lost; then its state is
+PATIENCE = 10.0  # seconds for a cluster to answer
+
+
+class WorkerEngine(Engine):
+    """What engines with workers have in common: they can lose one, and lose nothing by it."""
+
+    def __init__(self, jobs: int | None) -> None:
+        self.jobs = jobs
+        self.failed = False
+        self.plans: Sequence[ShardPlan] = ()
+        self.workers: list[Worker] = []
+        self.kept: list[list[Arrays]] = []  # what the shards knew after round kept_number
+        self._kept_number = 0
+        self.orders: list[Order] = []  # since then
+        self.kept_at = time.monotonic()
+
+    @property
+    def number(self) -> int:
+        return self.orders[-1].number if self.orders else self._kept_number
+
+    @abstractmethod
+    def launch(self, index: int) -> Worker:
+        """A process that will be a shard."""
+
+    def broadcast(self, message: bytes) -> Any:
+        """Make a message ready to be sent to all."""
+        return message
+
+    def shards(self, n_teams: int) -> int:
+        return min(checked_jobs(self.jobs), n_teams)
+
+    def start(self, plans: Sequence[ShardPlan]) -> list[list[Floats]]:
+        self.plans, self.kept = plans, [list(plan.states) for plan in plans]
+        self._kept_number, self.orders, self.failed = 0, [], True
+        for index in range(len(plans)):
+            self.workers.append(self.launch(index))
+        for index, worker in enumerate(self.workers):
+            self._try_to_send(worker, self._first_message(index))
+        for index in range(len(plans)):
+            self._receive(index, None)
+        return self._all("optima", None)
+
+    def play(self, order: Order) -> list[Report]:
+        self.orders.append(
+            order
+        )  # first: whatever stops this, `number` is not that of a round that all have played and nobody knows
+        reports: list[Report] = self._all("play", order)
+        tables = [order.snapshot for order in self.orders if order.snapshot is not None]
+        held = sum(table.column.nbytes + table.weight.nbytes for table in tables)
+        if len(self.orders) >= MOST_ORDERS or held > MOST_BYTES or time.monotonic() - self.kept_at > MOST_SECONDS:
+            self.states()
+        return reports
+
+    def states(self) -> list[list[Arrays]]:
+        if self.orders:
+            kept = self._all("states", None)
+            self.kept, self._kept_number, self.orders = kept, self.orders[-1].number, []
+            self.kept_at = time.monotonic()
+        return self.kept
+
+    @property
+    def kept_number(self) -> int:
+        return self._kept_number
+
+    def recover(self) -> list[list[Arrays]] | None:
+        return self.kept or None
+
+    def close(self) -> None:
+        workers, self.workers = self.workers, []
+        for worker in workers:
+            worker.close()
+
+    def _first_message(self, index: int) -> bytes:
+        """Makes the shard as it was when it was kept."""
+        plan = replace(self.plans[index], states=self.kept[index], number=self._kept_number)
+        return packed("start", (__version__, plan))
+
+    def _all(self, method: str, argument: Any) -> list[Any]:
+        self.failed = True  # until all have answered
+        message = packed(method, argument)
+        for_all = self.broadcast(message)
+        for worker in self.workers:
+            self._try_to_send(worker, for_all)
+        answers = [self._receive(index, message) for index in range(len(self.workers))]
+        self.failed = False
+        return answers
+
+    @staticmethod
+    def _try_to_send(worker: Worker, message: Any) -> None:
+        with suppress(Lost):  # found out, and mended, when its answer is due
+            worker.send(message)
+
+    def _receive(self, index: int, message: bytes | None) -> Any:
+        """The answer of a shard to a message (None: to its birth). If it is lost, one that takes its place is asked again."""
+        losses = 0
+        while True:
+            try:
+                if losses == 0:
+                    return self.workers[index].receive()
+                self._restart(index)
+                if message is None:
+                    return None
+                self.workers[index].send(message)
+                return self.workers[index].receive()
+            except Lost as error:
+                losses += 1
+                if losses > MOST_LOSSES:
+                    where = f"round {self.number}" if self.orders else "its start"
+                    raise OSError(f"the worker of shard {index} was lost {losses} times in {where}: {error}") from error
+
+    def _restart(self, index: int) -> None:
+        """A new worker, brought to where the lost one was; the order of this round may be among those that it plays."""
+        self.workers[index].close()
+        self.workers[index] = worker = self.launch(index)
+        for message in (self._first_message(index), *(packed("play", order) for order in self.orders)):
+            worker.send(message)
+            worker.receive()
+
+
+class Processes(WorkerEngine):
+    """Shards in processes of this machine."""
+
+    def __init__(self, jobs: int | None = None) -> None:
+        super().__init__(checked_jobs(jobs))
+
+    def launch(self, index: int) -> Worker:
+        return ProcessWorker(index)
+
+
+# ------------------------------------------------------------------------------------------------- on Ray
+
+
+class Ray(WorkerEngine):
+    """Shards as actors of a Ray cluster: an existing one, by its address, or one that is started here for the run.
+
+    address: as of `ray.init`, "auto" or host:port. Without one, and where the program has not connected to a cluster itself, one
+    is started on this machine, with token authentication, and stopped after the run.
+    """
+
+    def __init__(self, jobs: int | None = None, address: str | None = None) -> None:
+        super().__init__(None if jobs is None else checked_jobs(jobs))
+        self.address = address
+        self.ray: Any = None
+        self.ours = False  # is the connection ours to close?
+
+    def shards(self, n_teams: int) -> int:
+        """Connects: how many there can be depends on the cluster."""
+        self.ray, self.ours = connect(self.address, self.jobs)
+        cpus = int(self.ray.cluster_resources().get("CPU", 0))
+        jobs = self.jobs or cpus
+        if jobs > cpus:
+            check.fail("engine 'ray'", "jobs", jobs, f"at most {cpus}, the processors of the cluster")
+        return min(jobs, n_teams)
+
+    def launch(self, index: int) -> Worker:
+        return RayWorker(self.ray)
+
+    def broadcast(self, message: bytes) -> Any:
+        return self.ray.put(message)  # once for all
+
+    def close(self) -> None:
+        super().close()
+        ray, self.ray = self.ray, None
+        if ray is not None and self.ours and ray.is_initialized():
+            ray.shutdown()
+
+
+def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
+    """Ray, connected to a cluster; and is the connection new?"""
+    if "ray" not in sys.modules and address is None:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # read when Ray is loaded; a cluster that is there has its own mode
+    ray = need("ray", "ray")
+    if ray.is_initialized():
+        there = ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", there):
+            check.fail("engine 'ray'", "address", repr(address), f"{there!r} or left out: the program is connected to that one")
+        return ray, False
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        secure_new_cluster()
+        ray.init(address="local", num_cpus=checked_jobs(jobs), include_dashboard=False, **quiet)
+        return ray, True
+    try:
+        reach(address)
+        ray.init(address=address, **quiet)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        hint = "if it asks for a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN if it is not in ~/.ray/auth_token"
+        raise OSError(f"engine 'ray': no cluster answers at address {address!r} ({str(error).splitlines()[0]}); {hint}") from error
+    return ray, True
+
+
+def reach(address: str) -> None:
+    """Knock first: Ray itself waits for minutes at a door that nobody opens."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), PATIENCE).close()
+
+
+def secure_new_cluster() -> None:
+    """Only who knows the token of this run may talk to its cluster, and nobody is told of it."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if os.environ.get("RAY_AUTH_MODE", "token") == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))

@@ -1,0 +1,310 @@
+"""A learner as the kernels know it: what follows from its task, its settings and what it has counted.
+
+task + settings + tally -> LearnerArrays: two layers (counts and belief of each), what is planned for, what is promised.
+"""
+
+from math import ceil, log, sqrt
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from cede._base.arrays import Floats, Ints, Policy
+from cede._kernels import learner as kernels
+from cede._kernels.backup import CHOOSE
+from cede._kernels.baseline import RECORD
+from cede._kernels.layer import LayerArrays
+from cede._kernels.learner import GreedyBounds, LearnerArrays
+from cede._kernels.limits import PRICE
+from cede._kernels.model import BeliefArrays, ModelArrays
+from cede._kernels.radii import Constants, Radii, RadiusSizes, constants_ahead
+from cede.learning.baseline import baseline_arrays
+from cede.learning.counts import EnvironmentTally, Tally, all_agents, cases_of, shapes
+from cede.learning.forgetting import forgetting_arrays
+from cede.learning.limits import limits_arrays
+from cede.learning.settings import Settings
+from cede.learning.state import LearnerState, Sizes
+from cede.planning.belief import RADII, Belief, true_environment
+from cede.planning.flatten import certain_policies, flatten
+from cede.planning.passes import empty_plan, pass_scratch, problem_of, run_pass, share_pass
+from cede.planning.scale import Scale
+from cede.planning.tables import Table
+from cede.problem.structure import Outcomes
+from cede.problem.task import Task
+
+
+def new_tally(task: Task, told: Settings, state: LearnerState, shared: EnvironmentTally | None) -> Tally:
+    """Make the growing counts of a learner, with the tables that it knows laid behind the counted rows."""
+    cases = cases_of(task, told.structure)
+    agents = [(int(n) * rows, told.forget.get(name)) for name, n, rows in zip(task.tables, task.n_slots, cases, strict=True)]
+    sizes = Sizes(task, told)
+    forgetting = (
+        forgetting_arrays(agents, task.horizon, state.agents_recent.copy()),
+        forgetting_arrays([(sizes.layers[1][0], told.forget_environment)], task.horizon, state.environment_recent.copy()),
+    )
+    known: dict[str, sp.csr_array] = {}
+    if told.known_agents:
+        policies = [policy.reshape(-1, task.n_actions) for policy in told.known_agents.values()]
+        known["known_agents"] = sp.csr_array(np.concatenate(policies))
+    if told.known_environment is not None:
+        known["known_environment"] = true_environment(told.known_environment).centre.matrix()
+    counting = {"flat": told.flat, "structure": told.structure, "forgetting": forgetting}
+    return Tally(task, state.counts(sizes), environment=shared, **counting, **known)
+
+
+def new_arrays(task: Task, told: Settings, tally: Tally) -> LearnerArrays:
+    """Make the arrays of a learner for the kernels."""
+    agents, environment = agents_layer(task, told, tally), environment_layer(task, told, tally)
+    least, most = task.env_cost.min(axis=1), task.env_cost.max(axis=1)
+    env_cost, learned_cost = task.env_cost, np.empty((0, 0))
+    if told.flat:
+        env_cost = flatten(task).env_cost
+        if (most > least).any():
+            env_cost = learned_cost = env_cost.copy()  # the planner reads what `believe` writes
+    problem, limits = problem_of(task, env_cost), limits_arrays(task, told.limits)
+    if told.limits is not None:
+        problem.control_cost = limits.priced  # the planner reads what `set_prices` writes
+    model = ModelArrays(agents=agents.belief, environment=environment.belief, problem=problem)
+    nothing = {"values": np.empty((0, 0, 0)), "least": np.empty((0, 0)), "least_at": np.empty((0, 0), dtype=np.int64)}
+    return LearnerArrays(
+        agents=agents,
+        environment=environment,
+        model=model,
+        flat=int(told.flat),
+        prior=float(told.prior),
+        sticks=sticks_for(told.prior),
+        env_cost=task.env_cost,
+        learned_cost=learned_cost,
+        least_cost=least,
+        spread=most - least,
+        replan=replan_code(told),
+        radii=Radii(),
+        greedy=GreedyBounds(**nothing),
+        limits=limits,
+        baseline=baseline_arrays(task, told.baseline, told.delta, model),
+    )
+
+
+def put_state(arrays: LearnerArrays, task: Task, told: Settings, state: LearnerState) -> None:
+    """Put into the arrays of a learner what it keeps beside its counts."""
+    if state.agents_planned_visits.size:
+        arrays.agents.planned_visits[:] = state.agents_planned_visits
+        arrays.environment.planned_visits[:] = state.environment_planned_visits
+    if state.prices.size:
+        arrays.limits.prices[:] = state.prices.view(PRICE)
+    if state.record.size:
+        arrays.baseline.record[:] = state.record.view(RECORD)
+    if told.planning == "greedy":
+        has_bounds = state.bounds.size and not np.isnan(state.bounds.flat[0])
+        put_bounds(arrays.greedy, state.bounds.copy() if has_bounds else optimistic_start(arrays, task))
+
+
+def put_bounds(greedy: GreedyBounds, values: Floats) -> None:
+    """Put in the values of greedy planning, (L + 1, S, D), and what follows from them."""
+    greedy.values, greedy.least = values, values.min(axis=1)
+    greedy.least_at = values.argmin(axis=1).astype(np.int64)
+
+
+def get_state(arrays: LearnerArrays) -> dict[str, NDArray[Any]]:
+    """Return what a learner keeps beside counts and plan: fields of `LearnerState`."""
+    return {
+        "agents_planned_visits": arrays.agents.planned_visits.copy(),
+        "environment_planned_visits": arrays.environment.planned_visits.copy(),
+        "bounds": arrays.greedy.values.copy(),
+        "agents_recent": arrays.agents.counts.forgetting.recent.copy(),
+        "environment_recent": arrays.environment.counts.forgetting.recent.copy(),
+        "prices": arrays.limits.prices.view(np.float64).copy(),
+        "record": arrays.baseline.record.view(np.float64).copy(),
+    }
+
+
+def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
+    """Return the first bounds of greedy planning: what the task would cost if all that is not known were at its best."""
+    for layer in (arrays.environment,) if arrays.flat else (arrays.agents, arrays.environment):
+        layer.belief.width[layer.case < layer.counts.counted] = 2.0
+    policy, bounds = empty_plan(task)
+    run_pass(arrays.model, CHOOSE, policy, bounds, 0)
+    return bounds
+
+
+def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -> None:
+    """Make the plan of an episode from all that was counted, with as many threads as it is worth: the steps of `plan_step`."""
+    scratch = pass_scratch(arrays.model, policy.shape)
+    kernels.prepare_plan(arrays, value, seed, scratch)
+    share_pass(
+        arrays.model,
+        len(policy),
+        scratch,
+        lambda thread, phase: kernels.plan_pass(arrays, policy, value, seed, scratch, thread, phase),
+    )
+    kernels.finish_plan(arrays)
+
+
+# ------------------------------------------------------------------------------------------------- layers
+
+
+def agents_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
+    """Make the layer of the agents: their counts as they lie there; or a table of all outcomes, where known rows stand already."""
+    counts, apart = tally.agents, has_own_agents_table(told)
+    whole = all_agents(task, told.structure)
+    row, behind = (whole.row, len(whole.case)) if apart else (counts.place.copy(), counts.counted)
+    for number, policy in told.known_agents.items():
+        places = slice(task.first_slot[number], task.first_slot[number] + task.n_slots[number])
+        row[places] = behind + np.arange(len(policy) * task.n_states).reshape(-1, task.n_states)
+        behind += len(policy) * task.n_states
+    case = np.concatenate([whole.case if apart else np.arange(counts.counted), np.arange(counts.counted, counts.seen.n_rows)])
+    case = only_used(case, row, counts.seen.n_rows)
+    table = full_agents_table(task, whole.to, counts.seen.matrix().toarray()[counts.counted :]) if apart else counts.seen
+    belief = new_belief(table, row, closed=apart)
+    if told.flat:
+        belief = certain_belief(task).arrays
+    kind, doubling = RADII[told.agents_radius or told.radius], told.replan == "doubling"
+    visits = np.zeros(counts.counted if doubling else 0)
+    return LayerArrays(counts=counts, kind=kind, belief=belief, case=case, extra=np.zeros(counts.counted), planned_visits=visits)
+
+
+def environment_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
+    """Make the layer of the environment: its counts as they lie there; or a table of all outcomes of a structure, or for samples."""
+    counts, outcomes, extra = tally.environment, told.outcomes, np.zeros(tally.environment.counted)
+    table, row, case = counts.seen, counts.place.copy(), np.arange(counts.seen.n_rows)
+    if told.known_environment is not None:
+        row = counts.counted + true_environment(told.known_environment).row
+    elif outcomes is not None:
+        table, row, case = full_environment_table(task, outcomes), outcomes.row.copy(), outcomes.case
+        extra = fewer_outcomes(outcomes, told.radius, extra)
+    elif told.prior:
+        places = len(table.column) + min(sticks_for(told.prior), task.n_states) * table.n_rows
+        table = room_for_samples(table.n_rows, places, task.n_states)
+    belief = new_belief(table, row, closed=told.known_environment is None and outcomes is not None)
+    visits = np.zeros(counts.counted if told.replan == "doubling" else 0)
+    case = only_used(case, row, counts.seen.n_rows)
+    return LayerArrays(counts=counts, kind=RADII[told.radius], belief=belief, case=case, extra=extra, planned_visits=visits)
+
+
+def refresh_layer(layer: LayerArrays, told: Settings, n_states: int) -> None:
+    """Bring the belief of the environment up to date after its table of counts was replaced or became longer."""
+    belief, seen = layer.belief, layer.counts.seen
+    if told.known_environment is None and told.outcomes is None:
+        if not told.prior:
+            if belief.table is not seen:
+                belief.table = seen
+        else:
+            places = len(seen.column) + min(sticks_for(told.prior), n_states) * seen.n_rows
+            if len(belief.table.column) < places:
+                belief.table = room_for_samples(seen.n_rows, places, n_states)
+
+
+def new_belief(table: Table, row: Ints, *, closed: bool) -> BeliefArrays:
+    return BeliefArrays(table=table, width=np.zeros(table.n_rows), row=row, closed=int(closed))
+
+
+def has_own_agents_table(told: Settings) -> bool:
+    """Has the agents' belief a table of its own, beside the counts?"""
+    declared = {} if told.structure is None else told.structure.agents
+    return told.prior > 0 or any(isinstance(seen, Outcomes) for seen in declared.values())
+
+
+def full_agents_table(task: Task, to: Ints, known: Floats) -> Table:
+    """Make a table with all actions in every row. to: (rows, A) the action of each outcome; known: (n, A) rows that follow."""
+    n, n_actions = len(to) + len(known), task.n_actions
+    weight = np.concatenate([np.ones(to.shape), known])
+    column = np.concatenate([to, np.tile(np.arange(n_actions), (len(known), 1))]).astype(np.int32).ravel()
+    size = np.full(n, n_actions, dtype=np.int64)
+    return Table.from_arrays(n_actions, np.arange(n) * n_actions, size, column, weight.ravel(), weight.sum(axis=1))
+
+
+def full_environment_table(task: Task, outcomes: Outcomes) -> Table:
+    """Make a table with all outcomes of a structure in every row."""
+    possible = outcomes.to >= 0
+    size = possible.sum(axis=1).astype(np.int64)
+    column = outcomes.to[possible].astype(np.int32)
+    return Table.from_arrays(task.n_states, np.cumsum(size) - size, size, column, np.ones(column.size), size.astype(np.float64))
+
+
+def room_for_samples(n_rows: int, places: int, n_states: int) -> Table:
+    """Make a table into which rows are sampled."""
+    rows = (np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64))
+    return Table.from_arrays(n_states, *rows, np.zeros(places, dtype=np.int32), np.zeros(places), np.ones(n_rows))
+
+
+def only_used(case: Ints, row: Ints, beyond: int) -> Ints:
+    """Return the counted row behind each row of a belief; those that serve no place, as they are known, count as known."""
+    used = np.zeros(len(case), dtype=np.bool_)
+    used[row] = True
+    return np.where(used, case, beyond)
+
+
+def fewer_outcomes(outcomes: Outcomes, radius: str | None, none: Floats) -> Floats:
+    """Return what the constant of a row's radius is less by than that of a row with the most outcomes (planning/belief.py)."""
+    if radius not in ("printed", "bernstein"):
+        return none
+    n, most = outcomes.n_outcomes, outcomes.to.shape[1]
+    less: Floats = 2 * (n - most) * log(2.0) if radius == "printed" else np.log(n / most)
+    return less
+
+
+def certain_belief(task: Task) -> Belief:
+    """Return the agents of the flattened problem: each takes its own action for certain."""
+    slots = int(task.n_slots.sum())
+    tables = np.concatenate([policy.reshape(-1, slots) for policy in certain_policies(task)])
+    return Belief.of(tables, 0.0, (slots, task.n_states))
+
+
+# ------------------------------------------------------------------------------------------------- numbers
+
+
+def sticks_for(prior: float) -> int:
+    """Return enough sticks for all but a thousandth of a row's mass, nearly always: their number is about Poisson(7 prior)."""
+    return ceil(7 * prior + 10 * sqrt(prior)) + 12
+
+
+def replan_code(told: Settings) -> int:
+    """Return the rule when to plan anew as the kernels know it: a number of episodes, DOUBLING or NEVER."""
+    if told.policy is not None:
+        return kernels.NEVER
+    if isinstance(told.replan, str):
+        return kernels.DOUBLING if told.replan == "doubling" else 1
+    return told.replan
+
+
+def radius_sizes(task: Task, told: Settings) -> RadiusSizes:
+    """Return what the constants of the radii depend on.
+
+    As in the paper all agents count, those that are known with one table, whatever they vary with; where it is declared what an agent
+    sees, only the cases of those that are learned do.
+    """
+    _, (rows, outcomes) = shapes(task, flat=told.flat, structure=told.structure)
+    slots = [1 if d in told.known_agents and not told.flat else int(n) for d, n in enumerate(task.n_slots)]
+    cases = cases_of(task, told.structure)
+    if told.structure is not None and told.structure.agents:
+        slots = [0 if d in told.known_agents else n for d, n in enumerate(slots)]
+    return RadiusSizes(
+        agents_kind=RADII[told.agents_radius or told.radius],
+        environment_kind=RADII[told.radius],
+        delta=told.delta,
+        horizon=task.horizon,
+        outcomes=outcomes,
+        n_actions=task.n_actions,
+        agent_rows=sum(n * seen for n, seen in zip(slots, cases, strict=True)),
+        environment_rows=rows,
+    )
+
+
+def radii_ahead(scale: Scale, sizes: RadiusSizes, episode: int, environment_episodes: int, n: int) -> dict[str, Floats]:
+    """Return the numbers behind the radii of n episodes from `episode` on, arrays by the names of `Radii`.
+
+    Of fewer episodes, but at least one, if the scale of a later one fails.
+    """
+    scales = {f"{layer}_scale": scale.ahead(layer, episode, n) for layer in ("agents", "environment")}
+    n = min(len(part) for part in scales.values())
+    constants = Constants(agents=np.empty(n), environment=np.empty(n), cost=np.empty(n))
+    constants_ahead(sizes, episode, environment_episodes, constants)
+    found = {"agents": constants.agents, "environment": constants.environment, "cost": constants.cost}
+    return {**found, **{name: part[:n] for name, part in scales.items()}}
+
+
+def put_radii(radii: Radii, scale: Scale, sizes: RadiusSizes, episode: int, environment_episodes: int) -> None:
+    """Put in the numbers behind the radii of an episode."""
+    for name, numbers in radii_ahead(scale, sizes, episode, environment_episodes, 1).items():
+        setattr(radii, name, float(numbers[0]))

@@ -1,0 +1,104 @@
+"""Learners in files: what is written, and beside it what is read.
+
+A learner is its task, its settings, its seed, its state and the steps of the running episode. Task and settings are described field
+by field (`archive.describe`), the state by its declared table (`state.pack_state`). What is read goes through the same checks as any
+other input, so a file cannot make a learner that could not have been made by hand.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cede._base import archive, check
+from cede._base.archive import Arrays
+from cede._base.arrays import Ints
+from cede.learning.baseline import Baseline
+from cede.learning.counts import Episode, checked_episode
+from cede.learning.forgetting import HalfLife, Window
+from cede.learning.settings import Settings, check_fits
+from cede.learning.state import LearnerState, Sizes, pack_state, unpack_state
+from cede.planning.scale import Scale, StepDown
+from cede.problem.model import Environment
+from cede.problem.structure import Outcomes, Structure
+from cede.problem.takeover import Modes
+from cede.problem.task import Task
+
+SCHEMA = 2  # rises whenever anything that is written changes; a test compares it with the declared fields
+CLASSES: dict[str, Callable[..., Any]] = {
+    cls.__name__: cls
+    for cls in (Task, Modes, Settings, Scale, StepDown, HalfLife, Window, Structure, Outcomes, Environment, Baseline)
+}
+Header = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SavedLearner:
+    """All that a learner is."""
+
+    task: Task
+    told: Settings
+    seed: int
+    state: LearnerState
+    steps: Ints  # (n, 6) of the running episode: t, state, prev_agent, agent, action, next_state
+    episode: Episode | None = None  # the running episode, if it was observed all at once
+
+
+def pack_learner(learner: SavedLearner) -> tuple[Header, Arrays]:
+    """Take a learner apart: a header that JSON can hold, and arrays by name."""
+    header, arrays = pack_told(learner)
+    more, own = pack_own(learner)
+    return {**header, **more}, {**arrays, **own}
+
+
+def unpack_learner(header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
+    """Put a learner together from what was written, after all checks."""
+    return unpack_own(*unpack_told(header, arrays), header, arrays)
+
+
+def pack_told(learner: SavedLearner) -> tuple[Header, Arrays]:
+    """Take apart what learners of a fleet may have in common: task and settings."""
+    for part in (learner.told.scale.agents, learner.told.scale.environment):
+        if callable(part) and not isinstance(part, StepDown):
+            expected = "a number or a StepDown: another function cannot be written to a file"
+            check.fail("save", "a scale of the learner", check.show(part), expected)
+    arrays: Arrays = {}
+    return {name: archive.describe(getattr(learner, name), name, arrays) for name in ("task", "told")}, arrays
+
+
+def unpack_told(header: Mapping[str, Any], arrays: Arrays) -> tuple[Task, Settings]:
+    """Put task and settings together, and check that they fit."""
+    task, told = (archive.rebuild(header[name], arrays, CLASSES) for name in ("task", "told"))
+    if not isinstance(task, Task) or not isinstance(told, Settings):
+        check.fail("file", "task and settings", "others", "a Task and Settings")
+    check_fits("file", task, told)
+    return task, told
+
+
+def pack_own(learner: SavedLearner) -> tuple[Header, Arrays]:
+    """Take apart what each learner has of its own: seed, state and running episode."""
+    numbers, arrays = pack_state(learner.state)
+    result: Arrays = {f"state/{name}": array for name, array in arrays.items()}
+    result["running/steps"] = learner.steps
+    if learner.episode is not None:
+        for name in ("states", "prev_agents", "agents", "actions", "costs"):
+            result[f"running/{name}"] = np.asarray(getattr(learner.episode, name))
+    return {"seed": learner.seed, "state": numbers}, result
+
+
+def unpack_own(task: Task, told: Settings, header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
+    """Put the rest of a learner together, and check that it fits its task and settings."""
+    seed = check.integer("file", "seed", header["seed"], 0, 2**31 - 1)
+    state = unpack_state(Sizes(task, told), header["state"], below(arrays, "state"))
+    running = below(arrays, "running")
+    steps = running.pop("steps")
+    if steps.dtype != np.int64 or steps.ndim != 2 or steps.shape[1] != 6:
+        check.fail("file", "the steps of the running episode", f"{steps.shape} of {steps.dtype}", "(n, 6) of int64")
+    episode = checked_episode("file", task, Episode(**running)) if running else None
+    return SavedLearner(task, told, seed, state, steps, episode)
+
+
+def below(arrays: Arrays, name: str) -> Arrays:
+    """Return the arrays whose names begin with name/, without that."""
+    return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}

@@ -1,0 +1,36 @@
+"""Limits of control in learners: prices that are added to what control costs, moved after every episode."""
+
+import numpy as np
+
+from cede._base.arrays import Floats, Ints
+from cede._kernels import limits as kernels
+from cede._kernels.learner import LearnerArrays
+from cede.problem.task import Task
+
+
+def limits_arrays(task: Task, limits: tuple[Floats, Floats] | None) -> kernels.Limits:
+    """Return limits as the kernels know them."""
+    least, most = (np.empty(0), np.empty(0)) if limits is None else limits
+    return kernels.Limits(
+        least=least.copy(),
+        most=most.copy(),
+        acting=task.acting,
+        control_cost=task.control_cost,
+        priced=np.zeros(len(most) and task.n_agents),
+        prices=np.zeros(len(most), dtype=kernels.PRICE),
+    )
+
+
+def update_prices(task: Task, arrays: LearnerArrays, agents: Ints) -> None:
+    """Move the prices after an episode in which these agents were in control."""
+    limits = arrays.limits
+    if limits.most.size:
+        control = np.bincount(task.acting[agents], minlength=len(task.members)).astype(np.int64)
+        ends = kernels.step_costs(arrays.least_cost, arrays.spread, limits.control_cost, arrays.model.problem.switch_cost)
+        kernels.update_prices(limits, control, *ends)
+
+
+def prices_by_name(task: Task, arrays: LearnerArrays) -> dict[str, float]:
+    """Return what a step under the control of each member counts beyond its control cost."""
+    prices = arrays.limits.prices
+    return dict(zip(task.members, (prices["above"] - prices["below"]).tolist(), strict=True)) if prices.size else {}

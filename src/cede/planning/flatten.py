@@ -1,0 +1,71 @@
+"""The switching problem without its middle layer, as UCRL2 sees it: the action is the agent."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import overload
+
+import numpy as np
+import scipy.sparse as sp
+
+from cede._base.arrays import Floats
+from cede.planning.belief import true_beliefs
+from cede.problem.model import Environment, Team, TwoLayerMDP
+from cede.problem.task import Task
+
+
+@overload
+def flatten(problem: TwoLayerMDP) -> TwoLayerMDP: ...
+@overload
+def flatten(problem: Task) -> Task: ...
+def flatten(problem: TwoLayerMDP | Task) -> TwoLayerMDP | Task:
+    """The switching problem without its middle layer, as UCRL2 sees it (Eqs. 3 and 4).
+
+    Its actions are the agents themselves (one for each table of an agent whose policy varies); agent d takes action d for
+    certain, and the table to be learned is p(s' | s, d). A Task keeps the environment's cost only where it does not depend on the
+    action; elsewhere its place holds the least cost of the state, and the mean must be learned.
+    """
+    if isinstance(problem, Task):
+        slots = int(problem.n_slots.sum())
+        least = np.repeat(problem.env_cost.min(axis=1)[:, None], slots, axis=1)
+        return replace(problem, env_cost=least, action_names=slot_names(problem))
+    task = problem.task
+    policies = true_beliefs(problem)[0].centre.matrix().toarray().reshape(-1, task.n_states, task.n_actions)
+    slots, actions = len(policies), np.arange(task.n_actions)
+    blocks = []
+    for table in policies:  # p(s' | s, slot) = sum_a p_slot(a | s) p(s' | s, a), one sparse product per slot
+        rows = np.repeat(np.arange(task.n_states), task.n_actions)
+        columns = rows * task.n_actions + np.tile(actions, task.n_states)
+        mix = sp.csr_array((table.ravel(), (rows, columns)), shape=(task.n_states, task.n_states * task.n_actions))
+        blocks.append(mix @ problem.environment.transition)
+    order = np.arange(slots * task.n_states).reshape(slots, task.n_states).T.ravel()
+    environment = Environment(
+        transition=sp.csr_array(sp.vstack(blocks))[order],
+        cost=np.einsum("csa,sa->sc", policies, task.env_cost),
+        start=problem.environment.start,
+        state_names=task.state_names,
+        action_names=slot_names(task),
+    )
+    policies = certain_policies(task)
+    taking_over = iter(policies[problem.team.n_agents :])
+    agents = [
+        replace(a, policy=policy, on_takeover=None if a.on_takeover is None else next(taking_over))
+        for a, policy in zip(problem.team.agents, policies, strict=False)
+    ]
+    return TwoLayerMDP(environment, Team(agents, problem.team.switch_cost), problem.horizon, problem.start_agent)
+
+
+def certain_policies(task: Task) -> list[Floats]:
+    """Return the policies of the flattened problem: each takes its own action for certain."""
+    slots = int(task.n_slots.sum())
+    result = []
+    for first, n, varies in zip(task.first_slot, task.n_slots, task.table_varies, strict=True):
+        policy = np.repeat(np.eye(slots)[first : first + n][:, None, :], task.n_states, axis=1)
+        result.append(policy[0] if varies is None else policy)
+    return result
+
+
+def slot_names(task: Task) -> Sequence[str]:
+    names: list[str] = []
+    for name, n in zip(task.tables, task.n_slots, strict=True):
+        names += [name] if n == 1 else [f"{name} {i}" for i in range(n)]
+    return names

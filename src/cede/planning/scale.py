@@ -1,0 +1,94 @@
+"""Scales: what the radii of a learner's confidence sets are multiplied with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import floor
+from typing import Any
+
+import numpy as np
+
+from cede._base import check
+from cede._base.arrays import Floats
+
+
+@dataclass(frozen=True)
+class StepDown:
+    """A scale that falls in steps: max(start - step * floor(e / every), least), e = episodes finished before this one."""
+
+    start: float
+    step: float
+    every: float
+    least: float
+
+    def __post_init__(self) -> None:
+        for name in ("start", "step", "least"):
+            check.number("StepDown", name, getattr(self, name), least=0.0)
+        if not check.number("StepDown", "every", self.every, least=0.0) > 0:
+            check.fail("StepDown", "every", self.every, "more than 0")
+
+    def __call__(self, episode: int) -> float:
+        return max(self.start - self.step * floor((episode - 1) / self.every), self.least)
+
+
+ScaleOf = float | Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the radii of each layer are multiplied with: a number, or a function of the episode k = 1, 2, ...
+
+    Only scale 1 carries the paper's guarantee. Smaller ones learn faster and promise nothing.
+    """
+
+    agents: ScaleOf = 1.0
+    environment: ScaleOf = 1.0
+    name: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        for layer in ("agents", "environment"):
+            value = getattr(self, layer)
+            if not callable(value):
+                object.__setattr__(self, layer, check.number("Scale", layer, value, least=0.0))
+
+    @classmethod
+    def authors(cls, episodes: int) -> "Scale":
+        """The schedule of the authors' code for a run of so many episodes (it is not in the text)."""
+        n = check.integer("Scale.authors", "episodes", episodes, 1)
+        return cls(
+            agents=StepDown(1.0, 0.1, n / 3000, 0.1),
+            environment=StepDown(0.1, 0.01, n / 10, 0.01),
+            name=f"authors' schedule for {n} episodes",
+        )
+
+    def ahead(self, layer: str, episode: int, n: int) -> Floats:
+        """Of n episodes; of fewer, but at least one, if a later one fails."""
+        if not callable(getattr(self, layer)):
+            return np.full(n, self.at(layer, episode))
+        found = [self.at(layer, episode)]
+        for later in range(episode + 1, episode + n):
+            try:
+                found.append(self.at(layer, later))
+            except Exception:  # whatever it is, it is raised when that episode comes
+                break
+        return np.array(found)
+
+    def at(self, layer: str, episode: int) -> float:
+        value = getattr(self, layer)
+        if callable(value):
+            return check.number(f"Scale, episode {episode}", layer, value(episode), least=0.0)
+        return float(value)
+
+    def __str__(self) -> str:
+        return self.name or f"agents {show_scale(self.agents)}, environment {show_scale(self.environment)}"
+
+
+def show_scale(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else repr(value)
+
+
+def scale_of(owner: str, value: Any) -> Scale:
+    """A Scale, or one number for both layers."""
+    if isinstance(value, Scale):
+        return value
+    both = value if callable(value) else check.number(owner, "scale", value, least=0.0)
+    return Scale(agents=both, environment=both)
