@@ -1,6 +1,7 @@
 """The key of a stored run changes with every module that the run imports, and not with others."""
 
 import ast
+import functools
 import json
 import os
 import shutil
@@ -27,6 +28,7 @@ def python(code: str, source: Path, given: object) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
+@functools.cache
 def different_runs(name: str) -> list[tuple[str, dict]]:
     """The first part of a figure in every world and with every function, made tiny."""
     found = {}
@@ -48,19 +50,18 @@ print(json.dumps([name for name in sys.modules if name.split(".")[0] == "cede"])
 CHANGED = """
 import json, pathlib, sys
 import cede
-from cede.experiments.catalogue import FIGURES
-from cede.experiments.figure import Options
+from cede.experiments.figure import Part
 
-source, names, files = json.load(sys.stdin)
+source, runs, files = json.load(sys.stdin)
 assert pathlib.Path(cede.__file__).is_relative_to(source)
-parts = {name: FIGURES[name].parts(Options(quick=True)) for name in names}
+parts = {name: [Part(function, arguments, 1, "") for function, arguments in runs[name]] for name in runs}
 modules = [module for key, module in sys.modules.items() if key.startswith("cede.experiments")]
 cached = [value for module in modules for value in vars(module).values() if hasattr(value, "cache_clear")]
 
 def keys():
     for function in cached:
         function.cache_clear()
-    return {name: [part.key for part in parts[name]] for name in names}
+    return {name: [part.key for part in parts[name]] for name in parts}
 
 before, changed = keys(), {}
 assert before == keys()
@@ -69,8 +70,8 @@ for file in files:
     text = path.read_bytes()
     path.write_bytes(text + b"A_NEW_CONSTANT = 1" + bytes([10]))
     after = keys()
-    changed[file] = [name for name in names if all(old != new for old, new in zip(before[name], after[name]))]
-    assert all(before[name] == after[name] for name in set(names) - set(changed[file]))
+    changed[file] = [name for name in parts if all(old != new for old, new in zip(before[name], after[name]))]
+    assert all(before[name] == after[name] for name in set(parts) - set(changed[file]))
     path.write_bytes(text)
 print(json.dumps(changed))
 """
@@ -95,7 +96,7 @@ def changed(imported, tmp_path_factory):
     copy = tmp_path_factory.mktemp("copy") / "src"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     files = {file_of(module) for name in NAMES for module in imported[name]} | {f"cede/{name}" for name in UNRELATED}
-    return json.loads(python(CHANGED, copy, [str(copy), NAMES, sorted(files)]))
+    return json.loads(python(CHANGED, copy, [str(copy), {name: different_runs(name) for name in NAMES}, sorted(files)]))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -125,6 +126,7 @@ def package(tmp_path, monkeypatch):
         "a/takes_public.py": "from cede import name\n",
         "a/whole.py": "import cede\n",
         "a/version.py": "from cede import __version__\nimport numpy\nfrom numpy import linalg\n",
+        "a/tried.py": "try:\n    import cede.a.plain as plain\nexcept ImportError:\n    import cede.b.two as two\n",
         "a/typed.py": "if typing.TYPE_CHECKING:\n    import cede.unused\nelse:\n    import cede.b.one as one\n",
         "a/in_a_circle.py": "import cede.a.plain as p\nfrom cede.a import in_a_circle\n",
         "b/__init__.py": "",
@@ -161,6 +163,7 @@ def forget():
         ("a.takes_public", {"public"}),
         ("a.whole", {"public"}),
         ("a.version", set()),
+        ("a.tried", {"a.plain", "b", "b.one", "b.two"}),
         ("a.typed", {"b", "b.one"}),
         ("a.in_a_circle", {"a.plain", "b", "b.one"}),
     ],

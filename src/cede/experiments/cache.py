@@ -24,6 +24,9 @@ NOT_DIGESTED = {
 }
 
 
+STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)  # syntax nodes that are statements or hold some
+
+
 @cache
 def code_digest(module: str) -> str:
     """Digest all code and data of cede that can change what the functions of a module return.
@@ -72,7 +75,7 @@ def imported_by(module: str) -> frozenset[str]:
 
 
 def executed(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield all nodes of a file except those under `if TYPE_CHECKING`."""
+    """Yield all statements of a file, also those inside of functions, except what stands under `if TYPE_CHECKING`."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -80,7 +83,7 @@ def executed(tree: ast.Module) -> Iterator[ast.AST]:
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             waiting += node.orelse
         else:
-            waiting += ast.iter_child_nodes(node)
+            waiting += [child for child in ast.iter_child_nodes(node) if isinstance(child, STATEMENTS)]
 
 
 def imported_names(nodes: Iterable[ast.AST], package: str) -> list[str]:
