@@ -23,7 +23,6 @@ NOT_DIGESTED = {
     "cede.experiments.drawing": "draws curves from finished tables",
 }
 
-
 STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)  # syntax nodes that are statements or hold some
 
 
@@ -135,6 +134,7 @@ def data_files(module: str) -> Iterator[Path]:
 
 
 def data_in(folder: Path) -> Iterator[Path]:
+    """Yield the data files of one folder, without hidden files, compiled code and packages."""
     for path in folder.iterdir():
         if path.name.startswith(".") or path.name == "__pycache__":
             continue
@@ -146,4 +146,5 @@ def data_in(folder: Path) -> Iterator[Path]:
 
 @cache
 def file_digest(file: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
     return hashlib.sha256(file.read_bytes()).hexdigest()

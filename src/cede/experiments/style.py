@@ -34,7 +34,7 @@ def label(name: str) -> str:
 
 
 def figure(columns: int, *, width: float, height: float, rows: int = 1, **options: Any) -> tuple[Any, Any]:
-    """Make a picture with rows x columns panels. width, height: in inches; options: of `pyplot.subplots`. Returns both."""
+    """Make a picture with rows x columns panels. width, height: in inches; options: of `pyplot.subplots`."""
     plt = pyplot()
     plt.rcParams.update(RC)
     picture, axes = plt.subplots(rows, columns, figsize=(width, height), layout="constrained", **options)

@@ -17,14 +17,13 @@ FIGURE = ratio_figure(
     "action-size",
     "Ratio of UCRL2-MC's regret to UCRL2's for 2, 4, 8 and 16 actions",
     "UCRL2-MC learns a table for every action, so its advantage shrinks as actions are added, but it stays in scale.",
-    sizes=MACRO,
-    quick_sizes=MACRO,
-    episodes=20_000,
-    quick_episodes=400,
     part=one_team,
     column="actions",
     axis_label="number of actions",
     note="RiverSwim in macro steps of m = 1 to 4 steps (20 macro steps an episode), printed radii, agents p = 0 and 1. "
     "A macro step can cost up to 4, which lies outside Theorem 2.",
+    sizes=MACRO,
+    quick_sizes=MACRO,
+    quick_episodes=400,
     ticks=[2**m for m in MACRO],
 )

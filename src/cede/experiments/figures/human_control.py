@@ -13,7 +13,7 @@ from cede.experiments.runs import lane
 from cede.experiments.tables import select, values
 from cede.worlds import road
 
-GREYS = {"no-car": "#BDD7E7", "light": "#6BAED6", "heavy": "#08519C"}  # one hue, darker with traffic
+TRAFFIC_COLOURS = {"no-car": "#BDD7E7", "light": "#6BAED6", "heavy": "#08519C"}  # one hue, darker with traffic
 
 
 def parts(options: Options) -> list[Part]:
@@ -35,7 +35,15 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
                 errors.append(1.96 * np.sqrt(np.mean([row["standard_error"] ** 2 for row in here]) / len(here)))
             at = np.arange(len(lane.RADII)) + 0.27 * (i - 1)
             axes.bar(
-                at, shares, 0.25, yerr=errors, color=GREYS[traffic], edgecolor="#333333", linewidth=0.4, label=traffic, capsize=2
+                at,
+                shares,
+                0.25,
+                yerr=errors,
+                color=TRAFFIC_COLOURS[traffic],
+                edgecolor="#333333",
+                linewidth=0.4,
+                label=traffic,
+                capsize=2,
             )
         axes.set_xticks(range(3), ["as printed", "schedule", "0.1, 0.01"])
         axes.set_xlabel("radii")

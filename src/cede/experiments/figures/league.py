@@ -41,7 +41,7 @@ def standings(rows: Sequence[Row]) -> list[Row]:
 
     rows: of that world. Returns one row for each learner: mean regret with half the width of its 95% interval, cost per episode at
     the end, guarantee, number of runs, and the number of runs in which a check of the guarantee failed ("left": the truth was
-    outside of a confidence set, "above": the optimum was below its bound; empty where there was nothing to check).
+    outside of a confidence set, "above": the optimistic value was above the optimum; empty where there was nothing to check).
     """
     last = final_rows(rows)
     result = []

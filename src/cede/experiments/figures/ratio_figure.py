@@ -9,6 +9,8 @@ from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.runs import river
 from cede.experiments.tables import all_rows, final_rows
 
+SIZES, QUICK_SIZES = tuple(range(3, 11)), (3, 6, 10)  # unless a figure has others
+EPISODES, QUICK_EPISODES = 20_000, 300
 REPEATS, QUICK_REPEATS = 5, 2
 
 Outcomes = Sequence[tuple[Part, Outcome]]
@@ -24,14 +26,13 @@ def ratio_figure(
     title: str,
     story: str,
     *,
-    sizes: Sequence[int],
-    quick_sizes: Sequence[int],
-    episodes: int,
-    quick_episodes: int,
     part: Callable[[str, int, int, int], Part],
     column: str,
     axis_label: str,
     note: str,
+    sizes: Sequence[int] = SIZES,
+    quick_sizes: Sequence[int] = QUICK_SIZES,
+    quick_episodes: int = QUICK_EPISODES,
     table: Callable[[Outcomes], list[Row]] = last_points,
     ticks: Sequence[int] | None = None,
 ) -> Figure:
@@ -42,7 +43,7 @@ def ratio_figure(
     """
 
     def parts(options: Options) -> list[Part]:
-        n = options.choose("episodes", episodes, quick_episodes)
+        n = options.choose("episodes", EPISODES, quick_episodes)
         runs = product(quick_sizes if options.quick else sizes, river.LEARNERS, options.seeds(REPEATS, QUICK_REPEATS))
         return [part(learner, size, n, seed) for size, learner, seed in runs]
 
