@@ -5,8 +5,8 @@ import scipy.sparse as sp
 
 import cede
 from cede._kernels import printed_constant
+from cede._kernels.table import Table
 from cede.planning.belief import Belief, radii
-from cede.planning.tables import Table
 
 
 def two_humans(sigma: float = 2.0) -> cede.TwoLayerMDP:

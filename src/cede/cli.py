@@ -109,8 +109,8 @@ def claims(
     with clear_errors():
         from cede._base.archive import write_whole
         from cede.experiments import claims as experiment
-        from cede.experiments.core import load_table
         from cede.experiments.report import write_report
+        from cede.experiments.tables import load_table
 
         report = write_report(out)
         found = experiment.all_findings(out)
@@ -130,8 +130,9 @@ def run_figures(names: list[str], chosen: dict[str, Any]) -> None:
     """Run, draw, report."""
     with clear_errors():
         from cede.experiments.catalogue import chosen as by_name
-        from cede.experiments.core import Options, run
+        from cede.experiments.figure import Options
         from cede.experiments.report import write_report
+        from cede.experiments.run import run
 
         if chosen.get("radii") is not None and names != ["many-teams"]:
             raise ValueError("figure: radii is given, must be left out: only many-teams has a choice")
@@ -170,9 +171,9 @@ def fleet(
 ) -> None:
     """Let a fleet of teams learn: each has a policy of its own, all share what they see of the environment."""
     with clear_errors():
-        from cede.experiments import fleet_report
+        from cede.experiments import fleet_command
 
-        settings = fleet_report.Settings(
+        settings = fleet_command.Settings(
             world=world.value,
             teams=teams,
             episodes=episodes,
@@ -188,7 +189,7 @@ def fleet(
         )
         where = {"engine": engine.value, "address": address, "jobs": jobs}
         pace = {"sync_every": sync_every, "evaluate_every": evaluate_every}
-        result = fleet_report.run(settings, out, where, pace, seconds=checkpoint_every, resume=resume, say=say)
+        result = fleet_command.run(settings, out, where, pace, seconds=checkpoint_every, resume=resume, say=say)
     print_table(f"{world.value}, {teams:,} teams, {episodes:,} episodes each", ("", "value"), result.summary)
     say(", ".join(f"{key}: {value}" for key, value in result.settings.items()))
     for path in result.files:

@@ -17,10 +17,14 @@ import cede
 from cede.cli import app
 from cede.experiments import claims
 from cede.experiments.catalogue import FIGURES, chosen
-from cede.experiments.core import Options, Part, load_table, run, save_table
+from cede.experiments.figure import Options, Part
 from cede.experiments.figures import league
+from cede.experiments.parallel import run_parts
 from cede.experiments.report import write_report
-from cede.experiments.runs import contest, lane, river
+from cede.experiments.run import run
+from cede.experiments.runs import lane, river
+from cede.experiments.runs.league import YES, competitors
+from cede.experiments.tables import load_table, save_table
 from cede.worlds import riverswim
 
 invoke = CliRunner().invoke
@@ -82,8 +86,8 @@ def test_the_league_has_a_picture_and_a_table_for_each_world(done):
         text = (done / f"league-{name}.md").read_text()
         assert "| guarantee |" in text
         assert "**quick run**" in text
-        assert all(f"| {who} |" in text for who in contest.contestants(world))
-    watched = [row for row in load_table(done / "league.csv") if row["guarantee"] == contest.YES and row["looks"] != ""]
+        assert all(f"| {who} |" in text for who in competitors(world))
+    watched = [row for row in load_table(done / "league.csv") if row["guarantee"] == YES and row["looks"] != ""]
     assert watched
     assert all(row["left"] == 0 and row["above"] == 0 for row in watched)
 
@@ -112,8 +116,8 @@ def test_which_learner_to_use_is_answered_from_the_league():
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "league"])  # which takes longest, and is like the others
 def test_drawing_only_reads_the_table(done, name, tmp_path, monkeypatch):
     """From the table alone, with nothing that could simulate."""
-    monkeypatch.setattr("cede.simulation.play", None)
-    monkeypatch.setattr("cede.simulation.roll", None)
+    monkeypatch.setattr("cede.fleet.simulate.play", None)
+    monkeypatch.setattr("cede.fleet.simulate.roll", None)
     monkeypatch.setattr("cede.worlds.drivers.machine_policy", None)
     assert len(FIGURES[name].draw(load_table(done / f"{name}.csv"), tmp_path / name)) == 2
 
@@ -165,7 +169,7 @@ def test_shared_runs_are_run_once(done):
 
 
 def test_a_finished_figure_is_only_drawn_again(done, monkeypatch):
-    monkeypatch.setattr("cede.experiments.workers.run_parts", lambda parts, *_: {} if not parts else pytest.fail("ran again"))
+    monkeypatch.setattr("cede.experiments.run.run_parts", lambda parts, *_: {} if not parts else pytest.fail("ran again"))
     before = (done / "team-size.csv").read_bytes()
     run(chosen(["team-size"]), Options(quick=True, episodes=10, repeats=2, out=done), lambda text: None)
     assert (done / "team-size.csv").read_bytes() == before
@@ -283,9 +287,7 @@ def test_a_cut_off_part_is_run_again(tmp_path):
 
 
 def test_a_failing_part_says_why(tmp_path):
-    from cede.experiments.workers import run_parts
-
-    bad = Part("river:one_team", {"learner": "UCRL2-MC", "agents": [2.0], "macro": 1, "episodes": 1, "seed": 0}, 1, "bad")
+    bad = Part("runs.river:one_team", {"learner": "UCRL2-MC", "agents": [2.0], "macro": 1, "episodes": 1, "seed": 0}, 1, "bad")
     with pytest.raises(ValueError, match=r"riverswim: agents\[0\] is 2.0, must be a probability"):
         run_parts([bad], tmp_path, 1, lambda text: None)
 
@@ -299,10 +301,10 @@ def test_tables_keep_numbers_exactly(tmp_path):
 
 
 def test_part_names_depend_on_everything_that_decides_the_result():
-    part = Part("river:fleet_run", {"learner": "UCRL2-MC", "teams": 3, "episodes": 5, "seed": 0}, 15, "x")
-    other = Part("river:fleet_run", {**part.arguments, "seed": 1}, 15, "x")
+    part = Part("runs.river:fleet_run", {"learner": "UCRL2-MC", "teams": 3, "episodes": 5, "seed": 0}, 15, "x")
+    other = Part("runs.river:fleet_run", {**part.arguments, "seed": 1}, 15, "x")
     assert part.key != other.key
-    assert part.key == Part("river:fleet_run", dict(reversed(part.arguments.items())), 99, "y").key
+    assert part.key == Part("runs.river:fleet_run", dict(reversed(part.arguments.items())), 99, "y").key
     assert json.loads(json.dumps(part.arguments)) == part.arguments
 
 

@@ -7,11 +7,11 @@ import zipfile
 
 import numpy as np
 import pytest
+from cede.learning.packing import pack_learner
 
 import cede
 from cede._base import archive as files
 from cede.fleet.files import unpack_learner
-from cede.learning.packing import pack_learner
 from problems import play, random_structured
 
 MDP = random_structured(7)

@@ -4,17 +4,17 @@ import sys
 
 import numpy as np
 import pytest
+from cede.fleet.team_states import joined, kept_rows, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
 from cede import _kernels
 from cede._kernels.episodes import add, take
+from cede._kernels.table import Sums, Table
 from cede.fleet.run import stream_of, streams
 from cede.fleet.shard import lengthen_to
-from cede.fleet.team_states import joined, kept_rows, part_of
 from cede.learning.state import Memory, Seen
-from cede.planning.tables import Sums, Table
 from cede.worlds import lane_driving, riverswim_teams
 
 

@@ -48,9 +48,9 @@ def begin(problem, afresh, value, scratch):
 def backward(model, mode, policy, before, value, source, seed, scratch, thread, phase):
     """Apply `backup` from the last step to the first, after `begin`; any number of threads may run it side by side.
 
-    value: (L + 1, S, D), written. policy: (L, S, D), written, or with FOLLOW read. source: where v_{t+1} comes from: value itself, or
-    with RAISE the values to be raised. before: see `backup`. Starts at `phase`, counted over all steps, and returns the phase after
-    the last, or the one in which it waited too long for another thread.
+    value: (L + 1, S, D), written. policy: (L, S, D), written, or with FOLLOW read. source: where v_{t+1} comes from: value
+    itself, or with RAISE the values to be raised. before: see `backup`. Starts at `phase`, counted over all steps, and returns
+    the phase after the last, or the one in which it waited too long for another thread.
     """
     horizon = policy.shape[0]
     steady = mode != FOLLOW  # are the rows that are needed the same at all times?

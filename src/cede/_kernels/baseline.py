@@ -46,9 +46,9 @@ class Baseline(Bundle):
 def record_episode(baseline, followed, cost, most):
     """Record the cost of an episode, by what was decided for it before.
 
-    most: what any episode can cost. followed: did it go as decided? One that was to keep to the baseline, and did not, counts among
-    those that did as if it had cost nothing, and beside them as if it had cost the most: which episodes count must not depend on how
-    they went.
+    most: what any episode can cost. followed: did it go as decided? One that was to keep to the baseline, and did not, counts
+    among those that did as if it had cost nothing, and beside them as if it had cost the most: which episodes count must not
+    depend on how they went.
     """
     record = baseline.record[0]
     if record.decided == KEEP_TO:
@@ -73,9 +73,10 @@ def record_episode(baseline, followed, cost, most):
 def deviation(squares, size, delta):
     """Return how far a sum of random numbers from 0 to `size` is from the sum of their means, at most, to one side.
 
-    It holds with probability 1 - delta whenever and however often one looks. squares: sum of squared differences from guesses made
-    beforehand. For 0 < x < 1 the process exp(x sum / size - (-log(1 - x) - x) squares / size^2) is a supermartingale (Fan, Grama and
-    Liu 2015); a mixture of those for x = 1/2, 1/4, ... with weights 1 / ((j + 1) (j + 2)) exceeds 1 / delta with probability delta.
+    It holds with probability 1 - delta whenever and however often one looks. squares: sum of squared differences from guesses
+    made beforehand. For 0 < x < 1 the process exp(x sum / size - (-log(1 - x) - x) squares / size^2) is a supermartingale (Fan,
+    Grama and Liu 2015); a mixture of those for x = 1/2, 1/4, ... with weights 1 / ((j + 1) (j + 2)) exceeds 1 / delta with
+    probability delta.
     """
     best, x = inf, 0.5
     for j in range(40):

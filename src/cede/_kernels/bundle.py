@@ -10,14 +10,15 @@ who holds the bundle.
         end: int             # a number, kept in the bundle: kernels and Python may both change it
         other: OtherBundle   # another bundle, by reference
 
-In kernels `bundle.name` reads a field and `bundle.name = value` writes it. A kernel may point an array field at another array (a team's
-own row of a larger one, say): the owner of the bundle sees to it that this array lives long enough. What Python reads from an array
-field is the array that Python put there.
+In kernels `bundle.name` reads a field and `bundle.name = value` writes it. A kernel may point an array field at another array (a
+team's own row of a larger one, say): the owner of the bundle sees to it that this array lives long enough. What Python reads from
+an array field is the array that Python put there.
 
 Loads of a field are not moved out of loops by the compiler, because a store could change the bundle: kernels take the arrays of a
 bundle into local variables before a loop.
 """
 
+from inspect import get_annotations
 from typing import Annotated, Any, get_args, get_origin
 
 import numpy as np
@@ -48,7 +49,7 @@ WORD = ir.IntType(64)  # everything in a bundle takes whole words of 8 bytes
 HEAD = 5  # words of an array before its shape and strides: owner, parent, number of elements, size of one, pointer
 
 
-class BundleType(types.Type):  # type: ignore[misc]
+class BundleType(types.Type):
     """The type of a bundle in kernels. Its name holds all fields, so that compiled code is not kept for another layout."""
 
     def __init__(self, name: str, fields: dict[str, Any]) -> None:
@@ -80,7 +81,7 @@ class Bundle:
     _numba_type_: BundleType
 
     def __init_subclass__(cls) -> None:
-        declared = {name: kind for name, kind in cls.__dict__.get("__annotations__", {}).items() if not name.startswith("_")}
+        declared = {name: kind for name, kind in get_annotations(cls).items() if not name.startswith("_")}
         if declared and "_numba_type_" not in cls.__dict__:
             cls._numba_type_ = BundleType(cls.__name__, {name: type_of(kind) for name, kind in declared.items()})
             for name, kind in cls._numba_type_.fields.items():
@@ -141,7 +142,7 @@ def array_field(name: str, kind: Any, at: int) -> property:
 
 
 @register_model(BundleType)
-class BundleModel(models.PrimitiveModel):  # type: ignore[misc]
+class BundleModel(models.PrimitiveModel):
     """In compiled code a bundle is the address of its first word."""
 
     def __init__(self, manager: Any, kind: BundleType) -> None:
@@ -158,12 +159,12 @@ def unbox_bundle(kind: BundleType, bundle: Any, c: Any) -> Any:
 
 
 @infer_getattr
-class BundleAttribute(AttributeTemplate):  # type: ignore[misc]
+class BundleAttribute(AttributeTemplate):
     """Tell the type of a field."""
 
     key = BundleType
 
-    def generic_resolve(self, kind: BundleType, name: str) -> Any:
+    def generic_resolve(self, kind: BundleType, name: str) -> Any:  # type: ignore[override]
         return kind.fields.get(name)
 
 

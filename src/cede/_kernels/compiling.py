@@ -18,11 +18,11 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, event, typing
-from numba.core.typing.templates import ConcreteTemplate
+from numba.core import cgutils, event
+from numba.core.typing.templates import ConcreteTemplate, signature
 from numba.extending import lower_builtin
 
-Function = Callable[..., Any]
+Function = Any  # a Python function, or what Numba makes of it
 
 HERE = Path(__file__).parent
 PATIENCE = 2.0  # seconds of compiling before a line says so
@@ -66,9 +66,9 @@ def kernel(function: Function, **extra: Any) -> Function:
     function.__qualname__ = f"{function.__qualname__}_{digest_of(Path(function.__code__.co_filename))}"
     options = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True, **extra}
     try:
-        return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # Numba found no directory that it may write to
-        return numba.njit(**options)(function)  # type: ignore[no-any-return]
+        return numba.njit(**options)(function)
 
 
 def inlined(function: Function) -> Function:
@@ -102,7 +102,7 @@ class Unit:
         self.slot = np.zeros(1, dtype=np.int64)  # the address of the machine code; 0: not compiled yet
         name = f"cede.{function.__module__}.{function.__qualname__}"
         llvm.add_symbol(name, self.slot.ctypes.data)
-        template = type("UnitTemplate", (ConcreteTemplate,), {"key": name, "cases": [typing.signature(result, *kinds)]})
+        template = type("UnitTemplate", (ConcreteTemplate,), {"key": name, "cases": [signature(result, *kinds)]})
         self._numba_type_ = types.Function(template)
         lower_builtin(name, *kinds)(partial(generate_call, name, len(_units)))
         _units.append(self)
@@ -112,7 +112,9 @@ class Unit:
 
 
 def copy_of(function: Any, suffix: str) -> Any:
-    """Return the same function under another name: Numba's cache on disk tells kernels apart by name, not by how they are compiled."""
+    """Return the same function under another name: Numba's cache on disk tells kernels apart by name, not by how they are
+    compiled.
+    """
     copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     copy.__module__, copy.__qualname__ = function.__module__, f"{function.__qualname__}_{suffix}"
     return copy
@@ -147,16 +149,16 @@ _resolve = ctypes.CFUNCTYPE(None, ctypes.c_int64)(resolve)
 llvm.add_symbol("cede.resolve", ctypes.cast(_resolve, ctypes.c_void_p).value)
 
 
-def generate_call(name: str, number: int, context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def generate_call(name: str, number: int, context: Any, builder: Any, called: Any, arguments: Any) -> Any:
     """Emit: if the slot of a unit is empty, resolve it; call the address that it holds."""
     word, module, convention = ir.IntType(64), builder.module, context.call_conv
     slot = module.globals.get(name) or ir.GlobalVariable(module, word, name)
     with cgutils.if_unlikely(builder, builder.icmp_signed("==", builder.load(slot), word(0))):
         function_type = ir.FunctionType(ir.VoidType(), [word])
         builder.call(cgutils.get_or_insert_function(module, function_type, "cede.resolve"), [word(number)])
-    function_type = convention.get_function_type(signature.return_type, signature.args)
+    function_type = convention.get_function_type(called.return_type, called.args)
     pointer = builder.inttoptr(builder.load(slot), function_type.as_pointer())
-    status, result = convention.call_function(builder, pointer, signature.return_type, signature.args, arguments)
+    status, result = convention.call_function(builder, pointer, called.return_type, called.args, arguments)
     with cgutils.if_unlikely(builder, status.is_error):
         convention.return_status_propagate(builder, status)
     return result
@@ -165,7 +167,7 @@ def generate_call(name: str, number: int, context: Any, builder: Any, signature:
 # ------------------------------------------------------------------------------------------------- a word to who waits
 
 
-class Notice(event.Listener):  # type: ignore[misc]
+class Notice(event.Listener):
     """Says once, in one line, that kernels are being compiled, when that takes longer than `PATIENCE` seconds in all."""
 
     def __init__(self) -> None:

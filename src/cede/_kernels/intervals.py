@@ -1,7 +1,7 @@
 """The inner minimum over intervals: the least mean of v over distributions within an interval around each outcome.
 
-Every outcome gets its least mass, and the best ones get what is left, each up to its most. A heap hands them out, so that only those
-which get something are sorted.
+Every outcome gets its least mass, and the best ones get what is left, each up to its most. A heap hands them out, so that only
+those which get something are sorted.
 """
 
 from math import sqrt

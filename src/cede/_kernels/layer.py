@@ -7,7 +7,8 @@ from cede._kernels.bundle import Bundle, Float1, Int1, Int2
 from cede._kernels.compiling import inlined, inner, kernel, unit
 from cede._kernels.model import BY_PREV_AGENT, BY_TIME, BeliefArrays
 from cede._kernels.radii import linear_part, radii, radius
-from cede._kernels.tables import TableArrays, add, take
+from cede._kernels.table import Table
+from cede._kernels.tables import add, take
 
 CHUNK = 64  # steps counted at once: the room wanted for them grows with their number squared
 LEAST_WEIGHT = 1e-9  # an outcome that has faded to less is forgotten
@@ -34,7 +35,7 @@ class Forgetting(Bundle):
 class CountsArrays(Bundle):
     """Where the steps of one layer are counted."""
 
-    seen: TableArrays  # what was counted; rows from `counted` on hold what is known
+    seen: Table  # what was counted; rows from `counted` on hold what is known
     counted: int  # rows that are counted
     n_columns: int  # outcomes that a row can have
     place: Int2  # agents: (slots, S); environment: (S, A), or (S, slots) for UCRL2: the row in which a step is counted

@@ -65,7 +65,9 @@ def learn_cost(learner, s, c):
 
 @unit(types.none, LearnerArrays, types.int64)
 def believe(learner, seed):
-    """Make what follows from the counts: widths, tables that are unfolded or sampled (with the seed), and costs that are learned."""
+    """Make what follows from the counts: widths, tables that are unfolded or sampled (with the seed), and costs that are
+    learned.
+    """
     agents, environment, radii = learner.agents, learner.environment, learner.radii
     sampled = learner.prior > 0.0
     if not learner.flat:

@@ -60,9 +60,9 @@ def set_prices(limits):
 def update_prices(limits, control, least, most):
     """After an episode make dearer what was more than allowed, and cheaper what was less than demanded.
 
-    Projected gradient ascent on the dual of the limits, with steps of 1 / sqrt(k) times the range of costs: after K episodes shares
-    miss their limits by O(1 / sqrt(K)) on average (Efroni, Mannor and Pirotta 2020). control: (members,) steps of each. least, most:
-    what a step can cost.
+    Projected gradient ascent on the dual of the limits, with steps of 1 / sqrt(k) times the range of costs: after K episodes
+    shares miss their limits by O(1 / sqrt(K)) on average (Efroni, Mannor and Pirotta 2020). control: (members,) steps of each.
+    least, most: what a step can cost.
     """
     steps = 0.0
     for member in range(control.size):

@@ -1,7 +1,7 @@
 """What a plan is made for: what is believed of the agents and of the environment, and what things cost."""
 
 from cede._kernels.bundle import Bundle, Float1, Float2, Int1, Int2
-from cede._kernels.tables import TableArrays
+from cede._kernels.table import Table
 
 # How an agent's policy varies: its row among the agent's slots is 0, t or prev_agent.
 CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
@@ -14,7 +14,7 @@ class BeliefArrays(Bundle):
     probability p an interval of sqrt(2 p (1 - p) width) + linear width to both sides.
     """
 
-    table: TableArrays
+    table: Table
     width: Float1  # (rows,)
     row: Int2  # agents: (slots, S); environment: (S, A): which row serves which place
     linear: float

@@ -123,8 +123,8 @@ def radii(kind, visits, case, counted, constant, extra, scale, result):
 def constants_ahead(sizes, episode, environment_episodes, result):
     """Write the constants of the radii of the next episodes, from `episode` on.
 
-    environment_episodes: counted into the environment's table so far. A fleet's table is seen by all its teams, and Lemma 3 needs t_k
-    to be at least the visits of a row.
+    environment_episodes: counted into the environment's table so far. A fleet's table is seen by all its teams, and Lemma 3 needs
+    t_k to be at least the visits of a row.
     """
     for i in range(result.cost.size):
         result.agents[i], result.environment[i], result.cost[i] = 0.0, 0.0, 0.0

@@ -74,7 +74,7 @@ def uniform_minimum(after, d, best, width, guess, thread):
 
 
 @unit(types.none, BeliefArrays, INT, types.float64[:, ::1], INT, INT, INT, INT, PassScratch, ThreadScratch)
-def environment_minima(belief, t, after, stamp, first, last, only, scratch, thread):
+def environment_minima(belief, t, after, stamp, first, last, only, scratch, thread):  # noqa: PLR0912 (one loop, compiled as one)
     """Write scratch.x[r, d] = min_p sum_s' p(s') v(s', d) over the set of row r, for every agent d that needs it.
 
     after: (S, D) v = v_{t+1}. Rows from first to last (exclusive); or, if only is not -1, those of these actions in that state.

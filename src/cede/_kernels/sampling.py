@@ -47,7 +47,9 @@ def sample_closed(seen, c, table, r, prior, stream):
 
 @inner
 def sample_open(seen, r, table, start, n_columns, prior, sticks, stream):
-    """Sample row r of a belief, any column of which may be an outcome, into the pool from place `start` on; return where it ends."""
+    """Sample row r of a belief, any column of which may be an outcome, into the pool from place `start` on; return where it
+    ends.
+    """
     to, columns, weights = start, table.column, table.weight
     for j in range(seen.start[r], seen.start[r] + seen.size[r]):
         columns[to] = seen.column[j]

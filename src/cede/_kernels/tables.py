@@ -1,35 +1,6 @@
-"""Tables of counts or probabilities: sparse rows in one pool, which grow in place."""
+"""What kernels do with tables (table.py): count, take back, add sums. The first argument is a Table or a KeyTable."""
 
-from cede._kernels.bundle import Bundle, Float1, Int1, Int32s1
 from cede._kernels.compiling import kernel
-
-
-class TableArrays(Bundle):
-    """Rows of (column, weight), each sorted by column; the distribution of a row is weight / total.
-
-    A row of size 0 has not been seen and stands for the uniform distribution. Each row has room to grow; one that is full moves to
-    the end of the pool.
-    """
-
-    start: Int1  # (rows,) where a row begins in the pool
-    size: Int1  # (rows,) how many outcomes it holds
-    total: Float1  # (rows,) sum of its weights
-    column: Int32s1  # (pool,) outcomes, ascending in each row
-    weight: Float1  # (pool,)
-    capacity: Int1  # (rows,) how many outcomes fit before the row must move
-    end: int  # first free place of the pool
-
-
-class KeyTableArrays(Bundle):
-    """The same with wide columns, for keys = row * columns + column of another table."""
-
-    start: Int1
-    size: Int1
-    total: Float1
-    column: Int1
-    weight: Float1
-    capacity: Int1
-    end: int
 
 
 @kernel

@@ -21,7 +21,8 @@ from cede._kernels.limits import PRICE, step_costs, update_prices
 from cede._kernels.radii import RadiiAhead, set_radii
 from cede._kernels.random_streams import draw_uniform, tie_seed
 from cede._kernels.scratch import PassScratch, ThreadScratch
-from cede._kernels.tables import KeyTableArrays, TableArrays, add, growth, restore, take
+from cede._kernels.table import KeyTable, Table
+from cede._kernels.tables import add, growth, restore, take
 
 
 class TeamArrays(Bundle):
@@ -30,8 +31,8 @@ class TeamArrays(Bundle):
     Where an array has first axis 1 instead of n, nothing is kept of each team: all use the one.
     """
 
-    agents_seen: KeyTableArrays  # a row for each team; columns: row * n_columns + column of the agents' table
-    environment_seen: KeyTableArrays  # the same of an environment that is not shared
+    agents_seen: KeyTable  # a row for each team; columns: row * n_columns + column of the agents' table
+    environment_seen: KeyTable  # the same of an environment that is not shared
     control_cost: Float2  # (n, D)
     switch_cost: Float3  # (n, D, D)
     slot: Int2  # (n, D) first slot of each agent in the table of all true agents
@@ -76,8 +77,8 @@ class Workspace(Bundle):
     environment_known: int
     at_work: int  # which team is, -1: none
     shared: int  # 1: the environment's table is that of all teams, and `delta` counts what they add
-    snapshot: TableArrays  # the environment as it was when the round began
-    delta: TableArrays  # what was seen since
+    snapshot: Table  # the environment as it was when the round began
+    delta: Table  # what was seen since
 
 
 class LedgerArrays(Bundle):
@@ -201,7 +202,7 @@ def places_wanted(kept, first, last, more, most):
 # ------------------------------------------------------------------------------------------------- a team puts its work away
 
 
-@unit(types.none, CountsArrays, KeyTableArrays, types.int64)
+@unit(types.none, CountsArrays, KeyTable, types.int64)
 def pack(counts, kept, i):
     """Make what is kept of team i equal to the counted rows of a table, some of which may have faded."""
     table, to, total = counts.seen, kept.start[i], 0.0
@@ -302,8 +303,8 @@ def play_greedily(workspace, policy, seed):
 def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, policy, value):
     """Play the next episodes of team i, which has come to work: plan where it is due, evaluate, play, count.
 
-    episode: k of the first one. policy, value: the team's plan, if there is one (teams.planned). With evaluate_every = m policies are
-    evaluated before episodes 1, m + 1, ..., and the cost carried on between.
+    episode: k of the first one. policy, value: the team's plan, if there is one (teams.planned). With evaluate_every = m policies
+    are evaluated before episodes 1, m + 1, ..., and the cost carried on between.
     """
     learner, truth, steps, chance = workspace.learner, workspace.truth, workspace.steps, workspace.chance
     scratch, true_scratch, thread = workspace.scratch, workspace.true_scratch, workspace.thread
@@ -321,9 +322,9 @@ def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, polic
             teams.planned[i] = k
         teams.fresh[i] = 0
         acting, name = policy, teams.planned[i]
-        if baseline.policy.size > 0:
-            if not may_deviate(learner, policy, truth.start_agent, horizon * most_cost, scratch, thread):
-                acting, name = baseline.policy, np.int64(-1)
+        cautious = baseline.policy.size > 0
+        if cautious and not may_deviate(learner, policy, truth.start_agent, horizon * most_cost, scratch, thread):
+            acting, name = baseline.policy, np.int64(-1)
         if looking and name != teams.judged[i]:  # the same plan costs the same
             afresh = np.int64(workspace.value_known == 0)
             cost = evaluate(truth, acting, workspace.before, workspace.true_value, afresh, true_scratch, thread)
@@ -345,7 +346,7 @@ def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, polic
         ledger.switches[i, e] = handed
         if limits.most.size > 0:
             update_prices(limits, ledger.control[i, e], least_cost, most_cost)
-        if baseline.policy.size > 0:
+        if cautious:
             record_episode(baseline, True, total, horizon * most_cost)
         count_episode(workspace, e * horizon)
         if forgets:
@@ -356,8 +357,8 @@ def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, polic
 def play_teams(workspace, teams, ahead, episodes, evaluate_every, first, last, ledger, at):
     """Play the next episodes of the teams from first to last, as many as the ledger has room for; at[0]: the team that comes next.
 
-    episodes: (ages,) k of the first episode of each age. Whatever stops this, up to at[0] all is done. The caller has made all pools
-    long enough for one team in the workspace, and for all of them in `teams` and `delta`.
+    episodes: (ages,) k of the first episode of each age. Whatever stops this, up to at[0] all is done. The caller has made all
+    pools long enough for one team in the workspace, and for all of them in `teams` and `delta`.
     """
     learner = workspace.learner
     agents, environment, snapshot = learner.agents.counts, learner.environment.counts, workspace.snapshot

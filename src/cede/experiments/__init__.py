@@ -1,1 +1,12 @@
-"""Experiments: each module holds its settings, a `run` that makes a table, and a `draw` that only reads it."""
+"""The paper's experiments and our own: the runs, their tables and figures, the paper's claims, and a report. Behind `cede figure`.
+
+figure              Figure, Part, Options, Outcome: what an experiment is made of
+run                 make the tables of figures and draw them
+parallel, cache     run parts side by side; decide by the code whether a stored part can be used again
+tables, statistics  CSV in and out, rows by column; means, intervals, ratios
+drawing, style      curves and ratios; colours, captions, files
+runs/, figures/     what is run; one module for each figure
+catalogue           all figures by name
+claims, report      what the paper claims and what we measured; one page with everything
+fleet_command       `cede fleet`
+"""

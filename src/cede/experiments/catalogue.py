@@ -1,8 +1,8 @@
-"""All figures: an overview, those of the paper in its order, the guarantee, ways of planning less, fleets, and beyond the paper."""
+"""All figures by name: an overview, those of the paper in its order, the guarantee, ways of planning, fleets, and our own."""
 
 from collections.abc import Sequence
 
-from cede.experiments.core import Figure
+from cede.experiments.figure import Figure
 from cede.experiments.figures import (
     action_size,
     automation,
@@ -58,7 +58,7 @@ FIGURES: dict[str, Figure] = {
 
 
 def chosen(names: Sequence[str]) -> list[Figure]:
-    """Figures by name, or "all"."""
+    """Return the figures with these names, each once; ["all"] means all of them. Raises ValueError for a name that is none."""
     if list(names) == ["all"]:
         return list(FIGURES.values())
     for name in names:

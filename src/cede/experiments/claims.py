@@ -1,4 +1,4 @@
-"""What the paper claims, what we measured, and a verdict; everything computed from the figures' tables."""
+"""Decide for each claim of the paper whether our tables confirm it; write the table of verdicts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -8,9 +8,10 @@ import numpy as np
 from scipy import stats
 
 from cede._base.arrays import Floats
-from cede.experiments.core import Row, load_table, save_table
-from cede.experiments.curves import half_width, ratios, select, values
+from cede.experiments.figure import Row
 from cede.experiments.runs import lane, river
+from cede.experiments.statistics import half_width, ratios
+from cede.experiments.tables import final_rows, load_table, save_table, select, values
 
 HOLDS, FAILS, SCALED, OPEN = "holds", "does not hold", "holds with scaled radii only", "undecided"
 SUBLINEAR = 0.9  # largest fitted exponent over the second half that we call sublinear
@@ -21,16 +22,18 @@ BASELINES = ("UCRL2 (same-form)", "UCRL2 (appendix)")
 
 @dataclass(frozen=True)
 class Finding:
+    """A claim of the paper, what we measured, and the verdict. All text, ready to be shown."""
+
     claim: str
-    figure: str
-    statistic: str
+    figure: str  # whose table was used
+    statistic: str  # what was computed from it
     measured: str
     uncertainty: str
     verdict: str
 
 
 def all_findings(out: Path) -> list[Finding]:
-    """Of every claim whose table is in the directory."""
+    """Return the findings for all claims whose tables are in the directory."""
     found: list[Finding] = []
     for figure, make in CLAIMS:
         path = out / f"{figure}.csv"
@@ -43,10 +46,12 @@ def all_findings(out: Path) -> list[Finding]:
 
 
 def missing_figures(out: Path) -> list[str]:
+    """Return the names of figures that claims need and whose tables are not in the directory."""
     return [figure for figure in dict.fromkeys([f for f, _ in CLAIMS]) if not (out / f"{figure}.csv").exists()]
 
 
 def save_findings(out: Path, found: Sequence[Finding], identity: Row) -> None:
+    """Write findings to claims.csv in the directory. identity: columns that every row gets, such as version and seed."""
     save_table(out / "claims.csv", [{**asdict(finding), **identity} for finding in found])
 
 
@@ -54,30 +59,33 @@ def save_findings(out: Path, found: Sequence[Finding], identity: Row) -> None:
 
 
 def exponent(rows: Sequence[Row]) -> float:
-    """Growth of a regret curve: slope of log regret over log episode in the second half."""
+    """Fit the growth of one regret curve: the slope of log regret over log episode in its second half. 1 is linear."""
     k, regret = np.array([row["episode"] for row in rows], float), np.array([row["regret"] for row in rows], float)
     half = k > k[-1] / 2
     return float(np.polyfit(np.log(k[half]), np.log(np.maximum(regret[half], 1e-12)), 1)[0])
 
 
 def exponents(rows: Sequence[Row]) -> Floats:
-    """One for each seed."""
+    """Return the fitted exponent of each seed, (seeds,)."""
     return np.array([exponent(select(rows, seed=seed)) for seed in values(rows, "seed")])
 
 
 def mean_and_half(sample: Sequence[float]) -> tuple[float, float]:
+    """Return the mean of a sample and half the width of its 95% interval."""
     table = np.array([sample], dtype=float)
     return float(table.mean()), float(half_width(table)[0])
 
 
 def interval(half: float, n: int) -> str:
+    """Return half the width of a 95% interval as text. n: number of seeds; one seed has no interval."""
     return f"± {half:.2g} (95%, {n} seeds)" if n > 1 else "1 seed"
 
 
 def slope(rows: Sequence[Row], x: Callable[[Row], float]) -> tuple[float, float, int]:
-    """Of the ratio over x: mean of the slopes of the seeds, half its 95% interval, number of seeds.
+    """Fit how the regret ratio changes with x. rows: as `ratios` returns them; x: gives the position of a row.
 
-    One slope for each seed, because the points of one seed are not independent: they share teams and luck.
+    Fits one slope for each seed, because the points of one seed are not independent. Returns the mean of the slopes, half the width
+    of its 95% interval, and the number of seeds.
     """
     xs = np.array([x(row) for row in rows])
     slopes = [float(np.polyfit(xs, np.array(each), 1)[0]) for each in zip(*[row["each"] for row in rows], strict=True)]
@@ -85,7 +93,10 @@ def slope(rows: Sequence[Row], x: Callable[[Row], float]) -> tuple[float, float,
 
 
 def sign_verdict(value: float, half: float, n: int, *, negative: bool) -> str:
-    """Is a slope surely below (or above) zero? One seed cannot tell."""
+    """Say whether a slope is surely above zero, or surely below zero with negative=True.
+
+    value, half: the slope and half its 95% interval; n: number of seeds. One seed cannot decide.
+    """
     if n < 2:
         return OPEN
     if negative:
@@ -94,12 +105,13 @@ def sign_verdict(value: float, half: float, n: int, *, negative: bool) -> str:
 
 
 def both(verdicts: dict[str, str]) -> str:
-    """One word if the verdict is the same for both radii of UCRL2, else one for each."""
+    """Join the verdicts on both radii of UCRL2: one word if they agree, else one for each radius. verdicts: by name of learner."""
     different = set(verdicts.values())
     return different.pop() if len(different) == 1 else "; ".join(f"{short(name)}: {word}" for name, word in verdicts.items())
 
 
 def short(baseline: str) -> str:
+    """Return the radius of a UCRL2 from its name: "UCRL2 (appendix)" gives "appendix"."""
     return baseline.split("(")[1].rstrip(")")
 
 
@@ -107,10 +119,12 @@ def short(baseline: str) -> str:
 
 
 def single_team(rows: list[Row]) -> list[Finding]:
+    """Judge the claims about one team in the obstacle task."""
     return [*lane_sublinear(rows), lane_linear(rows), comparable(rows)]
 
 
 def lane_sublinear(rows: list[Row]) -> list[Finding]:
+    """Judge whether each learner has sublinear regret: all fitted exponents, with their intervals, below SUBLINEAR."""
     result = []
     n = len(values(rows, "seed"))
     for name in lane.LEARNERS:
@@ -131,15 +145,20 @@ def lane_sublinear(rows: list[Row]) -> list[Finding]:
 
 
 def by_radii(passed: dict[str, bool]) -> str:
-    """The printed radii decide; if they fail, whether some scaled ones do better."""
+    """Return the verdict of a test that was made for each kind of radii. The printed ones decide; if they fail, scaled ones may
+    pass.
+    """
     if passed["printed"]:
         return HOLDS
     return SCALED if passed["schedule"] or passed["constant"] else FAILS
 
 
 def lane_ratios(rows: list[Row]) -> tuple[dict[str, list[tuple[float, float]]], int]:
-    """Final regret of UCRL2-MC over UCRL2's, mean and half interval over seeds, for each cost setting."""
-    last = [row for row in rows if row["episode"] == row["episodes"]]
+    """Compare the final regret of UCRL2-MC with that of each baseline.
+
+    Returns, by baseline, the mean ratio and half its 95% interval for each pair of costs; and the number of seeds.
+    """
+    last = final_rows(rows)
     result: dict[str, list[tuple[float, float]]] = {}
     for baseline in BASELINES:
         result[baseline] = []
@@ -151,10 +170,12 @@ def lane_ratios(rows: list[Row]) -> tuple[dict[str, list[tuple[float, float]]], 
 
 
 def ratio_text(found: dict[str, list[tuple[float, float]]]) -> str:
+    """Return the ratios of `lane_ratios` as text."""
     return "; ".join(f"{short(name)} {pair[0][0]:.2f}, {pair[1][0]:.2f}" for name, pair in found.items())
 
 
 def lane_linear(rows: list[Row]) -> Finding:
+    """Judge whether each driver alone has linear regret."""
     found = [exponents(select(rows, learner=name, control_cost=c)).mean() for name in ("human", "machine") for c, _ in lane.COSTS]
     verdict = HOLDS if all(abs(value - 1) < 1e-6 for value in found) else FAILS
     text = "fitted exponent of the human's and the machine's regret"
@@ -163,6 +184,7 @@ def lane_linear(rows: list[Row]) -> Finding:
 
 
 def comparable(rows: list[Row]) -> Finding:
+    """Judge whether UCRL2-MC and UCRL2 have similar regret with one team: within a factor COMPARABLE."""
     found, n = lane_ratios(select(rows, radii="schedule"))
     near = {name: all(1 / COMPARABLE < mean < COMPARABLE for mean, _ in pair) for name, pair in found.items()}
     verdict = both({name: SCALED if word else FAILS for name, word in near.items()})
@@ -173,6 +195,7 @@ def comparable(rows: list[Row]) -> Finding:
 
 
 def many_teams(rows: list[Row]) -> list[Finding]:
+    """Judge whether UCRL2-MC has much less regret than UCRL2 with ten teams in the obstacle task."""
     found, n = lane_ratios(rows)
     good = HOLDS if rows[0]["radii"] == "printed" else SCALED
     verdict = both({name: good if max(mean + half for mean, half in pair) < 0.8 else FAILS for name, pair in found.items()})
@@ -183,6 +206,7 @@ def many_teams(rows: list[Row]) -> list[Finding]:
 
 
 def team_count(rows: list[Row]) -> list[Finding]:
+    """Judge whether the regret ratio falls with the number of teams."""
     return [
         trend(
             rows, "teams", "The ratio falls with the number of teams", "team-count", lambda row: row["teams"], "team", negative=True
@@ -193,6 +217,11 @@ def team_count(rows: list[Row]) -> list[Finding]:
 def trend(
     rows: list[Row], x: str, claim: str, figure: str, position: Callable[[Row], float], unit: str, *, negative: bool
 ) -> Finding:
+    """Judge whether the regret ratio rises or falls along a column of a table.
+
+    x: the column; position: where a row stands on the axis over which the slope is fitted; unit: of that axis, for the text;
+    negative: the claim is that the ratio falls.
+    """
     verdicts, texts, halves = {}, [], []
     for baseline in BASELINES:
         found = ratios(rows, x, baseline)
@@ -206,7 +235,8 @@ def trend(
 
 
 def hundred_teams(rows: list[Row]) -> list[Finding]:
-    last = [row for row in rows if row["episode"] == row["episodes"]]
+    """Judge whether UCRL2-MC has much less regret than UCRL2 with a hundred teams in RiverSwim."""
+    last = final_rows(rows)
     found = {b: ratios(last, "teams", b)[0] for b in BASELINES}
     verdict = both({b: HOLDS if row["ratio"] + row["half_width"] < 0.8 else FAILS for b, row in found.items()})
     measured = "; ".join(f"{short(b)} {row['ratio']:.2f}" for b, row in found.items())
@@ -216,8 +246,11 @@ def hundred_teams(rows: list[Row]) -> list[Finding]:
 
 
 def much_lower_with_hundred(hundred: list[Row], count: list[Row]) -> list[Finding]:
-    """Both after the same number of episodes: the run with many teams is half as long."""
-    last = [row for row in hundred if row["episode"] == row["episodes"]]
+    """Judge whether a hundred teams have less than half the regret ratio of ten.
+
+    Both are compared after the episodes of the run with a hundred teams, which is half as long as the others.
+    """
+    last = final_rows(hundred)
     middle = [{**row, "episodes": row["episode"]} for row in count if row["episode"] != row["episodes"]]
     verdicts, texts, halves = {}, [], []
     for b in BASELINES:
@@ -231,6 +264,7 @@ def much_lower_with_hundred(hundred: list[Row], count: list[Row]) -> list[Findin
 
 
 def action_size(rows: list[Row]) -> list[Finding]:
+    """Judge whether the regret ratio grows with the number of actions, and whether it varies by less than a factor IN_SCALE."""
     grows = trend(
         rows,
         "actions",
@@ -252,6 +286,7 @@ def action_size(rows: list[Row]) -> list[Finding]:
 
 
 def team_size(rows: list[Row]) -> list[Finding]:
+    """Judge whether UCRL2-MC gains on UCRL2 as the team grows, and is better with the largest team."""
     gains = trend(
         rows, "agents", "UCRL2-MC gains as the team grows", "team-size", lambda row: row["agents"], "agent", negative=True
     )
@@ -267,6 +302,7 @@ def team_size(rows: list[Row]) -> list[Finding]:
 
 
 def human_control(rows: list[Row]) -> list[Finding]:
+    """Judge whether the human drives more where traffic is heavier."""
     ordered, texts = {}, []
     for radii in lane.RADII:
         steps = []
@@ -286,6 +322,7 @@ def human_control(rows: list[Row]) -> list[Finding]:
 
 
 def drivers(rows: list[Row]) -> list[Finding]:
+    """Judge the claims about each driver alone: the machine without and with cars."""
     cost = {(row["traffic"], row["driver"]): row["cost"] for row in rows}
     empty = cost["no-car", "machine"] / cost["no-car", "best driver"]
     busy = cost["light or heavy", "machine"] / cost["light or heavy", "human"]
@@ -310,6 +347,7 @@ def drivers(rows: list[Row]) -> list[Finding]:
 
 
 def guarantee(rows: list[Row]) -> list[Finding]:
+    """Judge the claims about RiverSwim with the printed radii: growth of regret, the bound of Theorem 2, confidence sets."""
     curves, looked = select(rows, kind="curve"), select(rows, kind="coverage")[0]
     result = []
     for name in river.LEARNERS:
@@ -337,7 +375,10 @@ def guarantee(rows: list[Row]) -> list[Finding]:
 
 
 def covered(looked: Row) -> Finding:
-    """How often a run ever leaves the sets, with a one-sided 95% bound (Clopper and Pearson)."""
+    """Judge whether the confidence sets hold with probability 1 - delta. looked: the row of `river.coverage`.
+
+    The verdict uses one-sided 95% bounds (Clopper and Pearson) on the probability that a run ever leaves the sets.
+    """
     left, n, delta = looked["left"], looked["runs"], float(looked["delta"])
     upper = float(stats.beta.ppf(0.95, left + 1, n - left)) if left < n else 1.0
     lower = float(stats.beta.ppf(0.05, left, n - left + 1)) if left else 0.0
@@ -366,7 +407,7 @@ BEGIN, END = "<!-- verdicts: made by `make verdicts`, not by hand -->", "<!-- en
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table of the README, from a claims table."""
+    """Return the rows of claims.csv as the Markdown table of the README."""
     lines = ["| claim | measured | uncertainty | verdict | figure |", "|---|---|---|---|---|"]
     for row in rows:
         cells = (row["claim"], row["measured"], row["uncertainty"], f"**{row['verdict']}**", f"`{row['figure']}`")
@@ -378,6 +419,6 @@ def markdown(rows: Sequence[Row]) -> str:
 
 
 def with_verdicts(text: str, rows: Sequence[Row]) -> str:
-    """A document with the part between the marks made anew."""
+    """Return a document in which the text between the marks BEGIN and END is replaced by the table. rows: of claims.csv."""
     head, rest = text.split(BEGIN)
     return f"{head}{BEGIN}\n{markdown(rows)}\n{END}{rest.split(END)[1]}"

@@ -1,4 +1,4 @@
-"""One self-contained page that tells the story with pictures, from whatever tables and pictures a directory holds."""
+"""Write one self-contained HTML page with the claims and figures whose tables and pictures are in a directory."""
 
 import base64
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ from pathlib import Path
 from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES
 from cede.experiments.claims import FAILS, HOLDS, OPEN, SCALED, Finding, all_findings, missing_figures, save_findings
-from cede.experiments.core import Row, load_table
+from cede.experiments.figure import Row
+from cede.experiments.tables import load_table
 
 COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", SCALED: "#B36B00", OPEN: "#666666"}
 
@@ -31,7 +32,10 @@ nav a { margin-right: .8rem; white-space: nowrap; }
 
 
 def write_report(out: Path) -> Path:
-    """report.html and claims.csv in the directory of the figures."""
+    """Write report.html and claims.csv into the directory of the figures; return the path of the page.
+
+    Raises ValueError if the directory holds no figure.
+    """
     present = [name for name in FIGURES if (out / f"{name}.csv").exists() and (out / f"{name}.png").exists()]
     if not present:
         raise ValueError(f"report: out is {str(out)!r}, must hold at least one figure; run cede figure first")
@@ -47,6 +51,7 @@ def write_report(out: Path) -> Path:
 
 
 def page(out: Path, present: Sequence[str], found: Sequence[Finding], identity: Row) -> str:
+    """Return the whole page. present: names of figures; found: claims with verdicts; identity: version, seed, if it is quick."""
     links = "".join(f'<a href="#{name}">{name}</a> ' for name in ["claims", *present])
     quick = '<p class="quick">Quick run: few episodes. The verdicts below say that the machinery works, not what is true.</p>'
     return f"""<!doctype html>
@@ -71,6 +76,7 @@ of every episode's policy minus that of the best policy, both computed exactly. 
 
 
 def claims_table(found: Sequence[Finding]) -> str:
+    """Return the claims as an HTML table."""
     rows = "".join(
         f"<tr><td>{escape(f.claim)}</td><td>{escape(f.statistic)}</td><td>{escape(f.measured)}</td><td>{escape(f.uncertainty)}</td>"
         f'<td class="verdict" style="color:{COLOUR.get(f.verdict, "#444")}">{escape(f.verdict)}</td>'
@@ -82,11 +88,13 @@ def claims_table(found: Sequence[Finding]) -> str:
 
 
 def missing_note(out: Path) -> str:
+    """Return a sentence about claims whose figures are not in the directory; empty if all are."""
     missing = missing_figures(out)
     return f'<p class="small">Not run here: {", ".join(missing)}.</p>' if missing else ""
 
 
 def section(out: Path, name: str) -> str:
+    """Return the part of the page about one figure, with its picture inside."""
     figure = FIGURES[name]
     picture = base64.b64encode((out / f"{name}.png").read_bytes()).decode()
     image = f'<img alt="{escape(figure.title)}" src="data:image/png;base64,{picture}">'

@@ -1,4 +1,4 @@
-"""One look for all pictures: legible in print, the same colour for the same learner everywhere, safe for the colour-blind."""
+"""Colours and line styles of learners, captions, and picture files: the same for all figures, safe for the colour-blind."""
 
 from pathlib import Path
 from textwrap import fill
@@ -29,11 +29,12 @@ RC = {
 
 
 def label(name: str) -> str:
-    """How a learner is called in a legend."""
+    """Return the name of a learner, or of an agent alone, for a legend."""
     return name if name.startswith("UCRL2") else f"{name} alone"
 
 
 def figure(columns: int, *, width: float, height: float, rows: int = 1, **options: Any) -> tuple[Any, Any]:
+    """Make a picture with rows x columns panels. width, height: in inches; options: of `pyplot.subplots`."""
     plt = pyplot()
     plt.rcParams.update(RC)
     picture, axes = plt.subplots(rows, columns, figsize=(width, height), layout="constrained", **options)
@@ -41,27 +42,27 @@ def figure(columns: int, *, width: float, height: float, rows: int = 1, **option
 
 
 def lower_edge(picture: Any) -> float:
-    """Where the drawing ends below, in parts of the figure's height."""
+    """Return how far down the drawing reaches, in parts of the picture's height; negative below its lower edge."""
     picture.canvas.draw()
     return float(picture.get_tightbbox().y0 / picture.get_figheight())
 
 
 def caption(picture: Any, text: str) -> None:
-    """What was run, in small print under the picture."""
+    """Write small print under all that was drawn so far."""
     width = int(23 * picture.get_figwidth())
     below = lower_edge(picture) - 0.02
     picture.text(0.5, below, fill(text, width), ha="center", va="top", fontsize=6, color="#555555")
 
 
 def stamp_quick(picture: Any) -> None:
-    """A quick run must never be mistaken for the real one."""
+    """Write under the picture that it comes from a quick run, so that nobody takes it for the real one."""
     box = {"facecolor": "#B00020", "edgecolor": "none", "boxstyle": "round"}
     below = lower_edge(picture) - 0.03  # legends outside stand above, and would move onto anything put there
     picture.text(0.5, below, "QUICK RUN: few episodes", ha="center", va="top", fontsize=8, color="white", bbox=box)
 
 
 def save(picture: Any, path: Path) -> list[Path]:
-    """PNG and SVG, each written whole or not at all."""
+    """Write a picture as PNG and SVG and close it. path: without ending. Returns the two files."""
     path.parent.mkdir(parents=True, exist_ok=True)
     written = []
     for kind in ("png", "svg"):

@@ -13,6 +13,7 @@ import numpy as np
 from cede import __version__
 from cede._base import archive, check
 from cede._base.archive import load_arrays, save_arrays
+from cede._kernels.table import Sums, Table
 from cede.fleet.grouping import Grouping, check_states
 from cede.fleet.history import RunRecord
 from cede.learning.counts import check_counted
@@ -20,7 +21,6 @@ from cede.learning.files import below
 from cede.learning.learner import Learner
 from cede.learning.state import MOST_COUNT, Arrays, Seen, check_seen
 from cede.planning.scale import Scale
-from cede.planning.tables import Sums, Table
 from cede.problem.model import TwoLayerMDP
 
 KIND, SCHEMA = "checkpoint", 2

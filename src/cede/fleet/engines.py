@@ -56,7 +56,9 @@ class Engine(ABC):
         return self.number
 
     def recover(self) -> list[list[Arrays]] | None:
-        """Return what all shards knew after round `kept_number`, by shard and group, when the last round failed; None: that is lost."""
+        """Return what all shards knew after round `kept_number`, by shard and group, when the last round failed; None: that is
+        lost.
+        """
         return None
 
     @property

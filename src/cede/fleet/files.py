@@ -13,10 +13,10 @@ import numpy as np
 
 from cede._base import archive, check
 from cede._base.archive import Arrays, checksum
+from cede._kernels.table import Sums, Table
 from cede.learning.counts import EnvironmentTally, check_counted, shapes
 from cede.learning.files import CLASSES, Header, SavedLearner, below, pack_own, pack_told, unpack_own, unpack_told
 from cede.learning.state import MOST_COUNT, Seen, check_seen
-from cede.planning.tables import Sums, Table
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.task import Task
 

@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike
 from cede import __version__
 from cede._base import check
 from cede._base.archive import save_arrays
+from cede._kernels.table import Sums, Table
 from cede.fleet.files import SavedFleet, pack_fleet
 from cede.learning.counts import EnvironmentTally, shapes
 from cede.learning.files import SCHEMA
 from cede.learning.learner import Learner
 from cede.learning.settings import checked_task, for_newcomer
-from cede.planning.tables import Sums, Table
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
 

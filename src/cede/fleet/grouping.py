@@ -1,8 +1,8 @@
 """Which teams are alike: the teams of a run, sorted into groups and cut into shards.
 
-Teams that are alike in all but costs, seeds, agents and what they have seen are one `TeamGroup`: one workspace serves them, a team at
-a time. What changes of the teams of a group is a stack of arrays (`state.stack_states`, and the fields of a run declared here): it can
-be cut, joined, sent, written to a file, and put to work anywhere.
+Teams that are alike in all but costs, seeds, agents and what they have seen are one `TeamGroup`: one workspace serves them, a
+team at a time. What changes of the teams of a group is a stack of arrays (`state.stack_states`, and the fields of a run declared
+here): it can be cut, joined, sent, written to a file, and put to work anywhere.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
+from cede._kernels.table import Table
 from cede.learning.learner import Learner
 from cede.learning.settings import Memo, Settings, alike_key
 from cede.learning.state import Arrays, LearnerState, Sizes, check_stack, part_of, stack_states, unharmed
 from cede.planning.scale import Scale
-from cede.planning.tables import Table
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.task import Task
 

@@ -35,8 +35,8 @@ class Ledger:
         """Enter what came of some episodes of some teams."""
         for name, column in self.columns.items():
             given = getattr(part, name)
-            target = column[:, episodes]
-            target[(teams, slice(None), *(slice(side) for side in given.shape[2:]))] = given
+            target = column[:, episodes] if column.ndim == 2 else column[:, episodes, : given.shape[2]]
+            target[teams] = given
 
     def first(self, episodes: int) -> dict[str, NDArray[Any]]:
         """Return the columns of the first episodes."""

@@ -1,8 +1,8 @@
 """A shard: some teams of a fleet, at work together, wherever they are.
 
-A `Shard` holds some teams of every group. It plays rounds by `Order` and answers with a `Report`; the same order again gets the same
-answer, so nothing counts twice. Between rounds all that a shard knows are stacks of arrays, which can be taken out, kept, and put
-into another shard.
+A `Shard` holds some teams of every group. It plays rounds by `Order` and answers with a `Report`; the same order again gets the
+same answer, so nothing counts twice. Between rounds all that a shard knows are stacks of arrays, which can be taken out, kept,
+and put into another shard.
 """
 
 from dataclasses import dataclass, fields
@@ -20,6 +20,7 @@ from cede._kernels.limits import PRICE
 from cede._kernels.model import ModelArrays
 from cede._kernels.radii import RadiiAhead
 from cede._kernels.random_streams import tie_seed
+from cede._kernels.table import KeyTable, Sums, Table
 from cede._kernels.tables import growth, restore
 from cede._kernels.teams import LedgerArrays, TeamArrays, Workspace
 from cede.fleet.grouping import RUN_FIELDS, GroupMembers, ShardPlan, TeamGroup
@@ -29,7 +30,6 @@ from cede.learning.counts import EnvironmentTally, shapes
 from cede.learning.state import ARRAYS, SEEN, Arrays, LearnerState
 from cede.planning.belief import Belief, true_environment
 from cede.planning.passes import empty_plan, pass_scratch, problem_of, thread_scratch, threads_for
-from cede.planning.tables import KeyTable, Sums, Table
 from cede.problem.model import Environment
 from cede.problem.task import Task
 

@@ -1,7 +1,7 @@
 """Playing episodes under the true model, and measuring what learners' policies really cost: one team, or a fleet.
 
-Regret is the paper's (Eqs. 6 and 15): for every episode the expected cost of its policy minus that of the best policy, both computed
-exactly by dynamic programming from the start distribution. Nothing of it is sampled.
+Regret is the paper's (Eqs. 6 and 15): for every episode the expected cost of its policy minus that of the best policy, both
+computed exactly by dynamic programming from the start distribution. Nothing of it is sampled.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Engines whose shards live in workers: processes of this machine, or actors of a Ray cluster.
 
-They survive the loss of a worker: they keep the states of all shards as of some round, and every order since. A lost shard is started
-anew from there, and plays again what it had played. Orders are numbered, so nothing counts twice.
+They survive the loss of a worker: they keep the states of all shards as of some round, and every order since. A lost shard is
+started anew from there, and plays again what it had played. Orders are numbered, so nothing counts twice.
 
 This is the only file that imports Ray. What a worker is, and what goes there and back, is in workers.py.
 """

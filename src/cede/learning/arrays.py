@@ -19,6 +19,7 @@ from cede._kernels.learner import GreedyBounds, LearnerArrays
 from cede._kernels.limits import PRICE
 from cede._kernels.model import BeliefArrays, ModelArrays
 from cede._kernels.radii import Constants, Radii, RadiusSizes, constants_ahead
+from cede._kernels.table import Table
 from cede.learning.baseline import baseline_arrays
 from cede.learning.counts import EnvironmentTally, Tally, all_agents, cases_of, shapes
 from cede.learning.forgetting import forgetting_arrays
@@ -29,7 +30,6 @@ from cede.planning.belief import RADII, Belief, true_environment
 from cede.planning.flatten import certain_policies, flatten
 from cede.planning.passes import empty_plan, pass_scratch, problem_of, run_pass, share_pass
 from cede.planning.scale import Scale
-from cede.planning.tables import Table
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
 
@@ -49,7 +49,7 @@ def new_tally(task: Task, told: Settings, state: LearnerState, shared: Environme
         known["known_agents"] = sp.csr_array(np.concatenate(policies))
     if told.known_environment is not None:
         known["known_environment"] = true_environment(told.known_environment).centre.matrix()
-    counting = {"flat": told.flat, "structure": told.structure, "forgetting": forgetting}
+    counting: dict[str, Any] = {"flat": told.flat, "structure": told.structure, "forgetting": forgetting}
     return Tally(task, state.counts(sizes), environment=shared, **counting, **known)
 
 
@@ -165,7 +165,9 @@ def agents_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
 
 
 def environment_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
-    """Make the layer of the environment: its counts as they lie there; or a table of all outcomes of a structure, or for samples."""
+    """Make the layer of the environment: its counts as they lie there; or a table of all outcomes of a structure, or for
+    samples.
+    """
     counts, outcomes, extra = tally.environment, told.outcomes, np.zeros(tally.environment.counted)
     table, row, case = counts.seen, counts.place.copy(), np.arange(counts.seen.n_rows)
     if told.known_environment is not None:
@@ -271,8 +273,8 @@ def replan_code(told: Settings) -> int:
 def radius_sizes(task: Task, told: Settings) -> RadiusSizes:
     """Return what the constants of the radii depend on.
 
-    As in the paper all agents count, those that are known with one table, whatever they vary with; where it is declared what an agent
-    sees, only the cases of those that are learned do.
+    As in the paper all agents count, those that are known with one table, whatever they vary with; where it is declared what an
+    agent sees, only the cases of those that are learned do.
     """
     _, (rows, outcomes) = shapes(task, flat=told.flat, structure=told.structure)
     slots = [1 if d in told.known_agents and not told.flat else int(n) for d, n in enumerate(task.n_slots)]

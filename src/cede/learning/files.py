@@ -1,8 +1,8 @@
 """Learners in files: what is written, and beside it what is read.
 
-A learner is its task, its settings, its seed, its state and the steps of the running episode. Task and settings are described field
-by field (`archive.describe`), the state by its declared table (`state.pack_state`). What is read goes through the same checks as any
-other input, so a file cannot make a learner that could not have been made by hand.
+A learner is its task, its settings, its seed, its state and the steps of the running episode. Task and settings are described
+field by field (`archive.describe`), the state by its declared table (`state.pack_state`). What is read goes through the same
+checks as any other input, so a file cannot make a learner that could not have been made by hand.
 """
 
 from collections.abc import Callable, Mapping

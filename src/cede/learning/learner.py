@@ -232,7 +232,13 @@ class Learner:
         must be counted there already.
         """
         state = self.state
-        gone = {"environment": NOTHING, "environment_episodes": 0, "policy": NO_PLAN.policy, "value": NO_PLAN.value, "planned": 0}
+        gone: dict[str, Any] = {
+            "environment": NOTHING,
+            "environment_episodes": 0,
+            "policy": NO_PLAN.policy,
+            "value": NO_PLAN.value,
+            "planned": 0,
+        }
         self._shared = environment
         self.remember(replace(state, record=undecided(state.record), **gone))
 

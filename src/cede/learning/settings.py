@@ -1,7 +1,7 @@
 """What a learner was told: one frozen dataclass that checks itself.
 
-Whatever must know all settings (files, fingerprints, which teams are alike, what is shown) goes over the fields of `Settings`. A new
-option is a field here and the code that uses it.
+Whatever must know all settings (files, fingerprints, which teams are alike, what is shown) goes over the fields of `Settings`. A
+new option is a field here and the code that uses it.
 """
 
 import hashlib
@@ -124,7 +124,7 @@ class Settings:
         return None if self.structure is None else self.structure.environment
 
 
-# ------------------------------------------------------------------------------------------------- for all that goes over the fields
+# -------------------------------------------------------------------------------- for all that goes over the fields
 
 
 def shown(task: Task, told: Settings) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def shown(task: Task, told: Settings) -> dict[str, Any]:
         "known_environment": told.known_environment is not None,
     }
     elsewhere = {"name", "agents_radius", "flat", "forget_environment", "limits", "baseline", "policy"}  # shown under another name
-    result = {"learner": told.name}
+    result: dict[str, Any] = {"learner": told.name}
     for one in fields(told):
         if one.name not in elsewhere:
             result[one.name] = special.get(one.name, getattr(told, one.name))
@@ -202,8 +202,8 @@ def alike_key(task: Task, told: Settings, memo: Memo) -> tuple[Any, ...]:
 def for_newcomer(task: Task, told: Settings, like: Task, known_agents: Mapping[int, Floats]) -> Settings:
     """Return the settings of a new team that is told the same as another one, whose task is `like`.
 
-    Limits, a baseline and what is known of agents are a team's own. What is declared of agents, and how they are forgotten, holds for
-    those of the same name; a rule to forget all agents alike holds for all of its own.
+    Limits, a baseline and what is known of agents are a team's own. What is declared of agents, and how they are forgotten, holds
+    for those of the same name; a rule to forget all agents alike holds for all of its own.
     """
     structure, forget = told.structure, {name: rule for name, rule in told.forget.items() if name in task.tables}
     if structure is not None:

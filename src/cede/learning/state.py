@@ -1,8 +1,8 @@
 """What a learner keeps between episodes: one declared table of fields.
 
 `LearnerState` is that table: every field says what it is, which shape and type it has, how it begins, and which learners have it.
-Start values, what is packed for shards, what is cut and joined, what files and checkpoints hold, and all checks of these follow from
-it. A new field is a line here and the code that uses it.
+Start values, what is packed for shards, what is cut and joined, what files and checkpoints hold, and all checks of these follow
+from it. A new field is a line here and the code that uses it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +18,15 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.baseline import RECORD
 from cede._kernels.limits import PRICE
+from cede._kernels.table import Sums
 from cede.learning.counts import Counts, check_counted, shapes
 from cede.learning.forgetting import longest_window
 from cede.learning.settings import Settings
 from cede.planning.passes import Plan
-from cede.planning.tables import Sums
 from cede.problem.task import Task, checked_switching_policy
 
 MOST_COUNT = 2**62
+PRICE_NUMBERS, RECORD_NUMBERS = (dtype.itemsize // 8 for dtype in (PRICE, RECORD))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +111,8 @@ class LearnerState:
         start=-1,
         limit=lambda s: s.layers[1][0] * s.layers[1][1],
     )
-    prices: Floats = kept(float, lambda s: (len(s.task.members) * len(PRICE),), lambda told: told.limits is not None)
-    record: Floats = kept(float, lambda s: (len(RECORD),), lambda told: told.baseline is not None)
+    prices: Floats = kept(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda told: told.limits is not None)
+    record: Floats = kept(float, lambda s: (RECORD_NUMBERS,), lambda told: told.baseline is not None)
 
     @property
     def plan(self) -> Plan | None:
@@ -130,8 +131,8 @@ class LearnerState:
 
     def counts(self, sizes: Sizes) -> Counts:
         """Return the counts as matrices."""
-        tables = (layer.matrix(shape) for layer, shape in zip((self.agents, self.environment), sizes.layers, strict=True))
-        return Counts(*tables, self.episodes, self.environment_episodes)
+        agents, environment = self.agents.matrix(sizes.layers[0]), self.environment.matrix(sizes.layers[1])
+        return Counts(agents, environment, self.episodes, self.environment_episodes)
 
 
 PLAN = ("policy", "value")
@@ -152,7 +153,7 @@ def at_start(one: Field[Any], sizes: Sizes) -> NDArray[Any]:
     return np.full(one.metadata["shape"](sizes), one.metadata["start"], dtype=one.metadata["dtype"])
 
 
-# ------------------------------------------------------------------------------------------------- of one learner, as arrays by name
+# -------------------------------------------------------------------------------- of one learner, as arrays by name
 
 
 def pack_state(state: LearnerState) -> tuple[dict[str, Any], Arrays]:
@@ -267,8 +268,8 @@ def unstack_states(told: Settings, stacked: Arrays, before: Sequence[LearnerStat
         if "value" in stacked and stacked["planned"][i] > 0:
             found |= {name: stacked[name][i] for name in PLAN}
             found |= {"planned": int(stacked["planned"][i]), "stale": not stacked["fresh"][i]}
-        counted = {"episodes": state.episodes + episodes, "environment_episodes": state.environment_episodes + own}
-        result.append(LearnerState(**counted, **found))
+        found |= {"episodes": state.episodes + episodes, "environment_episodes": state.environment_episodes + own}
+        result.append(LearnerState(**found))
     return result
 
 

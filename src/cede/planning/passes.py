@@ -117,7 +117,10 @@ def run_backward(model, mode, policy, value, seed, scratch, thread, phase):  # t
 
 
 def run_pass(model: ModelArrays, mode: int, policy: Policy, value: Floats, seed: int) -> None:
-    """Run one whole pass of the Bellman operator. policy: (L, S, D), written, or with FOLLOW read. value: (L + 1, S, D), written."""
+    """Run one whole pass of the Bellman operator.
+
+    policy: (L, S, D), written, or with FOLLOW read. value: (L + 1, S, D), written.
+    """
     scratch = pass_scratch(model, policy.shape)
     begin(model.problem, 1, value, scratch)
     share_pass(
@@ -128,8 +131,8 @@ def run_pass(model: ModelArrays, mode: int, policy: Policy, value: Floats, seed:
 def share_pass(model: ModelArrays, horizon: int, scratch: PassScratch, work: Any) -> None:
     """Let as many threads as it is worth do the work of a pass that has begun.
 
-    work(thread, phase) goes on from a phase, with the scratch arrays of a thread, and returns how far it came. Helpers join where there
-    are several threads; who comes late finds nothing left to do.
+    work(thread, phase) goes on from a phase, with the scratch arrays of a thread, and returns how far it came. Helpers join where
+    there are several threads; who comes late finds nothing left to do.
     """
     stopped = threading.Event()
 
@@ -139,7 +142,8 @@ def share_pass(model: ModelArrays, horizon: int, scratch: PassScratch, work: Any
             time.sleep(0)  # another thread is not finished: let it have the processor
 
     helpers, joined = _helpers, []
-    sizes = (*model.problem.env_cost.shape, len(model.problem.slot))
+    (n_states, n_actions), n_agents = model.problem.env_cost.shape, len(model.problem.slot)
+    sizes = (n_states, n_actions, n_agents)
     if helpers is not None:
         for _ in range(1, threads_for(model.environment, horizon)):
             thread = new_thread_scratch(*sizes, np.zeros_like(_work()))
@@ -189,8 +193,8 @@ def thread_scratch(n_states: int, n_actions: int, n_agents: int) -> ThreadScratc
 class Work(NamedTuple):
     """What plans and evaluations have cost, in units that no clock is needed for.
 
-    Independent of the machine, except for looked_at: how long a search takes depends on the plans before. With several threads each of
-    them gathers for the rows that were never seen.
+    Independent of the machine, except for looked_at: how long a search takes depends on the plans before. With several threads
+    each of them gathers for the rows that were never seen.
     """
 
     rows: int  # environment rows whose minimum or mean was taken

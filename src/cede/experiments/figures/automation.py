@@ -1,16 +1,18 @@
 """Figure `automation`: what it costs to have a human in control for some share of the time, in the obstacle task."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, select
+from cede.experiments.drawing import finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.runs import lane
-from cede.planning.control_shares import shares_of, solve
-from cede.planning.planner import expected_cost
+from cede.experiments.tables import all_rows, select
+from cede.planning.control_shares import shares_of
+from cede.planning.planner import expected_cost, solve
 from cede.worlds import lane_driving
 
 POINTS, QUICK_POINTS = 101, 11
@@ -31,7 +33,11 @@ def parts(options: Options) -> list[Part]:
 
 
 def curve(costs: Sequence[float], points: int, progress: Callable[[int], None]) -> Outcome:
-    """The least cost for every share of human control, exactly; and the three policies that anyone would ask for."""
+    """Compute the least cost of an episode for each share of human control, exactly, and three policies to compare with.
+
+    costs: of human control and of a hand-over; points: how many shares from 0 to 1. Returns rows "points": of kind "curve" for the
+    shares, and one each for the machine alone, the human alone and the best policy without a limit.
+    """
     mdp = lane_driving(sigma=lane.SIGMA, control_cost=costs[0], switch_cost=costs[1])
     about: Row = {"control_cost": costs[0], "switch_cost": costs[1]}
     rows: list[Row] = []
@@ -47,10 +53,6 @@ def curve(costs: Sequence[float], points: int, progress: Callable[[int], None]) 
         share, cost = float(shares_of(mdp, policy)[1]), expected_cost(mdp, policy)
         rows.append({**about, "kind": name, "asked": "", "share": share, "cost": cost, "policies": 1, "price": ""})
     return {"points": rows}
-
-
-def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    return [row for _, outcome in outcomes for row in outcome["points"]]
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
@@ -73,8 +75,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note = (
         "Lane driving, σ = 2, all known: the least cost among all policies and mixtures of policies with exactly this share, exact."
     )
-    finish(picture, rows, note)
-    return style.save(picture, path)
+    return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
@@ -82,6 +83,6 @@ FIGURE = Figure(
     "The price of automation: cost against the share of human control",
     "A little human control, at the right moments, is worth most of what it can be worth; more than the optimum costs again.",
     parts,
-    table,
+    partial(all_rows, kind="points"),
     draw,
 )

@@ -1,13 +1,15 @@
 """Figure `drivers`: what the machine, the human and the best driver cost without and with traffic."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, select
+from cede.experiments.drawing import finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
+from cede.experiments.tables import all_rows, select
 from cede.planning.planner import expected_cost, solve
 from cede.problem.model import TwoLayerMDP
 from cede.worlds import lane_driving
@@ -27,7 +29,10 @@ def parts(options: Options) -> list[Part]:
 
 
 def costs(traffic: str, progress: Callable[[int], None]) -> Outcome:
-    """Exact expected cost of an episode of ten steps, and of the first nine, which is what the authors logged."""
+    """Compute the expected cost of an episode, exactly, for each of the DRIVERS; one row "cost" for each.
+
+    traffic: a name in TRAFFIC. Costs are of ten steps, and of the first nine, which is what the authors logged.
+    """
     mix = TRAFFIC[traffic]
     rows = []
     for name, logged in zip(DRIVERS, LOGGED[traffic], strict=True):
@@ -38,6 +43,7 @@ def costs(traffic: str, progress: Callable[[int], None]) -> Outcome:
 
 
 def driver_cost(name: str, mix: tuple[float, float, float], steps: int) -> float:
+    """Return the expected cost of an episode of so many steps. name: one of DRIVERS; mix: probability of each traffic level."""
     if name == "best driver":
         mdp = solo(mix)
         short = TwoLayerMDP(mdp.environment, mdp.team, steps)
@@ -45,12 +51,8 @@ def driver_cost(name: str, mix: tuple[float, float, float], steps: int) -> float
     mdp = lane_driving(sigma=SIGMA, traffic=mix)
     agents = [a if a.varies_with is None else type(a)(a.name, a.policy[:steps], a.control_cost, "time") for a in mdp.team.agents]
     short = TwoLayerMDP(mdp.environment, type(mdp.team)(agents), steps)
-    who = MACHINE if name == "machine" else HUMAN
-    return expected_cost(short, np.full((steps, mdp.environment.n_states, 2), who))
-
-
-def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    return [row for _, outcome in outcomes for row in outcome["cost"]]
+    driver = MACHINE if name == "machine" else HUMAN
+    return expected_cost(short, np.full((steps, mdp.environment.n_states, 2), driver))
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
@@ -74,8 +76,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         )
         for traffic in TRAFFIC
     )
-    finish(picture, rows, note + ".")
-    return style.save(picture, path)
+    return finish(picture, rows, f"{note}.", path)
 
 
 FIGURE = Figure(
@@ -83,6 +84,6 @@ FIGURE = Figure(
     "Cost of the machine, the human and the best driver",
     "The machine was trained on roads that start without cars: near the best there, twice as costly as the human elsewhere.",
     parts,
-    table,
+    partial(all_rows, kind="cost"),
     draw,
 )

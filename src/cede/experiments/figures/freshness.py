@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import draw_line, finish, select, values
+from cede.experiments.drawing import draw_line, episode_axis, finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.runs import lane
+from cede.experiments.tables import select, values
 
 EPISODES, QUICK_EPISODES = 1000, 60
 REPEATS, QUICK_REPEATS = 5, 1
@@ -17,6 +18,8 @@ TEAMS = {"RiverSwim": 100, "lane driving": 10}
 QUICK_TEAMS = {"RiverSwim": 20, "lane driving": 4}
 COSTS = (0.2, 0.1)  # lane driving
 COLOURS = ("#D55E00", "#E69F00", "#009E73", "#0072B2")
+RIVER_RUN, LANE_RUN = "runs.river:fleet_run", "runs.lane:fleet_run"
+WORLD_OF = {RIVER_RUN: "RiverSwim", LANE_RUN: "lane driving"}
 LINES: tuple[Any, ...] = ("-", (0, (5, 1)), "-.", (0, (1, 1)))
 
 
@@ -27,21 +30,17 @@ def parts(options: Options) -> list[Part]:
         for repeat, seed in enumerate(options.seeds(REPEATS, QUICK_REPEATS)):
             shared: Row = {"learner": "UCRL2-MC", "episodes": episodes, "seed": seed, "sync_every": every}
             river = {**shared, "teams": teams["RiverSwim"]}
-            result.append(Part("runs.river:fleet_run", river, river["teams"] * episodes, f"RiverSwim, every {every}"))
+            result.append(Part(RIVER_RUN, river, river["teams"] * episodes, f"RiverSwim, every {every}"))
             if repeat >= LANE_REPEATS:
                 continue
             road = {**shared, "radii": "schedule", "costs": list(COSTS), "teams": teams["lane driving"]}
             work = road["teams"] * episodes * lane.effort("schedule")
-            result.append(Part("runs.lane:fleet_run", road, work, f"lane driving, every {every}"))
+            result.append(Part(LANE_RUN, road, work, f"lane driving, every {every}"))
     return result
 
 
 def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    rows = []
-    for part, outcome in outcomes:
-        world = "RiverSwim" if part.function.startswith("river") else "lane driving"
-        rows += [{"world": world, **row} for row in outcome["curve"]]
-    return rows
+    return [{"world": WORLD_OF[part.function], **row} for part, outcome in outcomes for row in outcome["curve"]]
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
@@ -52,16 +51,14 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
             name = "every episode" if every == 1 else f"every {every:,} episodes"
             draw_line(axes, select(here, sync_every=every), colour, line, name + " ({end:,.0f})")
         axes.set_title(f"{world}, {here[0]['teams']} teams", fontsize=9)
-        axes.set_xlabel("episode $k$")
-        axes.set_xlim(0, max(row["episode"] for row in here))
+        episode_axis(axes, here)
         axes.set_ylim(0, None)
         axes.legend(fontsize=7, title="what was seen is shared (total regret)", title_fontsize=7)
     panels[0].set_ylabel("total regret of all teams")
     note = "UCRL2-MC, sync_every = 1, 10, ...; until it is told, a team knows what it has seen itself. RiverSwim with the printed "
     note += f"radii, lane driving with the authors' schedule, c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known "
     note += f"({LANE_REPEATS} repeats)."
-    finish(picture, rows, note)
-    return style.save(picture, path)
+    return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(

@@ -5,14 +5,16 @@ from itertools import product
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import draw_line, finish, over_repeats, select
+from cede.experiments.drawing import draw_line, finish, legend_above
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.runs import river
+from cede.experiments.statistics import over_repeats
+from cede.experiments.tables import select
 
 AGENTS = (0.3, 0.7)
 EPISODES, QUICK_EPISODES = 20_000, 400
 REPEATS, QUICK_REPEATS = 5, 2
-RUNS, QUICK_RUNS, RUN_EPISODES = 60, 5, 60  # short runs in which the confidence sets are looked at before every episode
+RUNS, QUICK_RUNS, RUN_EPISODES = 60, 5, 60  # short runs in which the confidence sets are checked before every episode
 LEARNERS = (*river.LEARNERS, "p=0.3", "p=0.7")
 NAMES = {"p=0.3": "agent p = 0.3 alone", "p=0.7": "agent p = 0.7 alone"}
 
@@ -46,13 +48,12 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     axes.set_yscale("log")
     axes.set_xlabel("episode $k$")
     axes.set_ylabel("total regret")
-    picture.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=7)
+    legend_above(picture, axes, columns=3, fontsize=7)
     axes.set_ylim(1, None)
     looked = select(rows, kind="coverage")[0]
     note = "RiverSwim, agents 0.3 and 0.7, radii as printed. The truth left UCRL2-MC's sets in "
     note += f"{looked['left']} of {looked['runs']} runs of {looked['run_episodes']} episodes."
-    finish(picture, curves, note)
-    return style.save(picture, path)
+    return finish(picture, curves, note, path)
 
 
 FIGURE = Figure(

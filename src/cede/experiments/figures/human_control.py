@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, select, values
+from cede.experiments.drawing import finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.figures.single_team import EPISODES, QUICK_EPISODES
 from cede.experiments.runs import lane
+from cede.experiments.tables import select, values
 from cede.worlds import road
 
-GREYS = {"no-car": "#BDD7E7", "light": "#6BAED6", "heavy": "#08519C"}  # one hue, darker with traffic
+TRAFFIC_COLOURS = {"no-car": "#BDD7E7", "light": "#6BAED6", "heavy": "#08519C"}  # one hue, darker with traffic
 
 
 def parts(options: Options) -> list[Part]:
@@ -34,7 +35,15 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
                 errors.append(1.96 * np.sqrt(np.mean([row["standard_error"] ** 2 for row in here]) / len(here)))
             at = np.arange(len(lane.RADII)) + 0.27 * (i - 1)
             axes.bar(
-                at, shares, 0.25, yerr=errors, color=GREYS[traffic], edgecolor="#333333", linewidth=0.4, label=traffic, capsize=2
+                at,
+                shares,
+                0.25,
+                yerr=errors,
+                color=TRAFFIC_COLOURS[traffic],
+                edgecolor="#333333",
+                linewidth=0.4,
+                label=traffic,
+                capsize=2,
             )
         axes.set_xticks(range(3), ["as printed", "schedule", "0.1, 0.01"])
         axes.set_xlabel("radii")
@@ -44,8 +53,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     panels[0].set_ylabel("share of steps driven by the human")
     panels[1].legend(title="initial traffic", fontsize=8, title_fontsize=8)
     roads = values(rows, "roads")[0]
-    finish(picture, rows, f"UCRL2-MC after learning, {roads} fresh roads per level, 95% intervals over roads.")
-    return style.save(picture, path)
+    return finish(picture, rows, f"UCRL2-MC after learning, {roads} fresh roads per level, 95% intervals over roads.", path)
 
 
 FIGURE = Figure(

@@ -1,34 +1,31 @@
 """Figure `limits`: a learner that may hand control to the human only so often, in the obstacle task."""
 
-from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, over_repeats, select, values
-from cede.experiments.runs import promised
+from cede.experiments.drawing import draw_band, episode_axis, finish, legend_above
+from cede.experiments.figure import Figure, Options, Part, Row
+from cede.experiments.runs.limits_and_baseline import METHODS
+from cede.experiments.statistics import over_repeats
+from cede.experiments.tables import all_rows, select, values
 
 EPISODES, QUICK_EPISODES = 5000, 100
 REPEATS, QUICK_REPEATS = 3, 1
 COSTS = (0.2, 0.1)
 LIMITS = (("at_most", 0.02), ("at_most", 0.05), ("at_least", 0.3))
 COLOURS = dict(zip(LIMITS, ("#0072B2", "#D55E00", "#009E73"), strict=True))
-LINES = dict(zip(promised.METHODS, ("-", (0, (4, 1.5))), strict=True))
+LINES = dict(zip(METHODS, ("-", (0, (4, 1.5))), strict=True))
 WORDS = {"at_most": "at most", "at_least": "at least"}
 
 
 def parts(options: Options) -> list[Part]:
     episodes, result = options.choose("episodes", EPISODES, QUICK_EPISODES), []
-    for name, (side, share) in product(promised.METHODS, LIMITS):
+    for name, (side, share) in product(METHODS, LIMITS):
         for seed in options.seeds(REPEATS, QUICK_REPEATS):
             arguments = {"learner": name, "side": side, "share": share, "episodes": episodes, "seed": seed, "costs": list(COSTS)}
-            result.append(Part("runs.promised:limited_run", arguments, episodes, f"{name}, {WORDS[side]} {share:.0%}"))
+            result.append(Part("runs.limits_and_baseline:limited_run", arguments, episodes, f"{name}, {WORDS[side]} {share:.0%}"))
     return result
-
-
-def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    return [row for _, outcome in outcomes for row in outcome["curve"]]
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
@@ -41,22 +38,18 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
             for axes, column in zip(panels, ("share_so_far", "cost"), strict=True):
                 x, mean, half = over_repeats(select(here, learner=name), y=column)
                 label = f"{WORDS[side]} {limit:.0%}, {name.split(',')[0]}"
-                axes.plot(x, mean, color=colour, linestyle=LINES[name], linewidth=1.3, label=label)
-                axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
+                draw_band(axes, x, mean, half, colour, shade=0.15, linestyle=LINES[name], linewidth=1.3, label=label)
     panels[0].set_ylabel("share of human control so far")
     panels[0].set_ylim(0, 0.45)
     panels[1].set_ylabel("expected cost of an episode")
     for axes in panels:
-        axes.set_xlim(0, rows[0]["episodes"])
+        episode_axis(axes, rows)
         axes.locator_params(axis="x", nbins=5)
-        axes.set_xlabel("episode $k$")
-    handles, labels = panels[1].get_legend_handles_labels()
-    picture.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=7)
+    legend_above(picture, panels[1], columns=3, fontsize=7)
     note = f"Lane driving, σ = 2, human control costs {COSTS[0]}, a hand-over {COSTS[1]}, machine known, "
     note += "structure declared. Thin lines: the limits, and what the best mixture of policies within "
     note += "them costs (exact). Without limits the best share is 10%."
-    finish(picture, rows, note)
-    return style.save(picture, path)
+    return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
@@ -65,6 +58,6 @@ FIGURE = Figure(
     "What control costs is adjusted after every episode. The share of human control comes to its limit, and the cost to that of "
     "the best that can be done within it.",
     parts,
-    table,
+    all_rows,
     draw,
 )

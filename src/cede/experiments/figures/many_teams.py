@@ -1,13 +1,13 @@
 """Figure `many-teams`: total regret of ten teams that share one belief about the road, against UCRL2."""
 
-from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import draw_curves, finish, select
+from cede.experiments.drawing import draw_curves, finish
+from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import lane
+from cede.experiments.tables import all_rows, select
 
 TEAMS, QUICK_TEAMS = 10, 4
 EPISODES, QUICK_EPISODES = 5000, 60
@@ -30,10 +30,6 @@ def parts(options: Options) -> list[Part]:
     return result
 
 
-def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    return [row for _, outcome in outcomes for row in outcome["curve"]]
-
-
 def draw(rows: list[Row], path: Path) -> list[Path]:
     picture, panels = style.figure(len(lane.COSTS), width=6.6, height=3.4, sharey=True)
     for axes, (control, switch) in zip(panels, lane.COSTS, strict=True):
@@ -41,8 +37,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     panels[0].set_ylabel("total regret of all teams")
     panels[0].legend(fontsize=8)
     note = f"Lane driving, {rows[0]['teams']} teams in synchronous rounds, σ uniform in (0, 4), machine known to UCRL2-MC, "
-    finish(picture, rows, f"{note}one belief about the road; {SHOWN[rows[0]['radii']]} for all learners.")
-    return style.save(picture, path)
+    return finish(picture, rows, f"{note}one belief about the road; {SHOWN[rows[0]['radii']]} for all learners.", path)
 
 
 FIGURE = Figure(
@@ -50,6 +45,6 @@ FIGURE = Figure(
     "Total regret of ten teams with a shared environment belief, against UCRL2",
     "Ten drivers, one road. UCRL2-MC pools what all of them see of the road; UCRL2 cannot.",
     parts,
-    table,
+    all_rows,
     draw,
 )

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, over_repeats, select, values
+from cede.experiments.drawing import draw_band, episode_axis, finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
+from cede.experiments.statistics import over_repeats
+from cede.experiments.tables import final_rows, select, values
 
 EPISODES, QUICK_EPISODES = 5000, 100
-WORLDS = {  # its baseline, what may be lost, repeats
+WORLDS = {  # for each: the agent who is the baseline, the values of alpha, repeats
     "RiverSwim": ("p=0.7", (0.002, 0.01), 30),
     "lane driving": ("human", (0.02, 0.1), 10),
 }
@@ -21,12 +23,12 @@ def parts(options: Options) -> list[Part]:
         for alpha in (None, *alphas):
             for seed in options.seeds(repeats, 1):
                 arguments = {"world": world, "baseline": baseline, "alpha": alpha, "episodes": episodes, "seed": seed}
-                result.append(Part("runs.promised:cautious_run", arguments, episodes, f"{world}, alpha {alpha}"))
+                result.append(Part("runs.limits_and_baseline:baseline_run", arguments, episodes, f"{world}, alpha {alpha}"))
     return result
 
 
 def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    """Of so many runs a quarter of the points is enough, the last among them."""
+    """Make a table of every fourth point of each curve, the last one always among them: there are many runs."""
     return [row for _, outcome in outcomes for row in outcome["curve"][::-4][::-1]]
 
 
@@ -37,11 +39,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         upper, lower = panels[0][column], panels[1][column]
         for alpha, colour in zip(values(here, "alpha"), COLOURS, strict=False):
             mine = select(here, alpha=alpha)
-            broken = (
-                ""
-                if alpha == ""
-                else f", broken in {sum(row['worst'] > 1 + alpha for row in last(mine))} of {len(last(mine))} runs"
-            )
+            ends = final_rows(mine)
+            broken = "" if alpha == "" else f", broken in {sum(row['worst'] > 1 + alpha for row in ends)} of {len(ends)} runs"
             label = "no baseline" if alpha == "" else rf"$\alpha = {alpha:g}$"
             for seed in values(mine, "seed"):
                 one = select(mine, seed=seed)
@@ -50,24 +49,17 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
             if alpha != "":
                 upper.axhline(1 + alpha, color=colour, linewidth=0.8, linestyle=":")
             x, mean, half = over_repeats(mine)
-            lower.plot(x, mean, color=colour, linewidth=1.5, label=f"{label} ({mean[-1]:,.0f})")
-            lower.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+            draw_band(lower, x, mean, half, colour, linewidth=1.5, label=f"{label} ({mean[-1]:,.0f})")
         upper.axhline(1, color="black", linewidth=0.6)
         upper.set_title(f"{world}, baseline: {baseline} alone", fontsize=9)
         upper.legend(fontsize=6)
         lower.legend(fontsize=7)
-        lower.set_xlim(0, rows[0]["episodes"])
-        lower.set_xlabel("episode $k$")
+        episode_axis(lower, rows)
     panels[0][0].set_ylabel("total cost / the baseline's")
     panels[1][0].set_ylabel("total regret")
     note = "UCRL2-MC, printed radii, unscaled, structure declared, no agent known, no costs of control and hand-over. "
     note += "Above, one line for each run, exact expected costs; dotted: what was promised. Below, means over runs."
-    finish(picture, rows, note)
-    return style.save(picture, path)
-
-
-def last(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row["episode"] == row["episodes"]]
+    return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(

@@ -1,13 +1,13 @@
 """Figure `newcomer`: what a fleet's knowledge of the environment is worth to a new team."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import draw_line, finish, select, values
+from cede.experiments.drawing import draw_line, episode_axis, finish
+from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import lane
+from cede.experiments.tables import all_rows, select, values
 
 EPISODES, QUICK_EPISODES = 1000, 60  # of the newcomer, and of the fleet before it comes
 REPEATS, QUICK_REPEATS = 3, 2
@@ -34,10 +34,6 @@ def parts(options: Options) -> list[Part]:
     return result
 
 
-def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    return [row for _, outcome in outcomes for row in outcome["curve"]]
-
-
 def draw(rows: list[Row], path: Path) -> list[Path]:
     worlds = values(rows, "world")
     picture, panels = style.figure(len(worlds), width=8.6, height=3.1)
@@ -50,15 +46,14 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note = f"UCRL2-MC. A fleet of {teams[0]} teams in RiverSwim (printed radii) or {teams[-1]} in lane driving (authors' schedule) "
     note += f"has run for {rows[0]['before']:,} episodes before. The newcomer has agents of its own and goes on alone; lane "
     note += f"driving with c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known."
-    finish(picture, rows, note)
-    return style.save(picture, path)
+    return finish(picture, rows, note, path)
 
 
 def draw_newcomers(axes: Any, rows: list[Row]) -> None:
+    """Draw the regret of both newcomers to one world."""
     for name, colour in COLOURS.items():
         draw_line(axes, select(rows, newcomer=name), colour, LINES[name], name)
-    axes.set_xlabel("episode $k$ of the newcomer")
-    axes.set_xlim(0, max(row["episode"] for row in rows))
+    episode_axis(axes, rows, "episode $k$ of the newcomer")
     axes.set_ylim(0, None)
 
 
@@ -67,6 +62,6 @@ FIGURE = Figure(
     "Regret of a new team, with and without what a fleet knows of the environment",
     "A newcomer need not learn the environment again, only its own people; the more those differ, the more that is worth.",
     parts,
-    table,
+    all_rows,
     draw,
 )

@@ -1,14 +1,16 @@
-"""Figure `overview`: the whole idea in one picture. Who drives early and late, and what that saves."""
+"""Figure `overview`: who drives early and late, and what that saves, in one picture."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import draw_curves, finish, select, values
+from cede.experiments.drawing import draw_curves, finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.figures.single_team import EPISODES, QUICK_EPISODES
 from cede.experiments.figures.trajectories import drive_of
 from cede.experiments.runs import lane
+from cede.experiments.tables import select, values
 from cede.worlds.pictures import draw_drive, legend_handles
 
 COSTS = lane.COSTS[0]
@@ -17,7 +19,7 @@ TRAFFIC = "light"
 
 
 def parts(options: Options) -> list[Part]:
-    one = Options(**{**vars(options), "repeats": 1})
+    one = replace(options, repeats=1)
     every = lane.team_parts(one, ["UCRL2-MC", "human", "machine"], [RADII], EPISODES, QUICK_EPISODES)
     return [part for part in every if tuple(part.arguments["costs"]) == COSTS]
 
@@ -41,8 +43,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6, fontsize=8)
     note = f"Lane driving, σ = 2, human control costs {COSTS[0]}, a hand-over {COSTS[1]}, machine known. "
     note += "Radii times 0.1 (agents) and 0.01 (environment): no guarantee. Left: the same road in light traffic, early and late."
-    finish(picture, select(rows, kind="curve"), note)
-    return style.save(picture, path)
+    return finish(picture, select(rows, kind="curve"), note, path)
 
 
 FIGURE = Figure(

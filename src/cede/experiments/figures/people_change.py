@@ -7,30 +7,33 @@ from pathlib import Path
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, over_repeats, select
-from cede.experiments.runs import contest
+from cede.experiments.drawing import draw_band, episode_axis, finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
+from cede.experiments.runs.people_change import FORGETTING
+from cede.experiments.statistics import over_repeats
+from cede.experiments.tables import select
 
 EPISODES, QUICK_EPISODES = 6000, 100
 REPEATS, QUICK_REPEATS = 5, 2
 CHANGES = ((4.0, 0.3), (0.3, 4.0))  # sigma before and after: learns to drive, gets tired
 TITLES = {4.0: "the human learns to drive: σ from 4 to 0.3", 0.3: "the human gets tired: σ from 0.3 to 4"}
-COLOURS = dict(zip(contest.FORGETTING, ("#999999", "#D55E00", "#0072B2"), strict=True))
-LINES = dict(zip(contest.FORGETTING, ("-", "-", (0, (5, 1))), strict=True))
+COLOURS = dict(zip(FORGETTING, ("#999999", "#D55E00", "#0072B2"), strict=True))
+LINES = dict(zip(FORGETTING, ("-", "-", (0, (5, 1))), strict=True))
 SMOOTH = 4  # points of a curve that are averaged
 
 
 def parts(options: Options) -> list[Part]:
     episodes, result = options.choose("episodes", EPISODES, QUICK_EPISODES), []
-    for sigmas, name in product(CHANGES, contest.FORGETTING):
+    for sigmas, name in product(CHANGES, FORGETTING):
         for seed in options.seeds(REPEATS, QUICK_REPEATS):
             arguments = {"forgetting": name, "sigmas": list(sigmas), "episodes": episodes, "seed": seed}
-            result.append(Part("runs.contest:human_changes", arguments, episodes, f"σ {sigmas[0]:g} to {sigmas[1]:g}, {name}"))
+            label = f"σ {sigmas[0]:g} to {sigmas[1]:g}, {name}"
+            result.append(Part("runs.people_change:human_changes", arguments, episodes, label))
     return result
 
 
 def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    """With the regret per episode since the point before, which shows what total regret hides."""
+    """Make a table of all curves, with the regret per episode since the row before in the column "rate"."""
     rows = []
     for _, outcome in outcomes:
         before: Row = {"episode": 0, "regret": 0.0}
@@ -43,24 +46,21 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 def draw(rows: list[Row], path: Path) -> list[Path]:
     picture, panels = style.figure(len(CHANGES), width=7.6, height=3.3, sharey=True)
     for axes, (before, _) in zip(panels, CHANGES, strict=True):
-        for name in contest.FORGETTING:
+        for name in FORGETTING:
             x, mean, half = over_repeats(select(rows, before=before, forgetting=name), y="rate")
             kernel = np.ones(min(SMOOTH, len(x))) / min(SMOOTH, len(x))
-            smooth = [np.convolve(part, kernel, mode="valid") for part in (x, mean, half)]
-            axes.plot(smooth[0], smooth[1], color=COLOURS[name], linestyle=LINES[name], linewidth=1.5, label=name)
-            axes.fill_between(smooth[0], smooth[1] - smooth[2], smooth[1] + smooth[2], color=COLOURS[name], alpha=0.2, linewidth=0)
+            x, mean, half = (np.convolve(column, kernel, mode="valid") for column in (x, mean, half))
+            draw_band(axes, x, mean, half, COLOURS[name], linestyle=LINES[name], linewidth=1.5, label=name)
         axes.axvline(rows[0]["episodes"] / 2, color="black", linewidth=0.8, linestyle=":")
         axes.set_title(TITLES[before], fontsize=9)
-        axes.set_xlim(0, rows[0]["episodes"])
-        axes.set_xlabel("episode $k$")
+        episode_axis(axes, rows)
         axes.set_yscale("log")
         axes.set_ylim(1e-3, None)
     panels[0].set_ylabel("regret per episode")
     panels[0].legend(fontsize=8, loc="upper right")
     note = "Lane driving, no costs, machine known, posterior sampling with structure. Regret is to the best policy for the human "
     note += "as they drive at the time. The learner is not told of the change."
-    finish(picture, rows, note)
-    return style.save(picture, path)
+    return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(

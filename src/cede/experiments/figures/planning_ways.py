@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import draw_line, finish, select
+from cede.experiments.drawing import draw_line, finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.runs import lane
-from cede.experiments.runs.ways import WAYS
+from cede.experiments.runs.planning_ways import WAYS
+from cede.experiments.tables import select
 
 EPISODES, QUICK_EPISODES = 20_000, 120
 REPEATS, QUICK_REPEATS = 3, 1
@@ -57,11 +58,11 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     picture.legend(handles, [f"plan: {name}" for name in names], loc="outside upper center", ncols=len(names), fontsize=8)
     note = f"UCRL2-MC; lane driving with σ = {lane.SIGMA:g}, c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known. Below: outcomes "
     note += "gathered in planning (with the optimum and one evaluation), mean over repeats; how many times fewer; log scale."
-    finish(picture, select(rows, kind="curve"), note)
-    return style.save(picture, path)
+    return finish(picture, select(rows, kind="curve"), note, path)
 
 
 def draw_regret(axes: Any, rows: list[Row], title: str) -> None:
+    """Draw the regret over episodes, one line for each way of planning."""
     for way in WAYS:
         draw_line(axes, select(rows, way=way), COLOURS[way], LINES[way], way)
     axes.set_title(title, fontsize=9)
@@ -71,6 +72,7 @@ def draw_regret(axes: Any, rows: list[Row], title: str) -> None:
 
 
 def draw_work(axes: Any, rows: list[Row]) -> None:
+    """Draw the outcomes that planning touches per episode, one bar for each way; over a bar, how many times fewer they are."""
     touched = [np.mean([row["outcomes_per_episode"] for row in select(rows, way=way)]) for way in WAYS]
     axes.bar(range(len(WAYS)), touched, color=[COLOURS[way] for way in WAYS], width=0.7)
     for i, value in enumerate(touched):

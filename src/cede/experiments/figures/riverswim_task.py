@@ -1,12 +1,14 @@
 """Figure `riverswim`: the task as a picture, drawn from its tables."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish
+from cede.experiments.drawing import finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
+from cede.experiments.tables import all_rows
 from cede.worlds.riverswim import COST, RIGHT, transitions
 
 VERSION = "osband"
@@ -17,6 +19,7 @@ def parts(options: Options) -> list[Part]:
 
 
 def tables(version: str, progress: Callable[[int], None]) -> Outcome:
+    """Return the probabilities and costs of RiverSwim, one row "transition" for each possible step."""
     p = transitions(version)
     progress(1)
     rows = []
@@ -24,10 +27,6 @@ def tables(version: str, progress: Callable[[int], None]) -> Outcome:
         about = {"version": version, "state": int(s), "action": "right" if a == RIGHT else "left", "next": int(after)}
         rows.append({**about, "probability": float(p[s, a, after]), "cost": float(COST[s])})
     return {"transition": rows}
-
-
-def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    return [row for _, outcome in outcomes for row in outcome["transition"]]
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
@@ -42,22 +41,19 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     axes.set_ylim(-1.7, 1.7)
     axes.set_aspect("equal")
     axes.axis("off")
-    finish(
-        picture,
-        rows,
-        "RiverSwim, continuous: swim right, dashed: swim left (always succeeds). The paper's numbers are lost; these fit.",
-    )
-    return style.save(picture, path)
+    note = "RiverSwim, continuous: swim right, dashed: swim left (always succeeds). The paper's numbers are lost; these fit."
+    return finish(picture, rows, note, path)
 
 
 def circle(x: float) -> Any:
+    """Return the outline of a state."""
     from matplotlib.patches import Circle
 
     return Circle((x, 0), 0.42, facecolor="white", edgecolor="black", linewidth=1.2, zorder=3)
 
 
 def arrow(axes: Any, row: Row) -> None:
-    """An arc from state to state; loops stand above (right) or below (left)."""
+    """Draw one possible step as an arc with its probability. Steps that stay are loops, above (right) or below (left) the state."""
     from matplotlib.patches import FancyArrowPatch
 
     here, there, right = 2 * row["state"], 2 * row["next"], row["action"] == "right"
@@ -91,6 +87,6 @@ FIGURE = Figure(
     "The RiverSwim task",
     "Six states against a current; only the far bank costs nothing. Agents differ in how often they swim right.",
     parts,
-    table,
+    partial(all_rows, kind="transition"),
     draw,
 )

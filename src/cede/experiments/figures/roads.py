@@ -1,13 +1,15 @@
-"""Figure `roads`: three realisations of the environment."""
+"""Figure `roads`: one random road for each traffic level of the lane driving task."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, select
+from cede.experiments.drawing import finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
+from cede.experiments.tables import all_rows, select
 from cede.worlds import road
 from cede.worlds.pictures import draw_road, legend_handles
 
@@ -20,12 +22,14 @@ def parts(options: Options) -> list[Part]:
 
 
 def sample(traffic: str, seed: int, progress: Callable[[int], None]) -> Outcome:
+    """Draw one road at random; return its rows "road". traffic: the level in which it starts."""
     along = road.sample_road(ROWS, traffic, seed)
     progress(1)
     return {"road": road_rows(along, {"traffic": traffic, "seed": seed})}
 
 
 def road_rows(along: road.Road, about: Row) -> list[Row]:
+    """Return one row of the table for each row of a road: its traffic level and its three cells. about: columns that all get."""
     return [
         {**about, "row": r, "level": int(along.levels[r]), **{f"cell_{lane}": int(along.cells[r, lane]) for lane in range(3)}}
         for r in range(len(along.levels))
@@ -33,12 +37,9 @@ def road_rows(along: road.Road, about: Row) -> list[Row]:
 
 
 def road_of(rows: Sequence[Row]) -> road.Road:
+    """Return the road from its rows in a table; the inverse of `road_rows`."""
     cells = np.array([[row[f"cell_{lane}"] for lane in range(3)] for row in rows])
     return road.Road(np.array([row.get("level", 0) for row in rows]), cells)
-
-
-def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    return [row for _, outcome in outcomes for row in outcome["road"]]
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
@@ -46,10 +47,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     for axes, traffic in zip(panels, road.LEVELS, strict=True):
         draw_road(axes, road_of(select(rows, traffic=traffic)), rf"$\gamma_0$ = {traffic}")
     picture.legend(handles=legend_handles()[:4], loc="outside upper center", ncols=4, fontsize=8)
-    finish(
-        picture, rows, "Three roads, eleven rows each, drawn from the tables of Appendix D; the car starts below, in the middle."
-    )
-    return style.save(picture, path)
+    note = "Three roads, eleven rows each, drawn from the tables of Appendix D; the car starts below, in the middle."
+    return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
@@ -57,6 +56,6 @@ FIGURE = Figure(
     "Three realisations of the environment",
     "What the drivers meet: cells of road, grass (2), stone (4) and cars (10), more cars where traffic is heavy.",
     parts,
-    table,
+    partial(all_rows, kind="road"),
     draw,
 )

@@ -1,12 +1,12 @@
 """Figure `structure`: what declared structure is worth in the obstacle task, with the radii as printed and the guarantee intact."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import draw_line, finish, select, values
+from cede.experiments.drawing import draw_line, episode_axis, finish
+from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import lane
+from cede.experiments.tables import all_rows, final_rows, select, values
 
 EPISODES, QUICK_EPISODES = 20_000, 100
 REPEATS, QUICK_REPEATS = 3, 1
@@ -25,12 +25,8 @@ def parts(options: Options) -> list[Part]:
         for name in NAMES:
             for seed in options.seeds(REPEATS if "structured" in name else 1, QUICK_REPEATS):
                 arguments = {"world": "lane driving", "learner": name, "episodes": episodes, "seed": seed, "costs": list(costs)}
-                result.append(Part("runs.contest:one_run", arguments, episodes, f"{name}, costs {costs}"))
+                result.append(Part("runs.league:one_run", arguments, episodes, f"{name}, costs {costs}"))
     return result
-
-
-def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    return [row for _, outcome in outcomes for row in outcome["curve"]]
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
@@ -42,20 +38,18 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         axes.set_title(lane.cost_label(control, switch), fontsize=9)
         axes.set_yscale("log")
         axes.set_ylim(1, None)
-        axes.set_xlim(0, rows[0]["episodes"])
+        episode_axis(axes, rows)
         axes.locator_params(axis="x", nbins=4)
-        axes.set_xlabel("episode $k$")
         axes.legend(fontsize=6, loc="lower right")
     panels[0].set_ylabel("total regret")
-    watched = [row for row in rows if row["episode"] == row["episodes"] and row["looks"] != ""]
-    looks, left = sum(row["looks"] for row in watched), sum(row["left"] + row["above"] for row in watched)
+    checked = [row for row in final_rows(rows) if row["looks"] != ""]
+    looks, left = sum(row["looks"] for row in checked), sum(row["left"] + row["above"] for row in checked)
     note = "Lane driving, σ = 2, machine known, radii as printed and unscaled. Declared: a human sees the three cells ahead and "
     note += "steers by what they are; what comes next depends on the traffic level and on being in the middle or outside. In "
     note += (
-        f"{looks} looks at {len(values(watched, 'learner'))} learners the truth left a set, or the optimum its bound, {left} times."
+        f"{looks} looks at {len(values(checked, 'learner'))} learners the truth left a set, or the optimum its bound, {left} times."
     )
-    finish(picture, rows, note)
-    return style.save(picture, path)
+    return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
@@ -64,6 +58,6 @@ FIGURE = Figure(
     "With the radii as printed the plain learner learns next to nothing in 20,000 episodes. Told which situations are alike, it "
     "learns, and its guarantee holds.",
     parts,
-    table,
+    all_rows,
     draw,
 )

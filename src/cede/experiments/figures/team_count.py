@@ -1,26 +1,14 @@
 """Figure `team-count`: UCRL2-MC's regret relative to UCRL2's as the number of teams grows."""
 
 from collections.abc import Sequence
-from itertools import product
-from pathlib import Path
 
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import draw_ratios
+from cede.experiments.figure import Outcome, Part, Row
+from cede.experiments.figures.ratio_figure import ratio_figure
 from cede.experiments.runs import river
 
-TEAMS, QUICK_TEAMS = tuple(range(3, 11)), (3, 6, 10)
-EPISODES, QUICK_EPISODES = 20_000, 300
-REPEATS, QUICK_REPEATS = 5, 2
 
-
-def parts(options: Options) -> list[Part]:
-    episodes = options.choose("episodes", EPISODES, QUICK_EPISODES)
-    runs = product(QUICK_TEAMS if options.quick else TEAMS, river.LEARNERS, options.seeds(REPEATS, QUICK_REPEATS))
-    return [river.fleet_part(name, teams, episodes, seed) for teams, name, seed in runs]
-
-
-def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    """The end of every curve, and the point half-way: the run with a hundred teams is half as long."""
+def middle_and_end(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    """Make a table of two points of each curve: the last one, and the one halfway, where `hundred-teams` ends, for comparison."""
     rows = []
     for _, outcome in outcomes:
         curve = outcome["curve"]
@@ -29,16 +17,13 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
     return rows
 
 
-def draw(rows: list[Row], path: Path) -> list[Path]:
-    note = "RiverSwim, printed radii, agents p and 1 - p with p uniform per team, synchronous rounds."
-    return draw_ratios(rows, "teams", "number of teams $N$", path, note)
-
-
-FIGURE = Figure(
+FIGURE = ratio_figure(
     "team-count",
     "Ratio of UCRL2-MC's regret to UCRL2's for 3 to 10 teams",
     "The more teams share one environment, the more UCRL2-MC gains on UCRL2.",
-    parts,
-    table,
-    draw,
+    part=river.fleet_part,
+    column="teams",
+    axis_label="number of teams $N$",
+    note="RiverSwim, printed radii, agents p and 1 - p with p uniform per team, synchronous rounds.",
+    table=middle_and_end,
 )

@@ -1,16 +1,18 @@
-"""Figure `trajectories`: who drives, early and late."""
+"""Figure `trajectories`: drives of one team early and late, coloured by who drives."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.core import Figure, Options, Outcome, Part, Row
-from cede.experiments.curves import finish, select, values
+from cede.experiments.drawing import finish
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.figures.roads import road_of
 from cede.experiments.figures.single_team import EPISODES, QUICK_EPISODES
 from cede.experiments.runs import lane
+from cede.experiments.tables import select, values
 from cede.worlds import road
 from cede.worlds.lane_driving import Drive
 from cede.worlds.pictures import draw_drive, legend_handles
@@ -20,7 +22,7 @@ SHOWN = {"printed": "as printed", "schedule": "authors' schedule", "constant": "
 
 
 def parts(options: Options) -> list[Part]:
-    one = Options(**{**vars(options), "repeats": 1})
+    one = replace(options, repeats=1)
     return lane.team_parts(one, ["UCRL2-MC"], lane.RADII, EPISODES, QUICK_EPISODES)
 
 
@@ -32,7 +34,7 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def drive_of(rows: Sequence[Row]) -> Drive:
-    """A drive from its rows, one per row of the road."""
+    """Return a drive from the rows of the table, one for each row of the road."""
     lanes, agents = np.array([row["lane"] for row in rows]), np.array([row["agent"] for row in rows[:-1]])
     return Drive(road_of(rows), lanes, agents, rows[0]["cost"])
 
@@ -51,8 +53,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
                 if m == 0:
                     axes.set_ylabel(f"{SHOWN[radii]}\n{lane.cost_label(control, switch)}", fontsize=8)
     picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6, fontsize=8)
-    finish(picture, rows, "UCRL2-MC in lane driving. Rows: radii as printed, the authors' schedule, constant scales 0.1 and 0.01.")
-    return style.save(picture, path)
+    note = "UCRL2-MC in lane driving. Rows: radii as printed, the authors' schedule, constant scales 0.1 and 0.01."
+    return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(

@@ -1,1 +1,10 @@
-"""The runs that figures are made of: worlds, learners, and what is measured."""
+"""Functions that run learners and return what a figure needs; each can be named by a `Part`. Nothing here draws.
+
+river, lane             the paper's two tasks: one team, a fleet, a newcomer, ways of planning
+league                  all learners in three worlds, with checks of their guarantees
+people_change           a human whose driving changes
+limits_and_baseline     limits of control; never much worse than a baseline
+planning_ways, newcomer, curves    what the runs above share
+frozen_lake             Gymnasium's FrozenLake with three walkers
+methods                 learners by the names of the command line
+"""

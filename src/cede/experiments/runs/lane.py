@@ -1,4 +1,4 @@
-"""Runs in the lane driving task, shared by the figures that show them."""
+"""Run learners in the lane driving task: one team with drives on the way, a fleet, a newcomer, ways of planning."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from cede.experiments.core import Options, Outcome, Part, Row, report_work
-from cede.experiments.curves import curve_rows, learner_settings
-from cede.experiments.runs import ways
-from cede.experiments.runs.river import welcomed
-from cede.fleet.fleet import Fleet, simulate_fleet
-from cede.fleet.simulate import generator, play, roll
+from cede.experiments.figure import Options, Outcome, Part, Row, report_work
+from cede.experiments.runs.curves import curve_rows, learner_settings
+from cede.experiments.runs.newcomer import with_and_without_fleet
+from cede.experiments.runs.planning_ways import WAYS, regret_and_work
+from cede.fleet.fleet import Fleet
+from cede.fleet.simulate import generator, play, roll, simulate_fleet
 from cede.learning.algorithms import fixed, ucrl2, ucrl2_mc
 from cede.learning.learner import Learner
-from cede.planning.belief import Scale
+from cede.planning.scale import Scale
 from cede.problem.model import TwoLayerMDP
 from cede.worlds import lane_driving, lane_driving_teams, road
 from cede.worlds.lane_driving import HUMAN, drive
@@ -32,14 +32,17 @@ ROADS = 500  # per level, to measure who drives after learning
 
 
 def scale_of(radii: str, episodes: int) -> Scale:
+    """Return the scale of the radii by its name in RADII; the authors' schedule depends on the number of episodes."""
     if radii == "printed":
         return Scale()
     return Scale.authors(episodes) if radii == "schedule" else Scale(*CONSTANT)
 
 
 def make_learner(name: str, mdp: TwoLayerMDP, radii: str, episodes: int, seed: int, **planning: Any) -> Learner:
-    """As in the authors' runs: UCRL2-MC knows the machine; UCRL2 has no use for that, and learns one table p(s' | s, d) for each
-    agent, as in the appendix, though the machine's steering varies with time.
+    """Make a learner by its name in LEARNERS, or a driver who is always in control ("human", "machine").
+
+    As in the authors' runs UCRL2-MC is told the machine's policy. UCRL2 cannot use it; it learns one table p(s' | s, d) for each
+    agent, as in the appendix, though the machine's steering varies with time. planning: more arguments of `ucrl2_mc`.
     """
     scale = scale_of(radii, episodes)
     if name == "UCRL2-MC":
@@ -52,7 +55,10 @@ def make_learner(name: str, mdp: TwoLayerMDP, radii: str, episodes: int, seed: i
 
 
 def team_parts(options: Options, learners: Sequence[str], radii: Sequence[str], full: int, quick: int) -> list[Part]:
-    """One team, every learner, both cost settings, every repeat."""
+    """Return the parts that run `one_team` for all learners, kinds of radii, pairs of COSTS and repeats.
+
+    full, quick: episodes of a full and of a quick run. A driver alone has no radii and gets one part for each pair of costs.
+    """
     episodes = options.choose("episodes", full, quick)
     result = []
     for costs, name in product(COSTS, learners):
@@ -63,12 +69,12 @@ def team_parts(options: Options, learners: Sequence[str], radii: Sequence[str], 
 
 
 def effort(radii: str) -> int:
-    """Rough price of an episode, for the progress bar: those who plan and those who do not."""
+    """Return roughly how long an episode takes, for the progress bar: 1 for a driver alone, who does not plan, else 40."""
     return 1 if radii == "none" else 40
 
 
 def drive_episodes(episodes: int) -> tuple[int, ...]:
-    """When to look: the paper's episodes, as far as the run goes, and the last one of a short run."""
+    """Return the episodes whose drives are recorded: those of the paper's figure, and the last one of a run that ends earlier."""
     reached = tuple(k for k in DRIVES_AT if k <= episodes)
     return reached if len(reached) == len(DRIVES_AT) else (*reached, episodes)
 
@@ -76,9 +82,13 @@ def drive_episodes(episodes: int) -> tuple[int, ...]:
 def one_team(
     learner: str, radii: str, costs: Sequence[float], episodes: int, seed: int, progress: Callable[[int], None]
 ) -> Outcome:
-    """A run with its regret, drives on the way, and who drives at the end."""
+    """Run one team and return its regret "curve"; for UCRL2-MC also drives on the way ("drive", see `drive_rows`) and how much the
+    human drives in the end ("control", see `control_rows`).
+
+    radii: a name in RADII, or "none"; costs: of human control and of a hand-over.
+    """
     mdp = lane_driving(sigma=SIGMA, control_cost=costs[0], switch_cost=costs[1])
-    who = make_learner(learner, mdp, radii, episodes, seed)
+    player = make_learner(learner, mdp, radii, episodes, seed)
     rng = generator("one_team", seed)
     about = {"learner": learner, "radii": radii, "control_cost": costs[0], "switch_cost": costs[1], "seed": seed}
     stops = drive_episodes(episodes) if learner == "UCRL2-MC" else ()
@@ -88,32 +98,35 @@ def one_team(
         before = len(expected)
         if end > before:
             report = partial(report_work, progress, effort(radii), before)
-            rounds = play(mdp, who, end - before, rng, report)
-            expected += rounds.expected_cost[0].tolist()
+            record = play(mdp, player, end - before, rng, report)
+            expected += record.ledger.expected_cost[0].tolist()
         if end + 1 in stops:
-            outcome["drive"] += drives(mdp, who, end + 1, about, seed)
-    optimum = float(rounds.optimum[0])
-    outcome["curve"] = curve_rows(np.cumsum(np.array(expected) - optimum), {**about, **learner_settings(who)})
+            outcome["drive"] += drive_rows(mdp, player, end + 1, about, seed)
+    optimum = float(record.optimum[0])
+    outcome["curve"] = curve_rows(np.cumsum(np.array(expected) - optimum), {**about, **learner_settings(player)})
     if learner == "UCRL2-MC":
-        outcome["control"] = control_rows(mdp, who, {**about, **learner_settings(who)}, seed)
+        outcome["control"] = control_rows(mdp, player, {**about, **learner_settings(player)}, seed)
     return outcome
 
 
 def planning_run(
     way: str, radii: str, costs: Sequence[float], episodes: int, seed: int, progress: Callable[[int], None]
 ) -> Outcome:
-    """UCRL2-MC, planning in one of the ways of `ways`: its regret, and what planning alone costs."""
+    """Run UCRL2-MC, planning in one of the WAYS; return its regret "curve" and the "work" of planning."""
     mdp = lane_driving(sigma=SIGMA, control_cost=costs[0], switch_cost=costs[1])
 
     def make() -> Learner:
-        return make_learner("UCRL2-MC", mdp, radii, episodes, seed, **ways.WAYS[way])
+        return make_learner("UCRL2-MC", mdp, radii, episodes, seed, **WAYS[way])
 
     about: Row = {"world": "lane driving", "way": way, "radii": radii, "seed": seed}
-    return ways.measured(mdp, make, episodes, about, seed, partial(report_work, progress, effort(radii), 0))
+    return regret_and_work(mdp, make, episodes, about, seed, partial(report_work, progress, effort(radii), 0))
 
 
-def drives(mdp: TwoLayerMDP, learner: Learner, k: int, about: Row, seed: int) -> list[Row]:
-    """The policy of episode k on one road of each level, row by row of the road."""
+def drive_rows(mdp: TwoLayerMDP, learner: Learner, k: int, about: Row, seed: int) -> list[Row]:
+    """Drive along one road of each traffic level with the learner's policy of episode k.
+
+    Returns one row for each row of the road: its cells, the car's lane, and the agent that drives on from there.
+    """
     rows = []
     for level, traffic in enumerate(road.LEVELS):
         along = road.sample_road(mdp.horizon + 1, traffic, seed=20 + level + 1000 * seed)
@@ -127,7 +140,10 @@ def drives(mdp: TwoLayerMDP, learner: Learner, k: int, about: Row, seed: int) ->
 
 
 def control_rows(mdp: TwoLayerMDP, learner: Learner, about: Row, seed: int) -> list[Row]:
-    """Share of steps that the human drives, by initial traffic, on fresh roads with the policy learned last."""
+    """Measure how much the human drives with the policy that was learned last, on ROADS new roads of each initial traffic level.
+
+    Returns one row for each level: the mean share of steps and its standard error.
+    """
     rows = []
     for level, traffic in enumerate(road.LEVELS):
         busy = TwoLayerMDP(road.environment(road.traffic_mix("lane", traffic)), mdp.team, mdp.horizon, mdp.start_agent)
@@ -148,7 +164,11 @@ def fleet_run(
     progress: Callable[[int], None],
     sync_every: int = 1,
 ) -> Outcome:
-    """Many teams with humans of different noise, sigma uniform in (0, 4), one machine, one road."""
+    """Run a fleet and return the "curve" of its total regret.
+
+    The humans differ in noise, sigma uniform in (0, 4); all have the same machine and the same road. sync_every: episodes between
+    two exchanges of what the teams have seen of the road.
+    """
     mdps = lane_driving_teams(teams, seed=seed, control_cost=costs[0], switch_cost=costs[1])
     learners = [make_learner(learner, mdp, radii, episodes, seed + 7919 * i) for i, mdp in enumerate(mdps)]
     report = partial(report_work, progress, effort(radii) * teams, 0)
@@ -161,7 +181,10 @@ def fleet_run(
 def newcomer(
     radii: str, costs: Sequence[float], teams: int, before: int, episodes: int, seed: int, progress: Callable[[int], None]
 ) -> Outcome:
-    """A new driver, with what a fleet has learned of the road and without."""
+    """Let a fleet learn, then run a new team with and without what the fleet knows of the road; return the "curve" of both.
+
+    teams: of the fleet; before: episodes of the fleet; episodes: of the new team.
+    """
     prices = {"control_cost": costs[0], "switch_cost": costs[1]}
     mdps, mdp = lane_driving_teams(teams, seed=seed, **prices), lane_driving(sigma=SIGMA, **prices)
     fleet = Fleet([make_learner("UCRL2-MC", mdp, radii, before, seed + 7919 * i) for i, mdp in enumerate(mdps)])
@@ -170,8 +193,9 @@ def newcomer(
     alone = make_learner("UCRL2-MC", mdp, radii, before, seed)
     known = {"machine": mdp.team.agents[0].policy}
     about: Row = {"world": f"lane driving, human with σ = {SIGMA:g}", "teams": teams, "before": before}
-    return welcomed(fleet, mdp, alone, known, episodes, seed, about)
+    return with_and_without_fleet(fleet, mdp, alone, known, episodes, seed, about)
 
 
 def cost_label(control_cost: Any, switch_cost: Any) -> str:
+    """Return the two costs in the paper's letters, for titles of panels."""
     return rf"$c_c(\mathbb{{H}}) = {control_cost:g},\ c_x = {switch_cost:g}$"

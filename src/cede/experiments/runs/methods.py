@@ -1,4 +1,4 @@
-"""Learners by the names that the command line has for them."""
+"""Make learners by the names that the command line gives them (`--method`, `--radii`)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,12 +7,14 @@ from typing import Any
 from cede._base import check
 from cede.learning.algorithms import greedy, posterior_sampling, ucrl2, ucrl2_mc
 from cede.learning.learner import Learner
-from cede.planning.belief import Scale
+from cede.planning.scale import Scale
 from cede.problem.model import TwoLayerMDP
 
 
 def scale_of(radii: str, episodes: int) -> Scale:
-    """printed, bernstein: as they are; authors: their schedule for so many episodes; small: constants."""
+    """Return the scale for a value of --radii: "authors" is their schedule for so many episodes, "small" has constant scales;
+    "printed" and "bernstein" are not scaled.
+    """
     scales = {"authors": Scale.authors(episodes), "small": Scale(0.1, 0.01)}
     return scales.get(radii, Scale())
 
@@ -29,9 +31,12 @@ def make_learner(
     structured: bool = False,
     **ways: Any,
 ) -> Learner:
-    """ucrl2-mc, posterior-sampling, ucrl2, ucrl2-same-form or greedy. known: agents that need not be learned; UCRL2 has no use for
-    that, and learns one table for each agent, pooled over time, as in the appendix. structured: with the world's ready-made
-    structure. ways: planning, replan, at_most, at_least; for UCRL2-MC baseline, alpha and start.
+    """Make the learner that the command line asks for.
+
+    method: ucrl2-mc, posterior-sampling, ucrl2, ucrl2-same-form or greedy; known: names of agents whose policies the learner is
+    told (UCRL2 cannot use them: it learns one table for each agent, pooled over time, as in the appendix); structured: use the
+    structure that comes with the world; ways: planning, replan, at_most, at_least, and for UCRL2-MC baseline, alpha and start.
+    Raises ValueError where a method cannot do what is asked.
     """
     limits = {name: ways.pop(name, None) for name in ("at_most", "at_least")}
     if "baseline" in ways and method != "ucrl2-mc":

@@ -1,16 +1,17 @@
-"""Ways of planning less, and how they are measured in either world."""
+"""Ways in which UCRL2-MC can plan less often or less completely, and a run that measures the regret and the work of planning."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from cede.experiments.core import Outcome, Row, report_work
-from cede.experiments.curves import curve_rows, learner_settings
+from cede.experiments.figure import Outcome, Row, report_work
+from cede.experiments.runs.curves import curve_rows, learner_settings
 from cede.fleet.simulate import simulate
 from cede.learning.learner import Learner
-from cede.planning.planner import work_done
+from cede.planning.passes import work_done
 from cede.problem.model import TwoLayerMDP
 
+# Arguments of `ucrl2_mc`, by the name of the way.
 WAYS: dict[str, dict[str, Any]] = {
     "every episode": {},
     "every 10 episodes": {"replan": 10},
@@ -19,12 +20,13 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def measured(
+def regret_and_work(
     mdp: TwoLayerMDP, make: Callable[[], Learner], episodes: int, about: Row, seed: int, progress: Callable[[int], None]
 ) -> Outcome:
-    """The exact regret of a run; and the same run again without evaluation, to count what planning alone touches.
+    """Run a learner twice: once for its exact regret, and once without evaluating its policies, to count the work of planning.
 
-    progress is told of twice as many episodes.
+    make: makes the learner; about: columns that all rows get; progress: told of 2 * episodes episodes in all. Returns the regret
+    "curve", and one row "work" with the number of outcomes that planning touched per episode.
     """
     learner = make()
     regret = simulate(mdp, learner, episodes, seed=seed, progress=partial(report_work, progress, 1, 0)).regret

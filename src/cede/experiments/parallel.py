@@ -1,5 +1,6 @@
-"""Parts side by side on the local cores, with one bar for all of them and the time left."""
+"""Run parts side by side in worker processes, store each outcome in a file, and show progress with the time left."""
 
+import json
 import multiprocessing
 import os
 import sys
@@ -11,37 +12,60 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from cede.experiments.core import Outcome, Part, load_outcome, save_outcome
+from cede._base.archive import write_whole
+from cede.experiments.figure import Outcome, Part
 
 POLL = 0.25  # seconds between two looks at what the workers have done
+SAY_EVERY = 30.0  # seconds between two lines of text, where there is no terminal to show a bar in
 
-_done: Any = None  # in a worker: shared memory, episodes done of every part
+_done: Any = None  # in a worker: shared memory of all workers, the work done of each part; the worker writes its own parts
 
 
-def _start(done: Any) -> None:
+def _start_worker(done: Any) -> None:
+    """Prepare a worker process. done: the shared memory into which it reports."""
     global _done  # noqa: PLW0603 (a worker's one piece of state, set once when it starts)
     _done = done
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
-    """Whoever asked for the work was killed: do not go on alone, and do not wait for more."""
+def _exit_with_parent() -> None:
+    """Wait for the parent process to end, then end this one at once: nobody would read what it computes."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-def _work(index: int, part: Part, path: Path) -> None:
-    def progress(episodes: int) -> None:
-        _done[index] = episodes
+def _run_and_store(index: int, part: Part, path: Path) -> None:
+    """Run a part in a worker and write its outcome to a file. index: its place in the shared memory of progress."""
+
+    def progress(work: int) -> None:
+        _done[index] = work
 
     save_outcome(path, part.run(progress))
     _done[index] = part.work
 
 
+def save_outcome(path: Path, outcome: Outcome) -> None:
+    """Write the outcome of a part as JSON, whole or not at all."""
+    write_whole(path, json.dumps(outcome))
+
+
+def load_outcome(path: Path) -> Outcome | None:
+    """Read the outcome of a part, None if there is no file or it was cut off."""
+    try:
+        outcome = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return outcome if isinstance(outcome, dict) else None
+
+
 def run_parts(parts: Sequence[Part], directory: Path, jobs: int, say: Callable[[str], None]) -> dict[str, Outcome]:
-    """The outcome of every part; those on disk already are not run again."""
+    """Return the outcome of every part by its key. Outcomes that the directory holds already are read, the others are run.
+
+    jobs: number of worker processes; say: called with lines of text. Raises what a part raises, and OSError if a worker dies;
+    outcomes that were stored before stay.
+    """
     paths = {part.key: directory / f"{part.key}.json" for part in parts}
     outcomes = {key: outcome for key, path in paths.items() if (outcome := load_outcome(path)) is not None}
     todo = [part for part in parts if part.key not in outcomes]
@@ -52,8 +76,8 @@ def run_parts(parts: Sequence[Part], directory: Path, jobs: int, say: Callable[[
         context = multiprocessing.get_context("spawn")
         done = context.Array("q", len(todo), lock=False)
         try:
-            with ProcessPoolExecutor(min(jobs, len(todo)), context, _start, (done,)) as pool:
-                running = [pool.submit(_work, i, part, paths[part.key]) for i, part in enumerate(longest_first)]
+            with ProcessPoolExecutor(min(jobs, len(todo)), context, _start_worker, (done,)) as pool:
+                running = [pool.submit(_run_and_store, i, part, paths[part.key]) for i, part in enumerate(longest_first)]
                 try:
                     watch(longest_first, running, done, say)
                 except BaseException:
@@ -70,7 +94,11 @@ def run_parts(parts: Sequence[Part], directory: Path, jobs: int, say: Callable[[
 
 
 def watch(parts: Sequence[Part], running: Sequence["Future[None]"], done: Any, say: Callable[[str], None]) -> None:
-    """Show progress until all parts are finished or one fails."""
+    """Show progress until all parts are finished; raise the error of the first part that fails.
+
+    running: one future for each part; done: the work done of each part, written by the workers. In a terminal there is a bar for
+    each running part and one for all; elsewhere a line of text now and then.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -93,7 +121,7 @@ def watch(parts: Sequence[Part], running: Sequence["Future[None]"], done: Any, s
             bar.update(everything, completed=sum(done))
             if all(future.done() for future in running):
                 return
-            if not terminal and time.monotonic() - last > 30:
+            if not terminal and time.monotonic() - last > SAY_EVERY:
                 last, share = time.monotonic(), sum(done) / total
                 left = f", about {(last - begin) * (1 / share - 1) / 60:.1f} min left" if share > 0 else ""
                 finished = sum(future.done() for future in running)

@@ -1,4 +1,4 @@
-"""`cede fleet`: a run of a fleet of either world, with checkpoints, two tables and a picture."""
+"""The command `cede fleet`: run a fleet in either world with checkpoints, and write two tables and a picture."""
 
 import sys
 import time
@@ -11,17 +11,21 @@ import numpy as np
 
 from cede import __version__
 from cede.experiments import style
-from cede.experiments.core import Row, load_table, save_table
-from cede.experiments.curves import learner_settings
+from cede.experiments.drawing import legend_above
+from cede.experiments.figure import Row
+from cede.experiments.runs.curves import learner_settings, shown_episodes
 from cede.experiments.runs.methods import make_learner
+from cede.experiments.tables import load_table, save_table
 from cede.fleet.checkpoint import Checkpoint
-from cede.fleet.engines import Engine, Ray, engine_of
-from cede.fleet.fleet import Fleet, FleetHistory, simulate_fleet
+from cede.fleet.engines import Engine, engine_of
+from cede.fleet.fleet import Fleet
+from cede.fleet.history import FleetHistory
+from cede.fleet.simulate import simulate_fleet
+from cede.fleet.worker_engines import Ray
 from cede.learning.learner import MOST_SEED, Learner
 from cede.problem.model import TwoLayerMDP
 from cede.worlds import lane_driving_teams, riverswim_teams
 
-POINTS = 200  # of a curve
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 COLOUR = "#D55E00"
 MANY = 5000  # teams, for which set-up takes some seconds
@@ -30,7 +34,7 @@ SAY_EVERY = 30.0  # seconds, where there is no terminal to show a bar in
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides the result."""
+    """What the user chose and what decides the result."""
 
     world: str
     teams: int
@@ -48,9 +52,11 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    summary: list[tuple[str, str]]
-    settings: Mapping[str, Any]
-    files: list[Path]
+    """What the command shows when the run is over."""
+
+    summary: list[tuple[str, str]]  # label and value
+    settings: Mapping[str, Any]  # of the run, as in its history
+    files: list[Path]  # that were written
 
 
 def run(
@@ -63,7 +69,11 @@ def run(
     resume: bool,
     say: Callable[[str], None],
 ) -> Result:
-    """Run, or go on from the checkpoint; then write tables and picture. where: engine, address, jobs."""
+    """Run the fleet, or go on from its checkpoint; then write the tables and the picture into a directory.
+
+    where: engine, address and jobs; pace: sync_every and evaluate_every; seconds: between two checkpoints; say: called with lines
+    of text about the progress.
+    """
     prepare(out, resume)
     engine = chosen_engine(**where)
     if settings.teams >= MANY:
@@ -74,7 +84,7 @@ def run(
     if settings.teams >= MANY:
         say("starting: the best policy of every team is computed first")
     begun = time.perf_counter()
-    progress = Lines(settings, say).show if not has_terminal() else True
+    progress = ProgressLines(settings, say).show if not has_terminal() else True
     how: dict[str, Any] = {**pace, "engine": engine, "checkpoint": checkpoint, "progress": progress}
     history = simulate_fleet(mdps, Fleet(learners), settings.episodes, seed=settings.seed, **how)
     taken = time.perf_counter() - begun
@@ -89,6 +99,7 @@ def run(
 
 
 def prepare(out: Path, resume: bool) -> None:
+    """Make the output directory; raise ValueError if it has a checkpoint but the user does not resume, or the reverse."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -101,12 +112,14 @@ def prepare(out: Path, resume: bool) -> None:
 
 
 def chosen_engine(engine: str, address: str | None, jobs: int | None) -> Engine:
+    """Return the engine by its name; address: of a Ray cluster."""
     if address is not None and engine != "ray":
         raise ValueError(f"fleet: address is {address!r}, must be left out with engine {engine!r}: only ray has one")
     return Ray(jobs, address) if address is not None else engine_of("fleet", engine, jobs)
 
 
 def make_teams(settings: Settings) -> list[TwoLayerMDP]:
+    """Draw the teams of the world at random, by the seed."""
     if settings.world == "riverswim":
         if settings.control_cost:
             raise ValueError(f"fleet: control_cost is {settings.control_cost}, must be 0 in RiverSwim, where there is no human")
@@ -118,6 +131,7 @@ def make_teams(settings: Settings) -> list[TwoLayerMDP]:
 
 
 def make_learners(settings: Settings, mdps: list[TwoLayerMDP]) -> list[Learner]:
+    """Make a learner for each team, with a seed of its own."""
     s = settings
     known = ["machine"] if s.world == "lane-driving" and not s.learn_machine else []
     seeds = [(s.seed + 7919 * i) % MOST_SEED for i in range(len(mdps))]
@@ -127,11 +141,12 @@ def make_learners(settings: Settings, mdps: list[TwoLayerMDP]) -> list[Learner]:
 
 
 def has_terminal() -> bool:
+    """Return whether a progress bar can be shown."""
     return sys.stderr.isatty()
 
 
-class Lines:
-    """Progress as lines of text, where there is no terminal."""
+class ProgressLines:
+    """Reports progress as lines of text, where there is no terminal."""
 
     def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self.settings, self.say = settings, say
@@ -139,6 +154,7 @@ class Lines:
         self.first: int | None = None  # episodes done before, by an earlier run
 
     def show(self, done: int) -> None:
+        """Say how many episodes are done and how long the rest will take, every SAY_EVERY seconds."""
         now = time.monotonic()
         if self.first is None:
             self.first = max(0, done - 1)
@@ -151,22 +167,21 @@ class Lines:
         self.say(f"  {done}/{self.settings.episodes} episodes, {speed:,.0f} team-episodes/s, about {left / 60:.1f} min left")
 
 
-# ------------------------------------------------------------------------------------------------- what comes out
+# ------------------------------------------------------------------------------------------------- tables and picture
 
 
 def curve_rows(history: FleetHistory, about: Row) -> list[Row]:
-    """Total regret and the spread of the teams' own, at points evenly spaced."""
-    n = len(history.regret)
-    own = np.cumsum(history.expected_cost - history.optimum[:, None], axis=1)
+    """Return rows of the total regret over episodes, with quantiles of the regret of single teams. about: columns of all rows."""
+    each = np.cumsum(history.expected_cost - history.optimum[:, None], axis=1)  # (teams, episodes) regret of each team
     rows = []
-    for k in np.unique(np.linspace(1, n, min(n, POINTS)).astype(int)):
-        spread = dict(zip(QUANTILES, np.quantile(own[:, k - 1], list(QUANTILES.values())).tolist(), strict=True))
-        rows.append({**about, "episode": int(k), "regret": float(history.regret[k - 1]), **spread})
+    for k in shown_episodes(len(history.regret)):
+        spread = dict(zip(QUANTILES, np.quantile(each[:, k - 1], list(QUANTILES.values())).tolist(), strict=True))
+        rows.append({**about, "episode": k, "regret": float(history.regret[k - 1]), **spread})
     return rows
 
 
 def team_rows(history: FleetHistory, mdps: list[TwoLayerMDP], about: Row) -> list[Row]:
-    """One row per team: its agents, what it lost, who was in control in the last tenth."""
+    """Return one row for each team: its agents, its regret, and who was in control in the last tenth of the episodes."""
     tail = slice(-max(1, history.cost.shape[1] // 10), None)
     rows = []
     for i, mdp in enumerate(mdps):
@@ -188,7 +203,7 @@ def team_rows(history: FleetHistory, mdps: list[TwoLayerMDP], about: Row) -> lis
 
 
 def summary(history: FleetHistory, played: int, seconds: float) -> list[tuple[str, str]]:
-    """played: episodes of this run; the rest was read from the checkpoint."""
+    """Return labels and values to show. played: episodes that this run played, without those that a checkpoint held already."""
     n, episodes = history.cost.shape
     tail = slice(-max(1, episodes // 10), None)
     lost = history.expected_cost - history.optimum[:, None]
@@ -205,7 +220,10 @@ def summary(history: FleetHistory, played: int, seconds: float) -> list[tuple[st
 
 
 def draw(curve: list[Row], teams: list[Row], path: Path) -> list[Path]:
-    """Total regret, the spread over teams as it grows, and where it ended."""
+    """Draw the total regret, the quantiles of the teams' regret over episodes, and a histogram of it at the end; save the picture.
+
+    curve, teams: rows of the two tables; path: without ending. Returns the files.
+    """
     picture, panels = style.figure(3, width=8.4, height=3.0)
     x = [row["episode"] for row in curve]
     panels[0].plot(x, [row["regret"] for row in curve], color=COLOUR, linewidth=1.6)
@@ -218,8 +236,7 @@ def draw(curve: list[Row], teams: list[Row], path: Path) -> list[Path]:
     panels[1].plot(x, [row["q50"] for row in curve], color=COLOUR, linewidth=1.6, label="median team")
     panels[1].set_title("each team", fontsize=9)
     panels[1].set_ylabel("regret of a team")
-    handles, names = panels[1].get_legend_handles_labels()
-    picture.legend(handles, names, loc="outside upper center", ncols=len(names), fontsize=8)
+    legend_above(picture, panels[1])
     for axes in panels[:2]:
         axes.set_xlabel("episode $k$")
         axes.set_xlim(0, x[-1])

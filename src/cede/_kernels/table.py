@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Ints, canonical
 from cede._kernels import tables
-from cede._kernels.tables import KeyTableArrays, TableArrays
+from cede._kernels.bundle import Bundle, Float1, Int1, Int32s1
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,10 @@ class Sums:
 
 
 class GrowingRows:
-    """What both kinds of tables can do. Rows lie in one pool with room to grow: counting a step costs what that step changes."""
+    """What both kinds of tables can do. Rows lie in one pool with room to grow: counting a step costs what that step changes.
+
+    A row that is full moves to the end of the pool.
+    """
 
     start: Ints
     size: Ints
@@ -48,7 +51,7 @@ class GrowingRows:
     weight: Floats
     capacity: Ints
     end: int
-    n_columns: int
+    n_columns: int  # outcomes that a row can have
 
     @classmethod
     def from_arrays(cls, n_columns: int, start: Ints, size: Ints, column: NDArray[Any], weight: Floats, total: Floats) -> Self:
@@ -128,11 +131,19 @@ def rebuilt(cls: type[GrowingRows], given: Any, capacity: Ints) -> GrowingRows:
     return table
 
 
-class Table(GrowingRows, TableArrays):
+class Table(GrowingRows, Bundle):
     """Rows of (column, weight), each sorted by column; the distribution of a row is weight / total.
 
-    A row without outcomes has not been seen yet and stands for the uniform distribution. Kernels get the same object.
+    A row of size 0 has not been seen yet and stands for the uniform distribution. Kernels get the same object.
     """
+
+    start: Int1  # (rows,) where a row begins in the pool
+    size: Int1  # (rows,) how many outcomes it holds
+    total: Float1  # (rows,) sum of its weights
+    column: Int32s1  # (pool,) outcomes, ascending in each row
+    weight: Float1  # (pool,)
+    capacity: Int1  # (rows,) how many outcomes fit before the row must move
+    end: int  # first free place of the pool
 
     @classmethod
     def of(cls, matrix: sp.csr_array) -> "Table":
@@ -154,8 +165,16 @@ class Table(GrowingRows, TableArrays):
         return cls.from_arrays(n_columns, *rows, np.empty(0, dtype=np.int32), np.empty(0), np.zeros(n_rows))
 
 
-class KeyTable(GrowingRows, KeyTableArrays):
+class KeyTable(GrowingRows, Bundle):
     """A table with one row per team, whose columns are the keys row * columns + column of another table."""
+
+    start: Int1
+    size: Int1
+    total: Float1
+    column: Int1
+    weight: Float1
+    capacity: Int1
+    end: int
 
     @classmethod
     def of(cls, size: Ints, key: Ints, amount: Floats, n_columns: int) -> "KeyTable":

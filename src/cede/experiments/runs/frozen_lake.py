@@ -1,5 +1,5 @@
-"""A third-party problem for the league: Gymnasium's FrozenLake, slippery, with three imperfect walkers: a guide who knows the
-north, one who knows the south, and one who is lost.
+"""Make a problem from Gymnasium's slippery FrozenLake, with three imperfect walkers as agents: a guide who knows the north half of
+the lake, one who knows the south half, and one who is lost.
 """
 
 from functools import cache
@@ -15,13 +15,15 @@ from cede.problem.structure import Outcomes, Structure
 HORIZON = 40
 CONTROL_COST = {"north": 0.002, "south": 0.002, "lost": 0.0}
 SWITCH_COST = 0.005
-CONFUSED = 0.1  # how often a guide walks anywhere
+CONFUSED = 0.1  # how often a guide walks in a random direction
 MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # left, down, right, up: the actions of FrozenLake
 
 
 @cache
 def frozen_lake() -> TwoLayerMDP:
-    """Reach the goal and do not fall in; every move slips to either side with probability 1/3. Reward 1 at the goal."""
+    """Return the problem, with its structure declared. A walk has 40 steps, reaching the goal is worth 1, and every move slips to
+    either side with probability 1/3 each. A guide walks well in their own half and anywhere in the other one.
+    """
     env = need("gymnasium", "gym").make("FrozenLake-v1", map_name="4x4", is_slippery=True)
     icy = env.unwrapped
     tiles = np.char.decode(icy.desc)
@@ -35,12 +37,12 @@ def frozen_lake() -> TwoLayerMDP:
     }
     agents = [Agent(name, policy, CONTROL_COST[name]) for name, policy in policies.items()]
     mdp = from_toy_text(env, agents, HORIZON, switch_cost=SWITCH_COST, start_agent="lost")
-    structure = Structure(environment=ice(tiles))
+    structure = Structure(environment=slips(tiles))
     return TwoLayerMDP(mdp.environment, mdp.team, mdp.horizon, mdp.start_agent, structure)
 
 
 def best_moves(model: Any) -> Any:
-    """The best action in every state, for a long walk."""
+    """Return the best action in every state for a long walk, (n_states,). model: Gymnasium's table `env.unwrapped.P`."""
     value = np.zeros(len(model))
     for _ in range(1000):
         moves = np.array(
@@ -54,25 +56,28 @@ def best_moves(model: Any) -> Any:
 
 
 def target(n: int, i: int, j: int, a: int) -> tuple[int, int]:
-    """The tile that a move leads to; the edge of the lake holds."""
+    """Return the tile (row, column) that move a leads to from tile (i, j) of n x n; a move over the edge stays."""
     di, dj = MOVES[a]
     return min(max(i + di, 0), n - 1), min(max(j + dj, 0), n - 1)
 
 
-def ice(tiles: Any) -> Outcomes:
-    """What may be declared: ice is ice. A move goes straight or slips to either side, with the same chances wherever these lead to
-    different tiles; at the edge some lead to the same one, and each such pattern is a case of its own.
+def slips(tiles: Any) -> Outcomes:
+    """Declare that ice is equally slippery everywhere. tiles: the map, (4, 4) letters.
+
+    A move goes straight or slips to the left or right, with the same chances wherever these three lead to different tiles. At the
+    edge some of them lead to the same tile; each such pattern is a group of its own.
     """
     n = tiles.shape[1]
 
-    def slide(s: int, a: int) -> tuple[Any, dict[Any, int]]:
+    def pattern(s: int, a: int) -> tuple[Any, dict[Any, int]]:
+        """Return the group of (s, a), and the state that each outcome of the group leads to."""
         i, j = divmod(s, n)
         if tiles[i, j] in "GH":
             return "over", {"stays": s}
-        ways: dict[int, list[str]] = {}
+        reached: dict[int, list[str]] = {}
         for name, turn in (("left", -1), ("straight", 0), ("right", 1)):
             x, y = target(n, i, j, (a + turn) % 4)
-            ways.setdefault(x * n + y, []).append(name)
-        return tuple(sorted(tuple(names) for names in ways.values())), {tuple(names): to for to, names in ways.items()}
+            reached.setdefault(x * n + y, []).append(name)
+        return tuple(sorted(tuple(names) for names in reached.values())), {tuple(names): to for to, names in reached.items()}
 
-    return Outcomes.by(range(tiles.size), range(4), slide)
+    return Outcomes.by(range(tiles.size), range(4), pattern)

@@ -1,0 +1,150 @@
+"""Decide whether a stored run can be used again: digest the source code that decides its result.
+
+A run is a call of a function in a module of `cede.experiments`. Its result can depend on that module and on every module of
+`cede` that is imported from there, directly or through other modules. `code_digest` finds these modules by reading the import
+statements, and digests their files together with the data files of their packages. When one of these files changes, the digest
+changes, and the run is made again.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent  # the folder of cede
+
+# Modules whose own code is left out of every digest, each with the reason why it cannot change a number. What they import counts.
+NOT_DIGESTED = {
+    "cede._base.progress": "shows a progress bar",
+    "cede._base.extras": "imports optional packages and writes pictures",
+    "cede.worlds.pictures": "draws roads and drives",
+    "cede.experiments.style": "holds colours and writes pictures",
+    "cede.experiments.drawing": "draws curves from finished tables",
+}
+
+STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)  # syntax nodes that are statements or hold some
+
+
+@cache
+def code_digest(module: str) -> str:
+    """Digest all code and data of cede that can change what the functions of a module return.
+
+    module: the full name of a module, such as "cede.experiments.runs.river". Returns 64 hexadecimal digits. Files are read once
+    for each process.
+    """
+    modules = reached_from(module)
+    files = {file for name in modules - NOT_DIGESTED.keys() if (file := source_file(name)) is not None}
+    files |= {data for name in modules for data in data_files(name)}
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(f"{file.relative_to(PACKAGE).as_posix()} {file_digest(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def reached_from(module: str) -> set[str]:
+    """Return the names of the module and of all modules of cede that importing it, or calling its functions, can import."""
+    reached: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += imported_by(name)
+    return reached
+
+
+@cache
+def imported_by(module: str) -> frozenset[str]:
+    """Return the modules of cede that one module names in import statements anywhere in its file, and the packages around it.
+
+    Imports under `if TYPE_CHECKING` are never executed and do not count, with one exception: `cede` imports its public names when
+    they are first used and lists them under `if TYPE_CHECKING`. A module that takes such a name from `cede` gets all of them.
+    """
+    file = source_file(module)
+    if file is None:
+        raise ValueError(f"code_digest: module is {module!r}, must be a module of cede")
+    tree = ast.parse(file.read_bytes())
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    names = imported_names(executed(tree), package)
+    if any(takes_public_name(name) for name in names):
+        public = ast.parse((PACKAGE / "__init__.py").read_bytes())
+        names += imported_names(ast.walk(public), PACKAGE.name)
+    return frozenset(name for dotted in [module, *names] for name in and_packages_around(dotted) if source_file(name)) - {module}
+
+
+def executed(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield all statements of a file, also those inside of functions, except what stands under `if TYPE_CHECKING`."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            waiting += node.orelse
+        else:
+            waiting += [child for child in ast.iter_child_nodes(node) if isinstance(child, STATEMENTS)]
+
+
+def imported_names(nodes: Iterable[ast.AST], package: str) -> list[str]:
+    """Return what import statements name, as dotted names. `from cede.x import y` gives cede.x.y, because y may be a module;
+    `import cede.x` gives cede.x and cede, because it makes both available.
+
+    nodes: syntax nodes of a file; package: the package that the file is in, for relative imports.
+    """
+    names = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+            names += [alias.name.split(".")[0] for alias in node.names if alias.asname is None]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names += [f"{base}.{alias.name}" for alias in node.names]
+    return names
+
+
+def takes_public_name(dotted: str) -> bool:
+    """Is this `import cede`, or `from cede import x` where x is neither a module nor a name like __version__?"""
+    top, _, name = dotted.partition(".")
+    return top == PACKAGE.name and "." not in name and not name.startswith("__") and (not name or source_file(dotted) is None)
+
+
+def and_packages_around(dotted: str) -> list[str]:
+    """Return a dotted name and all its beginnings: a.b.c gives a, a.b and a.b.c. Python imports packages from the outside in."""
+    parts = dotted.split(".")
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+@cache
+def source_file(module: str) -> Path | None:
+    """Return the file of a module or package of cede, None if there is no such module."""
+    top, *inner = module.split(".")
+    if top != PACKAGE.name:
+        return None
+    path = PACKAGE.joinpath(*inner)
+    candidates = (path / "__init__.py", path.with_name(f"{path.name}.py"))
+    return next((file for file in candidates if file.is_file()), None)
+
+
+def data_files(module: str) -> Iterator[Path]:
+    """Yield all files of a package that are not Python code, also those in folders which are no packages themselves."""
+    file = source_file(module)
+    if file is not None and file.name == "__init__.py":
+        yield from data_in(file.parent)
+
+
+def data_in(folder: Path) -> Iterator[Path]:
+    """Yield the data files of one folder, without hidden files, compiled code and packages."""
+    for path in folder.iterdir():
+        if path.name.startswith(".") or path.name == "__pycache__":
+            continue
+        if path.is_dir() and not (path / "__init__.py").exists():
+            yield from data_in(path)
+        elif path.is_file() and path.suffix not in (".py", ".pyc"):
+            yield path
+
+
+@cache
+def file_digest(file: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -1,0 +1,95 @@
+"""What an experiment is made of: a Figure asks for Parts (single runs), makes a table from their Outcomes, and draws the table.
+
+A part is one run: a function, its arguments (learner, settings, seed) and the digest of the code that it runs. Its outcome is
+stored under a key made of these three, so an interrupted figure goes on where it stopped, and figures that need the same run share
+it.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cede._base import check
+from cede.experiments.cache import code_digest
+
+Row = dict[str, Any]  # one row of a table: values by name of the column
+Outcome = dict[str, list[Row]]  # what a part returns: rows by kind, such as "curve", "control" or "drive"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may choose for all figures. None: each figure takes its own setting."""
+
+    quick: bool = False
+    episodes: int | None = None
+    repeats: int | None = None
+    seed: int = 0
+    jobs: int = 2
+    out: Path = Path("out/figures")
+    overwrite: bool = False
+    radii: str | None = None  # many-teams: "printed", "schedule" or "constant"
+
+    def __post_init__(self) -> None:
+        check.choice("figure", "radii", self.radii, (None, "printed", "schedule", "constant"))
+        for name in ("episodes", "repeats"):
+            if getattr(self, name) is not None:
+                check.integer("figure", name, getattr(self, name), 1)
+        check.integer("figure", "seed", self.seed, 0, 10**6)
+        check.integer("figure", "jobs", self.jobs, 1)
+
+    def choose(self, name: str, full: int, quick: int) -> int:
+        """Return the number of "episodes" or "repeats": what the user gave, else the figure's number for a full or quick run."""
+        given = getattr(self, name)
+        return int(given) if given is not None else (quick if self.quick else full)
+
+    def seeds(self, full: int, quick: int) -> list[int]:
+        """Return one seed for each repeat; full and quick: how many repeats if the user gave no number."""
+        return [self.seed + repeat for repeat in range(self.choose("repeats", full, quick))]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run of one learner (or one exact computation), which a figure asks for and whose outcome is stored."""
+
+    function: str  # "module:name" below cede.experiments, called as name(progress=..., **arguments), returns an Outcome
+    arguments: Row  # values that JSON can hold
+    work: int  # what the run reports as progress when it is done; mostly the number of episodes
+    label: str  # for the progress bar
+
+    @property
+    def key(self) -> str:
+        """A name for the stored outcome: a digest of the function, its arguments and the code that it runs."""
+        text = json.dumps([self.function, self.arguments, code_digest(self.module)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    @property
+    def module(self) -> str:
+        """The full name of the module that holds the function."""
+        return f"cede.experiments.{self.function.split(':')[0]}"
+
+    def run(self, progress: Callable[[int], None]) -> Outcome:
+        """Call the function and return its outcome. progress: called with the work done so far."""
+        function = getattr(import_module(self.module), self.function.split(":")[1])
+        outcome: Outcome = function(progress=progress, **self.arguments)
+        return outcome
+
+
+def report_work(progress: Callable[[int], None], effort: int, before: int, done: int) -> None:
+    """Report `before + done` episodes as progress, each of which counts as `effort` units of a part's work."""
+    progress(effort * (before + done))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: how to get its runs, its table and its picture. The settings stand at the top of the figure's module."""
+
+    name: str  # as in `cede figure NAME`
+    title: str  # what the figure shows
+    story: str  # what to look at, for the report
+    parts: Callable[[Options], Sequence[Part]]  # the runs that it needs
+    table: Callable[[Sequence[tuple[Part, Outcome]]], list[Row]]  # from the outcomes of its parts to the rows of its table
+    draw: Callable[[list[Row], Path], list[Path]]  # from the table, and the picture's path without ending, to the files written

@@ -1,0 +1,74 @@
+"""Make figures: run the parts that are not stored yet, write one table for each figure, draw it from the table."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cede import __version__
+from cede.experiments.figure import Figure, Options, Row
+from cede.experiments.parallel import run_parts
+from cede.experiments.tables import load_table, save_table
+
+
+def run(figures: Sequence[Figure], options: Options, say: Callable[[str], None] = print) -> list[Path]:
+    """Make the tables that are missing in `options.out`, then draw all figures from their tables.
+
+    say: called with lines of text about the progress. Returns the files that were drawn. A part that several figures ask for is
+    run once; a figure whose table is there already is only drawn again.
+    """
+    prepare(options.out)
+    missing = [figure for figure in figures if not finished(figure, options)]
+    parts_of = {figure.name: list(figure.parts(options)) for figure in missing}
+    different = {part.key: part for parts in parts_of.values() for part in parts}
+    outcomes = run_parts(list(different.values()), options.out / "parts", options.jobs, say)
+    for figure in missing:
+        rows = figure.table([(part, outcomes[part.key]) for part in parts_of[figure.name]])
+        save_table(options.out / f"{figure.name}.csv", [{**row, **identity(options)} for row in rows])
+    pictures = []
+    for figure in figures:
+        rows = load_table(options.out / f"{figure.name}.csv")
+        pictures += figure.draw(rows, options.out / figure.name)
+    return pictures
+
+
+def prepare(out: Path) -> None:
+    """Make the output directory and check that it can be written to; raise ValueError if not."""
+    try:
+        (out / "parts").mkdir(parents=True, exist_ok=True)
+        probe = out / "parts" / f".probe.{os.getpid()}"
+        probe.write_text("")
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"figure: out is {str(out)!r}, must be a directory that can be written ({error.strerror})") from error
+
+
+def finished(figure: Figure, options: Options) -> bool:
+    """Return whether the table of this figure, made with these options, is there already.
+
+    Raises ValueError if the table there was made with other options, unless the user asked to overwrite it.
+    """
+    path = options.out / f"{figure.name}.csv"
+    if not path.exists() or options.overwrite:
+        return False
+    rows = load_table(path)
+    if same_run(rows, options):
+        return True
+    known = {name: rows[0].get(name, "") for name in identity(options)}
+    raise ValueError(f"{path}: holds another run ({known}); choose another --out, or --overwrite")
+
+
+def same_run(rows: Sequence[Row], options: Options) -> bool:
+    """Return whether rows of a table were made by this version with these options."""
+    return all(str(rows[0].get(name, "")) == str(value) for name, value in identity(options).items())
+
+
+def identity(options: Options) -> Row:
+    """Return the columns that every row of every table has: the version of cede and what the user asked for."""
+    return {
+        "cede": __version__,
+        "quick": int(options.quick),
+        "asked_episodes": options.episodes or "",
+        "asked_repeats": options.repeats or "",
+        "asked_radii": options.radii or "",
+        "base_seed": options.seed,
+    }
