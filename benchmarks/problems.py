@@ -5,7 +5,7 @@ import scipy.sparse as sp
 
 import cede
 from cede._kernels import printed_constant
-from cede._kernels.table import Table
+from cede._kernels.tables import Table
 from cede.planning.belief import Belief, radii
 
 

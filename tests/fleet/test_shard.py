@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import cede
 from cede import _kernels
 from cede._kernels.episodes import add, take
-from cede._kernels.table import Sums, Table
+from cede._kernels.tables import Sums, Table
 from cede.fleet.run import stream_of, streams
 from cede.fleet.shard import lengthen_to
 from cede.learning.state import Memory, Seen

@@ -2,8 +2,7 @@
 
 bundle           arrays and numbers that are passed by reference
 compiling        how kernels are compiled, kept on disk and called by one another
-table            sparse rows that grow in place
-tables           what kernels do with them
+tables           sparse rows that grow in place
 random_streams   random numbers
 minimum          the least mean over an L1 ball (Lemma 4)
 intervals        the least mean over intervals

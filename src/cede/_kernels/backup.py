@@ -13,8 +13,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from cede._kernels.compiling import inlined, inner, unit
-from cede._kernels.model import BY_PREV_AGENT, BY_TIME, ModelArrays
+from cede._kernels.compiling import inlined, unit
+from cede._kernels.model import BY_PREV_AGENT, BY_TIME, ModelArrays, ProblemArrays
 from cede._kernels.random_streams import tie_break
 from cede._kernels.rows import agent_minimum, environment_minima, known_mean, look_ahead, smallest
 from cede._kernels.scratch import PassScratch, ThreadScratch
@@ -23,6 +23,8 @@ from cede._kernels.scratch import PassScratch, ThreadScratch
 CHOOSE = 0  # the best agent everywhere, from v_{t+1}
 FOLLOW = 1  # the given policy: the values are its cost
 RAISE = 2  # the best agent everywhere, one step ahead of given values, which are raised by what is found
+
+INT, POLICY_NOW, VALUE_NOW = types.int64, types.int16[:, ::1], types.float64[:, ::1]
 
 MARK, ENVIRONMENT, AGENTS, PHASES = 0, 1, 2, 3  # phases of a step
 ROWS_AT_ONCE, STATES_AT_ONCE = 64, 32  # how much of a phase a thread takes
@@ -70,7 +72,7 @@ def must_do(mode, changed_after, policy, before, s):
     return found
 
 
-@inner
+@unit(types.none, ModelArrays, INT, POLICY_NOW, INT, INT, VALUE_NOW, types.int32[::1], ThreadScratch)
 def agents_minima(model, mode, policy, t, s, x, agent_guess, thread):
     """Write thread.m[prev, d]: what it costs if d takes over in state s, before control and switching cost."""
     agents, problem, row = model.agents, model.problem, model.environment.row
@@ -112,7 +114,20 @@ def best_agent(q, seed, place):
     return 0  # only if a cost is not a number, which no checked problem has
 
 
-@inner
+@unit(
+    types.boolean,
+    ProblemArrays,
+    INT,
+    types.int64[::1],
+    VALUE_NOW,
+    types.float64[::1],
+    POLICY_NOW,
+    VALUE_NOW,
+    VALUE_NOW,
+    INT,
+    INT,
+    INT,
+)
 def switch(problem, mode, same_start, m, q, policy, value, floor, s, seed, place):
     """Take the outer minimum in state s for every previous agent; with FOLLOW, the policy's choice. Return whether a value changed.
 
@@ -143,10 +158,6 @@ def switch(problem, mode, same_start, m, q, policy, value, floor, s, seed, place
     return changed
 
 
-FLOATS, POLICY_NOW, VALUE_NOW = types.float64[:, ::1], types.int16[:, ::1], types.float64[:, ::1]
-INT = types.int64
-
-
 @unit(types.none, ModelArrays, INT, INT, POLICY_NOW, POLICY_NOW, INT, INT, INT, PassScratch)
 def mark_needed(model, mode, t, policy, before, stamp, first, last, scratch):
     """Mark the environment rows whose minimum each agent can need in the states from first to last (exclusive).
@@ -174,7 +185,7 @@ def mark_needed(model, mode, t, policy, before, stamp, first, last, scratch):
                         marks[row[s, columns[j]], d] = stamp
 
 
-@unit(types.none, ModelArrays, INT, INT, VALUE_NOW, POLICY_NOW, POLICY_NOW, FLOATS, INT, INT, INT, PassScratch, ThreadScratch)
+@unit(types.none, ModelArrays, INT, INT, VALUE_NOW, POLICY_NOW, POLICY_NOW, VALUE_NOW, INT, INT, INT, PassScratch, ThreadScratch)
 def back_up_states(model, mode, t, value, policy, before, floor, seed, first, last, scratch, thread):
     """Take the agents' minima and the switch in the states from first to last (exclusive)."""
     x, agent_guess, same_start, changed = scratch.x, scratch.agent_guess, scratch.same_start, scratch.changed
@@ -187,7 +198,21 @@ def back_up_states(model, mode, t, value, policy, before, floor, seed, first, la
 
 
 @unit(
-    INT, ModelArrays, INT, INT, VALUE_NOW, VALUE_NOW, POLICY_NOW, POLICY_NOW, FLOATS, INT, PassScratch, ThreadScratch, INT, INT, INT
+    INT,
+    ModelArrays,
+    INT,
+    INT,
+    VALUE_NOW,
+    VALUE_NOW,
+    POLICY_NOW,
+    POLICY_NOW,
+    VALUE_NOW,
+    INT,
+    PassScratch,
+    ThreadScratch,
+    INT,
+    INT,
+    INT,
 )
 def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, thread, only, steady, phase):
     """Apply the Bellman operator at time t: v_t from v_{t+1}. Any number of threads may run it side by side.

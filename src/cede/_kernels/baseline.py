@@ -4,13 +4,14 @@ from math import inf, log
 from typing import Annotated
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from cede._kernels.backup import FOLLOW
 from cede._kernels.backward import backward, begin, start_mean
 from cede._kernels.bundle import Bundle, Float1, Float3, Int16s3
-from cede._kernels.compiling import inner, kernel
-from cede._kernels.model import ModelArrays
+from cede._kernels.compiling import kernel, unit
+from cede._kernels.model import ModelArrays, ProblemArrays
 
 UNDECIDED, DEVIATE, KEEP_TO = 0.0, 1.0, 2.0  # what was decided for the running episode
 
@@ -42,7 +43,7 @@ class Baseline(Bundle):
     record: Annotated[NDArray[np.void], RECORD, 1]  # (1,) what was seen so far
 
 
-@kernel
+@unit(types.none, Baseline, types.boolean, types.float64, types.float64)
 def record_episode(baseline, followed, cost, most):
     """Record the cost of an episode, by what was decided for it before.
 
@@ -86,7 +87,7 @@ def deviation(squares, size, delta):
     return best
 
 
-@inner
+@kernel
 def proven_by_costs(record, most, alpha, delta):
     """Return what deviating may have cost at most, how many times the baseline's cost that may be, and whether that is enough.
 
@@ -102,7 +103,7 @@ def proven_by_costs(record, most, alpha, delta):
     return spent, times, spent + most <= times * record.proven
 
 
-@inner
+@kernel
 def least_cost_within(model, policy, value, start, start_agent, scratch, thread):
     """Return the least that an episode of a policy can cost within what is believed.
 
@@ -119,7 +120,7 @@ def least_cost_within(model, policy, value, start, start_agent, scratch, thread)
     return least
 
 
-@kernel
+@unit(types.none, ProblemArrays, ProblemArrays)
 def negate_costs(problem, opposite):
     """Write the negated costs of control and hand-over. A hand-over that is not possible stays so: no policy has it."""
     control_cost, switch_cost = problem.control_cost, problem.switch_cost

@@ -1,14 +1,14 @@
 """How kernels are compiled, kept on disk, and called by one another."""
 
 import _thread
-import ast
 import ctypes
 import hashlib
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -31,11 +31,8 @@ PATIENCE = 2.0  # seconds of compiling before a line says so
 @cache
 def imported_by(path: Path) -> tuple[Path, ...]:
     """Return the kernel files that a kernel file imports."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cede._kernels."):
-            found.append(HERE / f"{(node.module or '').removeprefix('cede._kernels.')}.py")
-    return tuple(dict.fromkeys(found))
+    found = re.findall(r"^from cede\._kernels\.(\w+) import", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return tuple(HERE / f"{name}.py" for name in dict.fromkeys(found))
 
 
 @cache
@@ -56,14 +53,13 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def kernel(function: Function, **extra: Any) -> Function:
-    """Compile on first call, keep the result on disk where a directory can be written, release the GIL.
+def compiled(function: Function, **extra: Any) -> Function:
+    """Let Numba compile a function on first use, keep the result on disk where a directory can be written, and release the GIL.
 
     Kernels allocate nothing: what they need is passed in. So Numba need not count references to arrays, which in small functions
     costs more than the work itself. They are compiled for each type of argument, and a constant is a type of its own: where one
     kernel calls another, constants are wrapped as in np.int64(0).
     """
-    function.__qualname__ = f"{function.__qualname__}_{digest_of(Path(function.__code__.co_filename))}"
     options = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True, **extra}
     try:
         return numba.njit(cache=True, **options)(function)
@@ -71,25 +67,58 @@ def kernel(function: Function, **extra: Any) -> Function:
         return numba.njit(**options)(function)
 
 
+def renamed(function: Any, qualname: str) -> Any:
+    """Return the same function under another name: Numba's cache tells kernels apart by name, not by how they are compiled."""
+    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    copy.__module__, copy.__qualname__, copy.__doc__ = function.__module__, qualname, function.__doc__
+    return copy
+
+
+class Kernel:
+    """A compiled function. Kernels call it without the wrapper that Python needs, which takes as long to compile as the rest."""
+
+    def __init__(self, function: Function, **extra: Any) -> None:
+        self.py_func, self.extra, self.__doc__ = function, extra, function.__doc__
+        self.qualname = f"{function.__qualname__}_{digest_of(Path(function.__code__.co_filename))}"
+
+    @cached_property
+    def entry(self) -> Any:
+        """The function for Python, compiled when it is first called from there."""
+        return compiled(renamed(self.py_func, f"{self.qualname}_entry"), **self.extra)
+
+    @cached_property
+    def inner(self) -> Any:
+        """The function for other kernels."""
+        return compiled(renamed(self.py_func, self.qualname), no_cpython_wrapper=True, **self.extra)
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        return self.inner._numba_type_
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.entry(*arguments)
+
+
+def kernel(function: Function) -> Kernel:
+    """Make a kernel of a function."""
+    return Kernel(function)
+
+
+def vector_kernel(function: Function) -> Kernel:
+    """Make a kernel whose sums may be reordered, which lets them run in vector registers."""
+    return Kernel(function, fastmath={"reassoc", "nsz", "nnan"})
+
+
 def inlined(function: Function) -> Function:
-    """Paste into its callers; for a few lines that are called from one or two places."""
-    return kernel(function, no_cpython_wrapper=True, inline="always")
-
-
-def vector_inner(function: Function) -> Function:
-    """Compile like `inner`; sums may be reordered, which lets them run in vector registers."""
-    return kernel(function, no_cpython_wrapper=True, fastmath={"reassoc", "nsz", "nnan"})
-
-
-def inner(function: Function) -> Function:
-    """Compile like `kernel`, for other kernels alone: Python cannot call it, and so it compiles in about half the time."""
-    return kernel(function, no_cpython_wrapper=True)
+    """Paste a function into its callers; for a few lines that are called from one or two places."""
+    digest = digest_of(Path(function.__code__.co_filename))
+    return compiled(renamed(function, f"{function.__qualname__}_{digest}"), no_cpython_wrapper=True, inline="always")
 
 
 # ------------------------------------------------------------------------------------------------- units
 
 
-class Unit:
+class Unit(Kernel):
     """A kernel that is compiled by itself, once, for one list of types; other kernels call it by address.
 
     Numba copies all that a kernel calls into it, and optimises and emits it again, at every level. A unit is compiled when it is
@@ -97,27 +126,15 @@ class Unit:
     """
 
     def __init__(self, function: Function, result: Any, kinds: tuple[Any, ...]) -> None:
-        self.entry = kernel(copy_of(function, "entry"))  # for Python, compiled if it is ever called from there
-        self.dispatcher, self.kinds, self.py_func = inner(function), kinds, function
+        super().__init__(function)
+        self.kinds = kinds
         self.slot = np.zeros(1, dtype=np.int64)  # the address of the machine code; 0: not compiled yet
-        name = f"cede.{function.__module__}.{function.__qualname__}"
+        name = f"cede.{function.__module__}.{self.qualname}"
         llvm.add_symbol(name, self.slot.ctypes.data)
         template = type("UnitTemplate", (ConcreteTemplate,), {"key": name, "cases": [signature(result, *kinds)]})
-        self._numba_type_ = types.Function(template)
-        lower_builtin(name, *kinds)(partial(generate_call, name, len(_units)))
-        _units.append(self)
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self.entry(*arguments)
-
-
-def copy_of(function: Any, suffix: str) -> Any:
-    """Return the same function under another name: Numba's cache on disk tells kernels apart by name, not by how they are
-    compiled.
-    """
-    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    copy.__module__, copy.__qualname__ = function.__module__, f"{function.__qualname__}_{suffix}"
-    return copy
+        self.__dict__["_numba_type_"] = types.Function(template)
+        lower_builtin(name, *kinds)(partial(generate_call, name))
+        _units[self.slot.ctypes.data] = self
 
 
 def unit(result: Any, *kinds: Any) -> Callable[[Function], Unit]:
@@ -126,12 +143,13 @@ def unit(result: Any, *kinds: Any) -> Callable[[Function], Unit]:
     return lambda function: Unit(function, result, tuple(arguments))
 
 
-_units: list[Unit] = []
+_units: dict[int, Unit] = {}  # by the address of their slots
 
 
-def resolve(number: int) -> None:
+def resolve(place: int) -> None:
     """Compile a unit and put its address into its slot. Called by compiled code that finds the slot empty."""
-    dispatcher, kinds, slot = _units[number].dispatcher, _units[number].kinds, _units[number].slot
+    unit = _units[place]
+    dispatcher, kinds, slot = unit.inner, unit.kinds, unit.slot
     interrupted = False
     while not slot[0]:
         try:
@@ -149,15 +167,18 @@ _resolve = ctypes.CFUNCTYPE(None, ctypes.c_int64)(resolve)
 llvm.add_symbol("cede.resolve", ctypes.cast(_resolve, ctypes.c_void_p).value)
 
 
-def generate_call(name: str, number: int, context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+def generate_call(name: str, context: Any, builder: Any, called: Any, arguments: Any) -> Any:
     """Emit: if the slot of a unit is empty, resolve it; call the address that it holds."""
     word, module, convention = ir.IntType(64), builder.module, context.call_conv
     slot = module.globals.get(name) or ir.GlobalVariable(module, word, name)
     with cgutils.if_unlikely(builder, builder.icmp_signed("==", builder.load(slot), word(0))):
         function_type = ir.FunctionType(ir.VoidType(), [word])
-        builder.call(cgutils.get_or_insert_function(module, function_type, "cede.resolve"), [word(number)])
+        builder.call(cgutils.get_or_insert_function(module, function_type, "cede.resolve"), [builder.ptrtoint(slot, word)])
+    address = builder.load(slot)
+    with cgutils.if_unlikely(builder, builder.icmp_signed("==", address, word(0))):
+        convention.return_user_exc(builder, RuntimeError, ("cede: a kernel could not be compiled; the reason stands above",))
     function_type = convention.get_function_type(called.return_type, called.args)
-    pointer = builder.inttoptr(builder.load(slot), function_type.as_pointer())
+    pointer = builder.inttoptr(address, function_type.as_pointer())
     status, result = convention.call_function(builder, pointer, called.return_type, called.args, arguments)
     with cgutils.if_unlikely(builder, status.is_error):
         convention.return_status_propagate(builder, status)

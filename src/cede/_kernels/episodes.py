@@ -1,7 +1,9 @@
 """Episodes under the true tables."""
 
+from numba import types
+
 from cede._kernels.bundle import Bundle, Float1, Int1
-from cede._kernels.compiling import inner, kernel
+from cede._kernels.compiling import kernel, unit
 from cede._kernels.layer import slot_of
 from cede._kernels.model import ModelArrays
 
@@ -26,7 +28,7 @@ class Steps(Bundle):
     costs: Float1  # (L,)
 
 
-@inner
+@kernel
 def draw(table, r, chance):
     """Return the outcome of row r at which the cumulated probability passes chance."""
     n, start, weights = table.size[r], table.start[r], table.weight
@@ -38,7 +40,7 @@ def draw(table, r, chance):
     return table.column[start + n - 1]
 
 
-@inner
+@kernel
 def enter(truth, chance, steps):
     """Draw the first state of an episode. chance: (2 L + 1,) uniform numbers, the last one for this."""
     s = 0
@@ -48,7 +50,7 @@ def enter(truth, chance, steps):
     steps.who[0] = truth.start_agent
 
 
-@inner
+@unit(types.none, Truth, types.int64, types.int64, types.float64[::1], Steps)
 def step(truth, t, d, chance, steps):
     """Let agent d act at time t, under the true tables."""
     problem, agents, environment = truth.model.problem, truth.model.agents, truth.model.environment

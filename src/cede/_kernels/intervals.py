@@ -9,12 +9,12 @@ from math import sqrt
 import numpy as np
 from numba import types
 
-from cede._kernels.compiling import inner, unit
+from cede._kernels.compiling import kernel, unit
 from cede._kernels.model import BeliefArrays
 from cede._kernels.scratch import ThreadScratch
 
 
-@inner
+@kernel
 def sink(heap, n, at, keys):
     """Restore the order of heap[:n], least keys[heap[.]] first, after its element at one place has become larger."""
     moving = heap[at]
@@ -30,7 +30,7 @@ def sink(heap, n, at, keys):
     heap[at] = moving
 
 
-@inner
+@kernel
 def rank(keys, n, order, heap):
     """Write the places of keys[:n] to order, from the least key to the largest. heap: (n,) scratch."""
     for i in range(n):
@@ -43,14 +43,14 @@ def rank(keys, n, order, heap):
         sink(heap, n - 1 - i, 0, keys)
 
 
-@inner
+@kernel
 def interval(q, width, linear):
     """Return the least and the most mass of an outcome of frequency q."""
     half = sqrt(2.0 * max(0.0, q * (1.0 - q)) * width) + linear * width
     return max(0.0, q - half), min(1.0, q + half)
 
 
-@inner
+@kernel
 def least_in_intervals(u, p, n, total, width, linear, heap, others, values, best, ranked, seen, number):
     """Return the least mean of u over distributions within the intervals around p[:n] / total.
 

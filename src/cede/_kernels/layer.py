@@ -4,11 +4,10 @@ import numpy as np
 from numba import types
 
 from cede._kernels.bundle import Bundle, Float1, Int1, Int2
-from cede._kernels.compiling import inlined, inner, kernel, unit
+from cede._kernels.compiling import inlined, kernel, unit
 from cede._kernels.model import BY_PREV_AGENT, BY_TIME, BeliefArrays
 from cede._kernels.radii import linear_part, radii, radius
-from cede._kernels.table import Table
-from cede._kernels.tables import add, take
+from cede._kernels.tables import Table, add, take
 
 CHUNK = 64  # steps counted at once: the room wanted for them grows with their number squared
 LEAST_WEIGHT = 1e-9  # an outcome that has faded to less is forgotten
@@ -67,11 +66,9 @@ def slot_of(vary, t, prev):
     return 0
 
 
-@kernel
-def outcome_of(index, i, j, to):
-    """Return the outcome that leads from place (i, j) to `to`; -1: there is none."""
-    if index.entry.size == 0:
-        return to
+@unit(types.int64, OutcomeIndex, types.int64, types.int64, types.int64)
+def find_outcome(index, i, j, to):
+    """Return the outcome that leads from place (i, j) to `to`, by binary search; -1: there is none."""
     row = index.entry[i, j]
     lo, hi = index.begin[row], index.begin[row + 1]
     end, targets = hi, index.to
@@ -84,7 +81,13 @@ def outcome_of(index, i, j, to):
     return index.outcome[lo] if lo < end and targets[lo] == to else np.int64(-1)
 
 
-@inner
+@kernel
+def outcome_of(index, i, j, to):
+    """Return the outcome that leads from place (i, j) to `to`; -1: there is none."""
+    return to if index.entry.size == 0 else find_outcome(index, i, j, to)
+
+
+@kernel
 def cells_of(agents, environment, problem, flat, t, s, prev, d, a, to):
     """Return where a step is counted: row and column of the agents' table, row and column of the environment's."""
     slot = problem.slot[d] + slot_of(problem.vary[d], t, prev)
@@ -178,7 +181,7 @@ def forget(counts, episode, keys):
 # ------------------------------------------------------------------------------------------------- believing
 
 
-@inner
+@unit(types.none, Table, types.int64, Table, types.int64)
 def unfold(seen, c, table, r):
     """Make row r of a belief from what was counted of its case c: all its outcomes, also those not seen yet."""
     start, n, total, weights = table.start[r], table.size[r], seen.total[c], table.weight
@@ -189,7 +192,7 @@ def unfold(seen, c, table, r):
     table.total[r] = total if total > 0.0 else float(n)
 
 
-@inner
+@unit(types.none, LayerArrays, types.float64, types.float64, types.boolean)
 def believe_layer(layer, constant, scale, unfolds):
     """Make the widths of a layer from what was counted; and, if unfolds, the rows of a table of its own."""
     belief = layer.belief
@@ -201,7 +204,7 @@ def believe_layer(layer, constant, scale, unfolds):
                 unfold(layer.counts.seen, layer.case[r], belief.table, r)
 
 
-@inner
+@kernel
 def believe_row(layer, r, constant, scale):
     """`believe_layer`, for one row of the belief."""
     case = layer.case[r]
@@ -211,7 +214,7 @@ def believe_row(layer, r, constant, scale):
             unfold(layer.counts.seen, case, layer.belief.table, r)
 
 
-@inner
+@unit(types.boolean, LayerArrays)
 def has_doubled(layer):
     """Return whether a row was visited as often since the plan was made as before it, or for the first time."""
     found, total, planned = False, layer.counts.seen.total, layer.planned_visits
@@ -220,7 +223,7 @@ def has_doubled(layer):
     return found
 
 
-@inner
+@kernel
 def note_visits(layer):
     """Keep the visits with which the doubling rule compares."""
     for r in range(layer.planned_visits.size):

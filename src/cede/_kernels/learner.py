@@ -10,7 +10,7 @@ from cede._kernels.backup import CHOOSE, RAISE, backup, slots_at
 from cede._kernels.backward import POLICY, VALUE, backward, begin, find_same_start
 from cede._kernels.baseline import DEVIATE, KEEP_TO, UNDECIDED, Baseline, least_cost_within, proven_by_costs
 from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2
-from cede._kernels.compiling import inlined, inner, kernel, unit
+from cede._kernels.compiling import kernel, unit
 from cede._kernels.layer import LayerArrays, believe_layer, believe_row, has_doubled, note_visits
 from cede._kernels.limits import Limits, set_prices
 from cede._kernels.model import ModelArrays
@@ -95,7 +95,8 @@ def is_due(learner, episode, planned):
 def prepare_plan(learner, value, seed, scratch):
     """Do all that comes before the pass of a plan: beliefs, prices, and the start of the pass."""
     believe(learner, seed)
-    set_prices(learner.limits)
+    if learner.limits.priced.size > 0:
+        set_prices(learner.limits)
     begin(learner.model.problem, np.int64(1), value, scratch)
 
 
@@ -116,7 +117,7 @@ def plan_pass(learner, policy, value, seed, scratch, thread, phase):
     return backward(learner.model, mode, policy, policy, value, source, seed, scratch, thread, phase)
 
 
-@inlined
+@unit(types.none, LearnerArrays, POLICY, VALUE, types.int64, PassScratch, ThreadScratch)
 def plan_step(learner, policy, value, seed, scratch, thread):
     """Make the plan of an episode from all that was counted: beliefs, prices, pass, visits. One thread."""
     prepare_plan(learner, value, seed, scratch)
@@ -127,7 +128,7 @@ def plan_step(learner, policy, value, seed, scratch, thread):
 # ------------------------------------------------------------------------------------------------- greedy planning
 
 
-@inner
+@kernel
 def believe_at(learner, t, s):
     """`believe`, only what a backup of state s at time t needs."""
     agents, environment, problem, radii = learner.agents, learner.environment, learner.model.problem, learner.radii
@@ -145,7 +146,7 @@ def believe_at(learner, t, s):
             learn_cost(learner, s, a)
 
 
-@inner
+@kernel
 def find_least(values, t, d, least, least_at):
     """Bring the least bound of a time step up to date, from the state that had it before."""
     for s in range(least_at[t, d], values.shape[1]):

@@ -4,10 +4,11 @@ from math import inf, sqrt
 from typing import Annotated
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from cede._kernels.bundle import Bundle, Float1, Int1
-from cede._kernels.compiling import kernel
+from cede._kernels.compiling import kernel, unit
 
 PRICE = np.dtype(
     [
@@ -48,7 +49,7 @@ def step_costs(least_cost, spread, control_cost, switch_cost):
     return least + least_added, most + most_added
 
 
-@kernel
+@unit(types.none, Limits)
 def set_prices(limits):
     """Write what control costs with the prices of the shares."""
     for d in range(limits.priced.size):
@@ -56,7 +57,7 @@ def set_prices(limits):
         limits.priced[d] = limits.control_cost[d] + (price.above - price.below)
 
 
-@kernel
+@unit(types.none, Limits, types.int64[::1], types.float64, types.float64)
 def update_prices(limits, control, least, most):
     """After an episode make dearer what was more than allowed, and cheaper what was less than demanded.
 

@@ -9,8 +9,11 @@ that outcome with passes over the row instead of sorting it; see docs/decisions/
 """
 
 import numpy as np
+from numba import types
 
-from cede._kernels.compiling import copy_of, inlined, inner, kernel, vector_inner
+from cede._kernels.compiling import inlined, kernel, renamed, unit, vector_kernel
+
+INT, FLOAT = types.int64, types.float64
 
 FEW = 6  # outcomes up to which a row is short
 BLOCK = 16  # passes over long rows run over whole blocks, so that the compiler can use vector registers for all of them
@@ -34,8 +37,8 @@ def look_at(u, p, n, theta):
     return worse, equal, capped
 
 
-look_at_many = vector_inner(copy_of(look_at, "many"))
-look_at_few = inner(look_at)
+look_at_many = vector_kernel(renamed(look_at, "look_at_many"))
+look_at_few = kernel(look_at)
 
 
 @inlined
@@ -48,7 +51,7 @@ def look(u, p, n, theta):
     return worse, equal, capped
 
 
-@vector_inner
+@vector_kernel
 def largest_below(u, n, limit):
     """Return the largest element of u[:n] that is smaller than limit; -1 if there is none."""
     found = -1.0
@@ -58,7 +61,7 @@ def largest_below(u, n, limit):
     return found
 
 
-@vector_inner
+@vector_kernel
 def ends(u, p, n):
     """Return the mass worse than the best outcome, and sum_j p_j u_j."""
     worse, total = 0.0, 0.0
@@ -75,7 +78,7 @@ def is_clear(worse, equal, budget):
     return worse <= budget - close and budget + close < worse + equal
 
 
-@inner
+@kernel
 def search(u, p, n, budget, guess, worse, equal, capped):
     """Narrow down (lo, hi) until theta is found; for `least_sum`, where its guess was wrong or there was none."""
     lo, hi = 0.0, np.inf
@@ -109,7 +112,7 @@ def search(u, p, n, budget, guess, worse, equal, capped):
             hi, worse_hi, sum_hi = theta, worse + equal, capped - theta * (worse + equal)
 
 
-@kernel
+@unit(types.Tuple((FLOAT, FLOAT, INT)), FLOAT[::1], FLOAT[::1], INT, FLOAT, FLOAT)
 def least_sum(u, p, n, budget, guess):
     """Return max_theta [ sum_j p_j min(u_j, theta) - budget theta ], the theta where it is reached, and the number of passes.
 

@@ -1,7 +1,7 @@
 """What a plan is made for: what is believed of the agents and of the environment, and what things cost."""
 
 from cede._kernels.bundle import Bundle, Float1, Float2, Int1, Int2
-from cede._kernels.table import Table
+from cede._kernels.tables import Table
 
 # How an agent's policy varies: its row among the agent's slots is 0, t or prev_agent.
 CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2

@@ -3,7 +3,7 @@
 from math import log, sqrt
 
 from cede._kernels.bundle import Bundle, Float1, Float2
-from cede._kernels.compiling import inlined, inner, kernel
+from cede._kernels.compiling import inlined, kernel
 
 PRINTED, APPENDIX, BERNSTEIN, NO_RADIUS = 0, 1, 2, -1  # kinds of radii
 LOG_2 = log(2.0)
@@ -102,7 +102,7 @@ def radius(kind, visits, constant, scale):
     return scale * sqrt(constant / n)
 
 
-@inner
+@kernel
 def linear_part(kind, scale):
     """Return the 3 of Bernstein's 3 log(.) / n over the scale: the width has the square of the scale, this takes one out again."""
     return 3.0 / scale if kind == BERNSTEIN and scale > 0.0 else 0.0

@@ -8,7 +8,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from cede._kernels.compiling import inlined, inner, kernel
+from cede._kernels.compiling import inlined, kernel
 
 MULTIPLIER_HIGH, MULTIPLIER_LOW = np.uint64(0x2360ED051FC65DA4), np.uint64(0x4385DF649FCCF645)
 LOW_32 = np.uint64(0xFFFFFFFF)
@@ -55,14 +55,14 @@ def stream_at(seed, place):
     return mixed(mixed(np.uint64(seed) + GOLDEN) + np.uint64(place + 1) * GOLDEN)
 
 
-@inner
+@kernel
 def next_uniform(stream):
     """Return the stream moved on by one number, and that number, in (0, 1)."""
     stream = stream + GOLDEN
     return stream, (np.float64(mixed(stream) >> np.uint64(11)) + 0.5) * TO_UNIT
 
 
-@inner
+@kernel
 def next_normal(stream):
     """Return the stream moved on, and a standard normal number (Marsaglia's polar method)."""
     while True:

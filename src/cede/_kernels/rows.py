@@ -3,7 +3,7 @@
 import numpy as np
 from numba import types
 
-from cede._kernels.compiling import inlined, inner, unit
+from cede._kernels.compiling import inlined, kernel, unit
 from cede._kernels.intervals import agent_in_intervals, environment_in_intervals
 from cede._kernels.minimum import least_sum, pad, position
 from cede._kernels.model import BeliefArrays
@@ -36,7 +36,7 @@ def smallest(x, n):
     return result
 
 
-@inner
+@kernel
 def look_ahead(after, thread):
     """Write down what all rows of a time step need to know of v_{t+1} = after, (S, D)."""
     n_states, n_agents = after.shape
@@ -53,7 +53,7 @@ def look_ahead(after, thread):
         constant[d] = least == most
 
 
-@inner
+@unit(types.float64, types.float64[:, ::1], INT, types.float64, types.float64, types.int32[:, ::1], ThreadScratch)
 def uniform_minimum(after, d, best, width, guess, thread):
     """Return the least mean of after[:, d] over the ball around the uniform distribution, for rows that were never seen.
 
@@ -156,7 +156,7 @@ def known_mean(table, r, s, cost, x, d, row):
     return base + result / table.total[r]
 
 
-@inner
+@unit(types.float64, BeliefArrays, INT, types.float64[::1], types.int32[::1], ThreadScratch)
 def agent_minimum(belief, r, y, guess, thread):
     """Return min_p sum_a p(a) y(a) over the set of the agent's row r. y: (A,) what each action leads to. guess: by row."""
     table, width, n_actions = belief.table, belief.width[r], y.size

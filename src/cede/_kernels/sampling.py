@@ -12,14 +12,14 @@ from math import exp
 import numpy as np
 from numba import types
 
-from cede._kernels.compiling import inner, unit
+from cede._kernels.compiling import kernel, unit
 from cede._kernels.layer import LayerArrays
 from cede._kernels.random_streams import next_log_gamma, next_uniform, stream_at
 
 LEAST_STICK = 1e-3  # of the whole row
 
 
-@inner
+@kernel
 def normalise(weight, first, last):
     """Turn weight[first:last] from logarithms into weights of which the largest is 1, and return their sum."""
     most = weight[first]
@@ -32,7 +32,7 @@ def normalise(weight, first, last):
     return total
 
 
-@inner
+@kernel
 def sample_closed(seen, c, table, r, prior, stream):
     """Sample row r of a belief, all outcomes of which are known, from row c of what was seen."""
     start, n, weights = table.start[r], table.size[r], table.weight
@@ -45,7 +45,7 @@ def sample_closed(seen, c, table, r, prior, stream):
     table.total[r] = normalise(weights, start, start + n)
 
 
-@inner
+@kernel
 def sample_open(seen, r, table, start, n_columns, prior, sticks, stream):
     """Sample row r of a belief, any column of which may be an outcome, into the pool from place `start` on; return where it
     ends.

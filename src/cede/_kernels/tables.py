@@ -1,6 +1,191 @@
-"""What kernels do with tables (table.py): count, take back, add sums. The first argument is a Table or a KeyTable."""
+"""Sparse tables of rows, true probabilities or counts that grow in place, and what kernels do with them."""
 
-from cede._kernels.compiling import kernel
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numba import types
+from numpy.typing import NDArray
+
+from cede._base.arrays import Floats, Ints, canonical
+from cede._kernels.bundle import Bundle, Float1, Int1, Int32s1
+from cede._kernels.compiling import kernel, renamed, unit
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sparse sums: amounts by row and column, both ascending. They add in any order."""
+
+    row: Ints  # (n,)
+    column: Ints  # (n,)
+    amount: Floats  # (n,)
+
+    @classmethod
+    def of(cls, matrix: sp.csr_array) -> "Sums":
+        """Take the entries of a sparse matrix."""
+        rows = canonical(matrix)
+        row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        return cls(row, rows.indices.astype(np.int64), rows.data.astype(np.float64))
+
+    @classmethod
+    def none(cls) -> "Sums":
+        """Return sums of nothing."""
+        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
+
+    def matrix(self, n_rows: int, n_columns: int) -> sp.csr_array:
+        """Return the sums as a SciPy matrix of this shape."""
+        indptr = np.searchsorted(self.row, np.arange(n_rows + 1))
+        return sp.csr_array((self.amount, self.column.astype(np.int32), indptr), shape=(n_rows, n_columns))
+
+
+class GrowingRows:
+    """What both kinds of tables can do. Rows lie in one pool with room to grow: counting a step costs what that step changes.
+
+    A row that is full moves to the end of the pool.
+    """
+
+    start: Ints
+    size: Ints
+    total: Floats
+    column: NDArray[Any]
+    weight: Floats
+    capacity: Ints
+    end: int
+    n_columns: int  # outcomes that a row can have
+
+    @classmethod
+    def from_arrays(cls, n_columns: int, start: Ints, size: Ints, column: NDArray[Any], weight: Floats, total: Floats) -> Self:
+        """Make a table of rows that lie in the pool as given, without room to grow."""
+        fields = {"start": start, "size": size, "total": total, "column": column, "weight": weight}
+        table = cls(**fields, capacity=size.copy(), end=len(column))  # type: ignore[call-arg]
+        table.n_columns = n_columns
+        return table
+
+    def copy(self) -> Self:
+        """Return a table with arrays of its own, as long as what they hold."""
+        rows = (self.start.copy(), self.size.copy())
+        result = self.from_arrays(
+            self.n_columns, *rows, self.column[: self.end].copy(), self.weight[: self.end].copy(), self.total.copy()
+        )
+        result.capacity = self.capacity.copy()
+        return result
+
+    def __reduce__(self) -> Any:
+        given = (self.n_columns, self.start, self.size, self.column[: self.end], self.weight[: self.end], self.total)
+        return rebuilt, (type(self), given, self.capacity)
+
+    def packed(self) -> Self:
+        """Return a table with arrays of its own, row after row without room between; weights of 0 stay."""
+        sums, size = self.sums(), self.size.copy()
+        column = sums.column.astype(self.column.dtype)
+        return self.from_arrays(self.n_columns, np.cumsum(size) - size, size, column, sums.amount, self.total.copy())
+
+    def clear(self) -> None:
+        """Forget everything; the pool stays."""
+        self.size[:], self.capacity[:], self.total[:], self.end = 0, 0, 0.0, 0
+
+    def add(self, sums: Sums) -> None:
+        """Add sparse sums."""
+        wanted = places_for_sums(self, sums.row)
+        if wanted > 0:
+            self.lengthen(wanted)
+        add_sums(self, sums.row, sums.column, sums.amount)
+
+    def sums(self, n_rows: int | None = None) -> Sums:
+        """Return what the first n_rows rows (all by default) hold."""
+        n = self.n_rows if n_rows is None else n_rows
+        size = self.size[:n]
+        before = np.cumsum(size) - size
+        where = np.repeat(self.start[:n] - before, size) + np.arange(size.sum())
+        return Sums(np.repeat(np.arange(n), size), self.column[where].astype(np.int64), self.weight[where])
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.start)
+
+    def lengthen(self, places: int) -> None:
+        """Make the pool longer by at least `places`; doubling keeps the cost per count constant."""
+        extra = max(places, len(self.column), 64)
+        column = np.concatenate([self.column, np.zeros(extra, self.column.dtype)])
+        self.weight = np.concatenate([self.weight, np.zeros(extra)])
+        self.column = column  # last: kernels take its length for that of both
+
+    def lengthen_to(self, places: int) -> None:
+        """Make the pool at least so long."""
+        if len(self.column) < places:
+            self.lengthen(int(places) - len(self.column))
+
+    def matrix(self, n_rows: int | None = None) -> sp.csr_array:
+        """Return the first n_rows rows (all by default) as a SciPy matrix."""
+        n = self.n_rows if n_rows is None else n_rows
+        sums = self.sums(n)
+        indptr = np.concatenate([[0], np.cumsum(self.size[:n])])
+        return sp.csr_array((sums.amount, sums.column.astype(np.int32), indptr), shape=(n, self.n_columns))
+
+
+def rebuilt(cls: type[GrowingRows], given: Any, capacity: Ints) -> GrowingRows:
+    """Make a table again that was sent from another process."""
+    n_columns, *arrays = given
+    table = cls.from_arrays(n_columns, *(array.copy() for array in arrays))
+    table.capacity = capacity.copy()
+    return table
+
+
+class Table(GrowingRows, Bundle):
+    """Rows of (column, weight), each sorted by column; the distribution of a row is weight / total.
+
+    A row of size 0 has not been seen yet and stands for the uniform distribution. Kernels get the same object.
+    """
+
+    start: Int1  # (rows,) where a row begins in the pool
+    size: Int1  # (rows,) how many outcomes it holds
+    total: Float1  # (rows,) sum of its weights
+    column: Int32s1  # (pool,) outcomes, ascending in each row
+    weight: Float1  # (pool,)
+    capacity: Int1  # (rows,) how many outcomes fit before the row must move
+    end: int  # first free place of the pool
+
+    @classmethod
+    def of(cls, matrix: sp.csr_array) -> "Table":
+        """Make a table with the rows of a sparse matrix."""
+        rows = canonical(matrix)
+        size, total = np.diff(rows.indptr).astype(np.int64), np.asarray(rows.sum(axis=1), dtype=np.float64)
+        column, weight = rows.indices.astype(np.int32), rows.data.astype(np.float64)
+        return cls.from_arrays(rows.shape[1], rows.indptr[:-1].astype(np.int64), size, column, weight, total)
+
+    @classmethod
+    def dense(cls, rows: Floats) -> "Table":
+        """Make a table with the rows of an array."""
+        return cls.of(sp.csr_array(rows))
+
+    @classmethod
+    def empty(cls, n_rows: int, n_columns: int) -> "Table":
+        """Make a table of rows of which nothing was seen."""
+        rows = (np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64))
+        return cls.from_arrays(n_columns, *rows, np.empty(0, dtype=np.int32), np.empty(0), np.zeros(n_rows))
+
+
+class KeyTable(GrowingRows, Bundle):
+    """A table with one row per team, whose columns are the keys row * columns + column of another table."""
+
+    start: Int1
+    size: Int1
+    total: Float1
+    column: Int1
+    weight: Float1
+    capacity: Int1
+    end: int
+
+    @classmethod
+    def of(cls, size: Ints, key: Ints, amount: Floats, n_columns: int) -> "KeyTable":
+        """Make a table of the keys of teams that lie one after the other, size[i] of team i."""
+        owner = np.repeat(np.arange(len(size)), size)
+        total: Floats = np.bincount(owner, weights=amount, minlength=len(size)).astype(np.float64)
+        return cls.from_arrays(n_columns, np.cumsum(size) - size, size.copy(), key.copy(), amount.copy(), total)
+
+
+# -------------------------------------------------------------------------------- kernels, of a Table or a KeyTable
 
 
 @kernel
@@ -18,8 +203,7 @@ def find(table, r, column):
     return lo
 
 
-@kernel
-def add(table, r, column, amount):
+def add_to_row(table, r, column, amount):
     """Add to the weight of `column` in row r, keeping the row sorted. The caller has made the pool long enough."""
     columns, weights, sizes = table.column, table.weight, table.size
     start, n = table.start[r], sizes[r]
@@ -46,7 +230,11 @@ def add(table, r, column, amount):
     sizes[r] = n + 1
 
 
-@kernel
+add = unit(types.none, Table, types.int64, types.int64, types.float64)(add_to_row)
+add_key = unit(types.none, KeyTable, types.int64, types.int64, types.float64)(renamed(add_to_row, "add_key"))
+
+
+@unit(types.none, Table, types.int64, types.int64)
 def take(table, r, column):
     """Undo that one `column` was counted in row r."""
     columns, weights = table.column, table.weight
@@ -78,12 +266,12 @@ def places_for_sums(table, rows):
 
 @kernel
 def add_sums(table, rows, columns, amounts):
-    """Add sparse sums: amounts[i] to the weight of columns[i] in rows[i]."""
+    """Add sparse sums to a Table: amounts[i] to the weight of columns[i] in rows[i]."""
     for i in range(rows.size):
         add(table, rows[i], columns[i], amounts[i])
 
 
-@kernel
+@unit(types.none, Table, Table)
 def restore(table, snapshot):
     """Make a table equal to a snapshot of it. The pool is long enough."""
     for r in range(table.start.size):

@@ -13,7 +13,7 @@ from cede._kernels.backup import CHOOSE, FOLLOW
 from cede._kernels.backward import POLICY, VALUE, backward, begin, start_mean
 from cede._kernels.baseline import RECORD, negate_costs, record_episode
 from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Float4, Int1, Int2, Int3, Int16s3, Int16s4, UInt64s2
-from cede._kernels.compiling import inner, kernel, unit
+from cede._kernels.compiling import kernel, unit
 from cede._kernels.episodes import Steps, Truth, enter, step
 from cede._kernels.layer import CountsArrays, cells_of, forget
 from cede._kernels.learner import LearnerArrays, is_due, may_deviate, plan_step, visit
@@ -21,8 +21,7 @@ from cede._kernels.limits import PRICE, step_costs, update_prices
 from cede._kernels.radii import RadiiAhead, set_radii
 from cede._kernels.random_streams import draw_uniform, tie_seed
 from cede._kernels.scratch import PassScratch, ThreadScratch
-from cede._kernels.table import KeyTable, Table
-from cede._kernels.tables import add, growth, restore, take
+from cede._kernels.tables import KeyTable, Table, add, add_key, growth, restore, take
 
 
 class TeamArrays(Bundle):
@@ -93,7 +92,7 @@ class LedgerArrays(Bundle):
 # ------------------------------------------------------------------------------------------------- a team comes to work
 
 
-@inner
+@kernel
 def lay_out(kept, i, counts, first):
     """Fill the counted rows of a table, which are empty, with what team i has seen. first: the first place to use."""
     table, n_columns = counts.seen, counts.n_columns
@@ -113,7 +112,7 @@ def lay_out(kept, i, counts, first):
     table.end = to
 
 
-@inner
+@unit(types.none, KeyTable, types.int64, CountsArrays, types.int64)
 def clear(kept, i, counts, first):
     """Empty the rows of a table that team i has seen."""
     table, keys = counts.seen, kept.column
@@ -128,7 +127,7 @@ def clear(kept, i, counts, first):
             table.capacity[r] = 0
 
 
-@inner
+@unit(types.none, Workspace, TeamArrays, types.int64)
 def point_at_team(workspace, teams, i):
     """Point the arrays of learner and truth at those of team i."""
     learner, truth = workspace.learner, workspace.truth
@@ -174,7 +173,7 @@ def come_to_work(workspace, teams, i):
     point_at_team(workspace, teams, i)
 
 
-@inner
+@kernel
 def reserve(kept, i, more, most):
     """Make sure that `more` outcomes fit into row i, which has at most `most`; the pool is long enough."""
     n, start, columns, weights = kept.size[i], kept.start[i], kept.column, kept.weight
@@ -187,16 +186,6 @@ def reserve(kept, i, more, most):
             columns[target + j] = columns[start + j]
             weights[target + j] = weights[start + j]
         kept.start[i] = target
-
-
-@kernel
-def places_wanted(kept, first, last, more, most):
-    """Return how many places a pool lacks if every row from first to last is to take `more` outcomes."""
-    wanted = 0
-    for i in range(first, last):
-        if min(kept.size[i] + more, most) > kept.capacity[i]:
-            wanted += min(2 * (kept.size[i] + more), most)
-    return wanted - (kept.column.size - kept.end)
 
 
 # ------------------------------------------------------------------------------------------------- a team puts its work away
@@ -216,7 +205,7 @@ def pack(counts, kept, i):
     kept.total[i] = total
 
 
-@inner
+@unit(types.none, Workspace, TeamArrays, types.int64, types.int64)
 def put_away(workspace, teams, i, steps):
     """Add the steps that were counted to what is kept of team i. A shared environment is again as all teams saw it; what the team
     added is in delta.
@@ -226,12 +215,12 @@ def put_away(workspace, teams, i, steps):
     rows, outcomes = workspace.environment_rows, workspace.environment_outcomes
     for j in range(steps):
         if not agents_fade:
-            add(teams.agents_seen, i, workspace.agent_keys[j], 1.0)
+            add_key(teams.agents_seen, i, workspace.agent_keys[j], 1.0)
         if workspace.shared:
             take(environment.seen, rows[j], outcomes[j])
             add(workspace.delta, rows[j], outcomes[j], 1.0)
         elif not environment_fades:
-            add(teams.environment_seen, i, rows[j] * environment.n_columns + outcomes[j], 1.0)
+            add_key(teams.environment_seen, i, rows[j] * environment.n_columns + outcomes[j], 1.0)
     if agents_fade:
         pack(agents, teams.agents_seen, i)
     if environment_fades:
@@ -241,7 +230,7 @@ def put_away(workspace, teams, i, steps):
 # ------------------------------------------------------------------------------------------------- at work
 
 
-@inner
+@unit(types.float64, Truth, POLICY, POLICY, VALUE, types.int64, PassScratch, ThreadScratch)
 def evaluate(truth, policy, before, value, afresh, scratch, thread):
     """Return the exact expected cost of a policy. value holds that of `before` unless afresh; both are brought up to date."""
     begin(truth.model.problem, afresh, value, scratch)
@@ -255,7 +244,7 @@ def evaluate(truth, policy, before, value, afresh, scratch, thread):
     return start_mean(truth.start, value, truth.start_agent)
 
 
-@inner
+@unit(types.none, Workspace, types.int64)
 def count_episode(workspace, first):
     """Count the episode that was played, and write down where, from place `first` on."""
     learner, steps = workspace.learner, workspace.steps

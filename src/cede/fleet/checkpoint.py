@@ -13,7 +13,7 @@ import numpy as np
 from cede import __version__
 from cede._base import archive, check
 from cede._base.archive import load_arrays, save_arrays
-from cede._kernels.table import Sums, Table
+from cede._kernels.tables import Sums, Table
 from cede.fleet.grouping import Grouping, check_states
 from cede.fleet.history import RunRecord
 from cede.learning.counts import check_counted

@@ -13,7 +13,7 @@ import numpy as np
 
 from cede._base import archive, check
 from cede._base.archive import Arrays, checksum
-from cede._kernels.table import Sums, Table
+from cede._kernels.tables import Sums, Table
 from cede.learning.counts import EnvironmentTally, check_counted, shapes
 from cede.learning.files import CLASSES, Header, SavedLearner, below, pack_own, pack_told, unpack_own, unpack_told
 from cede.learning.state import MOST_COUNT, Seen, check_seen

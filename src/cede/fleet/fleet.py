@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from cede import __version__
 from cede._base import check
 from cede._base.archive import save_arrays
-from cede._kernels.table import Sums, Table
+from cede._kernels.tables import Sums, Table
 from cede.fleet.files import SavedFleet, pack_fleet
 from cede.learning.counts import EnvironmentTally, shapes
 from cede.learning.files import SCHEMA

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
-from cede._kernels.table import Table
+from cede._kernels.tables import Table
 from cede.learning.learner import Learner
 from cede.learning.settings import Memo, Settings, alike_key
 from cede.learning.state import Arrays, LearnerState, Sizes, check_stack, part_of, stack_states, unharmed

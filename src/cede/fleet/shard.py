@@ -20,8 +20,7 @@ from cede._kernels.limits import PRICE
 from cede._kernels.model import ModelArrays
 from cede._kernels.radii import RadiiAhead
 from cede._kernels.random_streams import tie_seed
-from cede._kernels.table import KeyTable, Sums, Table
-from cede._kernels.tables import growth, restore
+from cede._kernels.tables import KeyTable, Sums, Table, growth, restore
 from cede._kernels.teams import LedgerArrays, TeamArrays, Workspace
 from cede.fleet.grouping import RUN_FIELDS, GroupMembers, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
@@ -259,8 +258,8 @@ class WorkingGroup:
         self._lengthen("agents", workspace.agents_known, steps, first, last)
         if self.group.shared:
             base, more, sides = int(workspace.snapshot.end), (last - first) * steps, (environment.counted, environment.n_columns)
-            environment.seen.lengthen_to(base + growth(base, *sides, steps))
-            self.delta.lengthen_to(self.delta.end + growth(self.delta.end, *sides, more))
+            environment.seen.lengthen_to(base + growth.py_func(base, *sides, steps))
+            self.delta.lengthen_to(self.delta.end + growth.py_func(self.delta.end, *sides, more))
         else:
             self._lengthen("environment", workspace.environment_known, steps, first, last)
         refresh_layer(self.learner.environment, self.group.told, self.group.task.n_states)
@@ -270,8 +269,10 @@ class WorkingGroup:
         counts, kept = getattr(self.tally, layer), self.seen[layer]
         entries = int(kept.size[first:last].max())
         base = max(int(counts.seen.end), known + entries)
-        counts.seen.lengthen_to(base + growth(entries, counts.counted, counts.n_columns, steps))
-        wanted = kernels.places_wanted(kept, first, last, steps, counts.counted * counts.n_columns)
+        counts.seen.lengthen_to(base + growth.py_func(entries, counts.counted, counts.n_columns, steps))
+        most, size = counts.counted * counts.n_columns, kept.size[first:last]
+        moves = np.minimum(size + steps, most) > kept.capacity[first:last]
+        wanted = int(np.minimum(2 * (size + steps), most)[moves].sum()) - (len(kept.column) - kept.end)
         if wanted > 0:
             kept.lengthen(wanted)
 

@@ -19,7 +19,7 @@ from cede._kernels.learner import GreedyBounds, LearnerArrays
 from cede._kernels.limits import PRICE
 from cede._kernels.model import BeliefArrays, ModelArrays
 from cede._kernels.radii import Constants, Radii, RadiusSizes, constants_ahead
-from cede._kernels.table import Table
+from cede._kernels.tables import Table
 from cede.learning.baseline import baseline_arrays
 from cede.learning.counts import EnvironmentTally, Tally, all_agents, cases_of, shapes
 from cede.learning.forgetting import forgetting_arrays

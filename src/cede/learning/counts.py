@@ -15,7 +15,7 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints, canonical
 from cede._kernels import layer as kernels
 from cede._kernels.layer import CountsArrays, Forgetting, OutcomeIndex
-from cede._kernels.table import Sums, Table
+from cede._kernels.tables import Sums, Table
 from cede.learning.forgetting import forgetting_arrays
 from cede.planning.passes import problem_of
 from cede.problem.structure import Outcomes, Structure, checked_structure, n_cases

@@ -18,7 +18,7 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.baseline import RECORD
 from cede._kernels.limits import PRICE
-from cede._kernels.table import Sums
+from cede._kernels.tables import Sums
 from cede.learning.counts import Counts, check_counted, shapes
 from cede.learning.forgetting import longest_window
 from cede.learning.settings import Settings

@@ -32,7 +32,7 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints, distinct_rows
 from cede._kernels import radii as kernels
 from cede._kernels.model import BeliefArrays
-from cede._kernels.table import Table
+from cede._kernels.tables import Table
 from cede.problem.model import Environment, TwoLayerMDP
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
@@ -106,6 +105,8 @@ def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats) -> 
     """The best mixture of known policies; the price of each share, what a policy must cost at these prices to be better, and by how
     much limits are missed. That is dear, so that policies are found which meet them, if there are any.
     """
+    from scipy.optimize import linprog  # not at the top: it takes a quarter of a second to load
+
     n, members = len(costs), len(least)
     miss = np.eye(2 * members)
     limited = np.concatenate([np.concatenate([shares.T, -shares.T]), -miss], axis=1)

@@ -4,7 +4,6 @@ from functools import cache
 from importlib import resources
 
 import numpy as np
-from scipy.special import ndtr
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
@@ -36,6 +35,8 @@ def human_policy(sigma: float = 2.0) -> Floats:
         least = cost == cost.min(axis=1, keepdims=True)
         policy = least / least.sum(axis=1, keepdims=True)
     else:
+        from scipy.special import ndtr  # not at the top: worlds are quick to load
+
         with np.errstate(invalid="ignore"):
             gap = (cost[:, :, None] - cost[:, None, :]) / sigma  # [view, i, j]
         gaps, place = np.unique(gap, return_inverse=True)  # few different ones: there are four types of cells
