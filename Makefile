@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench docs dist figures verdicts clean
+.PHONY: demo test check lint bench docs dist figures verdicts clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -16,6 +16,12 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# While you work: lint, types and a core of tests, about a minute once kernels are compiled.
+CORE := tests/_base tests/_kernels tests/problem tests/planning tests/learning/test_settings.py tests/learning/test_state.py \
+	tests/learning/test_counts.py tests/learning/test_algorithms.py tests/fleet/test_shard.py tests/test_golden.py
+check: lint
+	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not slow' $(CORE)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -35,6 +41,7 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/fleets.py
+	$(BIN)/python benchmarks/cold_start.py
 
 # The site, strictly: a broken link or name fails. The documents' code is executed by the tests. Open out/site/index.html.
 docs: $(READY)

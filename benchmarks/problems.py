@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import cede
-from cede._kernels import printed_constant
+from cede._kernels.radii import printed_constant
 from cede._kernels.tables import Table
 from cede.planning.belief import Belief, radii
 

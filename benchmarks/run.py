@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import cede
-from cede import _kernels
-from cede.planning import planner as planning
+from cede._kernels import teams
+from cede.planning import passes
 from measure import Taken, machine, peak_memory, save, seconds_of_process, times
 from peers import dense_plan, plain_arguments, plain_backup, quantecon_problem
 from problems import lane_belief, random_belief, two_humans
@@ -39,7 +39,7 @@ def row(section: str, what: str, against: str, target: str, ours: Taken, theirs:
 
 def forget() -> None:
     """No help from the plan before: where its searches ended is forgotten."""
-    planning._kept.__dict__.pop("rooms", None)
+    passes.forget_scratch()
 
 
 def planner(sizes: tuple[int, ...], repeats: int) -> list[Row]:
@@ -110,18 +110,18 @@ def threads(sizes: tuple[int, ...], repeats: int) -> list[Row]:
         plans = {}
 
         def plan_with(n: int, problem: Any = problem, plans: Any = plans) -> None:
-            planning.set_threads(n)
+            passes.set_threads(n)
             plans[n] = cede.optimistic_plan(*problem)
 
         def side_by_side(problem: Any = problem) -> None:
             """Two plans that know nothing of each other: what this machine's second core is worth at this moment."""
-            planning.set_threads(1)
+            passes.set_threads(1)
             list(pool.map(lambda _: cede.optimistic_plan(*problem), range(2)))
 
         n = repeats if task_size(problem) < 50_000 else 5
         with ThreadPoolExecutor(2) as pool:
             two, one, both = times(lambda p=plan_with: p(2), lambda p=plan_with: p(1), side_by_side, repeats=n)
-        planning.set_threads(1)
+        passes.set_threads(1)
         same = all(np.array_equal(getattr(plans[1], f), getattr(plans[2], f)) for f in ("policy", "value"))
         assert same, "two threads must give the bits of one"
         rows.append(row("threads", f"{name}, two threads", "one thread", ">= 1.6", two, one, better="faster", same_bits=same))
@@ -222,7 +222,7 @@ def episodes_per_second(repeats: int) -> list[Row]:
 
 def kernel_share(mdp: cede.TwoLayerMDP, learner: Any, episodes: int, **options: Any) -> float:
     """Part of the time that `simulate` spends inside compiled code."""
-    inside, kernel = 0.0, _kernels.play_teams
+    inside, kernel = 0.0, teams.play_teams
 
     def timed(*arguments: Any) -> Any:
         nonlocal inside
@@ -231,13 +231,13 @@ def kernel_share(mdp: cede.TwoLayerMDP, learner: Any, episodes: int, **options: 
         inside += perf_counter() - begin
         return result
 
-    _kernels.play_teams = timed
+    teams.play_teams = timed
     try:
         begin = perf_counter()
         cede.simulate(mdp, learner, episodes, progress=False, **options)
         return inside / (perf_counter() - begin)
     finally:
-        _kernels.play_teams = kernel
+        teams.play_teams = kernel
 
 
 def memory(sizes: tuple[int, ...]) -> list[Row]:

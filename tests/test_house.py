@@ -2,7 +2,6 @@
 
 import ast
 import doctest
-import hashlib
 import importlib
 import re
 import subprocess
@@ -46,6 +45,18 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
+def modules_imported_by(path: Path) -> set[str]:
+    """Modules, also where they are imported by name from their package."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cede"):
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                is_module = (SOURCE.parent / (whole.replace(".", "/") + ".py")).exists()
+                found.add(whole if is_module else node.module)
+    return found
+
+
 def test_imports_point_one_way():
     for path in SOURCE.rglob("*.py"):
         here = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
@@ -84,11 +95,24 @@ def test_importing_loads_nothing_heavy():
     assert run(f"import sys, cede.cli; print({heavy} - {{'rich'}})").strip() == "set()"
 
 
+def test_what_is_not_needed_is_not_loaded():
+    """A task needs no Numba, a run of one learner no other engine than its own and no processes."""
+    assert run("import sys, cede; cede.Task; print('numba' in sys.modules)").strip() == "False"
+    code = """
+import sys, cede
+mdp = cede.worlds.riverswim()
+cede.simulate(mdp, cede.ucrl2_mc(mdp.task), 2, progress=False)
+print({'multiprocessing', 'ray', 'cede.fleet.worker_engines', 'cede.fleet.workers', 'matplotlib'} & set(sys.modules))
+"""
+    assert run(code).strip() == "set()"
+
+
 def test_importing_compiles_nothing():
     code = """
-from cede import _kernels, worlds
-from cede.learning import algorithms as learners
-print(sum(len(getattr(kernel, "signatures", [])) for kernel in vars(_kernels).values() if callable(kernel)))
+from cede import worlds
+from cede.fleet import simulate
+from cede._kernels import compiling, teams
+print(sum(len(kernel.inner.signatures) for kernel in vars(teams).values() if isinstance(kernel, compiling.Kernel)))
 """
     assert run(code).strip() == "0"
 
@@ -98,39 +122,52 @@ def test_kernels_work_without_a_place_for_a_cache():
     code = """
 import numba.core.caching as caching
 caching.CacheImpl._locator_classes = []
-from cede import _kernels
+from cede._kernels.layer import first_outside
 import numpy as np
-print(_kernels.first_outside(np.array([0, 5]), 3))
+print(first_outside(np.array([0, 5]), 3))
 """
     assert run(code).strip() == "1"
 
 
 def kernels():
-    from cede import _kernels
+    from cede._kernels.compiling import Kernel
 
     for path in (SOURCE / "_kernels").glob("*.py"):
-        module = importlib.import_module(f"{_kernels.__name__}.{path.stem}")
+        module = importlib.import_module(f"cede._kernels.{path.stem}")
         for value in vars(module).values():
-            if hasattr(value, "py_func") and value.py_func.__module__ == module.__name__:
+            if isinstance(value, Kernel) and value.py_func.__module__ == module.__name__:
                 yield value
 
 
-def test_kernels_have_names_of_their_own():
+def test_kernels_have_names_of_their_own_and_docstrings():
     """numba's cache on disk tells kernels of one file apart by name and first line, not by how they are compiled."""
-    names = [(kernel.py_func.__module__, kernel.py_func.__qualname__) for kernel in kernels()]
-    assert len(names) > 30
-    assert len(names) == len(set(names))
+    names = {kernel.qualname: kernel for kernel in kernels()}
+    assert len(names) > 60
+    assert len(names) == len({id(kernel) for kernel in kernels()})
+    assert all(kernel.__doc__ for kernel in names.values())
 
 
-def test_an_edit_of_any_kernel_compiles_all_anew():
-    """numba's cache on disk does not see changes in other files than a kernel's own: the names must."""
+def test_an_edit_compiles_anew_what_rests_on_it_and_nothing_else(tmp_path, monkeypatch):
+    """numba's cache on disk does not see changes in other files than a kernel's own: the digest in the names must."""
     from cede._kernels import compiling
 
-    digest = hashlib.sha256()
-    for path in sorted((SOURCE / "_kernels").glob("*.py")):
-        digest.update(path.read_bytes())
-    assert digest.hexdigest()[:12] == compiling.DIGEST
-    assert all(kernel.py_func.__qualname__.endswith(compiling.DIGEST) for kernel in kernels())
+    copies = tmp_path / "_kernels"
+    copies.mkdir()
+    for path in (SOURCE / "_kernels").glob("*.py"):
+        (copies / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(compiling, "HERE", copies)
+
+    def digests():
+        compiling.imported_by.cache_clear()
+        compiling.digest_of.cache_clear()
+        return {path.stem: compiling.digest_of(path) for path in copies.glob("*.py")}
+
+    before = digests()
+    (copies / "sampling.py").write_text((copies / "sampling.py").read_text() + "\nMORE = 1\n")
+    after = digests()
+    assert {name for name in before if before[name] != after[name]} == {"sampling", "learner", "teams"}
+    compiling.imported_by.cache_clear()
+    compiling.digest_of.cache_clear()
 
 
 def test_missing_extra_is_answered_with_the_command(monkeypatch):
@@ -186,6 +223,44 @@ def test_paper_map_names_things_that_exist():
 
 def test_changelog_knows_this_version():
     assert f"## {cede.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_map_is_small_and_says_what_is_where():
+    """At most fourteen entries at the top, each package with a first sentence; imports among modules have no cycle."""
+    entries = [path for path in SOURCE.iterdir() if path.name != "__pycache__"]
+    assert len(entries) <= 14
+    for path in entries:
+        if path.is_dir():
+            text = ast.get_docstring(ast.parse((path / "__init__.py").read_text()))
+            assert len(text.split("\n")[0]) > 20, path
+    graph = {}
+    for path in SOURCE.rglob("*.py"):
+        name = ".".join(("cede", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+        if name != "cede":
+            graph[name] = modules_imported_by(path) - {name}
+    done, doing = set(), []
+
+    def visit(name):
+        assert name not in doing, [*doing, name]
+        if name not in done and name in graph:
+            doing.append(name)
+            for other in graph[name]:
+                visit(other)
+            done.add(doing.pop())
+
+    for name in graph:
+        visit(name)
+
+
+def test_tests_mirror_the_source():
+    packages = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert packages <= {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+
+
+def test_no_test_reaches_into_private_attributes():
+    for path in (ROOT / "tests").rglob("*.py"):
+        found = re.findall(r"\b(?:learner|one|other|fleet|task|mdp|plan|arrays)\._[a-z]\w*", path.read_text())
+        assert not found, (path, found)
 
 
 def test_no_public_name_is_hidden_by_a_module():

@@ -9,12 +9,12 @@ import time
 
 import numpy as np
 import pytest
-from test_engines import every_round, mixed_fleet, same
 
 import cede
 from cede._base import archive as files
 from cede.fleet.checkpoint import Checkpoint
 from cede.worlds import riverswim_teams
+from fleet.test_engines import every_round, mixed_fleet, same
 
 __all__ = ["every_round"]  # a fixture that is used by all tests here
 
@@ -112,11 +112,11 @@ def test_nothing_that_is_read_is_unpickled(tmp_path):
 def test_a_file_of_another_kind_or_version_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     files.save_arrays(path, "learner", 1, {}, {})
-    with pytest.raises(ValueError, match="is a learner of schema 1, must be a checkpoint of schema 1"):
+    with pytest.raises(ValueError, match="is a learner of schema 1, must be a checkpoint of schema 2"):
         go(path, 4, resume=True)
     go(tmp_path / "old.npz", 2)
-    header, arrays = files.load_arrays(tmp_path / "old.npz", "checkpoint", 1)
-    files.save_arrays(tmp_path / "old.npz", "checkpoint", 1, {**header, "cede": "0.0.1"}, arrays)
+    header, arrays = files.load_arrays(tmp_path / "old.npz", "checkpoint", 2)
+    files.save_arrays(tmp_path / "old.npz", "checkpoint", 2, {**header, "cede": "0.0.1"}, arrays)
     with pytest.raises(ValueError, match=r"was written by cede 0.0.1, must be"):
         go(tmp_path / "old.npz", 4, resume=True)
 
@@ -137,7 +137,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_as_it_was(tmp_path, whole, monke
         with pytest.raises(OSError, match=r"could not be written \(No space left on device\); the last checkpoint is as it was"):
             go(path, jobs=1)
     assert list(tmp_path.iterdir()) == [path]
-    assert files.load_arrays(path, "checkpoint", 1)[0]["done"] == 3
+    assert files.load_arrays(path, "checkpoint", 2)[0]["done"] == 3
     same(go(path, resume=True, jobs=1), whole)
 
 
@@ -161,12 +161,12 @@ def test_killed_and_resumed_from_the_command_line(tmp_path):
     process = subprocess.Popen(command(tmp_path / "broken"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     path, deadline = tmp_path / "broken" / "checkpoint.npz", time.monotonic() + 120
     while time.monotonic() < deadline:
-        if path.exists() and files.load_arrays(path, "checkpoint", 1)[0]["done"] > 0:
+        if path.exists() and files.load_arrays(path, "checkpoint", 2)[0]["done"] > 0:
             break
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert 0 < files.load_arrays(path, "checkpoint", 1)[0]["done"] < 900
+    assert 0 < files.load_arrays(path, "checkpoint", 2)[0]["done"] < 900
     assert not (tmp_path / "broken" / "curve.csv").exists()
     refused = subprocess.run(command(tmp_path / "broken"), check=False, capture_output=True, text=True)
     assert refused.returncode == 2
@@ -187,28 +187,32 @@ def drop(name):
 @pytest.mark.parametrize(
     "change",
     [
-        harm_array("0/seen_key", lambda a: a + 10**13),
-        harm_array("0/seen_key", lambda a: a[::-1].copy()),
-        harm_array("0/seen_key", lambda a: a - 50),
-        harm_array("0/seen_size", lambda a: a + 1),
-        harm_array("0/seen_number", lambda a: -a),
-        harm_array("0/planned", lambda a: a[:-1]),
-        harm_array("0/luck", lambda a: a.astype(np.float64)),
-        harm_array("1/policy", lambda a: a + 99),
-        harm_array("environment/row", lambda a: a + 10**6),
-        harm_array("environment/column", lambda a: a[:-1]),
-        harm_array("environment/amount", lambda a: a * 0),
-        harm_array("rounds/cost", lambda a: a[:, :1]),
-        drop("0/luck"),
-        drop("rounds/cost"),
-        drop("environment/row"),
+        harm_array("groups/0/agents_key", lambda a: a + 10**13),
+        harm_array("groups/0/agents_key", lambda a: a[::-1].copy()),
+        harm_array("groups/0/agents_key", lambda a: a - 50),
+        harm_array("groups/0/agents_size", lambda a: a + 1),
+        harm_array("groups/0/agents_number", lambda a: -a),
+        harm_array("groups/0/planned", lambda a: a[:-1]),
+        harm_array("groups/0/stream", lambda a: a.astype(np.float64)),
+        harm_array("groups/1/policy", lambda a: a + 99),
+        harm_array("environment/key", lambda a: a + 10**6),
+        harm_array("environment/number", lambda a: a[:-1]),
+        harm_array("environment/number", lambda a: a * 0),
+        harm_array("environment/number", lambda a: a * np.inf),
+        harm_array("groups/0/planned", lambda a: a + np.iinfo(np.int64).max),
+        harm_array("groups/0/fresh", lambda a: a + 7),
+        harm_array("groups/0/judged_cost", lambda a: a * np.nan),
+        harm_array("ledger/cost", lambda a: a[:, :1]),
+        drop("groups/0/stream"),
+        drop("ledger/cost"),
+        drop("environment/key"),
     ],
 )
 def test_arrays_that_kernels_could_not_trust_are_refused(tmp_path, change):
     path = tmp_path / "run.npz"
     go(path, 3, jobs=1)
-    header, arrays = files.load_arrays(path, "checkpoint", 1)
-    files.save_arrays(path, "checkpoint", 1, {key: header[key] for key in header if key not in ("kind", "schema")}, change(arrays))
+    header, arrays = files.load_arrays(path, "checkpoint", 2)
+    files.save_arrays(path, "checkpoint", 2, {key: header[key] for key in header if key not in ("kind", "schema")}, change(arrays))
     with pytest.raises(ValueError, match=r"run.npz: cannot be read, must be a checkpoint of cede; it is damaged"):
         go(path, 6, resume=True)
 
@@ -217,7 +221,7 @@ def test_an_interrupt_is_written_down(tmp_path, whole):
     path = tmp_path / "run.npz"
     with pytest.raises(Stop):
         go(path, jobs=1, seconds=1000.0, progress=stop_at(6))
-    assert files.load_arrays(path, "checkpoint", 1)[0]["done"] == 6
+    assert files.load_arrays(path, "checkpoint", 2)[0]["done"] == 6
     same(go(path, resume=True, jobs=1), whole)
 
 

@@ -1,5 +1,6 @@
 """Engines: the same bits everywhere, and a lost worker changes nothing."""
 
+import copy
 import importlib.util
 import os
 import signal
@@ -11,8 +12,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.fleet import engines
-from cede.fleet import workers as hosts
+from cede.fleet import engines, worker_engines, workers
 from cede.worlds import riverswim, riverswim_teams
 
 FIELDS = ("regret", "team_regret", "expected_cost", "cost", "control", "switches", "optimum")
@@ -21,7 +21,7 @@ FIELDS = ("regret", "team_regret", "expected_cost", "cost", "control", "switches
 @pytest.fixture(autouse=True)
 def every_round(monkeypatch):
     """Progress is told after every round, not only now and then."""
-    monkeypatch.setattr("cede._progress.INTERVAL", 0.0)
+    monkeypatch.setattr("cede._base.progress.INTERVAL", 0.0)
 
 
 def mixed_fleet():
@@ -107,26 +107,26 @@ def shard_process():
 @pytest.mark.parametrize("kept_every", [1, 4, 1000])
 def test_a_killed_process_changes_nothing(expected, monkeypatch, kept_every):
     """Whether its state was kept just before or long ago: what it had played is played again, and counts once."""
-    monkeypatch.setattr(engines, "MOST_ORDERS", kept_every)
+    monkeypatch.setattr(worker_engines, "MOST_ORDERS", kept_every)
     progress, killed = killer(7, shard_process)
     same(run(engine="processes", jobs=2, progress=progress), expected)
     assert killed
 
 
-class Mortal(engines.Processes):
+class Mortal(worker_engines.Processes):
     """Its first shard dies of every order."""
 
     def launch(self, index):
-        host = super().launch(index)
-        send = host.send
+        worker = super().launch(index)
+        send = worker.send
 
         def deadly(message):
             send(message)
             if index == 0 and b"Order" in message:
-                os.kill(host.process.pid, signal.SIGKILL)
+                os.kill(worker.process.pid, signal.SIGKILL)
 
-        host.send = deadly
-        return host
+        worker.send = deadly
+        return worker
 
 
 def test_a_worker_that_dies_again_and_again_ends_the_run_with_a_clear_word():
@@ -139,27 +139,27 @@ def test_a_worker_that_dies_again_and_again_ends_the_run_with_a_clear_word():
 
 
 def test_an_error_in_a_worker_is_raised_here(monkeypatch):
-    monkeypatch.setattr(engines, "__version__", "0.0.0")
+    monkeypatch.setattr(worker_engines, "__version__", "0.0.0")
     with pytest.raises(RuntimeError, match=f"the worker has cede {cede.__version__}, must be 0.0.0, as here"):
         run(engine="processes", jobs=2)
 
 
-class Short(engines.Processes):
+class Short(worker_engines.Processes):
     """Its first shard runs out of memory in the third round."""
 
     def launch(self, index):
-        host, rounds = super().launch(index), []
-        receive = host.receive
+        worker, rounds = super().launch(index), []
+        receive = worker.receive
 
         def full():
             answer = receive()
             rounds.append(answer)
             if index == 0 and len(rounds) == 5:
-                raise hosts.clear_error(MemoryError("Unable to allocate 9 GiB"))
+                raise workers.clear_error(MemoryError("Unable to allocate 9 GiB"))
             return answer
 
-        host.receive = full
-        return host
+        worker.receive = full
+        return worker
 
 
 def test_a_worker_out_of_memory_ends_the_run_and_what_was_kept_is_there():
@@ -167,13 +167,13 @@ def test_a_worker_out_of_memory_ends_the_run_and_what_was_kept_is_there():
     with pytest.raises(MemoryError, match=r"a worker ran out of memory \(Unable to allocate 9 GiB\): use fewer teams"):
         cede.simulate_fleet(mdps, fleet, 20, engine=Short(2), progress=False)
     assert all(learner.episode == 1 for learner in fleet)  # nothing was kept yet: as before the run
-    assert hosts.clear_error(ValueError("x")).args == ("x",)
+    assert workers.clear_error(ValueError("x")).args == ("x",)
 
 
 def test_an_interrupt_while_workers_are_busy_leaves_the_learners_as_last_kept(monkeypatch):
-    monkeypatch.setattr(engines, "MOST_ORDERS", 4)
+    monkeypatch.setattr(worker_engines, "MOST_ORDERS", 4)
     mdps, fleet = mixed_fleet()
-    receive, calls = hosts.Process.receive, []
+    receive, calls = workers.ProcessWorker.receive, []
 
     def interrupted(self):
         calls.append(self)
@@ -181,7 +181,7 @@ def test_an_interrupt_while_workers_are_busy_leaves_the_learners_as_last_kept(mo
             raise KeyboardInterrupt
         return receive(self)
 
-    monkeypatch.setattr(hosts.Process, "receive", interrupted)
+    monkeypatch.setattr(workers.ProcessWorker, "receive", interrupted)
     with pytest.raises(KeyboardInterrupt):
         cede.simulate_fleet(mdps, fleet, 100, seed=5, engine="processes", jobs=2, progress=False)
     after = fleet.learners[0].episode - 1
@@ -190,12 +190,47 @@ def test_an_interrupt_while_workers_are_busy_leaves_the_learners_as_last_kept(mo
     same((run(after, jobs=1)[0], run(after, jobs=1)[1]), (run(after, jobs=1)[0], fleet))
 
 
+class Forgetful(engines.Threads):
+    """An engine of one's own: it keeps the states of every third round, loses its shards in the ninth, and can recover."""
+
+    def __init__(self, jobs):
+        super().__init__(jobs)
+        self.kept, self.at = None, 0
+
+    @property
+    def kept_number(self):
+        return self.at
+
+    def play(self, order):
+        if order.number == 9:
+            self.failed = True
+            raise ConnectionError("all shards are gone")
+        reports = super().play(order)
+        if order.number % 3 == 0:
+            self.kept, self.at = [[dict(state) for state in states] for states in self.states()], order.number
+            self.kept = copy.deepcopy(self.kept)
+        return reports
+
+    def recover(self):
+        return self.kept
+
+
+def test_an_engine_of_ones_own_can_survive_a_loss():
+    """The loop asks no engine what it is: whoever recovers gives the learners back what was kept."""
+    Forgetful.here = False
+    mdps, fleet = mixed_fleet()
+    with pytest.raises(ConnectionError):
+        cede.simulate_fleet(mdps, fleet, 20, seed=5, engine=Forgetful(2), progress=False)
+    assert all(learner.episode == 7 for learner in fleet)
+    same((run(6, jobs=1)[0], run(6, jobs=1)[1]), (run(6, jobs=1)[0], fleet))
+
+
 def test_a_shard_answers_the_same_order_once():
-    from cede.fleet.run import Run, streams
+    from cede.fleet.run import Run, streams_of
 
     mdps, fleet = mixed_fleet()
     engine = engines.Threads(2)
-    started = Run(mdps, fleet.learners, 4, streams(0, len(mdps)), engine=engine)
+    started = Run(mdps, fleet.learners, 4, streams_of(0, len(mdps)), engine=engine)
     started.start(None)
     order = started.next_order()
     first = engine.play(order)
@@ -251,7 +286,7 @@ def ray():
         pytest.skip("Ray is not installed")
     before = dict(os.environ)
     try:
-        module, ours = engines.connect(None, 2)
+        module, ours = worker_engines.connect(None, 2)
     except (RuntimeError, ConnectionError, TimeoutError) as error:  # a machine on which Ray itself cannot start
         pytest.skip(f"Ray cannot start here: {error}")
     assert ours
@@ -265,7 +300,7 @@ def actor_process():
     """A Ray worker that is a shard, by its name in the list of processes."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if b"ray::Hostee" in path.read_bytes():
+            if b"ray::ShardServer" in path.read_bytes():
                 return int(path.parent.name)
         except OSError:
             continue
@@ -333,8 +368,8 @@ def test_a_program_keeps_its_own_connection_to_ray(ray, expected):
 
 @pytest.mark.slow
 def test_a_busy_cluster_is_said_to_be_busy(ray, monkeypatch):
-    monkeypatch.setattr(hosts, "START", 5.0)
-    holder = ray.remote(num_cpus=2)(hosts.Hostee).remote()
+    monkeypatch.setattr(workers, "START", 5.0)
+    holder = ray.remote(num_cpus=2)(workers.ShardServer).remote()
     ray.get(holder.version.remote())
     with pytest.raises(OSError, match="no worker could be started within 5 s; are the processors of the cluster busy"):
         run(engine="ray", jobs=1)

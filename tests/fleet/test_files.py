@@ -1,17 +1,24 @@
 """Learners and fleets in files: everything comes back and goes on bit for bit; what is not as it was written is refused."""
 
 import copy
+import hashlib
 import io
 import json
 import zipfile
+from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
-from cede.learning.packing import pack_learner
 
 import cede
 from cede._base import archive as files
-from cede.fleet.files import unpack_learner
+from cede.fleet import checkpoint
+from cede.fleet.grouping import RUN_FIELDS
+from cede.fleet.history import Ledger
+from cede.fleet.load import restored
+from cede.learning.files import CLASSES, SCHEMA, SavedLearner, pack_learner, unpack_learner
+from cede.learning.state import LearnerState
 from problems import play, random_structured
 
 MDP = random_structured(7)
@@ -205,16 +212,16 @@ def test_foreign_files(tmp_path):
     refused(tmp_path / "pickle.cede", buffer.getvalue())
     mdp = cede.worlds.riverswim()
     cede.simulate_fleet([mdp], cede.Fleet([cede.ucrl2_mc(mdp.task)]), 2, progress=False, checkpoint=tmp_path / "run.npz")
-    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 1, must be a learner or fleet of schema 1"):
+    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 2, must be a learner or fleet of schema 2"):
         cede.load(tmp_path / "run.npz")
 
 
 def test_a_newer_version(saved, tmp_path):
     path = write(tmp_path / "one.cede", saved)
-    header, arrays = files.load_arrays(path, "learner", 1)
+    header, arrays = files.load_arrays(path, "learner", 2)
     kind = {name: value for name, value in header.items() if name not in ("kind", "schema")}
-    files.save_arrays(path, "learner", 2, kind, arrays)
-    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 2, must be at most 1: it is of a newer cede"):
+    files.save_arrays(path, "learner", 3, kind, arrays)
+    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 3, must be at most 2: it is of a newer cede"):
         cede.load(path)
 
 
@@ -235,10 +242,10 @@ def test_arrays_that_claim_terabytes(tmp_path):
 def forge(saved, tmp_path, change):
     """A file with a right checksum and wrong contents."""
     path = write(tmp_path / "forged.cede", saved)
-    header, arrays = files.load_arrays(path, "learner", 1)
+    header, arrays = files.load_arrays(path, "learner", 2)
     change(header, arrays)
     about = {name: value for name, value in header.items() if name not in ("kind", "schema")}
-    files.save_arrays(path, "learner", 1, about, arrays)
+    files.save_arrays(path, "learner", 2, about, arrays)
     with pytest.raises(cede.UnreadableFile, match=r"forged.cede: cannot be read, must be a learner of cede; it is damaged"):
         cede.load(path)
 
@@ -250,28 +257,32 @@ def put(name, make):
 FORGERIES = {
     "horizon": lambda header, arrays: header["task"].update(horizon=10**15),
     "no horizon": lambda header, arrays: header["task"].pop("horizon"),
-    "text for a number": lambda header, arrays: header.update(episodes="many"),
-    "negative episodes": lambda header, arrays: header.update(episodes=-1),
+    "text for a number": lambda header, arrays: header["state"].update(episodes="many"),
+    "negative episodes": lambda header, arrays: header["state"].update(episodes=-1),
     "seed": lambda header, arrays: header.update(seed=2**40),
-    "unknown radius": lambda header, arrays: header["recipe"].update(radius="wide"),
-    "delta": lambda header, arrays: header["recipe"].update(delta=3.0),
-    "rule": lambda header, arrays: header["recipe"].update(forget={"agent 0": {"Eternity": 3}}),
-    "an agent nobody knows": lambda header, arrays: header["recipe"].update(forget={"eve": {"Window": 3}}),
-    "another window": lambda header, arrays: header["recipe"].update(forget={"agent 0": {"Window": 4}}),
-    "replan": lambda header, arrays: header["recipe"].update(replan=-3),
-    "stale": lambda header, arrays: header.update(stale="perhaps"),
-    "place beyond the table": put("memory/environment_key", lambda a: a + 10**6),
-    "places in disorder": put("memory/agents_key", lambda a: a[::-1].copy()),
-    "outcome of no case": put("memory/environment_key", lambda a: np.arange(len(a))),
-    "negative counts": put("memory/agents_number", lambda a: -a),
-    "counts that are no numbers": put("memory/agents_number", lambda a: a * np.nan),
-    "numbers of another kind": put("memory/agents_number", lambda a: a.astype(np.float32)),
-    "fewer numbers": put("memory/agents_number", lambda a: a[:-1]),
-    "agents that do not exist": put("memory/policy", lambda a: a + 9),
-    "another shape": put("memory/policy", lambda a: a[:-1]),
-    "value": put("memory/value", lambda a: a[:, :-1].copy()),
-    "steps beyond the table": put("memory/recent_agents", lambda a: a + 10**6),
-    "rows of the structure": put("recipe/outcomes/row", lambda a: a + 100),
+    "unknown radius": lambda header, arrays: header["told"].update(radius="wide"),
+    "delta": lambda header, arrays: header["told"].update(delta=3.0),
+    "rule": lambda header, arrays: header["told"].update(forget={"map": [["agent 0", {"class": "Eternity", "episodes": 3}]]}),
+    "an agent nobody knows": lambda header, arrays: header["told"].update(
+        forget={"map": [["eve", {"class": "Window", "episodes": 3}]]}
+    ),
+    "another window": lambda header, arrays: header["told"].update(
+        forget={"map": [["agent 0", {"class": "Window", "episodes": 4}]]}
+    ),
+    "replan": lambda header, arrays: header["told"].update(replan=-3),
+    "stale": lambda header, arrays: header["state"].update(stale="perhaps"),
+    "place beyond the table": put("state/environment_key", lambda a: a + 10**6),
+    "places in disorder": put("state/agents_key", lambda a: a[::-1].copy()),
+    "outcome of no case": put("state/environment_key", lambda a: np.arange(len(a))),
+    "negative counts": put("state/agents_number", lambda a: -a),
+    "counts that are no numbers": put("state/agents_number", lambda a: a * np.nan),
+    "numbers of another kind": put("state/agents_number", lambda a: a.astype(np.float32)),
+    "fewer numbers": put("state/agents_number", lambda a: a[:-1]),
+    "agents that do not exist": put("state/policy", lambda a: a + 9),
+    "another shape": put("state/policy", lambda a: a[:-1]),
+    "value": put("state/value", lambda a: a[:, :-1].copy()),
+    "steps beyond the table": put("state/agents_recent", lambda a: a + 10**6),
+    "rows of the structure": put("told/structure/environment/row", lambda a: a + 100),
     "costs": put("task/env_cost", lambda a: a * np.inf),
     "a running step": put("running/steps", lambda a: np.array([[0, 99, 0, 0, 0, 0]])),
     "nothing at all": lambda header, arrays: arrays.clear(),
@@ -287,13 +298,13 @@ def test_fuzz_of_the_header(saved, tmp_path):
     """Values of the header replaced by others at random: refused, or a learner that works."""
     rng = np.random.default_rng(1)
     path = write(tmp_path / "fuzz.cede", saved)
-    header, arrays = files.load_arrays(path, "learner", 1)
-    junk = [None, -1, 0, 1, 2**70, 1e300, "x", [], {}, True, [1, 2], {"Window": 1}]
+    header, arrays = files.load_arrays(path, "learner", 2)
+    junk = [None, -1, 0, 1, 2**70, 1e300, "x", [], {}, True, [1, 2], {"class": "Window", "episodes": 1}]
     for _ in range(150):
         forged = json.loads(json.dumps({name: value for name, value in header.items() if name not in ("kind", "schema")}))
-        inner = forged[rng.choice(["task", "recipe"])] if rng.random() < 0.7 else forged
+        inner = forged[rng.choice(["task", "told", "state"])] if rng.random() < 0.7 else forged
         inner[rng.choice(sorted(inner))] = junk[rng.integers(len(junk))]
-        files.save_arrays(path, "learner", 1, forged, arrays)
+        files.save_arrays(path, "learner", 2, forged, arrays)
         try:
             learner = cede.load(path)
         except cede.UnreadableFile:
@@ -322,5 +333,54 @@ def test_packing_alone():
     """The same without a disk."""
     learner = WAYS["structured"]()
     cede.simulate(MDP, learner, 9, seed=3, progress=False)
-    header, arrays = pack_learner(learner)
-    same(unpack_learner(json.loads(json.dumps(header)), arrays), copy.deepcopy(learner))
+    header, arrays = pack_learner(learner.saved)
+    same(restored(unpack_learner(json.loads(json.dumps(header)), arrays)), copy.deepcopy(learner))
+
+
+# ------------------------------------------------------------------------------------- formats that a release fixed
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+# The digest of all fields that files hold, by schema. A change of the format is a new schema: raise the number, add its digest.
+FORMATS = {2: "e1b1c0087b7c57d1"}
+
+
+def format_digest():
+    """What is written: the fields of every class that is described, and of the state."""
+    described = {name: [field.name for field in fields(cls)] for name, cls in sorted(CLASSES.items())}
+    kept = [(field.name, str(field.metadata.get("dtype", ""))) for field in fields(LearnerState)]
+    running = [list(RUN_FIELDS), [field.name for field in fields(Ledger)], [field.name for field in fields(SavedLearner)]]
+    return hashlib.sha256(json.dumps([described, kept, running]).encode()).hexdigest()[:16]
+
+
+def test_the_schema_rises_whenever_the_format_does():
+    assert SCHEMA == checkpoint.SCHEMA == max(FORMATS)
+    assert format_digest() == FORMATS[SCHEMA], "the format has changed: raise SCHEMA, and add this digest to FORMATS"
+
+
+@pytest.mark.parametrize("kind", ["learner", "fleet"])
+def test_files_of_an_older_schema_are_refused_with_the_right_word(kind):
+    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema 1, must be 2: it is of an older cede"):
+        cede.load(GOLDEN / f"{kind}-schema-1.cede")
+
+
+def test_a_checkpoint_of_an_older_schema_is_refused_with_the_right_word():
+    mdps = cede.worlds.riverswim_teams(1)
+    fleet = cede.Fleet([cede.ucrl2_mc(mdps[0].task)])
+    old = cede.Checkpoint(GOLDEN / "checkpoint-schema-1.cede", resume=True)
+    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 2: it is of an older cede"):
+        cede.simulate_fleet(mdps, fleet, 3, checkpoint=old, progress=False)
+
+
+def test_files_of_this_schema_are_read():
+    """Written once, when the schema was fixed: whoever changes how they are read sees it here."""
+    learner, fleet = cede.load(GOLDEN / "learner-schema-2.cede"), cede.load(GOLDEN / "fleet-schema-2.cede")
+    assert learner.episode == 41
+    assert learner.observed == 1
+    assert learner.settings["at_most"] == {"p=0.7": 0.5}
+    assert len(fleet) == 3
+    assert fleet.environment_episodes == 60
+    for one in (learner, *fleet):
+        assert np.isfinite(one.plan.value).any() or one.told.baseline is not None
+    again = cede.load((GOLDEN / "learner-schema-2.cede").read_bytes())  # from bytes, as from a file
+    np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)

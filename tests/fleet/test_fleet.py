@@ -42,7 +42,7 @@ def test_rounds_are_synchronous():
         lone = cede.ucrl2_mc(mdp.task, scale=0.2)
         counts = cede.Counts(learner.counts.agents, environment, 1, environment_episodes=4)
         assert learner.counts.environment_episodes == 4
-        again = cede.Learner(mdp.task, lone.recipe, counts=counts)
+        again = cede.Learner(mdp.task, lone.told, counts=counts)
         np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
         np.testing.assert_array_equal(again.plan.value, learner.plan.value)
 
@@ -134,7 +134,7 @@ def test_simulate_fleet_checks_its_teams():
 
 def by_hand(mdps, episodes, sync_every, seed, **options):
     """The rounds of a fleet with learners that are made anew for every episode, from counts that are added by hand."""
-    recipe = cede.ucrl2_mc(mdps[0].task, **options).recipe
+    recipe = cede.ucrl2_mc(mdps[0].task, **options).told
     zero = cede.Counts.zeros(mdps[0].task)
     own = [zero for _ in mdps]
     common, told = zero, 0
@@ -418,18 +418,18 @@ def test_other_things_than_problems_and_fleets(arguments, message):
         cede.simulate_fleet(mdps, cede.Fleet([cede.ucrl2_mc(m.task) for m in mdps]), 3, checkpoint=True)
 
 
-def test_teams_of_every_age_share_one_bench():
-    """Ten teams of ten ages are of one kind: what a bench costs, they cost once."""
-    from cede.fleet.grouping import muster
-    from cede.fleet.run import streams
+def test_teams_of_every_age_share_one_workspace():
+    """Ten teams of ten ages are one group: what a workspace costs, they cost once."""
+    from cede.fleet.grouping import group_teams
+    from cede.fleet.run import streams_of
 
     mdps = teams(10)
     learners = [cede.ucrl2_mc(m.task, scale=0.2) for m in mdps]
     for i, (mdp, learner) in enumerate(zip(mdps, learners, strict=True)):
         if i:
             cede.simulate(mdp, learner, i, progress=False)
-    gathered = muster(mdps, cede.Fleet(learners).learners, streams(0, 10))
-    assert len(gathered.kinds) == 1
+    gathered = group_teams(mdps, cede.Fleet(learners).learners, streams_of(0, 10))
+    assert len(gathered.groups) == 1
     assert gathered.ages == [[(i, 0) for i in range(10)]]
 
 

@@ -1,20 +1,15 @@
 """Teams packed and laid out again, luck in compiled code, sums that can be taken back: each against a slow, obvious twin."""
 
-import sys
-
 import numpy as np
 import pytest
-from cede.fleet.team_states import joined, kept_rows, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede import _kernels
-from cede._kernels.episodes import add, take
-from cede._kernels.tables import Sums, Table
-from cede.fleet.run import stream_of, streams
-from cede.fleet.shard import lengthen_to
-from cede.learning.state import Memory, Seen
+from cede._kernels.random_streams import draw_uniform
+from cede._kernels.tables import KeyTable, Sums, Table, add, growth, take
+from cede.fleet.run import stream_of, streams_of
+from cede.learning.state import ARRAYS, LearnerState, Seen, Sizes, joined, part_of
 from cede.worlds import lane_driving, riverswim_teams
 
 
@@ -24,16 +19,16 @@ def test_luck_is_that_of_numpy_number_for_number(seed):
     stream = np.array(stream_of(rng.bit_generator), dtype=np.uint64)
     for n in (1, 41, 1000):
         drawn = np.empty(n)
-        _kernels.draw_uniform(stream, drawn)
+        draw_uniform(stream, drawn)
         np.testing.assert_array_equal(drawn, rng.random(n))
     np.testing.assert_array_equal(stream, np.array(stream_of(rng.bit_generator), dtype=np.uint64))
 
 
 def test_streams_are_those_that_numpy_spawns():
     children = np.random.SeedSequence(7).spawn(5)
-    for stream, child in zip(streams(7, 5), children, strict=True):
+    for stream, child in zip(streams_of(7, 5), children, strict=True):
         drawn = np.empty(9)
-        _kernels.draw_uniform(stream, drawn)
+        draw_uniform(stream, drawn)
         np.testing.assert_array_equal(drawn, np.random.default_rng(child).random(9))
 
 
@@ -56,17 +51,17 @@ def test_what_was_added_can_be_taken_back(base, more):
     """A pool against a dictionary; after taking all back it holds what it held, whatever moved."""
     table, kept = Table.empty(4, 6), {}
     for row, column in base:
-        lengthen_to(table, int(table.end[0]) + 40)
-        add(table.pool, row, column, 1.0)
+        table.lengthen_to(table.end + 40)
+        add(table, row, column, 1.0)
         kept[row, column] = kept.get((row, column), 0) + 1
     before = table.matrix().toarray()
     assert before.sum() == len(base)
     assert all(before[place] == n for place, n in kept.items())
     for row, column in more:
-        lengthen_to(table, int(table.end[0]) + 40)
-        add(table.pool, row, column, 1.0)
+        table.lengthen_to(table.end + 40)
+        add(table, row, column, 1.0)
     for row, column in more[::-1]:
-        take(table.pool, row, column)
+        take(table, row, column)
     np.testing.assert_array_equal(table.matrix().toarray(), before)
     np.testing.assert_array_equal(table.total, before.sum(axis=1))
     assert (table.matrix().data > 0).all()
@@ -98,32 +93,32 @@ def test_growth_is_enough_and_is_reached():
         for seed in range(20):
             rng = np.random.default_rng(seed)
             table = Table.dense((rng.random((rows, columns)) < 0.3).astype(float))
-            entries = int(table.end[0])
-            allowed = entries + _kernels.growth(entries, rows, columns, steps_n)
+            entries = table.end
+            allowed = entries + growth(entries, rows, columns, steps_n)
             places = np.argwhere(table.matrix().toarray() == 0)
             chosen = places[rng.permutation(len(places))[:steps_n]]
-            lengthen_to(table, allowed)
+            table.lengthen_to(allowed)
             for row, column in chosen:
-                add(table.pool, row, column, 1.0)
-            assert table.end[0] <= allowed
+                add(table, row, column, 1.0)
+            assert table.end <= allowed
 
 
 def test_packed_rows_are_cut_and_joined():
     size, key, number = np.array([2, 0, 3]), np.array([1, 4, 0, 2, 9]), np.arange(1.0, 6.0)
-    table = kept_rows(size, key, number, 10)
+    table = KeyTable.of(size, key, number, 10)
     np.testing.assert_array_equal(table.total, [3, 0, 12])
-    state = {"seen_size": size, "seen_key": key, "seen_number": number, "cost": np.array([7.0, 8.0, 9.0])}
+    state = {"agents_size": size, "agents_key": key, "agents_number": number, "judged_cost": np.array([7.0, 8.0, 9.0])}
     again = joined([part_of(state, 0, 1), part_of(state, 1, 1), part_of(state, 1, 3)])
     for name, array in state.items():
         np.testing.assert_array_equal(again[name], array)
 
 
-def test_memory_holds_counts_and_gives_them_back():
+def test_a_state_holds_counts_and_gives_them_back():
     mdp = riverswim_teams(1)[0]
     learner = cede.ucrl2_mc(mdp.task)
     cede.simulate(mdp, learner, 30)
     counts = learner.counts
-    again = Memory.of(counts).counts(mdp.task, flat=False)
+    again = LearnerState.of(counts).counts(Sizes(mdp.task, learner.told))
     assert (again.agents != counts.agents).nnz == 0
     assert (again.environment != counts.environment).nnz == 0
     assert counts.environment.dtype == np.int64
@@ -132,10 +127,9 @@ def test_memory_holds_counts_and_gives_them_back():
 
 def size_of(learner):
     """Bytes of the arrays that a learner holds, as far as they are its own."""
-    memory = learner.memory
-    arrays = [memory.agents.key, memory.agents.number, memory.environment.key, memory.environment.number]
-    arrays += [memory.bounds, memory.planned_agents, memory.planned_environment]
-    return sum(array.nbytes for array in arrays) + sys.getsizeof(learner.__dict__)
+    state = learner.state
+    arrays = [state.agents.key, state.agents.number, state.environment.key, state.environment.number]
+    return sum(array.nbytes for array in (*arrays, *(getattr(state, one.name) for one in ARRAYS)))
 
 
 def test_the_memory_of_a_team_follows_what_it_has_seen():
@@ -143,14 +137,12 @@ def test_the_memory_of_a_team_follows_what_it_has_seen():
     mdps = [lane_driving(sigma=s) for s in (1.0, 2.0, 3.0)]
     known = {"machine": mdps[0].team.agents[0].policy}
     learners = [cede.ucrl2_mc(m.task, known_agents=known) for m in mdps]
-    assert all(learner._live is None for learner in learners)
     cede.simulate_fleet(mdps, cede.Fleet(learners), 5, progress=False)
     for learner in learners:
-        assert learner._live is None
-        assert len(learner.memory.agents.key) <= 50
-        assert size_of(learner) < 4000
+        assert len(learner.state.agents.key) <= 50
+        assert size_of(learner) < 3000
     assert len({id(mdp.team.agents[0].policy) for mdp in mdps}) == 1
-    assert all(np.shares_memory(a.recipe.known_agents[0], known["machine"]) for a in learners)
+    assert all(np.shares_memory(a.told.known_agents[0], known["machine"]) for a in learners)
 
 
 def test_a_learner_that_was_used_by_hand_goes_on_in_a_fleet_and_back():

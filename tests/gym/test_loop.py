@@ -260,7 +260,7 @@ def test_the_end_is_learned_by_all_learners(ways):
     learner = cede.ucrl2_mc(corridor_task(env, 12, over_cost=1.0), **ways)
     cede.gym.run(env, WALKERS, learner, episodes=30)
     assert learner.episode == 31
-    record = learner.memory.record
+    record = learner.state.record
     if record.size:  # the steps after the end cost, too
         assert record[1] + record[4] == pytest.approx(30 * 12 * 1.0)
 

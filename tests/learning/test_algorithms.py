@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import cede
-from cede._kernels import cost_constant
+from cede._kernels.learner import believe
+from cede._kernels.radii import cost_constant
+from cede.learning.arrays import new_arrays, new_tally, put_radii, radius_sizes
 from cede.planning.belief import radii
 from problems import play, random_mdp
 
@@ -102,7 +104,10 @@ def test_ucrl2_bounds_the_mean_cost_of_an_agent_where_it_depends_on_the_action()
         learner.observe_episode(e)
         learner.end_episode()
     learner.replan()
-    lower = learner._working.mind.learned_cost
+    arrays = new_arrays(task, learner.told, new_tally(task, learner.told, learner.state, None))
+    put_radii(arrays.radii, learner.told.scale, radius_sizes(task, learner.told), learner.episode, learner.environment_episodes)
+    believe(arrays, 0)
+    lower = arrays.learned_cost
     counts = learner.counts.agents.toarray().reshape(2, 3, 3)
     constant = cost_constant(steps=40 * 4, rows=6, delta=0.1)
     for d in range(2):

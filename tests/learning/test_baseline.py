@@ -8,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede import _kernels
+from cede._kernels.baseline import RECORD, deviation
+
+
+def recorded(learner):
+    """What a learner has recorded of its baseline, by name."""
+    return learner.state.record.view(RECORD)[0]
 
 
 def swim(**costs):
@@ -30,7 +35,7 @@ def test_no_violation_over_many_seeds(baseline, alpha):
         learner = cede.ucrl2_mc(mdp.task, baseline=baseline, alpha=alpha, seed=seed)
         history = cede.simulate(mdp, learner, 1500, seed=seed)
         assert ratio(mdp, history, baseline).max() <= 1 + alpha
-        explored += learner.memory.record[_kernels.EXPLORED]
+        explored += recorded(learner)["explored"]
     assert explored > 20 * 500  # and it does learn
 
 
@@ -52,7 +57,7 @@ def test_no_violation_where_the_plan_is_much_worse():
         learner = cede.ucrl2_mc(mdp.task, baseline="careful", alpha=0.5, seed=seed)
         history = cede.simulate(mdp, learner, 1500, seed=seed)
         assert ratio(mdp, history, "careful").max() <= 1.5
-        assert learner.memory.record[_kernels.EXPLORED] > 0
+        assert recorded(learner)["explored"] > 0
 
 
 def test_what_is_known_needs_no_proof_by_trial():
@@ -75,7 +80,7 @@ def test_a_log_may_prove_it():
     np.testing.assert_array_equal(learner.plan.policy, mdp.task.always(0))
     rng = np.random.default_rng(0)
     learner.learn_from([cede.rollout(mdp, mdp.task.always(i % 2), rng) for i in range(1000)])
-    assert learner.memory.record[:6].tolist() == [0] * 6
+    assert learner.state.record[:6].tolist() == [0] * 6
     assert not np.isnan(learner.plan.value).any()
 
 
@@ -107,7 +112,7 @@ def test_decisions_slowly(seed):
     told = {"known_agents": known, "known_environment": mdp.environment} if rng.random() < 0.3 else {}
     learner = cede.ucrl2_mc(mdp.task, baseline="p=0.7", alpha=alpha, start=start, scale=float(rng.choice([0.01, 1.0])), **told)
     cede.simulate(mdp, learner, int(rng.integers(1, 120)), seed=seed)
-    record = learner.memory.record.copy()
+    record = learner.state.record.copy()
     own = learner._own_plan().policy
     bounds = [cede.bounds(learner, policy) for policy in (own, mdp.task.always(1))]
     worst, least = bounds[0].high[0, :, 0], bounds[1].low[0, :, 0]
@@ -128,7 +133,7 @@ def test_sums_stay_within_the_deviation(spread):
         noise = np.cumsum(x - mean)
         guess = np.concatenate([[0.0], np.cumsum(x)[:-1] / np.arange(1, 3000)])
         squares = np.cumsum((x - guess) ** 2)
-        off = np.array([_kernels.deviation(s, 1.0, 0.1) for s in squares[::50]])
+        off = np.array([deviation(s, 1.0, 0.1) for s in squares[::50]])
         for side in failed:
             failed[side] += bool((side * noise[::50] > off).any())
     assert max(failed.values()) <= 0.1 * 400 * 1.5
@@ -146,9 +151,9 @@ def test_by_hand_and_from_a_file_as_simulated(tmp_path):
             by_hand.save(tmp_path / "careful.cede")
             by_hand = cede.load(tmp_path / "careful.cede")
     cede.simulate(mdp, simulated, 150, seed=5)
-    np.testing.assert_array_equal(by_hand.memory.record, simulated.memory.record)
-    assert by_hand.memory.record[_kernels.EXPLORED] > 10
-    assert by_hand.memory.record[_kernels.KEPT_TO] > 10
+    np.testing.assert_array_equal(by_hand.state.record, simulated.state.record)
+    assert recorded(by_hand)["explored"] > 10
+    assert recorded(by_hand)["kept"] > 10
     np.testing.assert_array_equal(by_hand.plan.policy, simulated.plan.policy)
     assert by_hand.settings["baseline"] == "p=0.3, alpha 0.1"
 
@@ -161,12 +166,12 @@ def test_an_episode_in_which_others_decided():
     assert learner.choose(0, 0, 0) == 0
     learner.observe_episode(cede.rollout(mdp, mdp.task.always(1), 0))
     learner.end_episode()
-    record, most = learner.memory.record, mdp.horizon * mdp.task.env_cost.max()
+    record, most = learner.state.record, mdp.horizon * mdp.task.env_cost.max()
     assert record[[0, 1, 3, 4, 9]].tolist() == [0, most, 1, 0, most]
     learner.observe_episode(episode := cede.rollout(mdp, mdp.task.always(1), 1))  # nobody asked
     learner.end_episode()
-    assert learner.memory.record[[0, 3, 9]].tolist() == [1, 1, 2 * most]
-    assert learner.memory.record[1] == pytest.approx(most + episode.cost)
+    assert learner.state.record[[0, 3, 9]].tolist() == [1, 1, 2 * most]
+    assert learner.state.record[1] == pytest.approx(most + episode.cost)
 
 
 def test_overruling_proves_nothing():
@@ -181,7 +186,7 @@ def test_overruling_proves_nothing():
             episode = cede.rollout(mdp, mdp.task.always(1), rng)
         learner.observe_episode(episode)
         learner.end_episode()
-    assert learner.memory.record[_kernels.PROVEN] <= 1.0
+    assert recorded(learner)["proven"] <= 1.0
 
 
 def test_a_plan_on_anothers_proof_is_not_played():
@@ -190,12 +195,12 @@ def test_a_plan_on_anothers_proof_is_not_played():
     learner = cede.ucrl2_mc(mdp.task, baseline=0, alpha=5.0)
     cede.simulate(mdp, learner, 20)
     learner.plan  # noqa: B018 (to decide)
-    assert learner.memory.record[_kernels.DECIDED] > 0
+    assert recorded(learner)["decided"] > 0
     cede.Fleet([learner])
-    assert learner.memory.record[_kernels.DECIDED] == 0
+    assert recorded(learner)["decided"] == 0
     learner.plan  # noqa: B018
     learner.replan()
-    assert learner.memory.record[_kernels.DECIDED] == 0
+    assert recorded(learner)["decided"] == 0
 
 
 def test_the_baseline_cannot_be_changed():
@@ -212,9 +217,9 @@ def test_taking_control_where_it_cannot_be_handed(tmp_path):
     for t, (state, prev, to) in enumerate([(0, 0, 1), (1, 1, 2), (2, 1, 0)]):
         learner.observe(t, state, prev, 1, 0, to)
     learner.end_episode()
-    assert np.isfinite(learner.memory.record).all()
+    assert np.isfinite(learner.state.record).all()
     learner.save(tmp_path / "grabbed.cede")
-    np.testing.assert_array_equal(cede.load(tmp_path / "grabbed.cede").memory.record, learner.memory.record)
+    np.testing.assert_array_equal(cede.load(tmp_path / "grabbed.cede").state.record, learner.state.record)
 
 
 def test_in_a_fleet_with_plans_that_are_kept():
@@ -230,8 +235,8 @@ def test_in_a_fleet_with_plans_that_are_kept():
     for i, mdp in enumerate(mdps):
         cost = cede.expected_cost(mdp, mdp.task.always(0))
         assert (np.cumsum(one.expected_cost[i]) <= 1.1 * cost * np.arange(1, 201)).all()
-        assert fleet.learners[i].memory.record[_kernels.EXPLORED] > 0
-    assert fleet.welcome(mdps[0].task).recipe.caution is None
+        assert recorded(fleet.learners[i])["explored"] > 0
+    assert fleet.welcome(mdps[0].task).told.baseline is None
 
 
 def test_explained():

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
+from cede.learning.counts import Tally
 from cede.learning.learner import Learner
 from problems import play, random_mdp
 from reference import count_slow
@@ -46,7 +47,7 @@ def test_any_split_merged_in_any_order_gives_the_same_counts_and_plan(seed, part
     for i in rng.permutation(parts):
         total = total + counted[i]
     assert same(total, learner.counts)
-    again = Learner(task, learner.recipe, counts=total)
+    again = Learner(task, learner.told, counts=total)
     np.testing.assert_array_equal(again.plan.value, learner.plan.value)
     np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
 
@@ -95,11 +96,11 @@ def test_memory_follows_what_was_seen():
     """100,000 states, 4 actions: an empty tally holds no S x A x S table, a step adds a few numbers."""
     n = 100_000
     task = cede.Task(env_cost=np.zeros((n, 4)), agents=["one", "two"], horizon=5)
-    tally = cede.counts.Tally(task, cede.Counts.zeros(task), flat=False)
-    assert len(tally.environment.table.column) == 0
+    tally = Tally(task, cede.Counts.zeros(task), flat=False)
+    assert len(tally.environment.seen.column) == 0
     step = [np.array([x]) for x in (0, 99_999, 0, 1, 3, 12_345)]
     tally.add(*step)
-    assert tally.environment.table.end[0] <= 8
+    assert tally.environment.seen.end <= 8
     assert tally.counts.environment[99_999 * 4 + 3, 12_345] == 1
 
 

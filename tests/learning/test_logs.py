@@ -59,7 +59,7 @@ def test_a_learner_from_a_log_is_one_that_saw_it(way):
         np.testing.assert_array_equal(getattr(one.counts, layer).toarray(), getattr(two.counts, layer).toarray())
     np.testing.assert_array_equal(one.plan.policy, two.plan.policy)
     np.testing.assert_array_equal(one.plan.value, two.plan.value)
-    np.testing.assert_array_equal(one.memory.bounds, two.memory.bounds)
+    np.testing.assert_array_equal(one.state.bounds, two.state.bounds)
     histories = [cede.simulate(mdp, learner, 10, seed=1, progress=False) for learner in (one, two)]
     np.testing.assert_array_equal(histories[0].expected_cost, histories[1].expected_cost)
 

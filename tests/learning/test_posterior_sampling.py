@@ -5,7 +5,9 @@ import pytest
 from scipy import stats
 
 import cede
-from cede import _kernels
+from cede._kernels.learner import believe
+from cede._kernels.random_streams import next_log_gamma, stream_at, tie_seed
+from cede.learning.arrays import new_arrays, new_tally
 from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp, random_structured
 
@@ -14,7 +16,7 @@ FAIR = 1e-4  # p-value below which a test of a law fails
 
 @pytest.mark.parametrize("shape", [1 / 200, 0.2, 1.0, 3.7, 5000.0])
 def test_gamma_numbers(shape):
-    found = np.array([_kernels.next_log_gamma(np.uint64(_kernels.stream_at(7, place)), shape)[1] for place in range(4000)])
+    found = np.array([next_log_gamma(np.uint64(stream_at(7, place)), shape)[1] for place in range(4000)])
     assert np.isfinite(found).all()
     # Of small shapes most numbers are 0 for a float: compare logarithms, whose law follows by U = F(g)
     law = stats.loggamma(shape)
@@ -23,10 +25,11 @@ def test_gamma_numbers(shape):
 
 def tables(learner, n):
     """n sampled environments and agents, as arrays (n, rows, columns), from the same counts."""
-    mind, result = learner._working.mind, ([], [])
+    arrays, result = new_arrays(learner.task, learner.told, new_tally(learner.task, learner.told, learner.state, None)), ([], [])
     for seed in range(n):
-        _kernels.believe(mind, learner._radii(), seed)
-        for rows, layer, columns in zip(result, (mind.agents, mind.environment), learner.counts_columns, strict=True):
+        believe(arrays, seed)
+        tables = (arrays.agents.belief.table, arrays.environment.belief.table)
+        for rows, layer, columns in zip(result, tables, learner.counts_columns, strict=True):
             dense = np.zeros((layer.start.size, columns))
             for r in range(layer.start.size):
                 part = slice(layer.start[r], layer.start[r] + layer.size[r])
@@ -87,7 +90,7 @@ def test_the_plan_is_the_best_for_the_sample():
         assert (agents.width == 0).all()
         assert (environment.width == 0).all()
         plan = learner.plan
-        again = optimistic_plan(mdp.task, agents, environment, seed=learner._tie_seed())
+        again = optimistic_plan(mdp.task, agents, environment, seed=tie_seed(learner.seed, learner.episode))
         np.testing.assert_array_equal(plan.value, again.value)
         policies = agents.centre.matrix().toarray() / agents.centre.total[:, None]
         sampled = environment.centre.matrix().toarray() / environment.centre.total[:, None]

@@ -4,6 +4,7 @@ import copy
 import importlib
 import pickle
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -25,6 +26,12 @@ def dense(learner):
     return result
 
 
+def bounds_of(learner):
+    """The values of greedy planning, (L + 1, S, D); a look at its beliefs makes a new learner put them up."""
+    assert len(learner.beliefs) == 2
+    return learner.state.bounds
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_greedy_planning_against_its_slow_twin(seed):
     """One backup per visit, by loops: the same bounds after every step, and the chosen agent is one of the best."""
@@ -41,7 +48,7 @@ def test_greedy_planning_against_its_slow_twin(seed):
             before = bounds.copy()
             q = greedy_visit_slow(task, tables, bounds, t, state)
             prev, agent = agent, learner.choose(t, state, agent)
-            np.testing.assert_allclose(learner._working.mind.bounds, bounds, atol=1e-10)
+            np.testing.assert_allclose(bounds_of(learner), bounds, atol=1e-10)
             assert (bounds >= before).all()
             raised += (bounds > before).any()
             assert q[prev, agent] == pytest.approx(q[prev].min(), abs=1e-10)
@@ -74,19 +81,19 @@ def test_what_is_visited_is_what_the_whole_plan_says(recipe, seed):
             assert other.choose(t, int(s), int(prev)) == episode.agents[t]
         other.observe_episode(episode)
         other.end_episode()
-    np.testing.assert_array_equal(one._working.mind.bounds, other._working.mind.bounds)
+    np.testing.assert_array_equal(bounds_of(one), bounds_of(other))
     assert (one.counts.environment != other.counts.environment).nnz == 0
 
 
 def test_bounds_stay_optimistic_with_the_printed_radii():
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     learner = cede.ucrl2_mc(mdp.task, planning="greedy")
-    best, start = cede.solve(mdp).value, learner._working.mind.bounds.copy()
+    best, start = cede.solve(mdp).value, bounds_of(learner).copy()
     np.testing.assert_allclose(start, greedy_start_slow(mdp.task))
     for _ in range(8):
         cede.simulate(mdp, learner, 250, evaluate_every=250, progress=False)
-        assert (learner._working.mind.bounds <= best + 1e-9).all()
-    assert learner._working.mind.bounds[0, 0, 0] > start[0, 0, 0] + 3.0
+        assert (bounds_of(learner) <= best + 1e-9).all()
+    assert bounds_of(learner)[0, 0, 0] > start[0, 0, 0] + 3.0
 
 
 def test_greedy_planning_starts_from_what_is_known():
@@ -312,7 +319,9 @@ def test_an_interrupt_leaves_the_books_in_order(options):
     cede.simulate(mdp, learner, 5)
 
 
-@pytest.mark.parametrize("where", ["cede.rounds.Run.enter", "cede.shards.Crew._make_room", "cede.rounds.Run.set_pace"])
+@pytest.mark.parametrize(
+    "where", ["cede.fleet.run.Run.enter", "cede.fleet.shard.WorkingGroup.begin", "cede.fleet.run.Run.set_pace"]
+)
 def test_an_interrupt_anywhere_in_a_round(monkeypatch, where):
     """The round is finished, and counts."""
     mdps = [cede.worlds.riverswim(agents=[p, 1 - p]) for p in (0.1, 0.2, 0.3)]
@@ -347,7 +356,7 @@ def test_an_error_in_the_middle_of_a_round_leaves_the_learners_as_they_were(monk
         raise MemoryError("no more")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cede.shards.Crew._make_room", full)
+        patch.setattr("cede.fleet.shard.WorkingGroup.begin", full)
         with pytest.raises(MemoryError):
             cede.simulate_fleet(mdps, fleet, 4)
     assert all(learner.episode == 5 and learner.observed == 0 for learner in learners)
@@ -415,16 +424,15 @@ def test_what_was_checked_cannot_be_changed_behind_the_learners_back():
     assert learner.counts.environment.sum() == 20
 
 
-def test_rooms_of_other_problems_are_never_used():
+def test_scratch_of_other_problems_is_never_used():
     """Same number of rows, more outcomes: what is remembered of one would lie outside the rows of the other."""
-    from cede.planning import planner
-
-    planner._kept.__dict__.pop("rooms", None)
     one = random_mdp(1, n_states=100, n_actions=2, n_agents=2, horizon=9, kinds=[None])
     env = cede.Environment(np.full((20, 10, 20), 0.05), np.ones((20, 10)), np.full(20, 0.05))
     varying = cede.Agent("a", np.full((9, 20, 10), 0.1), varies_with="time")
     two = cede.TwoLayerMDP(env, cede.Team([varying, cede.Agent("b", np.full((20, 10), 0.1))]), 9)
     for mdp in (one, two, one, two):
         cede.simulate(mdp, cede.ucrl2_mc(mdp.task, scale=0.01), 3)
-    keys = list(planner._kept.rooms)
-    assert len({key[:4] for key in keys}) < len(keys)
+    fresh = cede.simulate(two, cede.ucrl2_mc(two.task, scale=0.01), 3)
+    with ThreadPoolExecutor(1) as pool:  # a thread that has planned nothing yet
+        alone = pool.submit(cede.simulate, two, cede.ucrl2_mc(two.task, scale=0.01), 3).result()
+    np.testing.assert_array_equal(fresh.expected_cost, alone.expected_cost)

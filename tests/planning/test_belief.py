@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede._kernels import appendix_constant, cost_constant, printed_constant, steps_before
+from cede._kernels.radii import appendix_constant, cost_constant, printed_constant, steps_before
 from cede.planning.belief import Belief, holds, radii, true_beliefs
 from problems import play, random_mdp
 

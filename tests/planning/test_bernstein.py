@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede import _kernels
+from cede._kernels.intervals import least_in_intervals, rank
+from cede._kernels.minimum import BLOCK
 from cede.planning.belief import Belief, holds, true_beliefs
 from problems import play, random_mdp, random_structured
 from reference import bernstein_slow, least_mean_in_intervals_lp, plan_slow
@@ -19,16 +20,14 @@ def halves(p, width, linear):
 def minimum(counts, width, linear, values, *, closed):
     """The compiled inner minimum: of a row with all its outcomes, or of one that was seen only in part."""
     n, best = len(values), values.min()
-    room = n + _kernels.BLOCK
+    room = n + BLOCK
     u, p, heap, order = np.zeros(room), np.zeros(room), np.zeros(room, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    _kernels.rank(values, n, order, heap)
+    rank(values, n, order, heap)
     seen = np.zeros(n, dtype=np.int64)
     kept = np.arange(n) if closed else np.flatnonzero(counts)
     u[: len(kept)], p[: len(kept)], seen[kept] = values[kept] - best, counts[kept], 1
     others = 0 if closed else n
-    found = _kernels.least_in_intervals(
-        u, p, len(kept), counts.sum(), width, linear, heap, others, values[order], best, order, seen, 1
-    )
+    found = least_in_intervals(u, p, len(kept), counts.sum(), width, linear, heap, others, values[order], best, order, seen, 1)
     return best + found
 
 
@@ -56,7 +55,7 @@ def test_inner_minimum_is_the_linear_programme(seed, n, width, linear):
 def test_rank_sorts(seed, n):
     keys = np.random.default_rng(seed).integers(0, 20, size=n).astype(float)
     order, heap = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    _kernels.rank(keys, n, order, heap)
+    rank(keys, n, order, heap)
     assert sorted(order) == list(range(n))
     assert (np.diff(keys[order]) >= 0).all()
 
@@ -184,7 +183,7 @@ def test_greedy_planning_stays_optimistic():
     learner = cede.ucrl2_mc(mdp.task, belief="bernstein", planning="greedy")
     for seed in range(5):
         cede.simulate(mdp, learner, 200, seed=seed, progress=False)
-        assert (learner.memory.bounds <= cede.solve(mdp).value + 1e-9).all()
+        assert (learner.state.bounds <= cede.solve(mdp).value + 1e-9).all()
 
 
 def test_coverage():

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede import _kernels
+from cede._kernels.minimum import BLOCK, FEW, least_sum
 from cede.planning.belief import Belief, true_beliefs
 from problems import play, random_mdp, random_rows
 from reference import all_policies, evaluate_slow, least_mean_evi, least_mean_lp, plan_slow
@@ -18,11 +18,11 @@ EXACT = 1e-9
 def minimum(centre, width, values, guess=0.0):
     """The compiled inner minimum of one row."""
     best = values.min()
-    u, p = np.zeros(len(values) + _kernels.BLOCK), np.zeros(len(values) + _kernels.BLOCK)
+    u, p = np.zeros(len(values) + BLOCK), np.zeros(len(values) + BLOCK)
     u[: len(values)], p[: len(values)] = values - best, centre
-    short = len(values) <= _kernels.FEW
-    n = len(values) if short else -(-len(values) // _kernels.BLOCK) * _kernels.BLOCK
-    found, theta, _ = _kernels.least_sum(u, p, n, 0.5 * width * centre.sum(), guess)
+    short = len(values) <= FEW
+    n = len(values) if short else -(-len(values) // BLOCK) * BLOCK
+    found, theta, _ = least_sum(u, p, n, 0.5 * width * centre.sum(), guess)
     return best + found / centre.sum(), theta
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import cede
-from cede.planning import planner
+from cede.planning import passes
 from cede.planning.belief import Belief, true_environment
-from cede.planning.planner import Work, set_threads, work_done
+from cede.planning.passes import Work, set_threads, work_done
 from problems import random_mdp, random_rows
 
 
@@ -169,7 +169,7 @@ def test_helpers_work_is_counted_too():
 
 @pytest.mark.parametrize("threads", [2, 3, 5])
 def test_any_number_of_threads_gives_the_same_bits(threads, monkeypatch):
-    monkeypatch.setattr(planner, "WORTH_THREADS", 0)
+    monkeypatch.setattr(passes, "WORTH_THREADS", 0)
     rng = np.random.default_rng(threads)
     task, agents, environment, _ = dense_belief(6, n_states=900, n_agents=3, successors=30)
     transition = random_rows(rng, (300, 2, 300), sparse=0.8)
@@ -196,7 +196,7 @@ def test_an_interrupted_plan_spoils_no_other(monkeypatch):
     """Helpers may still be at work when the plan was given up: the next one must not meet them."""
     task, agents, environment, _ = dense_belief(8, n_states=900, successors=30)
     alone = cede.optimistic_plan(task, agents, environment)
-    kernel, calls = planner._kernels.backward, []
+    kernel, calls = passes.run_backward, []
 
     def interrupted(*arguments):
         calls.append(threading.current_thread())
@@ -208,7 +208,7 @@ def test_an_interrupted_plan_spoils_no_other(monkeypatch):
     try:
         for _ in range(5):
             with monkeypatch.context() as patch:
-                patch.setattr(planner._kernels, "backward", interrupted)
+                patch.setattr(passes, "run_backward", interrupted)
                 with pytest.raises(KeyboardInterrupt):
                     cede.optimistic_plan(task, agents, environment)
             np.testing.assert_array_equal(cede.optimistic_plan(task, agents, environment).value, alone.value)

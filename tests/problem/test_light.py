@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from cede import _kernels
+from cede._kernels import model
 from cede.problem import task
 
 
@@ -24,5 +24,5 @@ def test_problems_load_no_numba(name):
 
 def test_the_codes_of_what_a_policy_varies_with_are_those_of_the_kernels():
     for name in ("CONSTANT", "BY_TIME", "BY_PREV_AGENT"):
-        assert getattr(task, name) == getattr(_kernels, name), name
+        assert getattr(task, name) == getattr(model, name), name
     assert sorted(task.KIND.values()) == [task.CONSTANT, task.BY_TIME, task.BY_PREV_AGENT]

@@ -175,7 +175,7 @@ def test_fleets_share_counts_by_case():
     assert fleet.environment.sum() == 4 * 25 * 20
     newcomer = fleet.welcome(mdps[0].task)
     assert newcomer.counts.environment.sum() == 2000
-    assert newcomer.recipe.structure.environment is outcomes
+    assert newcomer.told.structure.environment is outcomes
     with pytest.raises(ValueError, match=r"Fleet\.add: the environment's structure of the learner is none, must be the same"):
         fleet.add(cede.ucrl2_mc(mdps[0].task))
     with pytest.raises(ValueError, match="Fleet: the environment's structure of learner 1 is one of 6 cases"):
@@ -201,7 +201,7 @@ def test_greedy_planning_with_structure_stays_optimistic():
     mdp = cede.worlds.riverswim(agents=[0.2, 0.9])
     learner = cede.ucrl2_mc(mdp.task, structure=mdp.structure, planning="greedy")
     history = cede.simulate(mdp, learner, 400, seed=0, progress=False)
-    assert (learner.memory.bounds <= cede.solve(mdp).value + 1e-9).all()
+    assert (learner.state.bounds <= cede.solve(mdp).value + 1e-9).all()
     assert history.regret[-1] < cede.simulate(mdp, cede.fixed(mdp.task, 0), 400, progress=False).regret[-1] / 2
 
 
@@ -346,9 +346,9 @@ def test_counts_of_a_structure_go_on():
     mdp = cede.worlds.riverswim()
     like = cede.ucrl2_mc(mdp.task, structure=mdp.structure)
     counts = cede.count(mdp.task, play(mdp, 5, 0), structure=mdp.structure)
-    assert Learner(mdp.task, like.recipe, counts=counts).counts.environment.sum() == 100
+    assert Learner(mdp.task, like.told, counts=counts).counts.environment.sum() == 100
     with pytest.raises(ValueError, match="Counts \\+: the shape of environment"):
-        Learner(mdp.task, like.recipe, counts=cede.count(mdp.task, play(mdp, 5, 0)))
+        Learner(mdp.task, like.told, counts=cede.count(mdp.task, play(mdp, 5, 0)))
 
 
 # --------------------------------------------------------------------------------------- what a reviewer found
@@ -390,7 +390,7 @@ def test_counts_of_another_structure_are_refused():
 
     wide = cede.count(mdp.task, play(mdp, 20, 0), structure=mdp.structure)
     assert wide.environment.shape == (6, 3)
-    recipe = cede.ucrl2_mc(mdp.task, structure=declare(True)).recipe
+    recipe = cede.ucrl2_mc(mdp.task, structure=declare(True)).told
     other = cede.Counts.zeros(mdp.task, structure=declare(False))
     table = other.environment.tolil()
     table[0, 5] = 3

@@ -95,8 +95,8 @@ class Kernel:
     def _numba_type_(self) -> Any:
         return self.inner._numba_type_
 
-    def __call__(self, *arguments: Any) -> Any:
-        return self.entry(*arguments)
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.entry(*arguments, **named)
 
 
 def kernel(function: Function) -> Kernel:

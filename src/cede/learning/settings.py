@@ -16,7 +16,7 @@ from cede._base.arrays import Floats, Policy
 from cede.learning.baseline import Baseline
 from cede.learning.forgetting import Forget, HalfLife, Window
 from cede.planning.control_shares import limits_of
-from cede.planning.scale import Scale
+from cede.planning.scale import Scale, StepDown
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.task import Task, checked_switching_policy
@@ -190,7 +190,9 @@ def alike_key(task: Task, told: Settings, memo: Memo) -> tuple[Any, ...]:
     structure, baseline = told.structure, told.baseline
     seen = {} if structure is None else structure.agents
     by_place = {
-        "scale": (told.scale.agents, told.scale.environment),
+        "scale": tuple(
+            one if isinstance(one, float | StepDown) else id(one) for one in (told.scale.agents, told.scale.environment)
+        ),
         "structure": (tuple(seen.get(name) for name in task.tables), structure and structure.environment),
         "forget": tuple(told.forget.get(name) for name in task.tables),
         "baseline": baseline and (baseline.policy, baseline.alpha, baseline.start),

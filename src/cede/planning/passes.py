@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
+from cede._kernels import backup as kernels
 from cede._kernels.backup import CHOOSE, FOLLOW, PHASES
 from cede._kernels.backward import backward, begin, start_mean
 from cede._kernels.compiling import kernel
@@ -53,6 +54,21 @@ def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy)
     _, value = empty_plan(task)
     run_pass(model_of(task, agents, environment), FOLLOW, policy, value, 0)
     return value
+
+
+def backup(
+    task: Task, agents: Belief, environment: Belief, after: Floats, *, t: int = 0, seed: int = 0
+) -> tuple[Floats, NDArray[np.int16]]:
+    """Apply the Bellman operator once (Theorem 1): from v_{t+1} = after, (S, D), to v_t, (S, D), and its best agents, (S, D).
+
+    A finite horizon is a loop over it, from zeros; anything else that iterates it, a discount say, starts from what it has.
+    """
+    model, (policy, value) = model_of(task, agents, environment), empty_plan(task)
+    scratch, thread = pass_scratch(model, policy.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
+    begin(model.problem, 1, value, scratch)
+    given = np.require(after, np.float64, ["C"])
+    kernels.backup(model, CHOOSE, t, given, value[t], policy[t], policy[t], value[t], seed, scratch, thread, -1, 0, 0)
+    return value[t], policy[t]
 
 
 def true_value(mdp: TwoLayerMDP, policy: Policy) -> Floats:
@@ -156,7 +172,7 @@ def share_pass(model: ModelArrays, horizon: int, scratch: PassScratch, work: Any
                 _work()[:] += thread.work
     except BaseException:  # an interrupt: nobody must use the scratch arrays, or read the plan, while helpers are at work on it
         stopped.set()
-        _kept.__dict__.pop("passes", None)
+        forget_scratch()
         wait([future for future, _ in joined if not future.cancel()])
         raise
 
@@ -188,6 +204,11 @@ def thread_scratch(n_states: int, n_actions: int, n_agents: int) -> ThreadScratc
         _kept.thread, _kept.sizes = new_thread_scratch(*sizes, _work()), sizes
     thread: ThreadScratch = _kept.thread
     return thread
+
+
+def forget_scratch() -> None:
+    """Drop the scratch arrays of this thread, and with them what they remember of earlier plans; for measurements."""
+    _kept.__dict__.pop("passes", None)
 
 
 class Work(NamedTuple):

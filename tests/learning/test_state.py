@@ -1,0 +1,125 @@
+"""The declared table of what a learner keeps: start values, stacks, cuts and checks all follow from it."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+import cede
+from cede.learning.state import (
+    ARRAYS,
+    NUMBERS,
+    SEEN,
+    LearnerState,
+    Sizes,
+    at_start,
+    check_stack,
+    has,
+    joined,
+    pack_state,
+    part_of,
+    stack_states,
+    unpack_state,
+    unstack_states,
+)
+
+MDP = cede.worlds.riverswim(agents=[0.3, 0.7])
+WAYS = {
+    "plain": {},
+    "doubling": {"replan": "doubling"},
+    "greedy": {"planning": "greedy"},
+    "windows": {"forget": cede.Window(3), "forget_environment": cede.Window(4)},
+    "limits": {"at_most": {"p=0.7": 0.4}},
+    "baseline": {"baseline": "p=0.7"},
+    "kept plan": {"replan": 5},
+}
+
+
+def learners(way, n=3):
+    found = [cede.ucrl2_mc(MDP.task, scale=0.3, seed=i, **WAYS[way]) for i in range(n)]
+    for i, learner in enumerate(found):
+        if i:
+            cede.simulate(MDP, learner, 4 * i, seed=i, progress=False)
+    return found
+
+
+def test_every_field_is_declared():
+    names = [one.name for one in fields(LearnerState)]
+    assert names == [*NUMBERS, *SEEN, *(one.name for one in ARRAYS)]
+    kept = {one.name for way in WAYS for one in has(learners(way, 1)[0].told)}
+    assert kept == {one.name for one in ARRAYS} - {"policy", "value"}  # some way here has each of them
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_states_are_packed_stacked_cut_and_joined(way):
+    some = learners(way)
+    sizes, states = Sizes(MDP.task, some[0].told), [learner.state for learner in some]
+    for state in states:
+        again = unpack_state(sizes, *pack_state(state))
+        for one in ARRAYS:
+            np.testing.assert_array_equal(getattr(again, one.name), getattr(state, one.name))
+    stacked = stack_states(sizes, states, keeps_plans=True)
+    check_stack("test", sizes, stacked, 3)
+    apart = joined([part_of(stacked, 0, 1), part_of(stacked, 1, 1), part_of(stacked, 1, 3)])
+    for name, array in stacked.items():
+        np.testing.assert_array_equal(apart[name], array)
+    for after, before in zip(unstack_states(some[0].told, apart, states, 2, 1), states, strict=True):
+        assert (after.episodes, after.environment_episodes) == (before.episodes + 2, before.environment_episodes + 1)
+        np.testing.assert_array_equal(after.agents.key, before.agents.key)
+        for one in has(some[0].told):
+            wanted = getattr(before, one.name)
+            np.testing.assert_array_equal(getattr(after, one.name), wanted if wanted.size else at_start(one, sizes))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_declared_array_is_checked_alike_for_files_and_checkpoints(way):
+    learner = learners(way)[2]
+    assert learner.plan is not None
+    sizes, state = Sizes(MDP.task, learner.told), learner.state
+    numbers, arrays = pack_state(state)
+    stacked = stack_states(sizes, [state], keeps_plans=True)
+    names = [one.name for one in ARRAYS if one.name in stacked and getattr(state, one.name).size]
+    assert "policy" in names
+    for name in names:
+        for harm in (lambda a: a[:-1], lambda a: a.astype(np.float32), lambda a: a[..., None]):
+            with pytest.raises(ValueError, match=f"the shape of {name}"):
+                unpack_state(sizes, numbers, {**arrays, name: harm(arrays[name])})
+            with pytest.raises(ValueError, match=f"the shape of {name}"):
+                check_stack("test", sizes, {**stacked, name: harm(stacked[name][0])[None]}, 1)
+        wrong = np.full_like(arrays[name], 99) if arrays[name].dtype.kind == "i" else np.full_like(arrays[name], np.inf)
+        wrong = wrong * 10**6 if arrays[name].dtype == np.int64 else wrong
+        with pytest.raises(ValueError, match=r"policy|not finite|beyond the table"):
+            unpack_state(sizes, numbers, {**arrays, name: wrong})
+        with pytest.raises(ValueError, match=r"policy|not finite|beyond the table"):
+            check_stack("test", sizes, {**stacked, name: wrong[None]}, 1)
+
+
+@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("bad", [np.inf, np.nan, 0.0, -1.0])
+def test_counts_that_cannot_be_are_refused_by_files_and_checkpoints_alike(name, bad):
+    learner = learners("plain")[2]
+    sizes = Sizes(MDP.task, learner.told)
+    numbers, arrays = pack_state(learner.state)
+    wrong = arrays[f"{name}_number"].copy()
+    wrong[3] = bad
+    with pytest.raises(ValueError, match=f"the counts of {name} is impossible"):
+        unpack_state(sizes, numbers, {**arrays, f"{name}_number": wrong})
+    stacked = stack_states(sizes, [learner.state], keeps_plans=False)
+    with pytest.raises(ValueError, match=f"the counts of {name} is impossible"):
+        check_stack("test", sizes, {**stacked, f"{name}_number": wrong}, 1)
+
+
+@pytest.mark.parametrize("bad", [None, "x", -1, 2**63, 0.5, True])
+def test_numbers_that_cannot_be_are_refused(bad):
+    sizes = Sizes(MDP.task, learners("plain", 1)[0].told)
+    numbers, arrays = pack_state(LearnerState())
+    for name in NUMBERS:
+        if not (name == "stale" and bad is True):
+            with pytest.raises(ValueError, match=f"{name} is"):
+                unpack_state(sizes, {**numbers, name: bad}, arrays)
+
+
+def test_a_state_without_its_plan_is_as_at_the_start():
+    state = replace(LearnerState(), planned=3)
+    assert state.plan is None
+    assert not state.must_use_plan
