@@ -17,7 +17,7 @@ from typing import Any
 import cede
 from cede._base.extras import pyplot
 from cede.fleet.engines import ENGINES, Threads
-from cede.fleet.run import Run, streams
+from cede.fleet.run import Run, streams_of
 from cede.worlds import lane_driving_teams, riverswim_teams
 from measure import machine, peak_memory, save
 
@@ -103,7 +103,7 @@ def messages(quick: bool) -> list[Row]:
         mdps, learners = make(world, n)
         cede.simulate_fleet(mdps, cede.Fleet(learners), episodes, progress=False)
         engine = Threads(1)
-        run = Run(mdps, learners, 1, streams(1, n), engine=engine)
+        run = Run(mdps, learners, 1, streams_of(1, n), engine=engine)
         run.start(None)
         order = run.next_order()
         (report,) = engine.play(order)

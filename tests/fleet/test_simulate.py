@@ -92,8 +92,8 @@ def test_two_runs_of_a_learner_continue_each_other():
 
 
 def test_progress_bar_shows_only_in_a_terminal_and_only_after_a_while(monkeypatch, capsys):
-    monkeypatch.setattr("cede._progress.PATIENCE", 0.0)
-    monkeypatch.setattr("cede._progress.INTERVAL", 0.0)
+    monkeypatch.setattr("cede._base.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("cede._base.progress.INTERVAL", 0.0)
     with Progress("quiet", 3) as bar:
         bar.advance()
     assert capsys.readouterr().err == ""

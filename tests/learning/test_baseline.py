@@ -113,7 +113,7 @@ def test_decisions_slowly(seed):
     learner = cede.ucrl2_mc(mdp.task, baseline="p=0.7", alpha=alpha, start=start, scale=float(rng.choice([0.01, 1.0])), **told)
     cede.simulate(mdp, learner, int(rng.integers(1, 120)), seed=seed)
     record = learner.state.record.copy()
-    own = learner._own_plan().policy
+    own = learner.own_plan.policy
     bounds = [cede.bounds(learner, policy) for policy in (own, mdp.task.always(1))]
     worst, least = bounds[0].high[0, :, 0], bounds[1].low[0, :, 0]
     worst, least = (worst.max(), least.min()) if start is None else (start @ worst, start @ least)

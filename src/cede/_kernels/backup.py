@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from cede._kernels.compiling import inlined, unit
-from cede._kernels.model import BY_PREV_AGENT, BY_TIME, ModelArrays, ProblemArrays
+from cede._kernels.model import BY_PREV_AGENT, BY_TIME, ModelArrays
 from cede._kernels.random_streams import tie_break
 from cede._kernels.rows import agent_minimum, environment_minima, known_mean, look_ahead, smallest
 from cede._kernels.scratch import PassScratch, ThreadScratch
@@ -72,11 +72,11 @@ def must_do(mode, changed_after, policy, before, s):
     return found
 
 
-@unit(types.none, ModelArrays, INT, POLICY_NOW, INT, INT, VALUE_NOW, types.int32[::1], ThreadScratch)
-def agents_minima(model, mode, policy, t, s, x, agent_guess, thread):
+@inlined
+def agents_minima(model, mode, t, s, scratch, thread):
     """Write thread.m[prev, d]: what it costs if d takes over in state s, before control and switching cost."""
     agents, problem, row = model.agents, model.problem, model.environment.row
-    env_cost, y, m, same = problem.env_cost, thread.y, thread.m, thread.same
+    env_cost, y, m, same, x, policy = problem.env_cost, thread.y, thread.m, thread.same, scratch.x, thread.policy
     n_agents, n_actions = same.size, row.shape[1]
     filled = -1  # the agent for whose column y was made
     for d in range(n_agents):
@@ -93,7 +93,7 @@ def agents_minima(model, mode, policy, t, s, x, agent_guess, thread):
                     filled = same[d]
                     for a in range(n_actions):
                         y[a] = env_cost[s, a] + x[row[s, a], filled]
-                least = agent_minimum(agents, r, y[:n_actions], agent_guess, thread)
+                least = agent_minimum(agents, r, n_actions, scratch, thread)
             m[c if last - first > 1 else 0, d] = least
 
 
@@ -114,25 +114,13 @@ def best_agent(q, seed, place):
     return 0  # only if a cost is not a number, which no checked problem has
 
 
-@unit(
-    types.boolean,
-    ProblemArrays,
-    INT,
-    types.int64[::1],
-    VALUE_NOW,
-    types.float64[::1],
-    POLICY_NOW,
-    VALUE_NOW,
-    VALUE_NOW,
-    INT,
-    INT,
-    INT,
-)
-def switch(problem, mode, same_start, m, q, policy, value, floor, s, seed, place):
+@inlined
+def switch(problem, mode, s, seed, place, scratch, thread):
     """Take the outer minimum in state s for every previous agent; with FOLLOW, the policy's choice. Return whether a value changed.
 
-    policy, value: (S, D) of this time step. floor: with RAISE, (S, D) values that are only ever raised.
+    Ties are broken by seed and place.
     """
+    m, q, policy, value, same_start = thread.m, thread.q, thread.policy, thread.value, scratch.same_start
     vary, control_cost, switch_cost = problem.vary, problem.control_cost, problem.switch_cost
     n_agents = q.size
     changed = False
@@ -152,7 +140,7 @@ def switch(problem, mode, same_start, m, q, policy, value, floor, s, seed, place
             policy[s, prev] = d
             found = q[d]
         if mode == RAISE:
-            found = max(found, floor[s, prev])
+            found = max(found, thread.floor[s, prev])
         changed = changed or found != value[s, prev]
         value[s, prev] = found
     return changed
@@ -185,35 +173,21 @@ def mark_needed(model, mode, t, policy, before, stamp, first, last, scratch):
                         marks[row[s, columns[j]], d] = stamp
 
 
-@unit(types.none, ModelArrays, INT, INT, VALUE_NOW, POLICY_NOW, POLICY_NOW, VALUE_NOW, INT, INT, INT, PassScratch, ThreadScratch)
-def back_up_states(model, mode, t, value, policy, before, floor, seed, first, last, scratch, thread):
+@unit(types.none, ModelArrays, INT, INT, INT, INT, INT, PassScratch, ThreadScratch)
+def back_up_states(model, mode, t, seed, first, last, scratch, thread):
     """Take the agents' minima and the switch in the states from first to last (exclusive)."""
-    x, agent_guess, same_start, changed = scratch.x, scratch.agent_guess, scratch.same_start, scratch.changed
-    m, q, n_states = thread.m, thread.q, value.shape[0]
+    changed, policy, before, n_states = scratch.changed, thread.policy, thread.before, thread.value.shape[0]
     for s in range(first, last):
         if must_do(mode, changed[t + 1], policy, before, s):
-            agents_minima(model, mode, policy, t, s, x, agent_guess, thread)
-            if switch(model.problem, mode, same_start, m, q, policy, value, floor, s, seed, t * n_states + s):
+            agents_minima(model, mode, t, s, scratch, thread)
+            if switch(model.problem, mode, s, seed, t * n_states + s, scratch, thread):
                 changed[t] = 1
 
 
-@unit(
-    INT,
-    ModelArrays,
-    INT,
-    INT,
-    VALUE_NOW,
-    VALUE_NOW,
-    POLICY_NOW,
-    POLICY_NOW,
-    VALUE_NOW,
-    INT,
-    PassScratch,
-    ThreadScratch,
-    INT,
-    INT,
-    INT,
-)
+STEP = (VALUE_NOW, VALUE_NOW, POLICY_NOW, POLICY_NOW, VALUE_NOW)  # after, value, policy, before, floor
+
+
+@unit(INT, ModelArrays, INT, INT, *STEP, INT, PassScratch, ThreadScratch, INT, INT, INT)
 def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, thread, only, steady, phase):
     """Apply the Bellman operator at time t: v_t from v_{t+1}. Any number of threads may run it side by side.
 
@@ -229,6 +203,7 @@ def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, t
     first_state, last_state = (only, only + 1) if single else (0, value.shape[0])
     n_rows = model.environment.row.shape[1] if single else model.environment.table.start.size
     stamp = (scratch.stamp + (0 if steady else t)) % 2147483647
+    thread.value, thread.policy, thread.before, thread.floor = value, policy, before, floor
     looked_ahead = single
     while phase < PHASES:
         place = PHASES * (horizon - 1 - t) + phase
@@ -251,7 +226,7 @@ def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, t
             elif phase == ENVIRONMENT:
                 environment_minima(model.environment, t, after, stamp, first, last, only, scratch, thread)
             else:
-                back_up_states(model, mode, t, value, policy, before, floor, seed, first, last, scratch, thread)
+                back_up_states(model, mode, t, seed, first, last, scratch, thread)
             fetch_add(scratch.done, place, 1)
             chunk = fetch_add(scratch.taken, place, 1)
         looks = 0

@@ -9,11 +9,8 @@ that outcome with passes over the row instead of sorting it; see docs/decisions/
 """
 
 import numpy as np
-from numba import types
 
-from cede._kernels.compiling import inlined, kernel, renamed, unit, vector_kernel
-
-INT, FLOAT = types.int64, types.float64
+from cede._kernels.compiling import inlined, kernel, renamed, vector_kernel
 
 FEW = 6  # outcomes up to which a row is short
 BLOCK = 16  # passes over long rows run over whole blocks, so that the compiler can use vector registers for all of them
@@ -112,7 +109,7 @@ def search(u, p, n, budget, guess, worse, equal, capped):
             hi, worse_hi, sum_hi = theta, worse + equal, capped - theta * (worse + equal)
 
 
-@unit(types.Tuple((FLOAT, FLOAT, INT)), FLOAT[::1], FLOAT[::1], INT, FLOAT, FLOAT)
+@kernel
 def least_sum(u, p, n, budget, guess):
     """Return max_theta [ sum_j p_j min(u_j, theta) - budget theta ], the theta where it is reached, and the number of passes.
 

@@ -12,6 +12,12 @@ from cede._kernels.scratch import PassScratch, ThreadScratch
 INT = types.int64
 
 
+@unit(types.Tuple((types.float64, types.float64, INT)), ThreadScratch, INT, types.float64, types.float64)
+def least_sum_of(thread, n, budget, guess):
+    """Call `least_sum` of thread.u and thread.p, whose first n elements are filled and padded."""
+    return least_sum(thread.u, thread.p, n, budget, guess)
+
+
 @inlined
 def find_equal_columns(v, same):
     """Write to same[d] the first agent whose column of v, (S, D), equals column d. They share every environment minimum."""
@@ -66,7 +72,7 @@ def uniform_minimum(after, d, best, width, guess, thread):
         p[j] = 1.0
     at = guess[last, d]
     known = u[at] if at >= 0 else 0.0
-    value, theta, looks = least_sum(u, p, pad(u, p, n_states), 0.5 * width * n_states, known)
+    value, theta, looks = least_sum_of(thread, pad(u, p, n_states), 0.5 * width * n_states, known)
     guess[last, d] = at if theta == known else position(u, n_states, theta)
     work[1] += n_states
     work[2] += looks * n_states
@@ -133,7 +139,7 @@ def environment_minima(belief, t, after, stamp, first, last, only, scratch, thre
                 if at < 0:
                     at = helpful
                 known = u[at] if at >= 0 else 0.0
-                value, theta, looks = least_sum(u, p, padded, 0.5 * width * total, known)
+                value, theta, looks = least_sum_of(thread, padded, 0.5 * width * total, known)
                 helpful = at if theta == known else position(u, n, theta)
                 guess[r, d] = helpful
                 work[2] += looks * n
@@ -156,10 +162,10 @@ def known_mean(table, r, s, cost, x, d, row):
     return base + result / table.total[r]
 
 
-@unit(types.float64, BeliefArrays, INT, types.float64[::1], types.int32[::1], ThreadScratch)
-def agent_minimum(belief, r, y, guess, thread):
-    """Return min_p sum_a p(a) y(a) over the set of the agent's row r. y: (A,) what each action leads to. guess: by row."""
-    table, width, n_actions = belief.table, belief.width[r], y.size
+@unit(types.float64, BeliefArrays, INT, INT, PassScratch, ThreadScratch)
+def agent_minimum(belief, r, n_actions, scratch, thread):
+    """Return min_p sum_a p(a) y(a) over the set of the agent's row r. thread.y[:n_actions]: what each action leads to."""
+    table, width, y, guess = belief.table, belief.width[r], thread.y[:n_actions], scratch.agent_guess
     result = smallest(y, n_actions)
     if belief.linear > 0.0:
         if table.size[r] > 0 and belief.linear * width < 1.0:
@@ -179,7 +185,7 @@ def agent_minimum(belief, r, y, guess, thread):
                 u[j] = y[columns[start + j]] - result
                 p[j] = weights[start + j]
         known = u[guess[r]] if guess[r] >= 0 else 0.0
-        value, theta, _ = least_sum(u, p, pad(u, p, n), 0.5 * width * total, known)
+        value, theta, _ = least_sum_of(thread, pad(u, p, n), 0.5 * width * total, known)
         if theta != known:
             guess[r] = position(u, n, theta)
         result += value / total

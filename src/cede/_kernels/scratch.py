@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Int1, Int2, Int32s1, Int32s2, Int32s3
+from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Int1, Int2, Int16s2, Int32s1, Int32s2, Int32s3
 from cede._kernels.minimum import BLOCK
 
 
@@ -46,6 +46,10 @@ class ThreadScratch(Bundle):
     is_ranked: Bool1  # (D,) have the last two been made for v_{t+1}?
     seen: Int1  # (S,) the number of the last row that had this state among its outcomes
     row_number: int
+    value: Float2  # (S, D) v_t, of the step that is done
+    policy: Int16s2  # (S, D)
+    before: Int16s2  # (S, D) the policy whose cost was in value
+    floor: Float2  # (S, D) values that are only ever raised
 
 
 def new_pass_scratch(horizon: int, n_agents: int, n_rows: int, agent_rows: int) -> PassScratch:
@@ -83,6 +87,10 @@ def new_thread_scratch(n_states: int, n_actions: int, n_agents: int, work: Any) 
         ranked_value=np.empty((n_agents, max(n_states, n_actions))),
         is_ranked=np.zeros(n_agents, dtype=np.bool_),
         seen=np.zeros(max(n_states, n_actions), dtype=np.int64),
+        value=np.empty((0, 0)),
+        policy=np.empty((0, 0), dtype=np.int16),
+        before=np.empty((0, 0), dtype=np.int16),
+        floor=np.empty((0, 0)),
     )
 
 

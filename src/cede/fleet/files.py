@@ -96,7 +96,7 @@ def concatenated(members: Sequence[Arrays]) -> Arrays:
     for name in dict.fromkeys(name for arrays in members for name in arrays):
         there = [arrays.get(name) for arrays in members]
         axes = max(array.ndim for array in there if array is not None)
-        wide = [None if array is None else array.reshape((0,) * axes) if array.size == 0 else array for array in there]
+        wide = [None if array is None else array if array.ndim == axes else array.reshape((0,) * axes) for array in there]
         shape = [(-1,) * axes if array is None else array.shape for array in wide]
         result[f"{name}/shape"] = np.array(shape, dtype=np.int64).reshape(len(members), axes)
         result[f"{name}/data"] = np.concatenate([array.ravel() for array in wide if array is not None])

@@ -168,7 +168,7 @@ class Learner:
     def _keep_plan(self) -> None:
         """After an episode: plan if that is due. Greedy planning keeps none."""
         if self.told.planning == "full":
-            self._own_plan()
+            assert self.own_plan is not None
 
     def count_episode(self, stays_in: int | None = None) -> None:
         """`end_episode` without planning: whether a plan is due is asked when it is needed, as in the rounds of a fleet."""
@@ -305,7 +305,7 @@ class Learner:
         """The plan of the current episode. With greedy planning: what would be chosen everywhere, as things stand when first asked
         in this episode. With a baseline: that one, unless the learner may deviate. With limits, values count their prices.
         """
-        own = self._own_plan()
+        own = self.own_plan
         if self.told.baseline is None or self._may_deviate(own.policy):
             return own
         policy = self.told.baseline.policy.view()
@@ -317,7 +317,8 @@ class Learner:
         """What a step under the control of each member of the team counts beyond its control cost, so that limits are met."""
         return prices_by_name(self.task, self._working.arrays)
 
-    def _own_plan(self) -> Plan:
+    @property
+    def own_plan(self) -> Plan:
         """What it would do if it had no baseline to keep to."""
         live = self._working
         if live.plan is None or (live.stale and kernels.is_due(live.arrays, self.episode, live.planned)):

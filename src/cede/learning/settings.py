@@ -27,6 +27,16 @@ RADII = ("printed", "appendix", "bernstein", None)
 MOST_EPISODES = 2**62
 LEAST_PRIOR, MOST_PRIOR = 1e-6, 1e6
 
+KINDS: dict[str, Any] = {  # of fields that are no numbers or words
+    "scale": Scale,
+    "known_agents": Mapping,
+    "known_environment": Environment | None,
+    "structure": Structure | None,
+    "forget": Mapping,
+    "limits": tuple | None,
+    "baseline": Baseline | None,
+    "policy": np.ndarray | None,
+}
 OWN = {"own": True}  # of a team: teams that differ in this alone are alike
 
 
@@ -56,6 +66,9 @@ class Settings:
         owner = check.name("Settings", "name", self.name).split(" (")[0]
         for name in ("radius", "agents_radius"):
             check.choice(owner, name, getattr(self, name), RADII)
+        for name, kind in KINDS.items():
+            if not isinstance(getattr(self, name), kind):
+                check.fail(owner, name, check.show(getattr(self, name)), f"of type {kind}")
         check.probability(owner, "delta", self.delta)
         check.choice(owner, "flat", self.flat, (True, False))
         if check.number(owner, "prior", self.prior) != 0.0 and not LEAST_PRIOR <= self.prior <= MOST_PRIOR:

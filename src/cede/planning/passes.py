@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,9 +97,15 @@ def problem_of(task: Task, env_cost: Floats | None = None) -> ProblemArrays:
     return ProblemArrays(slot=task.slot, vary=task.vary, env_cost=task.env_cost if env_cost is None else env_cost, **costs)
 
 
+_problems: "WeakKeyDictionary[Task, ProblemArrays]" = WeakKeyDictionary()  # made once for each task; nobody changes them
+
+
 def model_of(task: Task, agents: Belief, environment: Belief) -> ModelArrays:
     """Return what kernels need for a plan of a task under beliefs."""
-    return ModelArrays(agents=agents.arrays, environment=environment.arrays, problem=problem_of(task))
+    problem = _problems.get(task)
+    if problem is None:
+        problem = _problems[task] = problem_of(task)
+    return ModelArrays(agents=agents.arrays, environment=environment.arrays, problem=problem)
 
 
 _threads, _most_threads = 1, 1  # now, and at any time so far
