@@ -168,7 +168,7 @@ class Learner:
     def _keep_plan(self) -> None:
         """After an episode: plan if that is due. Greedy planning keeps none."""
         if self.told.planning == "full":
-            assert self.own_plan is not None
+            self._plan_if_due()
 
     def count_episode(self, stays_in: int | None = None) -> None:
         """`end_episode` without planning: whether a plan is due is asked when it is needed, as in the rounds of a fleet."""
@@ -320,6 +320,10 @@ class Learner:
     @property
     def own_plan(self) -> Plan:
         """What it would do if it had no baseline to keep to."""
+        return self._plan_if_due()
+
+    def _plan_if_due(self) -> Plan:
+        """Plan anew if there is no plan or the rule says so; return the plan in force."""
         live = self._working
         if live.plan is None or (live.stale and kernels.is_due(live.arrays, self.episode, live.planned)):
             live.plan = self._make_plan(live)
