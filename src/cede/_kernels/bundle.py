@@ -101,6 +101,12 @@ class Bundle:
         if given:
             raise TypeError(f"{type(self).__name__} has no field {next(iter(given))!r}")
 
+    @classmethod
+    def nothing(cls) -> dict[str, NDArray[Any]]:
+        """Return empty arrays for all array fields, by name: first axis 1, the others 0."""
+        declared = {name: get_args(kind) for name, kind in get_annotations(cls).items() if hasattr(kind, "__metadata__")}
+        return {name: np.empty((1, *(0,) * (axes - 1)), dtype=dtype) for name, (_, dtype, axes) in declared.items()}
+
     def __reduce__(self) -> Any:
         raise TypeError(f"{type(self).__name__} holds addresses of this process and cannot be copied or sent; copy its arrays")
 

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Ints
 from cede._kernels import teams as kernels
-from cede._kernels.baseline import RECORD
 from cede._kernels.episodes import Steps, Truth
 from cede._kernels.learner import NEVER, is_due
-from cede._kernels.limits import PRICE
 from cede._kernels.model import ModelArrays
 from cede._kernels.radii import RadiiAhead
 from cede._kernels.random_streams import tie_seed
@@ -138,20 +136,9 @@ class WorkingGroup:
     def _teams(self, state: Arrays) -> TeamArrays:
         """Put the arrays of all teams together, for the kernels. What is not kept of each team is there once, or empty."""
         policy, value = empty_plan(self.group.task)
-        given: dict[str, Any] = {
-            "policy": policy[None],
-            "value": value[None],
-            "agents_planned_visits": np.empty((1, 0)),
-            "environment_planned_visits": np.empty((1, 0)),
-            "bounds": np.empty((1, 0, 0, 0)),
-            "agents_recent": np.empty((1, 0, 0), dtype=np.int64),
-            "environment_recent": np.empty((1, 0, 0), dtype=np.int64),
-            "prices": np.empty((1, 0)),
-            "record": np.empty((1, 0)),
-        }
-        given |= {name: own(state[name]) for name in self.keeps}
+        given: dict[str, Any] = {**TeamArrays.nothing(), "policy": policy[None], "value": value[None]}
+        given |= {name: own(state[name]).view(given[name].dtype) for name in self.keeps}
         given |= {name: state[name].copy() for name in (*RUN_FIELDS, "planned", "fresh")}
-        given["prices"], given["record"] = given["prices"].view(PRICE), given["record"].view(RECORD)
         given |= {f"{name}_seen": table for name, table in self.seen.items()}
         given |= {one.name: getattr(self.members, one.name).copy() for one in fields(self.members) if one.name != "team"}
         bounds = given["bounds"]
@@ -160,8 +147,9 @@ class WorkingGroup:
                 problem = self.learner.model.problem
                 problem.control_cost, problem.switch_cost = given["control_cost"][i], given["switch_cost"][i]
                 bounds[i] = optimistic_start(self.learner, self.group.task)
-        least, least_at = (bounds.min(axis=2), bounds.argmin(axis=2)) if bounds.size else (np.empty((1, 0, 0)),) * 2
-        return TeamArrays(**given, least_bound=least, least_bound_at=least_at.astype(np.int64))
+        if bounds.size:
+            given |= {"least_bound": bounds.min(axis=2), "least_bound_at": bounds.argmin(axis=2).astype(np.int64)}
+        return TeamArrays(**given)
 
     def _workspace(self, truth: Belief) -> Workspace:
         task, environment = self.group.task, self.group.environment
@@ -284,7 +272,7 @@ class WorkingGroup:
             result |= {f"{name}_size": table.size.copy(), f"{name}_key": sums.column, f"{name}_number": sums.amount}
         for name in self.keeps:
             array = getattr(self.teams, name)
-            result[name] = array.view(np.float64).reshape(self.n_teams, -1) if array.dtype in (PRICE, RECORD) else array
+            result[name] = array.view(np.float64).reshape(self.n_teams, -1) if array.dtype.names else array
         return result
 
 

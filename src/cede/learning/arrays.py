@@ -3,6 +3,7 @@
 task + settings + tally -> LearnerArrays: two layers (counts and belief of each), what is planned for, what is promised.
 """
 
+from collections.abc import Callable
 from math import ceil, log, sqrt
 from typing import Any
 
@@ -13,10 +14,8 @@ from numpy.typing import NDArray
 from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels import learner as kernels
 from cede._kernels.backup import CHOOSE
-from cede._kernels.baseline import RECORD
 from cede._kernels.layer import LayerArrays
 from cede._kernels.learner import GreedyBounds, LearnerArrays
-from cede._kernels.limits import PRICE
 from cede._kernels.model import BeliefArrays, ModelArrays
 from cede._kernels.radii import Constants, Radii, RadiusSizes, constants_ahead
 from cede._kernels.tables import Table
@@ -86,37 +85,38 @@ def new_arrays(task: Task, told: Settings, tally: Tally) -> LearnerArrays:
     )
 
 
+# Where the arrays that a learner keeps beside counts and plan (state.py) lie among those of the kernels, by name.
+KEPT: dict[str, Callable[[LearnerArrays], NDArray[Any]]] = {
+    "agents_planned_visits": lambda arrays: arrays.agents.planned_visits,
+    "environment_planned_visits": lambda arrays: arrays.environment.planned_visits,
+    "bounds": lambda arrays: arrays.greedy.values,
+    "agents_recent": lambda arrays: arrays.agents.counts.forgetting.recent,
+    "environment_recent": lambda arrays: arrays.environment.counts.forgetting.recent,
+    "prices": lambda arrays: arrays.limits.prices.view(np.float64),
+    "record": lambda arrays: arrays.baseline.record.view(np.float64),
+}
+
+
 def put_state(arrays: LearnerArrays, task: Task, told: Settings, state: LearnerState) -> None:
-    """Put into the arrays of a learner what it keeps beside its counts."""
-    if state.agents_planned_visits.size:
-        arrays.agents.planned_visits[:] = state.agents_planned_visits
-        arrays.environment.planned_visits[:] = state.environment_planned_visits
-    if state.prices.size:
-        arrays.limits.prices[:] = state.prices.view(PRICE)
-    if state.record.size:
-        arrays.baseline.record[:] = state.record.view(RECORD)
+    """Put into the arrays of a learner what it keeps beside its counts. What is empty is as at the start."""
     if told.planning == "greedy":
         has_bounds = state.bounds.size and not np.isnan(state.bounds.flat[0])
         put_bounds(arrays.greedy, state.bounds.copy() if has_bounds else optimistic_start(arrays, task))
+    for name, place in KEPT.items():
+        kept = getattr(state, name)
+        if kept.size and name != "bounds":
+            place(arrays)[...] = kept
+
+
+def get_state(arrays: LearnerArrays) -> dict[str, NDArray[Any]]:
+    """Return what a learner keeps beside counts and plan: fields of `LearnerState`."""
+    return {name: place(arrays).copy() for name, place in KEPT.items()}
 
 
 def put_bounds(greedy: GreedyBounds, values: Floats) -> None:
     """Put in the values of greedy planning, (L + 1, S, D), and what follows from them."""
     greedy.values, greedy.least = values, values.min(axis=1)
     greedy.least_at = values.argmin(axis=1).astype(np.int64)
-
-
-def get_state(arrays: LearnerArrays) -> dict[str, NDArray[Any]]:
-    """Return what a learner keeps beside counts and plan: fields of `LearnerState`."""
-    return {
-        "agents_planned_visits": arrays.agents.planned_visits.copy(),
-        "environment_planned_visits": arrays.environment.planned_visits.copy(),
-        "bounds": arrays.greedy.values.copy(),
-        "agents_recent": arrays.agents.counts.forgetting.recent.copy(),
-        "environment_recent": arrays.environment.counts.forgetting.recent.copy(),
-        "prices": arrays.limits.prices.view(np.float64).copy(),
-        "record": arrays.baseline.record.view(np.float64).copy(),
-    }
 
 
 def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:

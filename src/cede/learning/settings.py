@@ -15,6 +15,7 @@ from cede._base import archive, check
 from cede._base.arrays import Floats, Policy
 from cede.learning.baseline import Baseline
 from cede.learning.forgetting import Forget, HalfLife, Window
+from cede.planning.belief import RADII
 from cede.planning.control_shares import limits_of
 from cede.planning.scale import Scale, StepDown
 from cede.problem.model import Environment, TwoLayerMDP
@@ -23,7 +24,6 @@ from cede.problem.task import Task, checked_switching_policy
 
 Replan = Literal["every", "doubling"] | int
 Planning = Literal["full", "greedy"]
-RADII = ("printed", "appendix", "bernstein", None)
 MOST_EPISODES = 2**62
 LEAST_PRIOR, MOST_PRIOR = 1e-6, 1e6
 
@@ -45,7 +45,7 @@ class Settings:
     """All that a learner was told, beside its task and seed."""
 
     name: str = field(metadata=OWN)
-    radius: str | None = "printed"  # one of RADII; None: width 0
+    radius: str | None = "printed"  # a key of RADII; None: width 0
     agents_radius: str | None = None  # of the agents' sets, if it is another one
     prior: float = 0.0  # pseudo-counts of a row from which tables are sampled; 0: they are not
     delta: float = 0.1
@@ -65,7 +65,7 @@ class Settings:
     def __post_init__(self) -> None:
         owner = check.name("Settings", "name", self.name).split(" (")[0]
         for name in ("radius", "agents_radius"):
-            check.choice(owner, name, getattr(self, name), RADII)
+            check.choice(owner, name, getattr(self, name), tuple(RADII))
         for name, kind in KINDS.items():
             if not isinstance(getattr(self, name), kind):
                 check.fail(owner, name, check.show(getattr(self, name)), f"of type {kind}")
