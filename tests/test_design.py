@@ -49,7 +49,7 @@ def test_the_best_policy_and_what_any_policy_costs():
 
 
 @pytest.mark.parametrize(
-    "recipe",
+    "algorithm",
     [
         lambda task: cede.ucrl2_mc(task, delta=0.1),
         lambda task: cede.ucrl2_mc(task, scale=cede.Scale(agents=0.1, environment=0.01), known_agents={"machine": policy_m}),
@@ -57,9 +57,9 @@ def test_the_best_policy_and_what_any_policy_costs():
         lambda task: cede.ucrl2(task, radius="same-form"),
     ],
 )
-def test_learning_it(recipe):
+def test_learning_it(algorithm):
     mdp = problem()
-    history = cede.simulate(mdp, recipe(mdp.task), episodes=200, seed=0)
+    history = cede.simulate(mdp, algorithm(mdp.task), episodes=200, seed=0)
     shapes = [a.shape for a in (history.regret, history.cost, history.control, history.switches)]
     assert shapes == [(200,), (200,), (200, 2), (200,)]
 

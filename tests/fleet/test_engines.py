@@ -25,7 +25,7 @@ def every_round(monkeypatch):
 
 
 def mixed_fleet():
-    """Every kind of team in one fleet: recipes, ways to plan, numbers of agents, costs, known policies."""
+    """Every kind of team in one fleet: algorithms, ways to plan, numbers of agents, costs, known policies."""
     mdps = [
         *riverswim_teams(4, seed=1),
         riverswim([0.2, 0.5, 0.9], switch_cost=0.1),

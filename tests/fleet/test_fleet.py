@@ -134,7 +134,7 @@ def test_simulate_fleet_checks_its_teams():
 
 def by_hand(mdps, episodes, sync_every, seed, **options):
     """The rounds of a fleet with learners that are made anew for every episode, from counts that are added by hand."""
-    recipe = cede.ucrl2_mc(mdps[0].task, **options).told
+    algorithm = cede.ucrl2_mc(mdps[0].task, **options).told
     zero = cede.Counts.zeros(mdps[0].task)
     own = [zero for _ in mdps]
     common, told = zero, 0
@@ -147,7 +147,7 @@ def by_hand(mdps, episodes, sync_every, seed, **options):
             for k in range(first, first + n):
                 seen = common.environment + fresh[i].environment
                 counts = cede.Counts(own[i].agents, seen, k, environment_episodes=told + fresh[i].episodes)
-                plan = cede.Learner(mdp.task, recipe, counts=counts).plan
+                plan = cede.Learner(mdp.task, algorithm, counts=counts).plan
                 expected[i, k] = cede.expected_cost(mdp, plan.policy)
                 played = cede.count(mdp.task, [cede.rollout(mdp, plan, luck[i])])
                 own[i], fresh[i] = own[i] + played, fresh[i] + played

@@ -129,11 +129,11 @@ def test_ucrl2_learns_macro_riverswim_where_costs_depend_on_the_action():
 
 
 def test_learners_never_see_the_truth():
-    """Every recipe but oracle takes a task, and no array of a task depends on the probabilities."""
-    for recipe in (cede.ucrl2_mc, cede.ucrl2, cede.greedy, cede.fixed):
-        assert next(iter(inspect.signature(recipe).parameters)) == "task"
+    """Every algorithm but oracle takes a task, and no array of a task depends on the probabilities."""
+    for algorithm in (cede.ucrl2_mc, cede.ucrl2, cede.greedy, cede.fixed):
+        assert next(iter(inspect.signature(algorithm).parameters)) == "task"
         with pytest.raises(ValueError, match=r"must be a Task, as in mdp\.task"):
-            recipe(cede.worlds.riverswim(), *(["p=0"] if recipe is cede.fixed else []))
+            algorithm(cede.worlds.riverswim(), *(["p=0"] if algorithm is cede.fixed else []))
     one, other = cede.worlds.riverswim(agents=[0.25, 0.75]), cede.worlds.riverswim(agents=[0.25, 0.75], version="strehl-littman")
     for name, value in vars(one.task).items():
         np.testing.assert_array_equal(value, getattr(other.task, name))

@@ -89,7 +89,7 @@ def test_what_has_faded_is_gone():
     assert np.isfinite(learner.plan.value).all()
 
 
-RECIPES = {
+ALGORITHMS = {
     "half-life": {"forget": cede.HalfLife(5)},
     "window": {"forget": cede.Window(6)},
     "one agent, and the environment": {"forget": {"agent 0": cede.Window(3)}, "forget_environment": cede.HalfLife(4)},
@@ -97,11 +97,11 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", ALGORITHMS)
 @pytest.mark.parametrize("structured", [False, True])
 def test_simulation_is_what_happens_by_hand(name, structured):
     mdp = random_structured(8, labels=False) if structured else random_mdp(8, n_agents=2)
-    ways = {**RECIPES[name], "structure": mdp.structure, "scale": 0.2, "seed": 3}
+    ways = {**ALGORITHMS[name], "structure": mdp.structure, "scale": 0.2, "seed": 3}
     learner, other = (cede.ucrl2_mc(mdp.task, **ways) for _ in range(2))
     for seed in (9, 10):  # in two goes: what it remembers is packed in between
         cede.simulate(mdp, learner, 12, seed=seed, progress=False)
@@ -124,7 +124,7 @@ def test_forgetting_in_a_fleet(tmp_path):
 
     whole = make()
     history = cede.simulate_fleet(mdps, whole, 30, seed=6, jobs=1, progress=False)
-    assert history.settings["recipes"] == ["ucrl2_mc"]
+    assert history.settings["algorithms"] == ["ucrl2_mc"]
     for jobs in (2, 3):
         other = cede.simulate_fleet(mdps, make(), 30, seed=6, jobs=jobs, progress=False)
         np.testing.assert_array_equal(history.expected_cost, other.expected_cost)

@@ -10,20 +10,20 @@ def swim(**costs):
     return cede.worlds.riverswim(agents=[0.3, 0.7], **costs)
 
 
-RECIPES = {"ucrl2_mc": cede.ucrl2_mc, "posterior_sampling": cede.posterior_sampling, "greedy": cede.greedy}
+ALGORITHMS = {"ucrl2_mc": cede.ucrl2_mc, "posterior_sampling": cede.posterior_sampling, "greedy": cede.greedy}
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_shares_come_within_the_limits(recipe):
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_shares_come_within_the_limits(algorithm):
     mdp = swim()
-    free = cede.simulate(mdp, RECIPES[recipe](mdp.task), 4000)
+    free = cede.simulate(mdp, ALGORITHMS[algorithm](mdp.task), 4000)
     assert free.control[-1000:, 1].mean() / mdp.horizon > 0.6
-    history = cede.simulate(mdp, RECIPES[recipe](mdp.task, at_most={"p=0.7": 0.3}), 4000)
+    history = cede.simulate(mdp, ALGORITHMS[algorithm](mdp.task, at_most={"p=0.7": 0.3}), 4000)
     excess = np.cumsum(history.control[:, 1] / mdp.horizon - 0.3) / np.arange(1, 4001)
     assert excess[-1] < 0.02
-    if recipe != "greedy":  # which may settle on anybody
+    if algorithm != "greedy":  # which may settle on anybody
         assert history.control[2000:, 1].mean() / mdp.horizon == pytest.approx(0.3, abs=0.03)
-    demanded = cede.simulate(mdp, RECIPES[recipe](mdp.task, at_least={"p=0.3": 0.6}), 4000)
+    demanded = cede.simulate(mdp, ALGORITHMS[algorithm](mdp.task, at_least={"p=0.3": 0.6}), 4000)
     assert demanded.control[:, 0].mean() / mdp.horizon > 0.58
 
 

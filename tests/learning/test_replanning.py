@@ -63,13 +63,13 @@ def test_greedy_planning_against_its_slow_twin(seed):
     assert raised > 10
 
 
-@pytest.mark.parametrize("recipe", [cede.ucrl2_mc, cede.ucrl2, cede.greedy])
+@pytest.mark.parametrize("algorithm", [cede.ucrl2_mc, cede.ucrl2, cede.greedy])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_what_is_visited_is_what_the_whole_plan_says(recipe, seed):
+def test_what_is_visited_is_what_the_whole_plan_says(algorithm, seed):
     """In an episode the compiled loop chooses as `plan` would: one step ahead of the bounds with which the episode began."""
     mdp = random_mdp(seed, n_states=5, n_agents=3, n_actions=2, horizon=5)
-    options = {} if recipe is cede.greedy else {"scale": 0.1}
-    one, other = (recipe(mdp.task, planning="greedy", seed=3, **options) for _ in range(2))
+    options = {} if algorithm is cede.greedy else {"scale": 0.1}
+    one, other = (algorithm(mdp.task, planning="greedy", seed=3, **options) for _ in range(2))
     run = cede.simulate(mdp, one, 40, seed=np.random.default_rng(seed))
     rng = np.random.default_rng(seed)
     for k in range(40):
@@ -135,11 +135,11 @@ def doubled(now, then):
     return bool((now >= then + np.maximum(1, then)).any())
 
 
-@pytest.mark.parametrize("recipe", [cede.ucrl2_mc, cede.ucrl2])
-def test_the_doubling_rule_is_that_of_ucrl2(recipe):
+@pytest.mark.parametrize("algorithm", [cede.ucrl2_mc, cede.ucrl2])
+def test_the_doubling_rule_is_that_of_ucrl2(algorithm):
     """A new plan before an episode if and only if, of some row of either table, the visits since the plan reach those before it."""
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
-    learner = recipe(mdp.task, replan="doubling")
+    learner = algorithm(mdp.task, replan="doubling")
     then = [np.zeros(layer.shape[0]) for layer in (learner.counts.agents, learner.counts.environment)]
     plan, plans = learner.plan, 1
     for episode in play(mdp, 400, 3):
@@ -366,10 +366,10 @@ def test_an_error_in_the_middle_of_a_round_leaves_the_learners_as_they_were(monk
 
 @pytest.mark.parametrize("twin", [copy.deepcopy, lambda learner: pickle.loads(pickle.dumps(learner))])
 @pytest.mark.parametrize("options", [{}, {"replan": "doubling"}, {"planning": "greedy"}])
-@pytest.mark.parametrize("recipe", [cede.ucrl2_mc, cede.ucrl2])
-def test_a_copy_goes_on_like_the_original(recipe, options, twin):
+@pytest.mark.parametrize("algorithm", [cede.ucrl2_mc, cede.ucrl2])
+def test_a_copy_goes_on_like_the_original(algorithm, options, twin):
     mdp = cede.worlds.riverswim(agents=[0.1, 0.9], macro=2)
-    learner = recipe(mdp.task, scale=0.3, **options)
+    learner = algorithm(mdp.task, scale=0.3, **options)
     cede.simulate(mdp, learner, 20)
     other = twin(learner)
     one, two = (cede.simulate(mdp, a, 200, seed=3, progress=False) for a in (learner, other))

@@ -390,12 +390,12 @@ def test_counts_of_another_structure_are_refused():
 
     wide = cede.count(mdp.task, play(mdp, 20, 0), structure=mdp.structure)
     assert wide.environment.shape == (6, 3)
-    recipe = cede.ucrl2_mc(mdp.task, structure=declare(True)).told
+    algorithm = cede.ucrl2_mc(mdp.task, structure=declare(True)).told
     other = cede.Counts.zeros(mdp.task, structure=declare(False))
     table = other.environment.tolil()
     table[0, 5] = 3
     with pytest.raises(ValueError, match="a counted outcome of case 0 is 5, must be from 0 to 0: it has 1"):
-        Learner(mdp.task, recipe, counts=replace(other, environment=table.tocsr()))
+        Learner(mdp.task, algorithm, counts=replace(other, environment=table.tocsr()))
     with pytest.raises(ValueError, match="count: structure is given, must be left out with flat"):
         cede.count(mdp.task, play(mdp, 2, 0), flat=True, structure=mdp.structure)
 

@@ -72,18 +72,18 @@ def least_in_intervals(u, p, n, total, width, linear, heap, others, values, best
         while at < others and seen[ranked[at]] == number:
             at += 1
         if at < others and (n == 0 or values[at] - best <= u[heap[0]]):
-            x, room = values[at] - best, unseen
+            x, space = values[at] - best, unseen
             at += 1
         elif n > 0:
             j = heap[0]
             least, most = interval(p[j] / total, width, linear)
-            x, room = u[j], most - least
+            x, space = u[j], most - least
             n -= 1
             heap[0] = heap[n]
             sink(heap, n, 0, u)
         else:  # rounding: nothing can take what is left
             break
-        taken = min(left, room)
+        taken = min(left, space)
         value += taken * x
         left -= taken
     return value

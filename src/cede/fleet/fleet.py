@@ -28,7 +28,7 @@ class Fleet:
     """Learners that share one environment belief: what any of them sees of the environment, all know.
 
     Learners that cannot share (UCRL2, fixed agents, those who know the environment) run beside the others unchanged. Teams may
-    differ in their agents, costs and recipes; states, actions, environment costs and horizon are common. Learners that have seen
+    differ in their agents, costs and settings; states, actions, environment costs and horizon are common. Learners that have seen
     something already bring it along.
     """
 

@@ -24,8 +24,7 @@ from cede.learning.learner import Learner
 from cede.learning.settings import MOST_EPISODES
 from cede.planning.belief import true_beliefs
 from cede.planning.passes import Plan, model_of
-from cede.problem.model import TwoLayerMDP
-from cede.problem.structure import check_support
+from cede.problem.model import TwoLayerMDP, check_support
 from cede.problem.task import checked_switching_policy
 
 Seed = int | np.random.Generator
@@ -166,13 +165,13 @@ def simulate_fleet(
     chosen = engine_of(owner, engine, jobs)
     settings = {
         **fleet.learners[0].settings,
-        "recipes": sorted({learner.told.name for learner in fleet}),
+        "algorithms": sorted({learner.told.name for learner in fleet}),
         "teams": len(mdps),
         "sync_every": sync_every,
         "evaluate_every": evaluate_every,
         "simulation_seed": seed,
     }
-    label = f"{len(mdps)} teams, {', '.join(settings['recipes'])}"
+    label = f"{len(mdps)} teams, {', '.join(settings['algorithms'])}"
     written = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
     run = Run(mdps, fleet.learners, episodes, streams, engine=chosen, sync_every=sync_every, evaluate_every=evaluate_every)
     return FleetHistory.of(run.play(progress, label, written), settings)

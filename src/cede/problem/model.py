@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import scipy.sparse as sp
 
 from cede._base import check
 from cede._base.arrays import Floats, canonical
-from cede.problem.structure import Structure, checked_structure
+from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.takeover import MOST_DELAY
 from cede.problem.task import KIND, LETTERS, Task, VariesWith, checked_names, checked_policy, checked_switch_cost
 
@@ -217,3 +218,27 @@ class TwoLayerMDP:
         """Return the T policies of the team in the order of `task.tables`: all `policy`, then all `on_takeover` that are given."""
         agents = self.team.agents
         return [a.policy for a in agents] + [a.on_takeover for a in agents if a.on_takeover is not None]
+
+
+# Environments that `check_support` has already found to fit, by declaration: fleets ask for the same pair many times.
+_fitting: "WeakKeyDictionary[Outcomes, WeakSet[Environment]]" = WeakKeyDictionary()
+
+
+def check_support(owner: str, outcomes: Outcomes, environment: Environment) -> None:
+    """Check that every step that is possible in an environment is declared to be possible.
+
+    Kernels look up the outcome that a step was without checking again, so simulations call this before they begin.
+    """
+    known = _fitting.setdefault(outcomes, WeakSet())
+    if environment in known:
+        return
+    steps = sp.csr_array(environment.transition)
+    possible = sp.csr_array((np.ones(steps.nnz, dtype=np.int8), steps.indices, steps.indptr), shape=steps.shape)
+    beyond = sp.coo_array(possible - possible.multiply(outcomes.allowed()))
+    beyond.eliminate_zeros()
+    if beyond.nnz:
+        row, to = int(beyond.coords[0][0]), int(beyond.coords[1][0])
+        s, a = divmod(row, environment.n_actions)
+        place = f"the next state {to} of state {s} with action {a}"
+        check.fail(owner, place, "possible in mdp", f"one of {outcomes.states_from(s, a)}, which the learner's structure declares")
+    known.add(environment)

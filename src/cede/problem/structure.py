@@ -18,7 +18,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import scipy.sparse as sp
@@ -341,27 +340,3 @@ def checked_structure(owner: str, structure: Any, n_states: int, n_actions: int,
     if structure.environment is not None and structure.environment.row.shape != sides:
         check.fail(owner, "(S, A) of structure.environment", structure.environment.row.shape, f"{sides}, as of the task")
     return structure
-
-
-# Environments that `check_support` has already found to fit, by declaration: fleets ask for the same pair many times.
-_fitting: "WeakKeyDictionary[Outcomes, WeakSet[Any]]" = WeakKeyDictionary()
-
-
-def check_support(owner: str, outcomes: Outcomes, environment: Any) -> None:
-    """Check that every step that is possible in an environment is declared to be possible.
-
-    Kernels look up the outcome that a step was without checking again, so simulations call this before they begin.
-    """
-    known = _fitting.setdefault(outcomes, WeakSet())
-    if environment in known:
-        return
-    steps = sp.csr_array(environment.transition)
-    possible = sp.csr_array((np.ones(steps.nnz, dtype=np.int8), steps.indices, steps.indptr), shape=steps.shape)
-    beyond = sp.coo_array(possible - possible.multiply(outcomes.allowed()))
-    beyond.eliminate_zeros()
-    if beyond.nnz:
-        row, to = int(beyond.coords[0][0]), int(beyond.coords[1][0])
-        s, a = divmod(row, environment.n_actions)
-        place = f"the next state {to} of state {s} with action {a}"
-        check.fail(owner, place, "possible in mdp", f"one of {outcomes.states_from(s, a)}, which the learner's structure declares")
-    known.add(environment)
