@@ -54,7 +54,7 @@ class Belief:
     """
 
     centre: Table
-    width: Floats  # (rows,) radius of each row; with `linear` log(.) / n, see above
+    width: Floats  # (rows,) radius of each ball; of intervals x / n, times the square of the scale
     row: Ints  # agents: (slots, S); environment: (S, A)
     linear: float = 0.0
     closed: bool = False
