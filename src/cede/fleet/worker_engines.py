@@ -75,7 +75,7 @@ class WorkerEngine(Engine):
         return self._all("optima", None)
 
     def play(self, order: Order) -> list[Report]:
-        # First of all, so that `number` is right even if this is interrupted: shards may have played the round.
+        # Before it is sent: if this is interrupted, shards may have played the round, and `number` must not say otherwise.
         self.orders.append(order)
         reports: list[Report] = self._all("play", order)
         tables = [order.snapshot for order in self.orders if order.snapshot is not None]

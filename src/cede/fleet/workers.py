@@ -1,7 +1,7 @@
-"""Workers: shards in other processes or in actors of Ray. `ProcessWorker` and `RayWorker` are their handles here; `ShardServer`
-runs in the worker.
+"""Workers: shards in other processes or in actors of Ray.
 
-Messages are pickled. They go only between processes that this one started, or inside the user's own cluster.
+`ProcessWorker` and `RayWorker` are the handles of workers in this process; `ShardServer` runs in the worker. Messages are pickled.
+They go only between processes that this one started, or inside the user's own cluster.
 """
 
 import multiprocessing
