@@ -104,7 +104,7 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
     for places in found.values():
         mdp, learner, state = mdps[places[0]], learners[places[0]], before[places[0]]
         shared = learner.shared_environment is not None
-        bare = replace(learner.told, scale=Scale())  # which may be a function; its values come with every order
+        bare = replace(learner.told, scale=Scale())  # a scale may be a function; its values come with every order
         group = TeamGroup(learner.task, bare, mdp.task.vary, mdp.environment, shared, keeps_plan(learner.told, state))
         policies = [policy for i in places if (policy := learners[i].told.policy) is not None]
         groups.append(group)

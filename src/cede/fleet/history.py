@@ -16,9 +16,9 @@ class Ledger:
     """The results of N teams in K episodes: one array for each column."""
 
     expected_cost: Floats  # (N, K) exact expected cost of each policy
-    cost: Floats  # (N, K) realised
+    cost: Floats  # (N, K) realised cost of each episode
     control: Ints  # (N, K, members of the largest team) steps in which each member acted
-    switches: Ints  # (N, K)
+    switches: Ints  # (N, K) hand-overs
 
     @classmethod
     def empty(cls, teams: int, episodes: int, members: int) -> "Ledger":
@@ -66,14 +66,14 @@ class RunRecord:
 class History:
     """The results of a run of one learner for K episodes, with D agents. `simulate` returns it."""
 
-    regret: Floats  # (K,) cumulative, exact
+    regret: Floats  # (K,) cumulative regret after each episode, exact (Eq. 6)
     expected_cost: Floats  # (K,) exact expected cost of each episode's policy
-    cost: Floats  # (K,) realised
-    control: Ints  # (K, D) steps of each agent of the team
-    switches: Ints  # (K,)
+    cost: Floats  # (K,) realised cost of each episode
+    control: Ints  # (K, D) steps in which each agent of the team acted
+    switches: Ints  # (K,) hand-overs in each episode
     optimum: float  # expected cost of the best policy; with limits of control, of the best mixture within them
     agents: tuple[str, ...]  # (D,) names
-    settings: Mapping[str, Any]  # learner, radii, scale, delta, seeds, version
+    settings: Mapping[str, Any]  # what to repeat the run with: learner, radii, scale, delta, seeds, version
 
     @classmethod
     def of(cls, record: RunRecord, agents: tuple[str, ...], settings: Mapping[str, Any]) -> "History":
@@ -89,12 +89,12 @@ class FleetHistory:
     """The results of a run of a fleet: N teams, K episodes each. `simulate_fleet` returns it."""
 
     regret: Floats  # (K,) cumulative over episodes, summed over teams (Eq. 15), exact
-    team_regret: Floats  # (N,) at the end
-    expected_cost: Floats  # (N, K)
-    cost: Floats  # (N, K) realised
-    control: Ints  # (N, K, D of the largest team)
-    switches: Ints  # (N, K)
-    optimum: Floats  # (N,)
+    team_regret: Floats  # (N,) total regret of each team
+    expected_cost: Floats  # (N, K) exact expected cost of each episode's policy
+    cost: Floats  # (N, K) realised cost of each episode
+    control: Ints  # (N, K, D of the largest team) steps in which each agent acted
+    switches: Ints  # (N, K) hand-overs
+    optimum: Floats  # (N,) expected cost of the best policy, as in `History`
     settings: Mapping[str, Any]  # of the first learner, with the number of teams and the seed
 
     @classmethod

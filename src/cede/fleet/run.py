@@ -25,9 +25,7 @@ from cede.learning.state import Arrays, joined, unstack_states
 from cede.planning.control_shares import best_mixture
 from cede.problem.model import TwoLayerMDP
 
-_mixtures: "WeakKeyDictionary[TwoLayerMDP, dict[Any, float]]" = (
-    WeakKeyDictionary()
-)  # cost of the best mixture, by problem and limits
+_mixtures: "WeakKeyDictionary[TwoLayerMDP, dict[Any, float]]" = WeakKeyDictionary()  # cost of the best one, by problem and limits
 MOST_SECONDS, MOST_AT_ONCE = 0.1, 10_000  # of a round, if teams share nothing: seconds and episodes
 
 
@@ -102,9 +100,8 @@ class Run:
             self.hand_back()
         except BaseException as error:
             whole = self.hand_back()
-            if (
-                whole and checkpoint is not None and not isinstance(error, OSError)
-            ):  # an OSError may come from the checkpoint itself
+            # An OSError may come from the checkpoint itself.
+            if whole and checkpoint is not None and not isinstance(error, OSError):
                 checkpoint.save(self.now, self.record, self.all_states())
             raise
         finally:

@@ -18,7 +18,7 @@ from cede.learning.learner import Learner
 
 MOST_GROUPS = 40  # with more groups by default, all states are shown as one
 FEW_STATES = 12  # with so few states, each is shown by itself
-WIDEST = 8  # rows of belief that are listed
+WIDEST = 8  # rows with wide sets that are listed at most
 
 
 @dataclass(frozen=True)

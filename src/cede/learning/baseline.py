@@ -101,7 +101,7 @@ def record_episode(
     states, prevs, agents, actions = steps
     keeps = arrays.baseline.record["decided"][0] == kernels.KEEP_TO
     decided = arrays.baseline.policy if keeps or policy is None else policy
-    total = float(np.cumsum(task.step_cost(states, prevs, agents, actions))[-1])  # one by one, as kernels add
+    total = float(np.cumsum(task.step_cost(states, prevs, agents, actions))[-1])  # added one by one, as kernels do: the same bits
     if stays_in is not None:
         total += cost_of_staying(task, decided, len(actions), stays_in, int(agents[-1]))
     longest = task.horizon * most_step_cost(arrays)

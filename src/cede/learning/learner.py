@@ -166,7 +166,7 @@ class Learner:
         with Progress("log", len(episodes), progress, 1) as bar:
             for number, steps in enumerate(episodes):
                 if not last_only:
-                    self._keep_plan()  # as it was when the episode began
+                    self._keep_plan()  # the plan that this episode would have had
                 if self.told.planning == "greedy":
                     for t, state in zip(steps.times, steps.states, strict=True):
                         self._visit(int(t), int(state))
@@ -324,7 +324,7 @@ class Learner:
         if saved.episode is not None:
             self.observe_episode(saved.episode)
 
-    # ------------------------------------------------------------------------------------------------- what it knows
+    # ------------------------------------------------------------------------------------------------- what the learner knows
 
     @property
     def plan(self) -> Plan:
@@ -338,7 +338,7 @@ class Learner:
         if self.told.baseline is None or self._may_deviate(own.policy):
             return own
         policy = self.told.baseline.policy.view()
-        policy.flags.writeable = False  # kernels trust it: nobody may change it
+        policy.flags.writeable = False  # read only, since kernels trust it
         return Plan(policy, no_value(self.task))
 
     @property

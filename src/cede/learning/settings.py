@@ -161,7 +161,7 @@ def shown(task: Task, told: Settings) -> dict[str, Any]:
         "known_agents": [task.tables[table] for table in told.known_agents],
         "known_environment": told.known_environment is not None,
     }
-    elsewhere = {"name", "agents_radius", "flat", "forget_environment", "limits", "baseline", "policy"}  # shown under another name
+    elsewhere = {"name", "agents_radius", "flat", "forget_environment", "limits", "baseline", "policy"}  # shown under other names
     result: dict[str, Any] = {"learner": told.name}
     for one in fields(told):
         if one.name not in elsewhere:
@@ -233,7 +233,7 @@ def for_newcomer(task: Task, told: Settings, like: Task, known_agents: Mapping[i
     if structure is not None:
         own = {name for table, name in enumerate(task.tables) if table not in known_agents}
         structure = Structure({name: cases for name, cases in structure.agents.items() if name in own}, structure.environment)
-    if len(told.forget) == len(like.tables) and len(set(told.forget.values())) == 1:  # one rule for all, whoever they are
+    if len(told.forget) == len(like.tables) and len(set(told.forget.values())) == 1:  # one rule for all agents
         forget = dict.fromkeys(task.tables, next(iter(told.forget.values())))
     return replace(told, known_agents=known_agents, structure=structure, forget=forget, limits=None, baseline=None)
 

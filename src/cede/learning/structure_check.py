@@ -48,7 +48,7 @@ class StructureCheck:
     """
 
     suspicions: tuple[Suspicion, ...]
-    tested: int  # cases with at least two places that were seen
+    tested: int  # cases with enough data for a test
     untested: int
     alpha: float
 

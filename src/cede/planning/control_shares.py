@@ -33,8 +33,8 @@ class Mixture:
     """Policies of which one is drawn at the start of each episode. `solve` returns it if limits of control are given."""
 
     policies: tuple[Policy, ...]  # each (L, S, D)
-    weights: Floats  # (n,) probabilities
-    cost: float  # expected, of an episode
+    weights: Floats  # (n,) probability of each policy
+    cost: float  # expected cost of an episode
     shares: Floats  # (members,) expected share of the steps in which each member acts
     prices: Floats  # (members,) dual price of a step of control, beyond its control cost; 0 where no limit binds
 

@@ -106,7 +106,7 @@ def problem_of(task: Task, env_cost: Floats | None = None) -> ProblemArrays:
     return ProblemArrays(slot=task.slot, vary=task.vary, env_cost=task.env_cost if env_cost is None else env_cost, **costs)
 
 
-_problems: "WeakKeyDictionary[Task, ProblemArrays]" = WeakKeyDictionary()  # made once for each task; nobody changes them
+_problems: "WeakKeyDictionary[Task, ProblemArrays]" = WeakKeyDictionary()  # made once for each task; read only
 
 
 def model_of(task: Task, agents: Belief, environment: Belief) -> ModelArrays:
