@@ -1,9 +1,10 @@
 """cede learns who should be in control.
 
-A team of agents shares one system; at each step one of them acts. cede learns online to whom to hand control, in which
-situation, so that the cost of what happens, of holding each agent in control and of every hand-over is least.
+A team of agents shares one system, and at each step exactly one of them acts. cede learns, while the system runs, to whom to hand
+control in which situation, so that the total cost is lowest: what happens in the environment, what it costs to hold each agent in
+control, and what each hand-over costs.
 
-Names are imported when first used: `import cede` is quick and compiles nothing.
+Names are imported when they are first used, so `import cede` is quick and compiles nothing.
 """
 
 from importlib import import_module
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from cede.problem.structure import Structure as Structure
     from cede.problem.task import Task as Task
 
-# Where each public name lives.
+# The module that each public name is imported from.
 _HOME = {
     "problem.model": ("Environment", "Agent", "Team", "TwoLayerMDP"),
     "problem.task": ("Task",),
@@ -91,12 +92,13 @@ _HOME = {
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
-_PACKAGES = {"engines": "fleet.engines", "gym": "gym", "worlds": "worlds"}  # public under these names
+_PACKAGES = {"engines": "fleet.engines", "gym": "gym", "worlds": "worlds"}  # modules that are public under these names
 
 __all__ = [*_MODULE, *_PACKAGES, "__version__"]  # noqa: PLE0604 (names are strings)
 
 
 def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used; keep it, so that this happens once."""
     if name in _PACKAGES:
         return import_module(f"cede.{_PACKAGES[name]}")
     if name in _MODULE:
@@ -107,4 +109,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    """Return the public names, also those that are not imported yet."""
     return sorted(__all__)

@@ -1,4 +1,4 @@
-"""The command line: each command a few lines over the library. Heavy imports happen inside, so that --help is quick."""
+"""The command line: each command is a few lines over the library. Heavy imports happen inside commands, so that --help is quick."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,20 +16,29 @@ app = typer.Typer(
 )
 
 Out = Annotated[Path, typer.Option(help="Directory for pictures and tables.")]
-Jobs = Annotated[int, typer.Option(help="Runs side by side.", min=1)]
-Seed = Annotated[int, typer.Option(help="Same seed, same numbers.", min=0)]
+Jobs = Annotated[int, typer.Option(help="How many runs to compute at the same time.", min=1)]
+Seed = Annotated[int, typer.Option(help="Random seed: the same seed gives the same numbers.", min=0)]
 LearnMachine = Annotated[
-    bool, typer.Option("--learn-machine", help="Lane driving: learn the machine too; it is known otherwise, as in the paper.")
+    bool,
+    typer.Option(
+        "--learn-machine", help="Lane driving: learn the machine's policy, too; without this it is known, as in the paper."
+    ),
 ]
-Structured = Annotated[bool, typer.Option("--structured", help="Tell the learner which situations are alike.")]
+Structured = Annotated[
+    bool, typer.Option("--structured", help="Tell the learner which states, and which pairs of state and action, behave alike.")
+]
 
 
 class World(StrEnum):
+    """The problems that come with cede."""
+
     riverswim = "riverswim"
     lane_driving = "lane-driving"
 
 
 class Method(StrEnum):
+    """The learners, as in cede.ucrl2_mc, ...; ucrl2-same-form is ucrl2 with radius="same-form"."""
+
     ucrl2_mc = "ucrl2-mc"
     posterior_sampling = "posterior-sampling"
     ucrl2 = "ucrl2"
@@ -38,6 +47,8 @@ class Method(StrEnum):
 
 
 class Radii(StrEnum):
+    """The radii of confidence sets: as printed, Bernstein's intervals, the authors' schedule, or small constant scales."""
+
     printed = "printed"
     bernstein = "bernstein"
     authors = "authors"
@@ -45,17 +56,22 @@ class Radii(StrEnum):
 
 
 class Engines(StrEnum):
+    """Where the teams of a fleet run."""
+
     threads = "threads"
     processes = "processes"
     ray = "ray"
 
 
 class Ways(StrEnum):
+    """How learners plan."""
+
     full = "full"
     greedy = "greedy"
 
 
 def show_version(wanted: bool) -> None:
+    """Print the version and exit, if that is wanted."""
     if wanted:
         from cede import __version__
 
@@ -76,7 +92,7 @@ def demo(
     jobs: Jobs = 2,
     out: Out = Path("out/demo"),
 ) -> None:
-    """Quick runs of one team and of many teams in the obstacle task, then a page that shows them. About a minute."""
+    """Run one team and many teams in the obstacle task, small and quick, and write a page with the results. Takes a minute."""
     run_figures(
         ["overview", "single-team", "many-teams"], {"quick": True, "seed": seed, "jobs": jobs, "out": out, "overwrite": True}
     )
@@ -85,16 +101,20 @@ def demo(
 @app.command()
 def figure(
     names: Annotated[list[str], typer.Argument(help="Names of figures, or all.", metavar="NAME...|all")],
-    quick: Annotated[bool, typer.Option("--quick", help="Few episodes, in seconds; says so in the picture.")] = False,
-    episodes: Annotated[int | None, typer.Option(help="Episodes of each run, instead of the paper's.")] = None,
-    repeats: Annotated[int | None, typer.Option(help="Repeats with other seeds, instead of the paper's.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run few episodes, in seconds; the picture says so.")] = False,
+    episodes: Annotated[int | None, typer.Option(help="Number of episodes of each run, instead of the paper's.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Number of repeats with different seeds, instead of the paper's.")] = None,
     seed: Seed = 0,
     jobs: Jobs = 2,
-    out: Annotated[Path | None, typer.Option(help="Directory; out/figures, or out/quick with --quick.")] = None,
-    radii: Annotated[str | None, typer.Option(help="many-teams: printed, schedule (default) or constant.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace tables of other runs in the directory.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for pictures and tables; by default out/figures, with --quick out/quick.")
+    ] = None,
+    radii: Annotated[str | None, typer.Option(help="For many-teams only: radii printed, schedule (default) or constant.")] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace tables in the directory that are of runs with other options.")
+    ] = False,
 ) -> None:
-    """Run experiments of the paper and draw their figures; an interrupted run goes on where it stopped."""
+    """Run experiments of the paper and draw their figures. An interrupted run continues where it stopped."""
     where = out or Path("out/quick" if quick else "out/figures")
     chosen = {"quick": quick, "episodes": episodes, "repeats": repeats, "seed": seed, "jobs": jobs, "out": where}
     run_figures(names, {**chosen, "radii": radii, "overwrite": overwrite})
@@ -103,9 +123,9 @@ def figure(
 @app.command()
 def claims(
     out: Annotated[Path, typer.Option(help="Directory with the tables of figures.")] = Path("out/figures"),
-    readme: Annotated[Path | None, typer.Option(help="A document whose table of verdicts is made anew.")] = None,
+    readme: Annotated[Path | None, typer.Option(help="A document whose table of verdicts is brought up to date.")] = None,
 ) -> None:
-    """List what the paper claims, with what was measured and a verdict, from the tables of a directory."""
+    """List the claims of the paper, each with what was measured and a verdict, from the tables in a directory."""
     with clear_errors():
         from cede._base.archive import write_whole
         from cede.experiments import claims as experiment
@@ -127,7 +147,7 @@ def claims(
 
 
 def run_figures(names: list[str], chosen: dict[str, Any]) -> None:
-    """Run, draw, report."""
+    """Run figures by name, draw them, and write the report. chosen: the fields of `experiments.figure.Options`."""
     with clear_errors():
         from cede.experiments.catalogue import chosen as by_name
         from cede.experiments.figure import Options
@@ -145,31 +165,40 @@ def run_figures(names: list[str], chosen: dict[str, Any]) -> None:
 
 @app.command()
 def fleet(
-    world: Annotated[World, typer.Argument(help="Which problem.")],
-    teams: Annotated[int, typer.Option(help="Teams, each with agents of its own, drawn as in the paper.", min=1)] = 10,
-    episodes: Annotated[int, typer.Option(help="Episodes of every team.", min=1)] = 500,
-    method: Annotated[Method, typer.Option(help="Which learner.")] = Method.ucrl2_mc,
+    world: Annotated[World, typer.Argument(help="The problem.")],
+    teams: Annotated[
+        int, typer.Option(help="Number of teams; each has its own agents, drawn at random as in the paper.", min=1)
+    ] = 10,
+    episodes: Annotated[int, typer.Option(help="Number of episodes of every team.", min=1)] = 500,
+    method: Annotated[Method, typer.Option(help="The learner.")] = Method.ucrl2_mc,
     radii: Annotated[
-        Radii | None, typer.Option(help="As `learn`; by default printed in RiverSwim, the authors' in lane driving.")
+        Radii | None,
+        typer.Option(help="Radii, as for `cede learn`; by default printed in RiverSwim, the authors' in lane driving."),
     ] = None,
     control_cost: Annotated[float, typer.Option(help="Lane driving: cost of a step of human control.")] = 0.0,
     switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
     learn_machine: LearnMachine = False,
     structured: Structured = False,
-    delta: Annotated[float, typer.Option(help="How likely the confidence sets may fail.")] = 0.1,
-    planning: Annotated[Ways, typer.Option(help="Whole plans, or only of what is visited.")] = Ways.full,
-    replan: Annotated[str, typer.Option(help="A new plan for every episode, by doubling, or every so many episodes.")] = "every",
-    engine: Annotated[Engines, typer.Option(help="Where teams run; the results are the same.")] = Engines.threads,
-    address: Annotated[str | None, typer.Option(help="Of a Ray cluster: auto, or host:port; else one is started here.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Workers; by default one for each processor.", min=1)] = None,
-    sync_every: Annotated[int, typer.Option(help="Episodes between two exchanges of what teams have seen.", min=1)] = 1,
-    evaluate_every: Annotated[int, typer.Option(help="Compute the exact cost of every n-th episode's policies.", min=1)] = 1,
-    checkpoint_every: Annotated[float, typer.Option(help="Seconds between two checkpoints.", min=0)] = 60.0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint in the directory.")] = False,
+    delta: Annotated[float, typer.Option(help="Probability with which the confidence sets may fail.")] = 0.1,
+    planning: Annotated[
+        Ways, typer.Option(help="Make whole plans, or plan only for the states that are visited (greedy).")
+    ] = Ways.full,
+    replan: Annotated[
+        str, typer.Option(help="When to make a new plan: every (episode), doubling (a count has doubled), or a number of episodes.")
+    ] = "every",
+    engine: Annotated[Engines, typer.Option(help="Where teams run; the results are the same for all.")] = Engines.threads,
+    address: Annotated[
+        str | None, typer.Option(help="Address of a Ray cluster, auto or host:port; without it one is started here.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Number of workers; by default one for each processor.", min=1)] = None,
+    sync_every: Annotated[int, typer.Option(help="Teams exchange what they have seen after so many episodes.", min=1)] = 1,
+    evaluate_every: Annotated[int, typer.Option(help="Compute exact costs in every n-th episode only.", min=1)] = 1,
+    checkpoint_every: Annotated[float, typer.Option(help="Least number of seconds between two checkpoints.", min=0)] = 60.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint in the directory.")] = False,
     out: Out = Path("out/fleet"),
     seed: Seed = 0,
 ) -> None:
-    """Let a fleet of teams learn: each has a policy of its own, all share what they see of the environment."""
+    """Let a fleet of teams learn: each team has its own policy, and all share what they see of the environment."""
     with clear_errors():
         from cede.experiments import fleet_command
 
@@ -199,9 +228,9 @@ def fleet(
 @app.command()
 def show(
     file: Annotated[Path, typer.Argument(help="A learner or a fleet, as learner.save or cede learn --save wrote it.")],
-    team: Annotated[int, typer.Option(help="Of a fleet: which team, from 0.", min=0)] = 0,
-    by: Annotated[str | None, typer.Option(help="Group states by a regular expression on their names.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Write a picture of who is in control where.")] = None,
+    team: Annotated[int, typer.Option(help="For a fleet: which team, numbered from 0.", min=0)] = 0,
+    by: Annotated[str | None, typer.Option(help="Group states by what a regular expression matches in their names.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write a picture of who is in control where to this file.")] = None,
 ) -> None:
     """Show what a saved learner knows: who is in control where, how often each agent was, what it costs, where belief is wide."""
     with clear_errors():
@@ -233,31 +262,45 @@ def show(
 
 @app.command()
 def learn(
-    world: Annotated[World, typer.Argument(help="Which problem.")],
-    method: Annotated[Method, typer.Option(help="Which learner.")] = Method.ucrl2_mc,
+    world: Annotated[World, typer.Argument(help="The problem.")],
+    method: Annotated[Method, typer.Option(help="The learner.")] = Method.ucrl2_mc,
     radii: Annotated[
-        Radii, typer.Option(help="As printed, Bernstein's, the authors' schedule, or small constants (0.1, 0.01).")
+        Radii, typer.Option(help="Radii: as printed, Bernstein's, the authors' schedule, or scaled by small constants (0.1, 0.01).")
     ] = Radii.printed,
-    episodes: Annotated[int, typer.Option(help="Episodes to learn for.", min=1)] = 2000,
-    agents: Annotated[str, typer.Option(help="RiverSwim: each agent's probability of swimming right.")] = "0.3,0.7",
+    episodes: Annotated[int, typer.Option(help="Number of episodes.", min=1)] = 2000,
+    agents: Annotated[
+        str, typer.Option(help="RiverSwim: the probability of swimming right, for each agent, with commas between.")
+    ] = "0.3,0.7",
     control_cost: Annotated[float, typer.Option(help="Lane driving: cost of a step of human control.")] = 0.0,
     switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
     learn_machine: LearnMachine = False,
     structured: Structured = False,
-    at_most: Annotated[list[str] | None, typer.Option(help="Limit of an agent's share of the steps, as in human=0.05.")] = None,
-    at_least: Annotated[list[str] | None, typer.Option(help="Likewise, the least share.")] = None,
-    baseline: Annotated[str | None, typer.Option(help="The agent than whom alone the learner must never be much worse.")] = None,
-    alpha: Annotated[float, typer.Option(help="The part of the baseline's cost that may be lost.")] = 0.1,
-    takeover_delay: Annotated[list[str] | None, typer.Option(help="Steps that an agent needs to take over, as in human=2.")] = None,
-    delta: Annotated[float, typer.Option(help="How likely the confidence sets may fail.")] = 0.1,
-    planning: Annotated[Ways, typer.Option(help="Whole plans, or only of what is visited.")] = Ways.full,
-    replan: Annotated[str, typer.Option(help="A new plan for every episode, by doubling, or every so many episodes.")] = "every",
-    evaluate_every: Annotated[int, typer.Option(help="Compute the exact cost of every n-th episode's policy.", min=1)] = 1,
-    threads: Annotated[int, typer.Option(help="Threads for one plan; pays for large problems.", min=1)] = 1,
-    save: Annotated[Path | None, typer.Option(help="Write the learner to a file, for `cede show` and `cede.load`.")] = None,
+    at_most: Annotated[
+        list[str] | None, typer.Option(help="The most that an agent's share of the steps may be, as in human=0.05.")
+    ] = None,
+    at_least: Annotated[
+        list[str] | None, typer.Option(help="The least that an agent's share of the steps may be, as in human=0.05.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="An agent; the learner must never be much worse than this agent alone.")
+    ] = None,
+    alpha: Annotated[float, typer.Option(help="With --baseline: the part of the baseline's cost that the learner may lose.")] = 0.1,
+    takeover_delay: Annotated[
+        list[str] | None, typer.Option(help="Number of steps that an agent needs to take over, as in human=2.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Probability with which the confidence sets may fail.")] = 0.1,
+    planning: Annotated[
+        Ways, typer.Option(help="Make whole plans, or plan only for the states that are visited (greedy).")
+    ] = Ways.full,
+    replan: Annotated[
+        str, typer.Option(help="When to make a new plan: every (episode), doubling (a count has doubled), or a number of episodes.")
+    ] = "every",
+    evaluate_every: Annotated[int, typer.Option(help="Compute the exact cost in every n-th episode only.", min=1)] = 1,
+    threads: Annotated[int, typer.Option(help="Number of threads for one plan; more than one pays for large problems.", min=1)] = 1,
+    save: Annotated[Path | None, typer.Option(help="Write the learner to this file, for `cede show` and `cede.load`.")] = None,
     seed: Seed = 0,
 ) -> None:
-    """Let a learner run in one of the two worlds and show what it learned, beside each agent alone."""
+    """Let a learner run in one of the two problems, and compare it with each agent alone and with the best possible."""
     import cede
 
     with clear_errors():
@@ -287,6 +330,7 @@ def learn(
 
 
 def make_world(world: World, agents: str, control_cost: float, switch_cost: float) -> Any:
+    """Return the TwoLayerMDP of a problem by its name. agents: for RiverSwim, probabilities of swimming right, as in "0.3,0.7"."""
     import cede
 
     if world is World.lane_driving:
@@ -299,7 +343,7 @@ def make_world(world: World, agents: str, control_cost: float, switch_cost: floa
 
 
 def numbers_by_name(option: str, given: list[str] | None) -> dict[str, float] | None:
-    """From what was typed as in human=0.3."""
+    """Return numbers by name from texts as in "human=0.3"; None if there are none. option: named in errors."""
     result = {}
     for text in given or ():
         name, _, number = text.rpartition("=")
@@ -311,7 +355,7 @@ def numbers_by_name(option: str, given: list[str] | None) -> dict[str, float] | 
 
 
 def slowed_down(mdp: Any, delays: dict[str, float] | None) -> Any:
-    """The same problem with agents who need so many steps to take over."""
+    """Return the same problem with agents that need some steps to take over. delays: steps by name; None: the problem itself."""
     if delays is None:
         return mdp
     import cede
@@ -323,7 +367,10 @@ def slowed_down(mdp: Any, delays: dict[str, float] | None) -> Any:
 
 
 def row_of(name: str, history: Any) -> tuple[str, ...]:
-    """Cost of the last tenth, total regret, who controlled in the last tenth."""
+    """Return a row of the table of results: name, mean cost, total regret, shares of control, hand-overs per episode.
+
+    Cost, shares and hand-overs are those of the last tenth of the episodes.
+    """
     tail = slice(-max(1, len(history.cost) // 10), None)
     shares = history.control[tail].sum(axis=0) / history.control[tail].sum()
     control = ", ".join(f"{agent} {share:.0%}" for agent, share in zip(history.agents, shares, strict=True))
@@ -332,7 +379,7 @@ def row_of(name: str, history: Any) -> tuple[str, ...]:
 
 
 class clear_errors:
-    """A user's mistake ends in one line, not in a traceback."""
+    """A context in which a mistake of the user ends the command with one line and exit code 2, without a traceback."""
 
     def __enter__(self) -> None:
         return None
@@ -344,10 +391,12 @@ class clear_errors:
 
 
 def say(text: str) -> None:
+    """Print a line of text."""
     typer.echo(text)
 
 
 def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Print a table. The first column is aligned to the left, all others to the right."""
     from rich.console import Console
     from rich.table import Table
 

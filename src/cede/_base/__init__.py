@@ -1,1 +1,1 @@
-"""What everything rests on: checks of input, optional dependencies, progress bars, files."""
+"""What all other packages use: checks of input, array types, optional dependencies, progress bars, files."""

@@ -1,9 +1,11 @@
-"""Files: written whole or not at all, and never pickled. Arrays go into NumPy's .npz, uncompressed, with a JSON header.
+"""Files of arrays with a JSON header: written completely or not at all, and never pickled.
 
-What is read is checked before it is believed: that the file is whole (a checksum over header and arrays), that it claims no more
-than it holds, that it is of the kind and schema that the reader understands. All that is wrong with a file is an `UnreadableFile`.
+A file is an uncompressed NumPy .npz. One of its arrays holds the header, as the bytes of a JSON text. `load_arrays` checks a file
+before anything in it is used: that it is complete (a checksum over header and arrays), that no array claims more bytes than there
+are, and that kind and schema are what the caller expects. Whatever is wrong with a file is raised as `UnreadableFile`.
 
-`describe` and `rebuild` take frozen dataclasses apart and put them together again, field by field, through their own checks.
+`describe` turns a frozen dataclass into JSON and arrays, field by field; `rebuild` makes it again with its own constructor, and so
+through its own checks.
 """
 
 import hashlib
@@ -24,21 +26,27 @@ from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
 
-HEADER = "header"  # name of the array that holds it
-READABLE = "biuf"  # kinds of numbers; no objects, no text
+HEADER = "header"  # name of the array that holds the header
+READABLE = "biuf"  # dtype.kind of arrays that are read: truth values and numbers; no objects, no text
 
 
 class UnreadableFile(ValueError):
-    """A file that is damaged, of another kind, or of a newer cede."""
+    """Raised by `cede.load` for a file that is damaged, of another kind, or written by a version of cede whose files this one
+    cannot read.
+    """
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Text, as `replace_whole` writes it."""
+    """Write a text file completely or not at all, as `replace_whole` does."""
     replace_whole(path, lambda file: file.write(text.encode()))
 
 
 def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """To a temporary file, synced, then renamed: a reader sees the old file or the new one, never a piece."""
+    """Replace a file in one step: a reader sees the old file or the new one, never a part of it.
+
+    write: a function that gets an open file and writes the contents to it. They go to a temporary file in the same directory, which
+    is synced and then renamed to `path`.
+    """
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -52,12 +60,16 @@ def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 
 def save_arrays(path: Path, kind: str, schema: int, header: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write arrays and a header to a file. kind and schema tell whether a reader understands them."""
+    """Write arrays and a header to a file, completely or not at all.
+
+    kind, schema: what the file is, as in "learner", and the version of its layout; `load_arrays` checks both. header: what JSON can
+    hold. arrays: NumPy arrays by name.
+    """
     replace_whole(path, lambda file: write_arrays(file, kind, schema, header, arrays))
 
 
 def write_arrays(file: IO[bytes], kind: str, schema: int, header: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write arrays and a header to an open file, or to `io.BytesIO`."""
+    """Write arrays and a header to an open file or an `io.BytesIO`. The arguments are those of `save_arrays`."""
     about, arrays = {"kind": kind, "schema": schema, **header}, {name: np.ascontiguousarray(a) for name, a in arrays.items()}
     text = json.dumps({**about, "checksum": checksum(about, arrays)})
     everything: dict[str, Any] = {HEADER: np.frombuffer(text.encode(), dtype=np.uint8), **arrays}
@@ -65,6 +77,7 @@ def write_arrays(file: IO[bytes], kind: str, schema: int, header: Mapping[str, A
 
 
 def checksum(header: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return a SHA-256, in hexadecimal, of a header and of the names, types, shapes and contents of arrays."""
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -74,7 +87,11 @@ def checksum(header: Mapping[str, Any], arrays: Arrays) -> str:
 
 
 def load_arrays(source: Path | bytes, kinds: str | tuple[str, ...], schema: int) -> tuple[dict[str, Any], Arrays]:
-    """Read the header and the arrays of a file, or of the bytes of one, of this kind, or of one of these kinds."""
+    """Read and check a file, or the bytes of one, and return its header and its arrays by name.
+
+    kinds: the kind that the file must have, or several of which it must have one. schema: the schema that it must have. Anything
+    else, and any damage, raises `UnreadableFile`.
+    """
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     kind, path = " or ".join(kinds), source if isinstance(source, Path) else "these bytes"
     try:
@@ -100,7 +117,9 @@ def load_arrays(source: Path | bytes, kinds: str | tuple[str, ...], schema: int)
 
 
 def names_in(file: zipfile.ZipFile, size: int) -> list[str]:
-    """The members of an archive, none of which claims more bytes than there are."""
+    """Return the names of the members of an archive, after a check that none occurs twice, is compressed, or claims more than size
+    bytes.
+    """
     for member in file.infolist():
         if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size or member.file_size > size:
             raise ValueError(f"{member.filename} claims {member.file_size} bytes")
@@ -111,7 +130,7 @@ def names_in(file: zipfile.ZipFile, size: int) -> list[str]:
 
 
 def read_array(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """One array, if its own header claims no more than is there."""
+    """Read one array of an archive, after a check that it holds numbers and that its size is the one that its own header claims."""
     data = file.read(name)
     with file.open(name) as member:
         version = npy.read_magic(member)
@@ -130,7 +149,7 @@ def read_array(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 
 def describe(value: Any, name: str, arrays: Arrays) -> Any:
-    """Return a value as JSON can hold it. Arrays in it go into `arrays`, under names that begin with `name`.
+    """Return a value in a form that JSON can hold. Arrays in it are put into `arrays`, under names that begin with `name`.
 
     Numbers, text, None, sequences, mappings, NumPy arrays, SciPy matrices and dataclasses of these can be described.
     """
@@ -155,7 +174,11 @@ def describe(value: Any, name: str, arrays: Arrays) -> Any:
 
 
 def rebuild(described: Any, arrays: Arrays, classes: Mapping[str, Callable[..., Any]]) -> Any:
-    """Return the value that was described. Dataclasses are made by their own constructors, which check them."""
+    """Return the value that `describe` described: the inverse of `describe`.
+
+    arrays: those that `describe` put aside, by name. classes: the classes that may occur, by name. Their constructors make, and
+    check, the dataclasses. Sequences come back as tuples.
+    """
     if isinstance(described, list):
         return tuple(rebuild(one, arrays, classes) for one in described)
     if not isinstance(described, dict):
@@ -171,7 +194,7 @@ def rebuild(described: Any, arrays: Arrays, classes: Mapping[str, Callable[..., 
 
 
 def rebuild_sparse(described: Mapping[str, Any], arrays: Arrays) -> sp.csr_array:
-    """Return the matrix that was described, after a look at its places: SciPy trusts them."""
+    """Return a described sparse matrix, after a check of its indices: SciPy itself does not check them."""
     data, columns, ends = (arrays[f"{described['sparse']}/{part}"] for part in ("data", "indices", "indptr"))
     n_rows, n_columns = (int(side) for side in described["shape"])
     whole = data.ndim == columns.ndim == ends.ndim == 1 and data.shape == columns.shape and ends.shape == (n_rows + 1,)
@@ -183,7 +206,7 @@ def rebuild_sparse(described: Mapping[str, Any], arrays: Arrays) -> sp.csr_array
 
 
 def digest(value: Any) -> str:
-    """Return a digest of a value that can be described: equal for equal values."""
+    """Return a SHA-256, in hexadecimal, of any value that can be described. Equal values have equal digests."""
     arrays: Arrays = {}
     described = describe(value, "", arrays)
     return checksum({"value": described}, arrays)

@@ -1,4 +1,4 @@
-"""Types of arrays, and sparse matrices in one canonical form."""
+"""Types of arrays, and helpers for sparse matrices: canonical form, distinct rows."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,7 +10,7 @@ Policy = NDArray[np.int16]  # (L, S, D): policy[t, s, prev_agent] is the agent t
 
 
 def canonical(matrix: sp.csr_array) -> sp.csr_array:
-    """Return the same matrix with sorted columns, no duplicates and no stored zeros: equal matrices get equal arrays."""
+    """Return a copy of a matrix with sorted columns, no duplicates and no stored zeros: equal matrices get equal arrays."""
     result = sp.csr_array(matrix, copy=True)
     result.sum_duplicates()
     result.eliminate_zeros()
@@ -18,7 +18,10 @@ def canonical(matrix: sp.csr_array) -> sp.csr_array:
 
 
 def distinct_rows(matrix: sp.csr_array) -> tuple[sp.csr_array, Ints]:
-    """Return the different rows of a canonical matrix, in order of first occurrence, and for each row which of them it is."""
+    """Find the different rows of a canonical matrix of n rows.
+
+    Return them as a matrix, in the order of first occurrence, and an (n,) array with the row of that matrix which equals each row.
+    """
     known: dict[bytes, int] = {}
     which = np.empty(matrix.shape[0], dtype=np.int64)
     first: list[int] = []

@@ -1,4 +1,8 @@
-"""All checks of what users pass in, with one grammar of messages: "OWNER: PLACE is VALUE, must be EXPECTED"."""
+"""All checks of what users pass in. Errors are ValueErrors with one grammar: "OWNER: PLACE is VALUE, must be EXPECTED".
+
+In every function `owner` is who checks, for the message, as in "ucrl2_mc" or "Agent 'human'"; `place` or `argument` is the name of
+what is checked, as in "delta" or "policy[7]".
+"""
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -8,16 +12,17 @@ import numpy as np
 
 from cede._base.arrays import Floats
 
-# How far the probabilities of a row may sum from 1: rounding, never a mistake in the data.
+# How far the sum of a row of probabilities may be from 1: enough for rounding, too little for a mistake in the data.
 TOLERANCE = 1e-8
 
 
 def fail(owner: str, place: str, got: object, expected: str) -> NoReturn:
+    """Raise the ValueError "OWNER: PLACE is GOT, must be EXPECTED"."""
     raise ValueError(f"{owner}: {place} is {got}, must be {expected}")
 
 
 def show(value: object) -> str:
-    """A value short enough for a message."""
+    """Return the repr of a value on one line, cut to 60 characters, for an error message."""
     if isinstance(value, np.generic):
         value = value.item()
     text = " ".join(repr(value).split())
@@ -25,15 +30,18 @@ def show(value: object) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """None, not a number, not a time, not available: what is not equal to itself, or will not say."""
+    """Return whether a value stands for "missing": None, NaN, or pandas' NaT and NA.
+
+    They are recognised by not being equal to themselves, or by having no truth value when compared.
+    """
     try:
-        return value is None or bool(value != value)  # noqa: PLR0124 (that is how missing values are known)
+        return value is None or bool(value != value)  # noqa: PLR0124 (missing values differ from themselves)
     except TypeError:
         return True
 
 
 def ndim(value: Any) -> int:
-    """Number of axes; -1 if it is no regular array."""
+    """Return the number of axes of a value, 0 for a scalar; -1 if it is a ragged sequence."""
     try:
         return np.ndim(value)
     except ValueError:
@@ -41,6 +49,7 @@ def ndim(value: Any) -> int:
 
 
 def integer(owner: str, place: str, value: Any, least: int, most: int | None = None) -> int:
+    """Check that a value is an integer from least to most (None: any) and return it as an int. Truth values are refused."""
     expected = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         fail(owner, place, show(value), expected)
@@ -50,11 +59,12 @@ def integer(owner: str, place: str, value: Any, least: int, most: int | None = N
 
 
 def index(owner: str, place: str, value: Any, size: int) -> int:
+    """Check that a value is an integer from 0 to size - 1, and return it."""
     return integer(owner, place, value, 0, size - 1)
 
 
 def scalar(owner: str, place: str, value: Any, expected: str) -> float:
-    """A real number, whatever its type; not a truth value, not text."""
+    """Check that a value is one real number of any type, and return it as a float. Truth values and text are refused."""
     if isinstance(value, bool | np.bool_ | str) or ndim(value) != 0:
         fail(owner, place, show(value), expected)
     try:
@@ -64,6 +74,7 @@ def scalar(owner: str, place: str, value: Any, expected: str) -> float:
 
 
 def number(owner: str, place: str, value: Any, *, least: float | None = None) -> float:
+    """Check that a value is a finite number, of at least `least` if that is given, and return it as a float."""
     expected = "a finite number" if least is None else f"a finite number of at least {least:g}"
     result = scalar(owner, place, value, expected)
     if not np.isfinite(result) or (least is not None and result < least):
@@ -72,7 +83,7 @@ def number(owner: str, place: str, value: Any, *, least: float | None = None) ->
 
 
 def probability(owner: str, place: str, value: Any) -> float:
-    """A number strictly between 0 and 1."""
+    """Check that a value is a number strictly between 0 and 1, and return it as a float."""
     expected = "a number in (0, 1)"
     result = scalar(owner, place, value, expected)
     if not 0.0 < result < 1.0:
@@ -81,37 +92,44 @@ def probability(owner: str, place: str, value: Any) -> float:
 
 
 def choice(owner: str, place: str, value: Any, options: Sequence[Any]) -> Any:
+    """Check that a value is one of the options, in type too, and return it."""
     if not any(value is option or (type(value) is type(option) and value == option) for option in options):
         fail(owner, place, show(value), "one of " + ", ".join(repr(option) for option in options))
     return value
 
 
 def name(owner: str, place: str, value: Any) -> str:
+    """Check that a value is a non-empty string, and return it."""
     if not isinstance(value, str) or not value:
         fail(owner, place, show(value), "a non-empty string")
     return value
 
 
 def place_of(argument: str, where: Sequence[Any]) -> str:
+    """Return how an element is named in messages, as in "policy[7, 2]". where: its indices, none for the argument itself."""
     return f"{argument}[{', '.join(str(int(i)) for i in where)}]" if len(where) else argument
 
 
 def finite(owner: str, argument: str, values: Floats) -> None:
+    """Check that all elements of an array are finite."""
     good = np.isfinite(values)
     if not good.all():
         bad = np.argwhere(~good)
         fail(owner, place_of(argument, bad[0]), values[tuple(bad[0])], "a finite number")
 
 
-MANY = 1000  # numbers in an array that is worth sharing
-_checked: "WeakValueDictionary[int, Floats]" = WeakValueDictionary()  # large arrays that `array` made, by id
+MANY = 1000  # elements from which on an array is shared instead of copied
+_checked: "WeakValueDictionary[int, Floats]" = WeakValueDictionary()  # large arrays that `array` returned, by id
 
 
 def array(owner: str, argument: str, value: Any, shape: Sequence[int | None], letters: str) -> Floats:
-    """A read-only float array of the given shape (None: any length); `letters` say what the shape is, "(S, A)".
+    """Check that a value is a finite numeric array of the given shape, and return it as a read-only float64 array.
 
-    A copy, so that nobody can change it later; but a large one that was checked here before is shared: teams of a fleet have
-    many of those in common.
+    shape: the length of each axis, None where any will do; no axis may be empty. letters: what the shape means, for messages, as in
+    "(S, A)".
+
+    The result is a copy, so that nobody can change it later. An array of at least MANY elements that was returned here before is
+    not copied again but shared: the teams of a fleet have many arrays in common.
     """
     known = _checked.get(id(value))
     shared = known is not None and known is value and not known.flags.writeable
@@ -128,6 +146,7 @@ def array(owner: str, argument: str, value: Any, shape: Sequence[int | None], le
 
 
 def copied(owner: str, argument: str, value: Any, letters: str) -> Floats:
+    """Return a copy of an array-like value as a float64 array in C order; fail if it does not consist of numbers."""
     try:
         given = np.asarray(value)
         if given.dtype.kind not in "fiub":
@@ -138,7 +157,7 @@ def copied(owner: str, argument: str, value: Any, letters: str) -> Floats:
 
 
 def distributions(owner: str, argument: str, values: Floats) -> None:
-    """The last axis holds probabilities that sum to 1. Nothing is ever renormalised."""
+    """Check that the last axis holds probabilities, at least 0 with sums of 1 up to TOLERANCE. Nothing is renormalised."""
     if values.min() < 0:
         bad = np.argwhere(values < 0)
         fail(owner, place_of(argument, bad[0]), values[tuple(bad[0])], "a probability, at least 0")
@@ -151,12 +170,13 @@ def distributions(owner: str, argument: str, values: Floats) -> None:
 
 
 class Names(tuple[str, ...]):
-    """Names that were checked."""
+    """Names that `names` has checked: a tuple of strings that need not be checked again."""
 
     __slots__ = ()
 
 
 def names(owner: str, argument: str, value: Any, size: int) -> tuple[str, ...] | None:
+    """Check that a value is a sequence of `size` strings, and return it as a tuple; None stays None."""
     if value is None:
         return None
     if not isinstance(value, Names) and (isinstance(value, str) or not all(isinstance(item, str) for item in value)):

@@ -1,4 +1,4 @@
-"""Optional dependencies: imported when needed, with the exact command to get them when missing."""
+"""Optional dependencies: imported when needed; if one is missing, the error names the exact command that installs it."""
 
 from importlib import import_module
 from pathlib import Path
@@ -6,11 +6,12 @@ from typing import Any
 
 from cede._base.archive import replace_whole
 
-# One for each agent in pictures, safe for the colour-blind.
+# Colours of the agents in pictures, which colour-blind people can tell apart.
 AGENT_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 
 
 def need(module: str, extra: str) -> Any:
+    """Import and return a module of an optional dependency; if it is missing, say which extra of cede to install."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -19,13 +20,15 @@ def need(module: str, extra: str) -> Any:
 
 
 def pyplot() -> Any:
-    """Matplotlib for files: no window, no display needed."""
+    """Return matplotlib.pyplot, set up to draw into files: no window and no display are needed."""
     need("matplotlib", "plots").use("Agg", force=False)
     return need("matplotlib.pyplot", "plots")
 
 
 def save_picture(picture: Any, path: Path, **options: Any) -> Path:
-    """Write a picture, whole or not at all; its kind follows from the ending."""
+    """Write a Matplotlib figure to a file, completely or not at all, and return the path. Its format follows from the file's
+    suffix.
+    """
     kind = path.suffix.removeprefix(".") or "png"
     replace_whole(path, lambda file: picture.savefig(file, format=kind, dpi=200, **options))
     return path

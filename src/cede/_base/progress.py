@@ -1,4 +1,4 @@
-"""A progress bar for anything that takes longer than two seconds, in a terminal only; or a report to a function."""
+"""A progress bar for whatever takes longer than two seconds, shown in a terminal only; or calls of a function with the progress."""
 
 import sys
 import time
@@ -6,14 +6,18 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-PATIENCE = 2.0  # seconds before a bar appears
+PATIENCE = 2.0  # seconds until a bar appears
 INTERVAL = 0.1  # seconds between two updates
 
 
 class Progress:
-    """Counts steps; shows a bar with the time left once it is worth it. Costs next to nothing until then.
+    """Counts finished steps and shows a progress bar with the time left, once that takes longer than PATIENCE seconds.
 
-    each: how many team-episodes a step is; with more than one, their number per second is shown too.
+    Used as a context manager around a loop that calls `advance`.
+
+    label: what the bar is called. total: the number of steps. progress: False for no bar; True for a bar if the standard error
+    stream is a terminal; or a function that is called with the number of steps done. each: how many team-episodes one step is; if
+    more than 1, the bar also shows team-episodes per second.
     """
 
     def __init__(self, label: str, total: int, progress: bool | Callable[[int], None] = True, each: int = 1) -> None:
@@ -21,7 +25,7 @@ class Progress:
         self.total = total
         self.each = each
         self.begun = time.monotonic()
-        self.before = 0  # steps that were done when it began
+        self.before = 0  # steps that were done before the start
         self.done = 0
         self.report = progress if callable(progress) else None
         self.next_look = float("inf")
@@ -36,15 +40,17 @@ class Progress:
         return self
 
     def skip(self, steps: int) -> None:
-        """Steps that were done earlier: they take no time."""
+        """Note that so many steps were done before the start, as after a resume: they do not count for the speed."""
         self.before = self.done = steps
 
     def advance(self, steps: int = 1) -> None:
+        """Count steps that are done, and show the progress if it is time to."""
         self.done += steps
         if time.monotonic() >= self.next_look:
             self.show()
 
     def show(self) -> None:
+        """Call the function, or make the bar if there is none yet and bring it up to date."""
         self.next_look = time.monotonic() + INTERVAL
         if self.report is not None:
             self.report(self.done)
@@ -63,6 +69,7 @@ class Progress:
 
     @property
     def speed(self) -> str:
+        """Return team-episodes per second as text; empty if a step is one team-episode."""
         if self.each == 1:
             return ""
         return f"{(self.done - self.before) * self.each / (time.monotonic() - self.begun):,.0f} team-episodes/s"

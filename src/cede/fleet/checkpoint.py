@@ -1,4 +1,4 @@
-"""Checkpoints of a run of a fleet: all that is needed to go on and to get the same bits."""
+"""Checkpoints of a run of a fleet: all that is needed to resume it and get the same bits."""
 
 import hashlib
 import time
@@ -28,30 +28,39 @@ KIND, SCHEMA = "checkpoint", 2
 
 @dataclass(frozen=True, eq=False)
 class RunState:
-    """Where a run stands between two rounds."""
+    """Where a run stands between two rounds, beside the states of the teams."""
 
-    number: int  # of the last round
-    done: int  # episodes of every team
-    table: Table | None  # what was seen of the shared environment
-    environment_episodes: int  # counted into it
+    number: int  # the last round that was played
+    done: int  # episodes that every team has played
+    table: Table | None  # counts of the shared environment; None: no team shares it
+    environment_episodes: int  # episodes that were counted into it
 
 
 class Checkpoint:
-    """A file to which a run is written, at most every so many seconds. resume: go on from the file, if it is there."""
+    """A file to which `simulate_fleet` writes a run, so that it can be resumed.
+
+    path: the file. seconds: the least time between two writes. resume: True to continue from the file if it exists; False to refuse
+    a file that exists.
+    """
 
     def __init__(self, path: str | Path, *, seconds: float = 60.0, resume: bool = False) -> None:
         self.path = Path(path)
         self.seconds = check.number("Checkpoint", "seconds", seconds, least=0.0)
         self.resume = resume
         self.saved_at = time.monotonic()
-        self.run = ""  # fingerprint of the run that is written
-        self.resumed_at = 0  # episodes that were done when the run began
+        self.run = ""  # fingerprint of the run
+        self.resumed_at = 0  # episodes that the file held when the run was resumed
 
     def begin(self, run: str, now: RunState, record: RunRecord, teams: Grouping) -> tuple[RunState, Sequence[Arrays]]:
-        """Return where to start: as given, or where the file says; then what was done before is entered into the record."""
+        """Return where the run starts, and the states of all groups there: as given, or as in the file.
+
+        run: fingerprint of the run, which must be the same in the file. now: where the run stands without a file. record: the
+        results, into which those of the file are copied. teams: the teams of the run. Without a file, write one at once, so that a
+        place that cannot be written is noticed now.
+        """
         self.run = run
         if not self.path.exists():
-            self.save(now, record, teams.states)  # a place that cannot be written is found out now
+            self.save(now, record, teams.states)  # fails now if the place cannot be written
             return now, teams.states
         if not self.resume:
             raise ValueError(f"{self.path}: is there already; resume it, or choose another file")
@@ -64,7 +73,7 @@ class Checkpoint:
         return time.monotonic() - self.saved_at >= self.seconds
 
     def save(self, now: RunState, record: RunRecord, states: Sequence[Arrays]) -> None:
-        """Write where a run stands."""
+        """Write where a run stands, its results so far, and the states of all groups."""
         header = {"cede": __version__, "run": self.run, "done": now.done, "groups": len(states)}
         arrays = {f"groups/{i}/{name}": array for i, state in enumerate(states) for name, array in state.items()}
         arrays |= {f"ledger/{name}": column for name, column in record.ledger.first(now.done).items()}
@@ -80,7 +89,10 @@ class Checkpoint:
         self.saved_at = time.monotonic()
 
     def load(self, now: RunState, record: RunRecord, teams: Grouping) -> tuple[RunState, list[Arrays]]:
-        """Read where a run stood, which must be one of these teams, and enter what was done into the record."""
+        """Read the file. Return where the run stood and the states of all groups, and copy the results so far into the record.
+
+        It must be of this run, this version of cede, and not of more episodes than the record holds.
+        """
         header, arrays = load_arrays(self.path, KIND, SCHEMA)
         episodes = record.ledger.cost.shape[1]
         if header.get("cede") != __version__:
@@ -98,7 +110,7 @@ class Checkpoint:
     def rebuilt(
         self, header: Mapping[str, Any], arrays: Arrays, now: RunState, record: RunRecord, teams: Grouping
     ) -> tuple[RunState, list[Arrays]]:
-        """Put together what the file holds. Kernels trust what comes from here: nothing is taken over unchecked."""
+        """Do the work of `load` after the header was checked. Every array is checked here, since kernels trust them afterwards."""
         done = check.integer("file", "done", header["done"], 0)
         table, counted = None, 0
         if now.table is not None:
@@ -124,13 +136,13 @@ class Checkpoint:
 
 
 def packed_table(table: Table) -> Seen:
-    """Return what a table holds, packed."""
+    """Return the counts of a table, packed."""
     sums = table.sums()
     return Seen(sums.row * table.n_columns + sums.column, sums.amount)
 
 
 def sampled(scale: Scale, layer: str) -> list[float]:
-    """Return some values of a scale, as far as it has them: it may be any function and is known by these."""
+    """Return the values of a scale for many episodes, as far as it has them. A function is recognised by these in a fingerprint."""
     found = []
     with suppress(Exception):
         for episode in (*range(1, 500), *(2**power for power in range(9, 24))):
@@ -139,7 +151,10 @@ def sampled(scale: Scale, layer: str) -> list[float]:
 
 
 def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], now: RunState, *settings: int) -> str:
-    """Return a digest of all that decides what comes out, except for the number of episodes."""
+    """Return a digest of all that decides the results of a run, except for the number of episodes.
+
+    teams, mdps, learners: the teams of the run. now: where it starts. settings: further numbers that matter.
+    """
     digest = hashlib.sha256(repr((__version__, settings)).encode())
 
     def add(*arrays: Any) -> None:
@@ -147,7 +162,7 @@ def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence
             digest.update(np.ascontiguousarray(array).tobytes())
 
     for group, scale, places, state in zip(teams.groups, teams.scales, teams.places, teams.states, strict=True):
-        told = replace(group.told, policy=None)  # in the states
+        told = replace(group.told, policy=None)  # the policies are in the states
         about = (archive.digest(told), group.shared, group.task.horizon, group.task.varies_with, group.task.modes)
         digest.update(repr(about).encode())
         digest.update(archive.digest(group.environment).encode())

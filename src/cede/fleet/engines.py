@@ -1,7 +1,7 @@
-"""Where the shards of a fleet live: in this process, in others on this machine, or on a Ray cluster.
+"""Engines: they run the shards of a fleet in this process, in other processes, or on a Ray cluster.
 
-An engine starts shards, passes every order to all of them and returns what they report, in their order. What comes out is the same
-for all engines. Engines with workers elsewhere are in worker_engines.py, which is loaded when one of them is used.
+An engine makes shards, passes every order to all of them, and returns their reports in the order of the shards. The results are the
+same for all engines. Engines with workers elsewhere are in worker_engines.py, which is loaded when one of them is used.
 """
 
 import os
@@ -20,55 +20,62 @@ from cede.learning.state import Arrays
 
 
 class Engine(ABC):
-    """Runs shards somewhere. To write one of your own, implement the abstract methods; `recover` if it can survive a loss."""
+    """Runs the shards of a fleet somewhere. `simulate_fleet` uses one, and closes it at the end.
 
-    here = False  # do shards live in this process, so that an interrupted round can be finished?
-    failed = False  # did something go wrong in the middle of a round, so that what the shards know is of no use?
+    To write your own, implement the abstract methods, and `recover` if it can survive the loss of a worker. The methods are called
+    from one thread, in the order `shards`, `start`, then `play` and `states` any number of times, `close`.
+    """
+
+    here = False  # whether shards live in this process, so that an interrupted round can be finished
+    failed = False  # whether a round failed in the middle, so that the states of the shards cannot be used
 
     @abstractmethod
     def shards(self, n_teams: int) -> int:
-        """Return into how many parts so many teams are cut."""
+        """Return into how many shards to cut so many teams."""
 
     @property
     @abstractmethod
     def number(self) -> int:
-        """The last round that all shards have played."""
+        """Return the number of the last round that all shards have played."""
 
     @abstractmethod
     def start(self, plans: Sequence[ShardPlan]) -> list[list[Floats]]:
-        """Make the shards, and return the optima of their teams, by shard and group."""
+        """Make the shards, and return the least expected cost of an episode of each team, (teams,), by shard and group."""
 
     @abstractmethod
     def play(self, order: Order) -> list[Report]:
-        """Play a round, and return what came of it, by shard."""
+        """Let all shards play a round, and return their reports, by shard."""
 
     @abstractmethod
     def states(self) -> list[list[Arrays]]:
-        """Return what the shards know after the last round, by shard and group."""
+        """Return the states of all teams after the last round, by shard and group."""
 
     @abstractmethod
     def close(self) -> None:
-        """Free everything; may be called at any time."""
+        """Free everything. May be called at any time, also twice."""
 
     @property
     def kept_number(self) -> int:
-        """The earliest round to which `recover` may go back."""
+        """Return the earliest round to which `recover` may go back."""
         return self.number
 
     def recover(self) -> list[list[Arrays]] | None:
-        """Return what all shards knew after round `kept_number`, by shard and group, when the last round failed; None: that is
+        """Return the states of all teams after round `kept_number`, by shard and group, if the last round failed; None if they are
         lost.
         """
         return None
 
     @property
     def plans_with_threads(self) -> bool:
-        """Are plans made by several threads? Then rounds of one episode are faster."""
+        """Return whether one plan is made by several threads. Rounds of one episode are faster then."""
         return False
 
 
 class Threads(Engine):
-    """Shards in this process, a thread for each. Compiled code releases the interpreter, so they run side by side."""
+    """Runs shards in this process, each in a thread of its own. Compiled code releases the GIL, so they run at the same time.
+
+    jobs: the number of threads; None: one for each processor.
+    """
 
     here = True
 
@@ -105,6 +112,9 @@ class Threads(Engine):
         return self.pool is None and any(shard.worth_threads() for shard in self.made)
 
     def _all(self, work: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Call some functions, at the same time if there are several shards, and return their results. `failed` is True if one
+        raised.
+        """
         self.failed = True
         results = [part() for part in work] if self.pool is None else self._side_by_side(self.pool, work)
         self.failed = False
@@ -112,29 +122,30 @@ class Threads(Engine):
 
     @staticmethod
     def _side_by_side(pool: ThreadPoolExecutor, work: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Call functions in the threads of a pool and return their results. If one fails, wait until all have ended, then raise."""
         running: list[Future[Any]] = []
         try:
             running += [pool.submit(part) for part in work]
             return [future.result() for future in running]
         except BaseException:
-            wait(running)  # nobody else must touch a shard that is still at work
+            wait(running)  # a shard that is still running must not be used
             raise
 
 
 # ------------------------------------------------------------------------------------------------- by name
 
-ENGINES = {"threads": "engines", "processes": "worker_engines", "ray": "worker_engines"}  # and the modules that have them
+ENGINES = {"threads": "engines", "processes": "worker_engines", "ray": "worker_engines"}  # names, and the modules that define them
 
 
 def __getattr__(name: str) -> Any:
-    """Load engines with workers when they are asked for: cede.engines.Processes, cede.engines.Ray."""
+    """Import the engines with workers when they are first used: cede.engines.Processes, cede.engines.Ray."""
     if name in ("Processes", "Ray"):
         return getattr(import_module("cede.fleet.worker_engines"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def engine_of(owner: str, engine: Any, jobs: int | None) -> Engine:
-    """Return an engine by name, or the one that is given."""
+    """Return the engine that a user asked for: by name, with so many jobs, or an Engine itself."""
     if not isinstance(engine, str):
         if jobs is not None:
             check.fail(owner, "jobs", jobs, "left out where an engine is given: it has its own")
@@ -147,7 +158,7 @@ def engine_of(owner: str, engine: Any, jobs: int | None) -> Engine:
 
 
 def checked_jobs(jobs: int | None) -> int:
-    """Return how many workers there are: as many as asked for, or one for each processor that this process may use."""
+    """Return the number of workers: as given, or one for each processor that this process may use."""
     if jobs is not None:
         return check.integer("engine", "jobs", jobs, 1, 10_000)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,6 +1,7 @@
-"""Fleets in files: what is written, and beside it what is read. Their learners are written as in learning/files.py.
+"""Fleets in files: for each part, the function that packs it for writing, followed by the one that unpacks it.
 
-What many learners have in common is written once; what each has of its own lies one after the other.
+Learners are packed as in learning/files.py. Task and settings that many learners have in common are written once; what each learner
+has of its own is concatenated over the learners.
 """
 
 import math
@@ -23,15 +24,15 @@ from cede.problem.task import Task
 
 @dataclass(frozen=True, eq=False)
 class SavedFleet:
-    """All that a fleet is."""
+    """Everything of which a fleet consists, in the form that goes into a file."""
 
-    task: Task  # what all its learners must fit
+    task: Task  # the states, actions, environment costs and horizon that all learners must have
     learners: Sequence[SavedLearner]
-    environment: EnvironmentTally | None  # what they share
+    environment: EnvironmentTally | None  # the environment counts that they share
 
 
 def pack_fleet(fleet: SavedFleet) -> tuple[Header, Arrays]:
-    """Take a fleet apart: a header that JSON can hold, and arrays by name."""
+    """Turn a fleet into a header that JSON can hold and arrays by name."""
     known: dict[str, int] = {}
     groups: list[Header] = []
     learners, members = [], []
@@ -58,7 +59,7 @@ def pack_fleet(fleet: SavedFleet) -> tuple[Header, Arrays]:
 
 
 def unpack_fleet(header: Mapping[str, Any], arrays: Arrays) -> SavedFleet:
-    """Put a fleet together from what was written, after all checks."""
+    """Make a saved fleet from what `pack_fleet` returned, after all checks."""
     told = [unpack_told(about, below(arrays, f"groups/{i}")) for i, about in enumerate(header["groups"])]
     own = apart(below(arrays, "learners"), len(header["learners"]))
     learners = []
@@ -72,7 +73,7 @@ def unpack_fleet(header: Mapping[str, Any], arrays: Arrays) -> SavedFleet:
 
 
 def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arrays) -> EnvironmentTally | None:
-    """Put together what the learners of a fleet have seen of the environment they share."""
+    """Make the environment counts that the learners of a fleet share; None if they share none. task: that of the fleet."""
     if header is None:
         return None
     outcomes = archive.rebuild(header["outcomes"], arrays, CLASSES)
@@ -91,7 +92,10 @@ def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arr
 
 
 def concatenated(members: Sequence[Arrays]) -> Arrays:
-    """Lay arrays of the same name one after the other, with the shape of each; a shape of -1 where there is none."""
+    """Concatenate arrays of the same name over the members of a list.
+
+    NAME/data holds all elements, NAME/shape, (members, axes), the shape of each member's array, -1 where it has none.
+    """
     result: Arrays = {}
     for name in dict.fromkeys(name for arrays in members for name in arrays):
         there = [arrays.get(name) for arrays in members]
@@ -104,7 +108,7 @@ def concatenated(members: Sequence[Arrays]) -> Arrays:
 
 
 def apart(arrays: Arrays, n: int) -> list[Arrays]:
-    """Return the arrays of each of n members that were laid one after the other."""
+    """Return the arrays of each of n members from what `concatenated` returned, after checks."""
     members: list[Arrays] = [{} for _ in range(n)]
     for key in [key for key in arrays if key.endswith("/shape")]:
         name, shape, data = key.removesuffix("/shape"), arrays[key], arrays[key.removesuffix("shape") + "data"]

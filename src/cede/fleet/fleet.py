@@ -1,4 +1,4 @@
-"""Many teams, one environment: every team has its own agents and policy, all share what is learned of the environment.
+"""Many teams, one environment: every team has its own agents and policy, and all share what they learn of the environment.
 
 Section 4 of the paper: N instances of UCRL2-MC with one confidence set for the environment.
 """
@@ -25,11 +25,11 @@ from cede.problem.task import Task
 
 
 class Fleet:
-    """Learners that share one environment belief: what any of them sees of the environment, all know.
+    """Learners of many teams that share one belief about the environment: what one of them sees of it, all know.
 
-    Learners that cannot share (UCRL2, fixed agents, those who know the environment) run beside the others unchanged. Teams may
-    differ in their agents, costs and settings; states, actions, environment costs and horizon are common. Learners that have seen
-    something already bring it along.
+    learners: at least one. Those that cannot share (UCRL2, fixed agents, those who know the environment or forget it) run beside
+    the others unchanged. Teams may differ in their agents, costs and settings; states, actions, environment costs and horizon must
+    be the same. What learners have seen before is added to what the fleet knows.
     """
 
     def __init__(self, learners: Sequence[Learner]) -> None:
@@ -39,7 +39,7 @@ class Fleet:
         if not given:
             check.fail("Fleet", "learners", "empty", "at least one Learner")
         known: set[int] = set()
-        self._task: Task = checked_learner("Fleet", "learners[0]", given[0]).task  # what all must fit, also when all have left
+        self._task: Task = checked_learner("Fleet", "learners[0]", given[0]).task  # kept here, since all learners may be removed
         for i, learner in enumerate(given):
             self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
             if id(learner) in known:
@@ -53,7 +53,7 @@ class Fleet:
 
     @classmethod
     def restored(cls, task: Task, learners: Sequence[Learner], environment: EnvironmentTally | None) -> "Fleet":
-        """A fleet as it was saved: what its learners have seen of the environment is counted already."""
+        """Make a fleet from a file. environment: the shared counts, in which those of the learners are contained already."""
         fleet = cls.__new__(cls)
         fleet._learners, fleet._environment, fleet._task = [], environment, task
         for i, learner in enumerate(learners):
@@ -66,23 +66,24 @@ class Fleet:
         return fleet
 
     def save(self, path: str | Path) -> None:
-        """Write the fleet to a file, whole or not at all; `cede.load` gives it back as it was."""
+        """Write the fleet to a file, completely or not at all. `cede.load` reads it back."""
         saved = SavedFleet(self._task, [learner.saved for learner in self._learners], self._environment)
         header, arrays = pack_fleet(saved)
         save_arrays(Path(path), "fleet", SCHEMA, {"cede": __version__, **header}, arrays)
 
     @property
     def task(self) -> Task:
-        """What all teams have in common: states, actions, environment costs, horizon. Of the first learner."""
+        """Return the task of the first learner. States, actions, environment costs and horizon are those of all teams."""
         return self._task
 
     @property
     def shared_environment(self) -> EnvironmentTally | None:
-        """What all teams together have seen of the environment; None: nobody shares it."""
+        """Return the growing environment counts of all teams that share; None if no team does."""
         return self._environment
 
     @property
     def learners(self) -> tuple[Learner, ...]:
+        """Return the learners of all teams, in order."""
         return tuple(self._learners)
 
     def __len__(self) -> int:
@@ -93,8 +94,9 @@ class Fleet:
 
     @property
     def environment(self) -> sp.csr_array:
-        """What all teams together have seen of the environment: (S*A, S) counts, row s*A + a; or (cases, outcomes), if all have
-        declared the same structure of it.
+        """Return what all teams together have seen of the environment, as a sparse matrix of counts.
+
+        It is (S*A, S) with row s*A + a; or (cases, outcomes) if a structure of the environment is declared.
         """
         if self._environment is None:
             check.fail("Fleet", "environment", "shared by no team", "asked of a fleet with a learner that shares it")
@@ -102,18 +104,21 @@ class Fleet:
 
     @property
     def environment_episodes(self) -> int:
-        """Episodes of all teams that were counted into it."""
+        """Return how many episodes, of all teams, were counted into `environment`."""
         return 0 if self._environment is None else self._environment.episodes
 
     def add(self, learner: Learner) -> None:
-        """One more team. From now on it plans from what the fleet has seen, and the fleet from what it has."""
+        """Add a team. From now on it plans from what the fleet has seen, and the fleet from what it has seen."""
         self._check("Fleet.add", "learner", "the learner", learner)
         if any(learner is other for other in self._learners):
             check.fail("Fleet.add", "learner", "in the fleet already", "another one")
         self._take_in(learner)
 
     def remove(self, learner: Learner | int) -> Learner:
-        """A team leaves, given as the learner or its place. It keeps a copy of what the fleet knows; what it has seen stays."""
+        """Remove a team, given by its learner or its index, and return the learner.
+
+        The learner keeps a copy of what the fleet knows; what it has seen stays in the fleet.
+        """
         if isinstance(learner, Learner):
             places = [i for i, other in enumerate(self._learners) if other is learner]
             if not places:
@@ -127,11 +132,16 @@ class Fleet:
         return gone
 
     def welcome(self, task: Task, *, known_agents: Mapping[str, ArrayLike] | None = None, seed: int = 0) -> Learner:
-        """A new team, with a learner like the first one that shares: it starts with all that the fleet knows of the environment.
+        """Make a learner for a new team, add it to the fleet, and return it. It starts with all that the fleet knows of the
+        environment.
 
-        It has the same belief, delta, scale, structure of the environment and way to plan. Which of its agents are known is to be
-        told anew, likewise limits and a baseline: they are its own. What is declared of agents, and how they are forgotten, holds
-        for those of the same name; a rule to forget all agents alike holds for all of its own.
+        task: that of the new team. known_agents: policies of its agents that need not be learned, by name. seed: of ties and
+        samples.
+
+        The settings are those of the fleet's first learner that shares: belief, delta, scale, structure of the environment, and way
+        to plan. Known agents, limits and a baseline are not taken over: they are a team's own. What is declared of agents, and
+        rules to forget, are taken over for agents of the same name. If one rule to forget holds for all agents of that learner, it
+        holds for all of the new team.
         """
         owner = "Fleet.welcome"
         first = next((learner for learner in self._learners if learner.told.can_share), None)
@@ -144,7 +154,7 @@ class Fleet:
         return newcomer
 
     def merge(self, other: "Fleet") -> None:
-        """Take in all teams of another fleet, which is empty then. What both have seen of the environment adds."""
+        """Take over all teams of another fleet, which is empty afterwards. What both have seen of the environment is added."""
         owner = "Fleet.merge"
         if not isinstance(other, Fleet) or other is self:
             check.fail(owner, "other", check.show(other), "another Fleet")
@@ -168,6 +178,7 @@ class Fleet:
             self._learners.append(learner)
 
     def _check(self, owner: str, argument: str, who: str, learner: Any) -> None:
+        """Check that a learner may join the fleet. argument, who: how it is called in errors."""
         same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
         if learner.shared_environment is not None:
             check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove, or Learner.leave)")
@@ -176,6 +187,7 @@ class Fleet:
         no_running_episode(owner, who, learner)
 
     def _take_in(self, learner: Learner) -> None:
+        """Append a learner that was checked; add its environment counts to those of the fleet, if it can share."""
         if learner.told.can_share:
             state, (_, (rows, columns)) = learner.state, shapes(learner.task, structure=learner.told.structure)
             seen = Sums(*np.divmod(state.environment.key, columns), state.environment.number)
@@ -185,7 +197,11 @@ class Fleet:
         self._learners.append(learner)
 
     def _count(self, seen: Sums, episodes: int, rows: int, columns: int, structure: Outcomes | None) -> None:
-        """Add to what the fleet knows of the environment. Its table is replaced as a whole."""
+        """Add sparse counts to what the fleet knows of the environment. Its table is replaced as a whole, so that copies stay as
+        they are.
+
+        episodes: how many episodes they are from. rows, columns, structure: of the environment's table.
+        """
         if self._environment is None:
             self._environment = EnvironmentTally(Table.empty(rows, columns), rows, 0, structure)
         if len(seen.row):
@@ -196,26 +212,29 @@ class Fleet:
 
 
 def checked_learner(owner: str, argument: str, learner: Any) -> Learner:
+    """Check that a learner is a Learner, and return it."""
     if not isinstance(learner, Learner):
         check.fail(owner, argument, check.show(learner), "a Learner")
     return learner
 
 
 def no_running_episode(owner: str, who: str, learner: Learner) -> None:
-    """Who joins or leaves would lose what was observed of it."""
+    """Check that no episode of a learner is running: what was observed of it would be lost."""
     if learner.observed:
         check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
 
 
 def same_structure(owner: str, who: str, one: Outcomes | None, other: Outcomes | None) -> None:
-    """What is counted by one structure means nothing in another."""
+    """Check that two declared structures of the environment are equal: counts by one mean nothing in another. None: nothing is
+    declared.
+    """
     if (one is None) != (other is None) or (one is not None and other is not None and one.digest != other.digest):
         shown = ["none" if part is None else f"one of {part.n_cases} cases" for part in (other, one)]
         check.fail(owner, f"the environment's structure of {who}", shown[0], f"the same as that of the fleet, {shown[1]}")
 
 
 def same_environment(owner: str, who: str, one: Task, other: Task) -> None:
-    """States, actions, environment costs and horizon are common; the rest may differ."""
+    """Check that two tasks have the same states, actions, environment costs and horizon. All else may differ."""
     for what, a, b in (
         ("number of states", one.n_states, other.n_states),
         ("number of actions", one.n_actions, other.n_actions),

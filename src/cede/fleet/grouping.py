@@ -1,8 +1,8 @@
-"""Which teams are alike: the teams of a run, sorted into groups and cut into shards.
+"""Sorts the teams of a run into groups of teams that are alike, and cuts them into shards.
 
-Teams that are alike in all but costs, seeds, agents and what they have seen are one `TeamGroup`: one workspace serves them, a
-team at a time. What changes of the teams of a group is a stack of arrays (`state.stack_states`, and the fields of a run declared
-here): it can be cut, joined, sent, written to a file, and put to work anywhere.
+Teams that differ only in costs, seeds, agents and what they have seen form a `TeamGroup`: one workspace serves them, a team at a
+time. What changes of these teams during a run is a stack of arrays (`state.stack_states`, and the fields of a run declared here),
+with the team as first axis. Stacks can be cut, joined, sent, written to a file, and used by any shard.
 """
 
 from collections.abc import Sequence
@@ -23,74 +23,78 @@ from cede.planning.scale import Scale
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.task import Task
 
-Streams = NDArray[np.uint64]  # (n, 4): random numbers for each team, see `draw_uniform`
-Age = tuple[int, int]  # episodes that a learner has seen before the run, and those in what it alone knows of the environment
+Streams = NDArray[np.uint64]  # (n, 4): the random stream of each team, see `draw_uniform`
+Age = tuple[int, int]  # before the run: episodes of the learner, and episodes in its own environment counts
 
-# What a run itself keeps of each team, beside the state of its learner: shape and type.
+# What a run keeps of each team beside the state of its learner: shape and type.
 RUN_FIELDS: dict[str, tuple[tuple[int, ...], Any]] = {
-    "stream": ((4,), np.uint64),  # of random numbers
-    "judged": ((), np.int64),  # for which episode the policy was made that was evaluated last, 0: none was
-    "judged_cost": ((), np.float64),  # what it costs
+    "stream": ((4,), np.uint64),  # random numbers
+    "judged": ((), np.int64),  # the episode for which the policy that was evaluated last was made; 0: none was
+    "judged_cost": ((), np.float64),  # the expected cost of that policy
 }
 
 
 @dataclass(frozen=True, eq=False)
 class TeamGroup:
-    """What the teams of a group have in common."""
+    """What the teams of one group have in common. `group_teams` makes it."""
 
-    task: Task  # as the first of them was told; costs of control and hand-over are the team's own
-    told: Settings  # without its scale, whose values come with every order
-    vary: Ints  # (D,) how the true agents vary
-    environment: Environment  # the true one
-    shared: bool  # is the environment's belief that of the fleet?
-    keeps_plans: bool  # from one episode to the next
+    task: Task  # that of the first team; control and switching costs are each team's own
+    told: Settings  # without the scale: its values come with every order
+    vary: Ints  # (D,) how the policies of the true agents vary: CONSTANT, BY_TIME or BY_PREV_AGENT
+    environment: Environment  # the true environment
+    shared: bool  # whether these teams share the fleet's belief about the environment
+    keeps_plans: bool  # whether plans are stored from one episode to the next
 
     @property
     def sizes(self) -> Sizes:
+        """Return task and settings, from which the shapes of a state follow."""
         return Sizes(self.task, self.told)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupMembers:
-    """What stays the same of n teams of one group during a run."""
+    """What each of n teams of one group has of its own, and does not change during a run."""
 
-    team: Ints  # (n,) their places in the fleet
+    team: Ints  # (n,) indices in the fleet
     control_cost: Floats  # (n, D)
     switch_cost: Floats  # (n, D, D)
     slot: Ints  # (n, D) first slot of each agent in the shard's table of true agents
     start_agent: Ints  # (n,)
     seed: Ints  # (n,)
-    age: Ints  # (n,) which of the ages of the group each has
+    age: Ints  # (n,) index into the `Age`s of the group
 
 
 @dataclass(frozen=True, eq=False)
 class ShardPlan:
-    """What a shard is made of: some groups of teams, and some teams of each."""
+    """All that a shard is made of: some groups, and some teams of each. `cut_into_shards` makes it, and `Shard` takes it."""
 
-    which: Sequence[int]  # of all groups, those that it has teams of
+    which: Sequence[int]  # indices of the groups that it has teams of
     groups: Sequence[TeamGroup]
     members: Sequence[GroupMembers]
     agents: Table  # the true tables of all its agents, slot by slot
     states: Sequence[Arrays]
-    number: int = 0  # the last order that is in the states
+    number: int = 0  # the last order whose results are in the states
 
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """The teams of a run, sorted into groups."""
+    """The teams of a run, sorted into groups, and their states before the run. `group_teams` makes it."""
 
     groups: list[TeamGroup]
     scales: list[Scale]  # by group
-    places: list[list[int]]  # by group: places in the fleet
-    before: list[LearnerState]  # by place, before the run
-    ages: list[list[Age]]  # by group: those that there are
-    age: list[Ints]  # by group: (n,) which of them each team has
+    places: list[list[int]]  # by group: indices of the teams in the fleet
+    before: list[LearnerState]  # by team, before the run
+    ages: list[list[Age]]  # by group: the different ages of its teams
+    age: list[Ints]  # by group: (n,) the age of each team, as an index into `ages`
     states: list[Arrays]  # by group, before the run
-    sharing: int  # teams that share the environment
+    sharing: int  # the number of teams that share the environment
 
 
 def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], streams: Streams) -> Grouping:
-    """Sort teams into groups, and stack what they know."""
+    """Sort teams into groups, and stack their states.
+
+    mdps, learners: the true problem and the learner of each team. streams: (n, 4) random streams, see `streams_of`.
+    """
     found: dict[Any, list[int]] = {}
     memo: Memo = {}
     before = [learner.state for learner in learners]
@@ -100,7 +104,7 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
     for places in found.values():
         mdp, learner, state = mdps[places[0]], learners[places[0]], before[places[0]]
         shared = learner.shared_environment is not None
-        bare = replace(learner.told, scale=Scale())  # which may be a function; its values come with every order
+        bare = replace(learner.told, scale=Scale())  # a scale may be a function; its values come with every order
         group = TeamGroup(learner.task, bare, mdp.task.vary, mdp.environment, shared, keeps_plan(learner.told, state))
         policies = [policy for i in places if (policy := learners[i].told.policy) is not None]
         groups.append(group)
@@ -115,20 +119,24 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
 
 
 def group_key(mdp: TwoLayerMDP, learner: Learner, state: LearnerState, memo: Memo) -> tuple[Any, ...]:
-    """Return a key that is equal for teams of one group."""
+    """Return a hashable key that is equal for teams of one group. memo: see `key_of`."""
     task, told, roles = learner.task, learner.told, learner.task.roles
     problem = (roles.table, roles.acting, roles.aim, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment))
     return problem, alike_key(task, told, memo), learner.shared_environment is not None, keeps_plan(told, state)
 
 
 def keeps_plan(told: Settings, state: LearnerState) -> bool:
-    """Return whether the plan of an episode is needed after it."""
+    """Return whether the plan of an episode may be needed after it, so that it must be stored for each team."""
     lasts = told.replan not in ("every", 1) or state.must_use_plan
     return told.policy is not None or (told.planning == "full" and lasts)
 
 
 def first_states(group: TeamGroup, states: Sequence[LearnerState], policies: Sequence[Policy], streams: Streams) -> Arrays:
-    """Stack what changes of some teams of a group. policies: those that are given, if they were told one. streams: (n, 4)."""
+    """Stack the states of n teams of a group as they are before a run.
+
+    states: those of the learners. policies: the policies that the learners were told to use always, one for each team, or none.
+    streams: (n, 4).
+    """
     n = len(states)
     result: Arrays = {name: np.zeros((n, *shape), dtype=dtype) for name, (shape, dtype) in RUN_FIELDS.items()}
     result["stream"] = streams
@@ -140,7 +148,10 @@ def first_states(group: TeamGroup, states: Sequence[LearnerState], policies: Seq
 
 
 def check_states(owner: str, group: TeamGroup, states: Arrays, like: Arrays) -> None:
-    """Check the stacked arrays of a group that come from a file, before a kernel sees them. like: those of the same teams now."""
+    """Check the stacked arrays of a group that come from a file, before a kernel reads them.
+
+    like: the stack of the same teams now, which must have the same fields and number of teams.
+    """
     if states.keys() != like.keys():
         check.fail(owner, "the fields", sorted(states), f"{sorted(like)}")
     n = len(like["planned"])
@@ -159,7 +170,10 @@ def check_states(owner: str, group: TeamGroup, states: Arrays, like: Arrays) -> 
 def cut_into_shards(
     grouping: Grouping, states: Sequence[Arrays], mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], n: int
 ) -> list[ShardPlan]:
-    """Cut the teams, in the order of their groups, into n parts of equal size."""
+    """Cut the teams, ordered by group, into n shards of equal size, and return what each is made of.
+
+    states: the stacks of all groups at the start.
+    """
     begins = np.concatenate([[0], np.cumsum([len(places) for places in grouping.places])]).tolist()
     cuts = np.linspace(0, begins[-1], n + 1).round().astype(int).tolist()
     plans = []
@@ -178,7 +192,7 @@ def cut_into_shards(
 
 
 class TrueAgents:
-    """The true policies of the agents of a shard, each of them once."""
+    """Collects the true policies of the agents of a shard into one table. Policies that several teams share are stored once."""
 
     def __init__(self) -> None:
         self.slots: dict[int, int] = {}
@@ -186,7 +200,7 @@ class TrueAgents:
         self.used = 0
 
     def slot(self, policy: Floats) -> int:
-        """Return the first slot of a policy, which is added if it is new."""
+        """Return the first slot of a policy in the table; add the policy if it is new."""
         if id(policy) not in self.slots:
             self.slots[id(policy)] = self.used
             self.policies.append(policy.reshape(-1, policy.shape[-1]))
@@ -194,6 +208,7 @@ class TrueAgents:
         return self.slots[id(policy)]
 
     def table(self) -> Table:
+        """Return the table of all policies, (slots * S, A)."""
         return Table.dense(np.concatenate(self.policies))
 
 
@@ -205,7 +220,7 @@ def members_of(
     learners: Sequence[Learner],
     true_agents: TrueAgents,
 ) -> GroupMembers:
-    """Gather what stays the same of some teams of a group."""
+    """Return what some teams of a group have of their own. places: their indices in the fleet. age: (n,) see `GroupMembers`."""
     n, n_agents = len(places), group.task.n_agents
     slots = [np.array([true_agents.slot(policy) for policy in mdps[i].policies])[mdps[i].task.table] for i in places]
     return GroupMembers(

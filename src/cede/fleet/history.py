@@ -1,4 +1,4 @@
-"""What came of a run: per episode and team what it cost, who was in control, how often control was handed over."""
+"""The results of a run: per episode and team, what it cost, who was in control, and how often control was handed over."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -13,69 +13,71 @@ from cede.problem.model import TwoLayerMDP
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
-    """What is written down of N teams in K episodes: one array for each column of a history."""
+    """The results of N teams in K episodes: one array for each column."""
 
     expected_cost: Floats  # (N, K) exact expected cost of each policy
-    cost: Floats  # (N, K) realised
-    control: Ints  # (N, K, members of the largest team) steps of each
-    switches: Ints  # (N, K)
+    cost: Floats  # (N, K) realised cost of each episode
+    control: Ints  # (N, K, members of the largest team) steps in which each member acted
+    switches: Ints  # (N, K) hand-overs
 
     @classmethod
     def empty(cls, teams: int, episodes: int, members: int) -> "Ledger":
-        """Make room for so many teams and episodes."""
+        """Make a ledger of zeros. members: of the largest team."""
         shape = (teams, episodes)
         counts = {"control": np.zeros((*shape, members), dtype=np.int64), "switches": np.zeros(shape, dtype=np.int64)}
         return cls(expected_cost=np.zeros(shape), cost=np.zeros(shape), **counts)
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays by name."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def enter(self, teams: Ints, episodes: slice, part: "Ledger") -> None:
-        """Enter what came of some episodes of some teams."""
+        """Copy the results of some episodes of some teams, `part`, into the ledger. teams: (n,) indices."""
         for name, column in self.columns.items():
             given = getattr(part, name)
             target = column[:, episodes] if column.ndim == 2 else column[:, episodes, : given.shape[2]]
             target[teams] = given
 
     def first(self, episodes: int) -> dict[str, NDArray[Any]]:
-        """Return the columns of the first episodes."""
+        """Return the columns of the first episodes, as views, by name."""
         return {name: column[:, :episodes] for name, column in self.columns.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """The results of a run of N teams for K episodes."""
+    """The results of a run of N teams for K episodes, from which a `History` or a `FleetHistory` is made."""
 
     ledger: Ledger
     optimum: Floats  # (N,) expected cost of an episode of the best policy; with limits of control, of the best mixture within them
 
     @classmethod
     def empty(cls, mdps: Sequence[TwoLayerMDP], episodes: int) -> "RunRecord":
+        """Make a record without results."""
         return cls(Ledger.empty(len(mdps), episodes, max(mdp.team.n_agents for mdp in mdps)), np.empty(len(mdps)))
 
     @property
     def regret(self) -> Floats:
-        """(N, K) of each episode: expected cost minus optimum (Eq. 6)."""
+        """Return the regret of each episode, (N, K): its expected cost minus the optimum (Eq. 6)."""
         return self.ledger.expected_cost - self.optimum[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """One run of a learner, K episodes, D agents."""
+    """The results of a run of one learner for K episodes, with D agents. `simulate` returns it."""
 
-    regret: Floats  # (K,) cumulative, exact
+    regret: Floats  # (K,) cumulative regret after each episode, exact (Eq. 6)
     expected_cost: Floats  # (K,) exact expected cost of each episode's policy
-    cost: Floats  # (K,) realised
-    control: Ints  # (K, D) steps of each agent of the team
-    switches: Ints  # (K,)
+    cost: Floats  # (K,) realised cost of each episode
+    control: Ints  # (K, D) steps in which each agent of the team acted
+    switches: Ints  # (K,) hand-overs in each episode
     optimum: float  # expected cost of the best policy; with limits of control, of the best mixture within them
     agents: tuple[str, ...]  # (D,) names
-    settings: Mapping[str, Any]  # learner, radii, scale, delta, seeds, version
+    settings: Mapping[str, Any]  # what to repeat the run with: learner, radii, scale, delta, seeds, version
 
     @classmethod
     def of(cls, record: RunRecord, agents: tuple[str, ...], settings: Mapping[str, Any]) -> "History":
-        """Make the history of a run of one team."""
+        """Make the history of a run of one team. agents: names of the members. settings: what to repeat the run with."""
         columns = {name: column[0] for name, column in record.ledger.columns.items()}
         return cls(
             regret=np.cumsum(record.regret[0]), optimum=float(record.optimum[0]), agents=agents, settings=settings, **columns
@@ -84,20 +86,20 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class FleetHistory:
-    """One run of a fleet: N teams, K episodes each."""
+    """The results of a run of a fleet: N teams, K episodes each. `simulate_fleet` returns it."""
 
     regret: Floats  # (K,) cumulative over episodes, summed over teams (Eq. 15), exact
-    team_regret: Floats  # (N,) at the end
-    expected_cost: Floats  # (N, K)
-    cost: Floats  # (N, K) realised
-    control: Ints  # (N, K, D of the largest team)
-    switches: Ints  # (N, K)
-    optimum: Floats  # (N,)
+    team_regret: Floats  # (N,) total regret of each team
+    expected_cost: Floats  # (N, K) exact expected cost of each episode's policy
+    cost: Floats  # (N, K) realised cost of each episode
+    control: Ints  # (N, K, D of the largest team) steps in which each agent acted
+    switches: Ints  # (N, K) hand-overs
+    optimum: Floats  # (N,) expected cost of the best policy, as in `History`
     settings: Mapping[str, Any]  # of the first learner, with the number of teams and the seed
 
     @classmethod
     def of(cls, record: RunRecord, settings: Mapping[str, Any]) -> "FleetHistory":
-        """Make the history of a run of a fleet."""
+        """Make the history of a run of a fleet. settings: what to repeat the run with."""
         regret = record.regret
         sums = {"regret": np.cumsum(regret.sum(axis=0)), "team_regret": regret.sum(axis=1)}
         return cls(**sums, optimum=record.optimum, settings=settings, **record.ledger.columns)

@@ -1,4 +1,4 @@
-"""Learners and fleets from files."""
+"""Reads learners and fleets from files."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ KINDS = ("learner", "fleet")
 
 
 def load(source: str | Path | bytes) -> Learner | Fleet:
-    """Read a learner or a fleet from a file, or from the bytes of one, as it was.
+    """Read a learner or a fleet that was saved with its `save`, and return it as it was.
 
-    Anything that is wrong with the file is an `UnreadableFile`.
+    source: a path, or the bytes of such a file. Anything that is wrong with the file is raised as `UnreadableFile`.
     """
     where = source if isinstance(source, bytes) else Path(source)
     header, arrays = load_arrays(where, KINDS, SCHEMA)
@@ -33,7 +33,7 @@ def load(source: str | Path | bytes) -> Learner | Fleet:
 
 
 def new(saved: SavedLearner) -> Learner:
-    """Make a learner like a saved one, which has seen nothing yet."""
+    """Make a learner with the task, settings and seed of a saved one, which has seen nothing yet."""
     return Learner(saved.task, saved.told, seed=saved.seed)
 
 

@@ -1,7 +1,7 @@
-"""A run: all teams plan from what all have seen, all play, all is counted, round by round.
+"""Runs a fleet round by round: all teams plan from what all have seen, all play, and all that was seen is counted.
 
-One loop for a team alone and for a hundred thousand, wherever the shards are (engines.py). What comes out depends on seeds only:
-teams do not see one another within a round, and what they add to the environment's counts are sums.
+One loop serves a single team and a hundred thousand, wherever the shards are (engines.py). The results depend on seeds only: within
+a round teams do not see one another, and what they add to the environment's counts are sums.
 """
 
 import time
@@ -25,24 +25,28 @@ from cede.learning.state import Arrays, joined, unstack_states
 from cede.planning.control_shares import best_mixture
 from cede.problem.model import TwoLayerMDP
 
-_mixtures: "WeakKeyDictionary[TwoLayerMDP, dict[Any, float]]" = WeakKeyDictionary()  # costs by problem and limits
-MOST_SECONDS, MOST_AT_ONCE = 0.1, 10_000  # of a round of teams that share nothing: progress is shown in between
+_mixtures: "WeakKeyDictionary[TwoLayerMDP, dict[Any, float]]" = WeakKeyDictionary()  # cost of the best one, by problem and limits
+MOST_SECONDS, MOST_AT_ONCE = 0.1, 10_000  # of a round, if teams share nothing: seconds and episodes
 
 
 def streams_of(seed: int, n: int) -> Streams:
-    """Return one independent stream of random numbers per team; the first ones do not depend on how many there are."""
+    """Return one independent random stream for each of n teams, (n, 4). Stream i does not depend on n."""
     children = (np.random.SeedSequence(seed, spawn_key=(i,)) for i in range(n))
     return np.array([stream_of(np.random.PCG64(child)) for child in children], dtype=np.uint64).reshape(n, 4)
 
 
 def stream_of(bits: np.random.PCG64) -> list[int]:
-    """Return the state of a generator as kernels read it: state and increment, upper half first."""
+    """Return the state of a generator as kernels read it: state and increment, each as two 64-bit numbers, upper half first."""
     state, low = bits.state["state"], 2**64 - 1
     return [state["state"] >> 64, state["state"] & low, state["inc"] >> 64, state["inc"] & low]
 
 
 class Run:
-    """A run of a fleet: the loop, where it stands, and what it has written down."""
+    """One run of a fleet: the loop over rounds, where it stands, and the results so far. `simulate` and `simulate_fleet` make it.
+
+    mdps, learners: the true problem and the learner of each team. episodes: of every team. streams: (n, 4) random streams, see
+    `streams_of`. engine, sync_every, evaluate_every: see `simulate_fleet`; without an engine, all is done in this thread.
+    """
 
     def __init__(
         self,
@@ -62,21 +66,24 @@ class Run:
         self.sizes = [radius_sizes(group.task, group.told) for group in self.teams.groups]
         shared = [tally for learner in learners if (tally := learner.shared_environment) is not None]
         self.shared: EnvironmentTally | None = shared[0] if shared else None
-        self.which: list[Sequence[int]] = []  # by shard: the groups that it has teams of
-        self.places: list[list[Ints]] = []  # by shard and group: places in the fleet
+        self.which: list[Sequence[int]] = []  # by shard: indices of the groups that it has teams of
+        self.places: list[list[Ints]] = []  # by shard and group: indices of the teams in the fleet
         self.record = RunRecord.empty(mdps, episodes)
         table, counted = (None, 0) if self.shared is None else (self.shared.table, self.shared.episodes)
         self.now = RunState(0, 0, table, counted)
-        self.earlier = {0: self.now}  # for rounds to which the engine may have to go back
+        self.earlier = {0: self.now}  # by round: the states to which the engine may have to go back
         self.at_once = 1
 
     @property
     def plays_alone(self) -> bool:
-        """Is there nobody to learn from? Then any number of episodes may be played in one go: they come out the same."""
+        """Return whether no team learns from another. Then rounds may have any number of episodes, and the results are the same."""
         return self.teams.sharing <= 1
 
     def play(self, progress: bool | Callable[[int], None], label: str, checkpoint: Checkpoint | None = None) -> RunRecord:
-        """All rounds. Whatever happens, learners are left as after some round, and nothing runs on."""
+        """Play all rounds, and return the results.
+
+        Whatever happens, learners are left in their state after some round, and no worker goes on. progress, label: see `Progress`.
+        """
         try:
             self.start(checkpoint)
             with Progress(label, self.episodes, progress, len(self.mdps)) as bar:
@@ -93,7 +100,8 @@ class Run:
             self.hand_back()
         except BaseException as error:
             whole = self.hand_back()
-            if whole and checkpoint is not None and not isinstance(error, OSError):  # which may be of the checkpoint itself
+            # An OSError may come from the checkpoint itself.
+            if whole and checkpoint is not None and not isinstance(error, OSError):
                 checkpoint.save(self.now, self.record, self.all_states())
             raise
         finally:
@@ -101,7 +109,7 @@ class Run:
         return self.record
 
     def start(self, checkpoint: Checkpoint | None) -> None:
-        """Make the shards, as the learners are or as a checkpoint says."""
+        """Make the shards, from the states of the learners or from a checkpoint, and find the optimum of each team."""
         states: Sequence[Arrays] = self.teams.states
         if checkpoint is not None:
             run = fingerprint(self.teams, self.mdps, self.learners, self.now, self.sync_every, self.evaluate_every)
@@ -119,7 +127,7 @@ class Run:
         self.find_mixtures()
 
     def find_mixtures(self) -> None:
-        """Whoever has limits is measured by the best that can be done within them."""
+        """Set the optimum of teams whose learners have limits to the cost of the best mixture within these limits."""
         for place, (mdp, learner) in enumerate(zip(self.mdps, self.learners, strict=True)):
             limits = learner.told.limits
             if limits is not None:
@@ -129,11 +137,12 @@ class Run:
                 self.record.optimum[place] = known[key]
 
     def play_round(self) -> None:
+        """Play one round and enter its results. If it is interrupted and the shards are in this process, finish it first."""
         order, reports = self.next_order(), None
         try:
             reports = self.engine.play(order)
             self.enter(order, reports)
-        except BaseException:  # an interrupt, or what a signal's handler raised: what was begun is finished
+        except BaseException:  # an interrupt, or an exception of a signal handler: finish the round
             if self.now.number < order.number:
                 if reports is None and self.engine.here:
                     reports = self.engine.play(order)
@@ -142,6 +151,9 @@ class Run:
             raise
 
     def next_order(self) -> Order:
+        """Return the order of the next round: its number of episodes, and the constants and scales of the radii for each group and
+        age.
+        """
         now, n = self.now, min(self.at_once if self.plays_alone else self.sync_every, self.episodes - self.now.done)
         first: list[Ints] = []
         numbers: list[list[dict[str, Floats]]] = []
@@ -157,7 +169,7 @@ class Run:
         return Order(now.number + 1, n, tuple(first), by_group, self.evaluate_every, now.table)
 
     def enter(self, order: Order, reports: Sequence[Report]) -> None:
-        """Write down what came of a round. Doing it twice changes nothing; it counts when `now` is replaced."""
+        """Enter the results of a round. It may be repeated after an interrupt: it counts only when `now` is replaced."""
         now = self.now
         played = slice(now.done, now.done + order.episodes)
         table = None if now.table is None else now.table.copy()
@@ -173,16 +185,19 @@ class Run:
             del self.earlier[number]
 
     def set_pace(self, seconds: float) -> None:
-        """How many episodes to play at once: progress is shown, and an interrupt heard, in between."""
+        """Choose how many episodes the next round has if teams play alone, from the seconds that the last one took.
+
+        Progress is shown, and an interrupt is noticed, between rounds.
+        """
         if self.engine.plans_with_threads:
             self.at_once = 1
         elif seconds < MOST_SECONDS / 2:
             self.at_once = min(2 * self.at_once, MOST_AT_ONCE)
-        elif seconds > MOST_SECONDS:  # later episodes may cost more: there is more to plan with
+        elif seconds > MOST_SECONDS:  # later episodes may take longer, since tables grow
             self.at_once = max(1, self.at_once // 2)
 
     def all_states(self) -> list[Arrays]:
-        """Return the states of all teams, by group, in the order of the grouping."""
+        """Return the states of all teams, stacked by group."""
         parts: list[list[Arrays]] = [[] for _ in self.teams.groups]
         for which, states in zip(self.which, self.engine.states(), strict=True):
             for group, state in zip(which, states, strict=True):
@@ -190,8 +205,10 @@ class Run:
         return [joined(some) for some in parts]
 
     def hand_back(self) -> bool:
-        """Give the learners what they have learned; return whether they got all. After a failure of workers they get what they had
-        learned when it was last kept; if nothing was, they are as they were before the run.
+        """Give the learners the states that their teams reached, and return whether these are those of the last round.
+
+        After a failure of workers, they get the states that the engine kept last; if it kept none, they stay as they were before
+        the run.
         """
         now, engine = self.now, self.engine
         whole = bool(self.places) and not engine.failed and engine.number == now.number

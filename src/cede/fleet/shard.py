@@ -1,8 +1,8 @@
-"""A shard: some teams of a fleet, at work together, wherever they are.
+"""A shard: some teams of a fleet that play on one worker.
 
-A `Shard` holds some teams of every group. It plays rounds by `Order` and answers with a `Report`; the same order again gets the
-same answer, so nothing counts twice. Between rounds all that a shard knows are stacks of arrays, which can be taken out, kept,
-and put into another shard.
+A `Shard` holds some teams of every group. It gets an `Order` for each round and answers with a `Report`; the same order again gets
+the same answer, so nothing counts twice. Between rounds all that a shard knows is in stacks of arrays, which can be taken out,
+kept, and put into another shard.
 """
 
 from dataclasses import dataclass, fields
@@ -30,32 +30,32 @@ from cede.planning.passes import empty_plan, pass_scratch, problem_of, thread_sc
 from cede.problem.model import Environment
 from cede.problem.task import Task
 
-TEAMS_AT_ONCE = 64  # of one call of compiled code: an interrupt is heard in between
+TEAMS_AT_ONCE = 64  # teams in one call of compiled code; an interrupt is noticed between calls
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """A round: so many episodes of every team."""
+    """What shards are told to do in one round: every team plays so many episodes."""
 
     number: int  # 1, 2, ...
     episodes: int
-    first: tuple[Ints, ...]  # by group: (ages,) k of the first episode
+    first: tuple[Ints, ...]  # by group: (ages,) number k of the first episode, for learners of each age
     radii: tuple[dict[str, Floats], ...]  # by group: arrays (ages, episodes) by the names of `Radii`
     evaluate_every: int
-    snapshot: Table | None  # what all teams together had seen of the shared environment before; nobody changes it
+    snapshot: Table | None  # counts of the shared environment before the round, read only; None: no team shares it
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What came of an order."""
+    """The results of a round in one shard: its answer to an Order."""
 
     number: int
     ledgers: tuple[Ledger, ...]  # by group, first axes (teams, episodes)
-    delta: Sums  # what was seen of the shared environment
+    delta: Sums  # what the round adds to the counts of the shared environment
 
 
 class Shard:
-    """Some teams at work, the true tables that they live by, and what is going on."""
+    """Some teams of every group, with the true tables that they play by. An engine makes it from a `ShardPlan`."""
 
     def __init__(self, plan: ShardPlan) -> None:
         first = plan.groups[0].task
@@ -73,11 +73,13 @@ class Shard:
         self.report: Report | None = None
 
     def optima(self) -> list[Floats]:
-        """Return the least expected cost of an episode, by group and team."""
+        """Return the least expected cost of an episode of each team, (teams,) by group."""
         return [group.optima() for group in self.groups]
 
     def play(self, order: Order) -> Report:
-        """Play a round, or the rest of it if it was interrupted; if it was played already, tell again what came of it."""
+        """Play a round and return its report. After an interrupt, play the rest of it; if it was played already, return the same
+        report.
+        """
         if self.report is not None and self.report.number == order.number:
             return self.report
         if order.number != self.number + 1:
@@ -91,6 +93,7 @@ class Shard:
         return self.report
 
     def _begin(self, order: Order) -> None:
+        """Prepare a new round: take over the shared environment counts, and make room for results."""
         if order.snapshot is not None and any(group.group.shared for group in self.groups):
             self.environment.table.lengthen_to(order.snapshot.end)
             restore(self.environment.table, order.snapshot)
@@ -100,16 +103,20 @@ class Shard:
         self.order = order
 
     def states(self) -> list[Arrays]:
-        """Return all that is known between two rounds, by group."""
+        """Return the states of all teams between two rounds, stacked by group."""
         return [group.state() for group in self.groups]
 
     def worth_threads(self) -> bool:
-        """Return whether several threads on one plan would be faster than one."""
+        """Return whether several threads for one plan would be faster than one."""
         return any(group.worth_threads() for group in self.groups)
 
 
 class WorkingGroup:
-    """The teams of one group in a shard, and the workspace that serves them, a team at a time."""
+    """The teams of one group in a shard, and the workspace that serves them, a team at a time.
+
+    truth: the true tables of all agents of the shard. state: the stacked states. environment: the shared environment counts, as the
+    team at work sees them. delta: the table that gathers what the teams of this shard add to them in a round.
+    """
 
     def __init__(
         self, group: TeamGroup, members: GroupMembers, truth: Belief, state: Arrays, environment: EnvironmentTally, delta: Table
@@ -131,10 +138,13 @@ class WorkingGroup:
 
     @property
     def n_teams(self) -> int:
+        """Return the number of teams."""
         return len(self.members.team)
 
     def _teams(self, state: Arrays) -> TeamArrays:
-        """Put the arrays of all teams together, for the kernels. What is not kept of each team is there once, or empty."""
+        """Return the arrays of all teams in the form that kernels read. Fields that are not kept for each team have length 1, or
+        are empty.
+        """
         policy, value = empty_plan(self.group.task)
         given: dict[str, Any] = {**TeamArrays.nothing(), "policy": policy[None], "value": value[None]}
         given |= {name: own(state[name]).view(given[name].dtype) for name in self.keeps}
@@ -152,6 +162,7 @@ class WorkingGroup:
         return TeamArrays(**given)
 
     def _workspace(self, truth: Belief) -> Workspace:
+        """Make the workspace in which the kernels let one team after the other play."""
         task, environment = self.group.task, self.group.environment
         policy, value = empty_plan(task)
         problem = problem_of(task)
@@ -176,7 +187,7 @@ class WorkingGroup:
         )
 
     def _scratch(self, true_model: ModelArrays) -> dict[str, Any]:
-        """Return the scratch arrays of the thread that is at work now."""
+        """Return the scratch arrays of the thread that runs this: of a plan, of an evaluation, and its own."""
         task = self.group.task
         shape = (task.horizon, task.n_states, task.n_agents)
         n_actions = max(self.learner.environment.belief.row.shape[1], task.n_actions)
@@ -187,11 +198,12 @@ class WorkingGroup:
         }
 
     def _take_scratch(self) -> None:
+        """Put the scratch arrays of the thread that runs this into the workspace: another thread may have run it before."""
         for name, scratch in self._scratch(self.workspace.truth.model).items():
             setattr(self.workspace, name, scratch)
 
     def optima(self) -> Floats:
-        """Return the least expected cost of an episode of each team."""
+        """Return the least expected cost of an episode of each team, (teams,)."""
         result = np.empty(self.n_teams)
         self._take_scratch()
         for first in range(0, self.n_teams, TEAMS_AT_ONCE):
@@ -200,7 +212,7 @@ class WorkingGroup:
         return result
 
     def begin(self, order: Order) -> None:
-        """Make everything ready for a round."""
+        """Prepare a new round: make room for steps and results, and start with the first team."""
         steps, workspace = order.episodes * self.group.task.horizon, self.workspace
         if workspace.agent_keys.size < steps:
             for name in ("agent_keys", "environment_rows", "environment_outcomes"):
@@ -211,7 +223,7 @@ class WorkingGroup:
         self.at[0] = 0
 
     def play(self, order: Order, number: int) -> None:
-        """Let all teams play that have not played in this round yet. number: of the group in the order."""
+        """Let all teams play that have not played in this round yet. number: index of the group in the order."""
         self._take_scratch()
         first, radii = order.first[number], RadiiAhead(**order.radii[number])
         ledger = LedgerArrays(**self.ledger.columns)
@@ -225,11 +237,12 @@ class WorkingGroup:
             kernels.play_teams(self.workspace, self.teams, radii, first, order.evaluate_every, begin, end, ledger, self.at)
 
     def worth_threads(self) -> bool:
+        """Return whether plans are made, and are large enough that several threads for one of them are faster."""
         plans = self.group.told.planning == "full" and self.learner.replan != NEVER
         return plans and threads_for(self.learner.environment.belief, self.group.task.horizon) > 1
 
     def _plan_with_threads(self, i: int, first: Ints, radii: dict[str, Floats]) -> None:
-        """Let several threads work on the plan of one team, if it is due, before it plays."""
+        """Make the plan of team i with several threads, if one is due. first, radii: of the order, for this group."""
         teams, age = self.teams, self.teams.age[i]
         episode = int(first[age])
         kernels.come_to_work(self.workspace, teams, i)
@@ -241,7 +254,7 @@ class WorkingGroup:
             teams.planned[i], teams.fresh[i] = episode, 1
 
     def _make_room(self, first: int, last: int, episodes: int) -> None:
-        """Make all pools long enough for these teams: the kernels trust in it."""
+        """Make all pools long enough for what the teams from first to last may see in some episodes: kernels trust in that."""
         steps, workspace, environment = episodes * self.group.task.horizon, self.workspace, self.tally.environment
         self._lengthen("agents", workspace.agents_known, steps, first, last)
         if self.group.shared:
@@ -253,7 +266,12 @@ class WorkingGroup:
         refresh_layer(self.learner.environment, self.group.told, self.group.task.n_states)
 
     def _lengthen(self, layer: str, known: int, steps: int, first: int, last: int) -> None:
-        """Make room in the workspace for any of these teams, and in what is kept for all of them."""
+        """Make the pools of one layer long enough: that of the workspace for any of these teams, that of what is kept for all of
+        them.
+
+        layer: "agents" or "environment". known: where counted rows begin in the pool of the workspace. steps: how many each team
+        plays.
+        """
         counts, kept = getattr(self.tally, layer), self.seen[layer]
         entries = int(kept.size[first:last].max())
         base = max(int(counts.seen.end), known + entries)
@@ -265,7 +283,7 @@ class WorkingGroup:
             kept.lengthen(wanted)
 
     def state(self) -> Arrays:
-        """Return what changes. Large arrays are those at work: they stand until the next round begins."""
+        """Return the stacked states of the teams. Large arrays are not copied: they are valid until the next round begins."""
         result: Arrays = {name: getattr(self.teams, name).copy() for name in (*RUN_FIELDS, "planned", "fresh")}
         for name, table in self.seen.items():
             sums = table.sums()
@@ -277,17 +295,17 @@ class WorkingGroup:
 
 
 def own(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array to be put to work as it is, if it can be: it was made for this."""
+    """Return an array itself if it can be written in place, as it was made for this use; else a copy."""
     return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
 
 
 def new_steps(task: Task) -> Steps:
-    """Make room for one episode."""
+    """Make arrays for the steps of one episode."""
     states, who, actions = (np.empty(task.horizon + n, dtype=np.int64) for n in (1, 1, 0))
     return Steps(states=states, who=who, actions=actions, costs=np.empty(task.horizon))
 
 
 def true_problem(task: Task, environment: Environment, model: ModelArrays) -> Truth:
-    """Return the truth as kernels play it."""
+    """Return the true problem in the form in which kernels play it."""
     start = {"start": environment.start, "cumulated_start": environment.cumulated_start, "start_agent": int(task.start_agent)}
     return Truth(model=model, **start, acting=task.acting, aim=task.aim)

@@ -1,7 +1,7 @@
-"""Playing episodes under the true model, and measuring what learners' policies really cost: one team, or a fleet.
+"""Plays episodes under the true model, and measures what the policies of learners really cost: one team, or a fleet.
 
 Regret is the paper's (Eqs. 6 and 15): for every episode the expected cost of its policy minus that of the best policy, both
-computed exactly by dynamic programming from the start distribution. Nothing of it is sampled.
+computed exactly by dynamic programming from the start distribution. It contains no sampling noise.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,20 +31,24 @@ Seed = int | np.random.Generator
 
 
 def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episode:
-    """One episode of a switching policy (or plan) under the true model."""
+    """Play one episode under the true model, and return its steps.
+
+    mdp: the problem. policy: a switching policy, (L, S, D), or a Plan. seed: an integer or a NumPy generator.
+    """
     given = policy.policy if isinstance(policy, Plan) else policy
     return roll(mdp, checked_switching_policy("rollout", mdp.task, given), generator("rollout", seed))
 
 
 def generator(owner: str, seed: Seed) -> np.random.Generator:
+    """Return the random generator for a seed: a generator itself, or that of the first team in `streams_of(seed, n)`."""
     if isinstance(seed, np.random.Generator):
         return seed
-    first = np.random.SeedSequence(check.integer(owner, "seed", seed, 0), spawn_key=(0,))  # the first team of `streams`
+    first = np.random.SeedSequence(check.integer(owner, "seed", seed, 0), spawn_key=(0,))  # as `streams_of` for the first team
     return np.random.default_rng(first)
 
 
 def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
-    """Play one episode without the checks of `rollout`. Draws 2 L + 1 uniform numbers, whatever happens."""
+    """Play one episode without the checks of `rollout`. It draws 2 L + 1 uniform numbers, even if fewer are needed."""
     steps = new_steps(mdp.task)
     truth = true_problem(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
     play_episode(truth, policy, rng.random(2 * mdp.horizon + 1), steps)
@@ -60,14 +64,18 @@ def simulate(
     evaluate_every: int = 1,
     progress: bool | Callable[[int], None] = True,
 ) -> History:
-    """Let a learner run for some episodes: plan, play, count, again. It goes on from what it knows already.
+    """Let a learner run for some episodes under the true model, and return what came of it.
 
-    Each episode's policy is evaluated exactly. Where that costs more than learning (greedy planning makes no whole policy; to
-    evaluate one it must be made), evaluate_every=n does it every n-th episode and carries the cost on between: the regret is then
-    an approximation, and `settings` say so.
+    In each episode the learner plans, its policy is played, and what was seen is counted. It continues from what it knows already.
 
-    A progress bar appears in a terminal if this takes longer than two seconds; progress=False hides it. A function given as
-    progress is called with the number of episodes done.
+    mdp: the true problem. learner: made for `mdp.task`. episodes: how many. seed: of what happens, an integer or a NumPy generator.
+
+    evaluate_every: compute the exact cost of the policy in every n-th episode only, and use it for those in between too. The regret
+    is then an approximation, and `settings` say so. This pays where evaluating costs more than learning: greedy planning makes no
+    whole policy, so one must be made to evaluate it.
+
+    progress: True shows a progress bar in a terminal if this takes longer than two seconds; False hides it; a function is called
+    with the number of episodes done.
     """
     episodes = check.integer("simulate", "episodes", episodes, 1)
     evaluate_every = check.integer("simulate", "evaluate_every", evaluate_every, 1, MOST_EPISODES)
@@ -86,9 +94,11 @@ def play(
     progress: bool | Callable[[int], None] = False,
     evaluate_every: int = 1,
 ) -> RunRecord:
-    """Run a learner without the checks of `simulate`: a fleet of one. Draws 2 L + 1 uniform numbers for each episode."""
+    """Run a learner without the checks of `simulate`, as a fleet of one. It draws 2 L + 1 uniform numbers from rng for each
+    episode.
+    """
     bits = rng.bit_generator
-    if not isinstance(bits, np.random.PCG64):  # any other generator chooses a stream
+    if not isinstance(bits, np.random.PCG64):  # of another kind of generator one number is drawn, as the seed of a PCG64
         bits = np.random.PCG64(int(rng.integers(2**63)))
     run = Run([mdp], [learner], episodes, np.array([stream_of(bits)], dtype=np.uint64), evaluate_every=evaluate_every)
     try:
@@ -98,7 +108,10 @@ def play(
 
 
 def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
-    """A learner of another task would learn nonsense. It may have been told less: that an agent varies is not checked."""
+    """Check that a learner was made for the task of a problem, and that no episode of it is running.
+
+    Whether an agent's policy varies is not compared: a learner may be told less than the truth.
+    """
     task, told = mdp.task, learner.task
     if learner.observed:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first (end_episode)")
@@ -136,15 +149,21 @@ def simulate_fleet(
     checkpoint: str | Path | Checkpoint | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> FleetHistory:
-    """Let all teams of a fleet run for some episodes in synchronous rounds. Team i draws from stream i of the seed.
+    """Let all teams of a fleet run for some episodes in synchronous rounds, and return what came of it.
 
-    Every team plans for its next episode from what all teams have seen in the rounds before. The result depends on the seed
-    alone: every engine and number of jobs gives the same bits.
+    In each round every team plans from what all teams have seen in the rounds before. The result depends on the seed alone: every
+    engine and every number of jobs gives the same bits.
 
-    engine: "threads", "processes" (of this machine) or "ray"; or an object, as in cede.engines.Ray(address="auto"). jobs: workers;
-    by default one for each processor. sync_every: teams tell one another what they have seen after every so many episodes only,
-    which is faster where workers are far apart; until then each knows its own. checkpoint: a file to which the run is written from
-    time to time; Checkpoint(path, resume=True) goes on from it. evaluate_every: as in `simulate`.
+    mdps: the true problem of each team, in the order of the learners; teams that share must have the same transitions. fleet: the
+    learners. episodes: of every team. seed: an integer; team i draws from stream i of it.
+
+    engine: where teams run: "threads", "processes" (on this machine) or "ray"; or an object, as in
+    cede.engines.Ray(address="auto"). jobs: the number of workers; by default one for each processor. sync_every: teams exchange
+    what they have seen after every so many episodes only, which is faster if workers are far apart; in between each learns from its
+    own episodes.
+
+    evaluate_every, progress: as for `simulate`. checkpoint: a file to which the run is written from time to time, as a path or a
+    `Checkpoint`; Checkpoint(path, resume=True) continues from it.
     """
     owner = "simulate_fleet"
     evaluate_every = check.integer(owner, "evaluate_every", evaluate_every, 1, MOST_EPISODES)
@@ -178,7 +197,7 @@ def simulate_fleet(
 
 
 def check_same_environment(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Fleet) -> None:
-    """Teams that share what they see must see the same: only where they start may differ."""
+    """Check that all teams that share what they see have the same transitions. Their start distributions may differ."""
     sharing = [i for i, learner in enumerate(fleet) if learner.shared_environment is not None]
     known: dict[int, int] = {}  # environments that were compared already
     for i in sharing:

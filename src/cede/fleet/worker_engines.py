@@ -1,9 +1,9 @@
-"""Engines whose shards live in workers: processes of this machine, or actors of a Ray cluster.
+"""Engines whose shards live in workers: processes on this machine, or actors of a Ray cluster.
 
-They survive the loss of a worker: they keep the states of all shards as of some round, and every order since. A lost shard is
-started anew from there, and plays again what it had played. Orders are numbered, so nothing counts twice.
+They survive the loss of a worker. They keep the states of all shards as of some round, and every order since. A lost shard is
+started again from there, and plays again what it had played. Orders are numbered, so nothing counts twice.
 
-This is the only file that imports Ray. What a worker is, and what goes there and back, is in workers.py.
+This is the only file that imports Ray. What a worker is, and which messages are exchanged, is in workers.py.
 """
 
 import os
@@ -27,22 +27,25 @@ from cede.fleet.shard import Order, Report
 from cede.fleet.workers import Lost, ProcessWorker, RayWorker, Worker, packed
 from cede.learning.state import Arrays
 
-MOST_LOSSES = 3  # of one shard in one round: then it is no accident
-MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # of orders kept for a shard that is lost; then its state is
+MOST_LOSSES = 3  # of one shard in one round; more are not taken for accidents
+MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # of the orders that are kept; beyond these, the states are kept instead
 PATIENCE = 10.0  # seconds for a cluster to answer
 
 
 class WorkerEngine(Engine):
-    """What engines with workers have in common: they can lose one, and lose nothing by it."""
+    """What engines with workers have in common: keeping states and orders, and replacing workers that are lost.
+
+    jobs: the number of workers; None: as many as there are processors.
+    """
 
     def __init__(self, jobs: int | None) -> None:
         self.jobs = jobs
         self.failed = False
         self.plans: Sequence[ShardPlan] = ()
         self.workers: list[Worker] = []
-        self.kept: list[list[Arrays]] = []  # what the shards knew after round kept_number
+        self.kept: list[list[Arrays]] = []  # states after round kept_number, by shard and group
         self._kept_number = 0
-        self.orders: list[Order] = []  # since then
+        self.orders: list[Order] = []  # all orders since that round
         self.kept_at = time.monotonic()
 
     @property
@@ -51,10 +54,10 @@ class WorkerEngine(Engine):
 
     @abstractmethod
     def launch(self, index: int) -> Worker:
-        """A process that will be a shard."""
+        """Start a worker that will run shard `index`, and return it."""
 
     def broadcast(self, message: bytes) -> Any:
-        """Make a message ready to be sent to all."""
+        """Return a message in a form that is cheap to send to all workers."""
         return message
 
     def shards(self, n_teams: int) -> int:
@@ -72,9 +75,8 @@ class WorkerEngine(Engine):
         return self._all("optima", None)
 
     def play(self, order: Order) -> list[Report]:
-        self.orders.append(
-            order
-        )  # first: whatever stops this, `number` is not that of a round that all have played and nobody knows
+        # Before it is sent: if this is interrupted, shards may have played the round, and `number` must not say otherwise.
+        self.orders.append(order)
         reports: list[Report] = self._all("play", order)
         tables = [order.snapshot for order in self.orders if order.snapshot is not None]
         held = sum(table.column.nbytes + table.weight.nbytes for table in tables)
@@ -102,11 +104,12 @@ class WorkerEngine(Engine):
             worker.close()
 
     def _first_message(self, index: int) -> bytes:
-        """Makes the shard as it was when it was kept."""
+        """Return the message that makes a shard as it was in the round that was kept."""
         plan = replace(self.plans[index], states=self.kept[index], number=self._kept_number)
         return packed("start", (__version__, plan))
 
     def _all(self, method: str, argument: Any) -> list[Any]:
+        """Call a method of all shards, and return their answers. `failed` is True until all have answered."""
         self.failed = True  # until all have answered
         message = packed(method, argument)
         for_all = self.broadcast(message)
@@ -118,11 +121,12 @@ class WorkerEngine(Engine):
 
     @staticmethod
     def _try_to_send(worker: Worker, message: Any) -> None:
-        with suppress(Lost):  # found out, and mended, when its answer is due
+        """Send a message. If the worker is lost, this is noticed, and mended, when its answer is received."""
+        with suppress(Lost):  # handled in _receive
             worker.send(message)
 
     def _receive(self, index: int, message: bytes | None) -> Any:
-        """The answer of a shard to a message (None: to its birth). If it is lost, one that takes its place is asked again."""
+        """Return the answer of a shard to a message; None: to its first one. If the worker is lost, replace it and ask again."""
         losses = 0
         while True:
             try:
@@ -140,7 +144,9 @@ class WorkerEngine(Engine):
                     raise OSError(f"the worker of shard {index} was lost {losses} times in {where}: {error}") from error
 
     def _restart(self, index: int) -> None:
-        """A new worker, brought to where the lost one was; the order of this round may be among those that it plays."""
+        """Replace a lost worker, and bring the new one to the round in which the lost one was by playing all orders since the kept
+        state.
+        """
         self.workers[index].close()
         self.workers[index] = worker = self.launch(index)
         for message in (self._first_message(index), *(packed("play", order) for order in self.orders)):
@@ -149,7 +155,7 @@ class WorkerEngine(Engine):
 
 
 class Processes(WorkerEngine):
-    """Shards in processes of this machine."""
+    """Runs shards in processes on this machine, one for each. jobs: the number of processes; None: one for each processor."""
 
     def __init__(self, jobs: int | None = None) -> None:
         super().__init__(checked_jobs(jobs))
@@ -162,20 +168,21 @@ class Processes(WorkerEngine):
 
 
 class Ray(WorkerEngine):
-    """Shards as actors of a Ray cluster: an existing one, by its address, or one that is started here for the run.
+    """Runs shards as actors of a Ray cluster: an existing one, or one that is started on this machine for the run.
 
-    address: as of `ray.init`, "auto" or host:port. Without one, and where the program has not connected to a cluster itself, one
-    is started on this machine, with token authentication, and stopped after the run.
+    jobs: the number of actors; None: one for each processor of the cluster. address: of the cluster, as for `ray.init`: "auto" or
+    host:port. Without an address, the cluster is used to which the program is already connected; if there is none, one is started,
+    with token authentication, and stopped after the run.
     """
 
     def __init__(self, jobs: int | None = None, address: str | None = None) -> None:
         super().__init__(None if jobs is None else checked_jobs(jobs))
         self.address = address
         self.ray: Any = None
-        self.ours = False  # is the connection ours to close?
+        self.ours = False  # whether this engine opened the connection, and must close it
 
     def shards(self, n_teams: int) -> int:
-        """Connects: how many there can be depends on the cluster."""
+        """Connect to the cluster, and return into how many shards to cut so many teams: at most one for each of its processors."""
         self.ray, self.ours = connect(self.address, self.jobs)
         cpus = int(self.ray.cluster_resources().get("CPU", 0))
         jobs = self.jobs or cpus
@@ -187,7 +194,7 @@ class Ray(WorkerEngine):
         return RayWorker(self.ray)
 
     def broadcast(self, message: bytes) -> Any:
-        return self.ray.put(message)  # once for all
+        return self.ray.put(message)  # stored once, read by all actors
 
     def close(self) -> None:
         super().close()
@@ -197,7 +204,7 @@ class Ray(WorkerEngine):
 
 
 def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
-    """Ray, connected to a cluster; and is the connection new?"""
+    """Connect to a cluster, and return the module `ray` and whether the connection is new."""
     if "ray" not in sys.modules and address is None:
         os.environ.setdefault("RAY_AUTH_MODE", "token")  # read when Ray is loaded; a cluster that is there has its own mode
     ray = need("ray", "ray")
@@ -221,14 +228,14 @@ def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
 
 
 def reach(address: str) -> None:
-    """Knock first: Ray itself waits for minutes at a door that nobody opens."""
+    """Check that a cluster listens at an address, host:port. Ray itself would wait for minutes if there is none."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), PATIENCE).close()
 
 
 def secure_new_cluster() -> None:
-    """Only who knows the token of this run may talk to its cluster, and nobody is told of it."""
+    """Set the environment for a new cluster: only who knows the token of this run may use it, and no usage statistics are sent."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if os.environ.get("RAY_AUTH_MODE", "token") == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))

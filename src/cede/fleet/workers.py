@@ -1,6 +1,7 @@
-"""Workers: a shard in a process of this machine or in an actor of Ray, as seen from here, and the other side, which obeys.
+"""Workers: shards in other processes or in actors of Ray.
 
-What goes there and comes back is pickled, between processes that this one started or inside the user's own cluster.
+`ProcessWorker` and `RayWorker` are the handles of workers in this process; `ShardServer` runs in the worker. Messages are pickled.
+They go only between processes that this one started, or inside the user's own cluster.
 """
 
 import multiprocessing
@@ -13,49 +14,52 @@ from typing import Any, Protocol
 from cede import __version__
 from cede.fleet.shard import Shard
 
-PATIENCE = 10.0  # seconds for a process that is gone to tell why
+PATIENCE = 10.0  # seconds to wait for the exit code of a process that is gone
 START = 60.0  # seconds for a worker of Ray to start
 OUT_OF_MEMORY = "a machine that is out of memory does that: use fewer teams, or more machines"
 
 
 class Lost(Exception):
-    """A worker is gone."""
+    """Raised by a worker's handle when the worker is gone. The message says why, as far as that is known."""
 
 
 class Worker(Protocol):
-    """A shard somewhere else. Raises Lost if it is gone."""
+    """The handle of a shard that runs somewhere else. All methods raise `Lost` if the worker is gone."""
 
     def send(self, message: bytes) -> None:
-        """A method of the shard and its arguments, pickled."""
+        """Send a method of the shard and its argument, as `packed` makes them, without waiting for the answer."""
 
     def receive(self) -> Any:
-        """What came of it."""
+        """Wait for the answer to the last message, and return it; raise what the method raised."""
 
     def close(self) -> None:
-        """Free it."""
+        """End the worker."""
 
 
 def clear_error(error: Exception) -> Exception:
-    """What went wrong in a worker. Another one would fail as well, so it is not tried again."""
+    """Return the error of a worker as it is raised here. It is not tried again: another worker would fail as well."""
     if isinstance(error, MemoryError):
         return MemoryError(f"a worker ran out of memory ({error or 'no more to be had'}): use fewer teams, or more machines")
     return error
 
 
 def packed(method: str, argument: Any) -> bytes:
+    """Return the message that calls a method of a shard with one argument; None: without arguments."""
     return pickle.dumps((method, argument), protocol=5)
 
 
 class ShardServer:
-    """A worker's side: makes the shard, then does what it is told."""
+    """The part that runs in a worker: makes the shard when told to, then calls its methods."""
 
     def __init__(self) -> None:
         self.shard: Shard | None = None
 
     def version(self) -> str:
+        """Return the version of cede that the worker has."""
         return __version__
 
     def do(self, message: bytes) -> Any:
+        """Do what a message says, and return the result. The first message must be "start", with the version and the ShardPlan."""
         method, argument = pickle.loads(message)
         if method == "start":
             version, plan = argument
@@ -68,7 +72,7 @@ class ShardServer:
 
 
 class ProcessWorker:
-    """A process that is a shard. It ends when this one does: its pipe is closed then."""
+    """The handle of a shard in a process on this machine. The process ends when this one does, since its pipe is closed then."""
 
     def __init__(self, index: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -100,6 +104,7 @@ class ProcessWorker:
             self.process.join()
 
     def _end(self) -> str:
+        """Return why the process ended, for an error message."""
         self.process.join(PATIENCE)
         code = self.process.exitcode
         if code == -signal.SIGKILL:
@@ -110,13 +115,13 @@ class ProcessWorker:
 
 
 def serve(pipe: Connection) -> None:
-    """The whole life of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it hears it, and closes the pipe
+    """Run a worker process: answer messages until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one handles it, and closes the pipe
     server = ShardServer()
     while True:
         try:
             message = pipe.recv_bytes()
-        except (EOFError, OSError):  # nobody is there any more
+        except (EOFError, OSError):  # the other end is closed
             return
         try:
             answer = (True, server.do(message))
@@ -127,7 +132,7 @@ def serve(pipe: Connection) -> None:
 
 
 class RayWorker:
-    """A Ray actor that is a shard."""
+    """The handle of a shard in a Ray actor."""
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
@@ -141,7 +146,7 @@ class RayWorker:
             text = f"engine 'ray': no worker could be started within {START:.0f} s; are the processors of the cluster busy?"
             raise OSError(text) from error
         except ray.exceptions.RayActorError:
-            pass  # found out, and mended, when its first answer is due
+            pass  # handled when its first answer is received
 
     def send(self, message: Any) -> None:
         self.answer = self.actor.do.remote(message)

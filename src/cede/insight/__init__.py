@@ -1,1 +1,1 @@
-"""What a learner knows, for people: bounds on costs, explanations, summaries."""
+"""What a learner knows, in a form for people: bounds on costs, explanations of choices, summaries."""

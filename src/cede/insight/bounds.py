@@ -1,7 +1,7 @@
-"""How sure? What any switching policy costs, between the best and the worst that a learner's confidence sets allow.
+"""Bounds on the true cost of a switching policy: the least and the most that a learner's confidence sets allow.
 
-The lower end is the recursion of Theorem 1 with the policy given; the upper one is the same with every cost negated, since the most
-of a sum is minus the least of minus it. One kernel computes both.
+The lower end is the recursion of Theorem 1 with the policy given. The upper end is the same with every cost negated, since the
+greatest value of a sum is minus the least value of its negative. One kernel computes both.
 """
 
 from dataclasses import dataclass
@@ -18,18 +18,21 @@ from cede.problem.task import Task, checked_switching_policy
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """An interval for the true cost of a policy, from every time, state and previous agent on.
+    """An interval for the true cost of a policy, from every time, state and previous agent on. `bounds` returns it.
 
-    If the truth lies in the learner's confidence sets, all intervals hold at once; that has probability 1 - delta if `guaranteed`.
+    If the truth lies in the learner's confidence sets, all intervals hold at once. If `guaranteed`, that has probability 1 - delta.
     """
 
     low: Floats  # (L + 1, S, D)
     high: Floats  # (L + 1, S, D)
-    guaranteed: bool  # are the radii unscaled, and did nothing fade?
+    guaranteed: bool  # whether the radii are not scaled down and no counts fade
     delta: float
 
     def of_episode(self, start: ArrayLike, start_agent: int = 0) -> tuple[float, float]:
-        """Of a whole episode that starts in a state drawn from `start`, (S,) probabilities."""
+        """Return the interval, (low, high), for the expected cost of a whole episode.
+
+        start: (S,) probabilities of the first state. start_agent: index of the agent that is in control before the first step.
+        """
         chances = check.array("Bounds.of_episode", "start", start, (self.low.shape[1],), "(S,)")
         check.distributions("Bounds.of_episode", "start", chances)
         agent = check.index("Bounds.of_episode", "start_agent", start_agent, self.low.shape[2])
@@ -37,8 +40,10 @@ class Bounds:
 
 
 def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
-    """What a switching policy (by default the learner's plan) really costs, as far as the learner can tell: an interval from
-    whatever it has seen, also if that was only a log of another controller.
+    """Return an interval for the true cost of a switching policy, from what a learner has seen.
+
+    learner: one with confidence sets of both layers (`ucrl2_mc`); it may have learned from a log of another controller. policy: a
+    switching policy, (L, S, D), or a Plan; by default the learner's plan.
     """
     owner = "bounds"
     if not isinstance(learner, Learner):
@@ -54,6 +59,6 @@ def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
 
 
 def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy) -> tuple[Floats, Floats]:
-    """The least and the most that a policy can cost over all tables within the beliefs."""
+    """Return the least and the greatest value of a policy over all tables within beliefs, (L + 1, S, D) each."""
     low, high = (value_under(one, agents, environment, policy) for one in (task, negated(task)))
     return low, -high + 0.0

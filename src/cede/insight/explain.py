@@ -1,8 +1,8 @@
-"""Why this agent, here, now?
+"""Explains a choice of a learner: why this agent, in this state, at this time?
 
-For every agent that could take over: what the rest of the episode would cost if it did and the plan were followed afterwards, at
-best, by the frequencies seen, and at worst, as far as the learner's sets allow. What costs are made of is found by the same
-recursion with the other costs left out.
+For every agent that could take over: what the rest of the episode would cost if it did and the plan were followed afterwards. This
+is computed at best, by the frequencies seen, and at worst, as far as the learner's confidence sets allow. How the cost splits into
+environment, control and switching is found by the same recursion with the other costs set to 0.
 """
 
 from collections.abc import Sequence
@@ -29,42 +29,50 @@ COSTS = {"environment": "env_cost", "control": "control_cost", "switching": "swi
 
 @dataclass(frozen=True)
 class Option:
-    """One agent that could take over, and what the rest of the episode would cost then."""
+    """One agent that could take over, and what the rest of the episode would then cost."""
 
     agent: str
-    optimistic: float  # at best, within the learner's sets; without sets: plain
-    plain: float  # if what was seen so far were the truth
-    pessimistic: float  # at worst
-    parts: dict[str, float]  # of the plain cost: environment, control, switching; and what limits add
-    visits: float  # how often it was seen acting here
-    width: float  # of what is believed of that: 0 is certainty, 2 or more says nothing
-    outcome_visits: float  # fewest visits among the actions that it may take here
-    outcome_width: float  # and the widest belief
-    index: int  # of the agent in the task
+    optimistic: float  # cost at best, within the learner's sets; without sets: plain
+    plain: float  # cost if the frequencies seen so far were the truth
+    pessimistic: float  # cost at worst, within the learner's sets; without sets: plain
+    parts: dict[str, float]  # what the plain cost consists of: environment, control, switching, and limits if there are any
+    visits: float  # how often the agent was seen acting in this state
+    width: float  # of the set around how it acts here: 0 is certainty, 2 or more excludes nothing
+    outcome_visits: float  # of the actions that it may take here, the one seen least often: how often
+    outcome_width: float  # of these actions, the greatest width of the set around what follows
+    index: int  # index of the agent in the task
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a learner hands control to whom it does."""
+    """Why a learner hands control to an agent: the costs of all options, and one sentence. `explain` returns it; print it to read
+    it.
+    """
 
     t: int
     state: int
     prev_agent: int
-    chosen: int  # agent of the task
+    chosen: int  # index of the agent in the task
     options: tuple[Option, ...]  # those to whom control can be handed, in the order of the task
-    bounded: bool  # has the learner confidence sets? Else optimistic and pessimistic are the plain values
+    bounded: bool  # whether the learner has confidence sets; if not, optimistic and pessimistic equal plain
     text: str
 
     def __str__(self) -> str:
         return self.text
 
     def draw(self, path: str | Path) -> Path:
-        """A picture: what each agent would cost, and what that is made of."""
+        """Draw what each option would cost, and what that consists of, and write the picture to a file. Return its path."""
         return draw(self, Path(path))
 
 
 def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Explanation:
-    """For every agent the optimistic, plain and pessimistic cost of the rest of the episode, and one sentence in words."""
+    """Explain whom a learner puts in control: the cost of every option, and one sentence in words.
+
+    learner: any but UCRL2. t: the time step. state: the index of the state. prev_agent: who was in control before, index or name.
+
+    For every agent that could take over, the result has the optimistic, plain and pessimistic cost of the rest of the episode, how
+    often it was seen here, and how sure the learner is.
+    """
     owner = "explain"
     if not isinstance(learner, Learner):
         check.fail(owner, "learner", check.show(learner), "a Learner")
@@ -96,7 +104,9 @@ def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Expl
 
 
 def with_prices(learner: Learner) -> tuple[Task, Task | None]:
-    """The task with the prices that keep control within limits, and with nothing but them; None: there are no limits."""
+    """Return the task with the prices of limits added to its control costs, and a task with nothing but these prices (None: no
+    limits).
+    """
     task, prices = learner.task, learner.prices
     if not prices:
         return task, None
@@ -105,6 +115,7 @@ def with_prices(learner: Learner) -> tuple[Task, Task | None]:
 
 
 def kept_to(learner: Learner) -> str:
+    """Return the sentence that says that the learner keeps to its baseline in this episode; empty if it does not."""
     baseline = learner.told.baseline
     if baseline is None or not is_kept_to(learner.state.record):
         return ""
@@ -112,7 +123,7 @@ def kept_to(learner: Learner) -> str:
 
 
 def dearer(prices: dict[str, float]) -> str:
-    """What limits add to the costs of members, in words."""
+    """Return the sentence that says what limits add to the costs of members; empty if they add nothing."""
     found = [
         f"a step of {name} counts {abs(price):.2g} {'more' if price > 0 else 'less'}" for name, price in prices.items() if price
     ]
@@ -120,7 +131,7 @@ def dearer(prices: dict[str, float]) -> str:
 
 
 def frequencies(learner: Learner) -> tuple[Belief, Belief]:
-    """What the learner has seen, taken for the truth."""
+    """Return the frequencies that the learner has seen, as beliefs of width 0, of the agents and of the environment."""
     told = replace(learner.told, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None, baseline=None)
     plain, state = Learner(learner.task, told, seed=learner.seed), learner.state
     if learner.shared_environment is not None:
@@ -132,7 +143,7 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
 
 
 def only(task: Task, kept: str) -> Task:
-    """The task with all costs left out but one kind."""
+    """Return the task with all costs set to 0 except one. kept: "env_cost", "control_cost" or "switch_cost"."""
     nothing: dict[str, Any] = {"env_cost": np.zeros_like(task.env_cost), "control_cost": 0.0, "switch_cost": 0.0}
     del nothing[kept]
     return replace(task, **nothing)
@@ -141,7 +152,10 @@ def only(task: Task, kept: str) -> Task:
 def seen_here(
     learner: Learner, sets: tuple[Belief, Belief], t: int, state: int, prev: int, agent: int
 ) -> tuple[float, float, float, float]:
-    """Visits and width of the agent's row, and the fewest and widest of the environment's rows that it may need."""
+    """Return what is known of an agent in a state: visits and width of its own row, and of the environment's rows that it may need.
+
+    Of the environment's rows, one for each action that the agent may take, it is the fewest visits and the greatest width.
+    """
     task, counts = learner.task, learner.counts
     slot = int(task.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
     agents_place, environment_place = places_of(task, structure=learner.told.structure)
@@ -159,7 +173,10 @@ def seen_here(
 
 
 def in_words(task: Task, options: Sequence[Option], candidates: Sequence[int], chosen: int, prev: int, bounded: bool) -> str:
-    """One sentence: what the choice is expected to save against the agent that was in control, or against the next best."""
+    """Return one sentence: what the choice is expected to save against the agent that was in control before, or the next best one.
+
+    options, candidates: the options, and the agent of each. bounded: whether the learner has confidence sets.
+    """
     place = candidates.index(chosen)
     mine, name, stays = options[place], task.members[task.aim[chosen]], task.aim[chosen] == task.aim[prev]
     others = [i for i in range(len(options)) if i != place]
@@ -186,6 +203,7 @@ def in_words(task: Task, options: Sequence[Option], candidates: Sequence[int], c
 
 
 def only_choice(task: Task, name: str, chosen: int) -> str:
+    """Return the sentence for the case that there is no other agent to choose."""
     if chosen >= len(task.members):
         return f"The {name} is taking over: a hand-over that has begun is finished."
     return f"The {name} is in control: there is nobody else{'' if task.n_agents == 1 else ' to whom control could be handed'}."
@@ -195,6 +213,7 @@ COLOURS = {"environment": "#009E73", "control": "#E69F00", "switching": "#CC79A7
 
 
 def draw(explanation: Explanation, path: Path) -> Path:
+    """Draw an explanation and write the picture to a file."""
     plt = pyplot()
     chosen = next(i for i, option in enumerate(explanation.options) if option.index == explanation.chosen)
     picture, (left, right) = plt.subplots(

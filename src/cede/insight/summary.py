@@ -1,4 +1,4 @@
-"""What a learner knows, at a glance: who is in control where, how often each agent was, what it costs, where belief is wide."""
+"""A summary of what a learner knows: who is in control where, how often each agent was, what it costs, where belief is wide."""
 
 import re
 from collections.abc import Callable
@@ -16,25 +16,25 @@ from cede.insight.bounds import bounds
 from cede.learning.counts import cases_of, places_of
 from cede.learning.learner import Learner
 
-MOST_GROUPS = 40
-FEW_STATES = 12
-WIDEST = 8  # rows of belief that are listed
+MOST_GROUPS = 40  # with more groups by default, all states are shown as one
+FEW_STATES = 12  # with so few states, each is shown by itself
+WIDEST = 8  # rows with wide sets that are listed at most
 
 
 @dataclass(frozen=True)
 class Group:
-    """States that are shown together."""
+    """States that are shown together in a summary."""
 
     name: str
     states: int
-    visits: float  # of their rows in the environment's table
-    shares: tuple[float, ...]  # (members,) how much of the plan hands control to each, over all times and previous agents
-    cost: tuple[float, float] | None  # of an episode that starts here, start agent before, at least and at most; None: no sets
+    visits: float  # how often they were visited, all actions together
+    shares: tuple[float, ...]  # (members,) part of the plan's entries, over all times and previous agents, that choose each
+    cost: tuple[float, float] | None  # least and greatest mean cost of an episode that starts here; None: the learner has no sets
 
 
 @dataclass(frozen=True)
 class WideRow:
-    """A row of belief that is not sure yet."""
+    """A row of a belief whose confidence set is still wide."""
 
     layer: str  # "environment", or the name of an agent
     place: str
@@ -44,25 +44,26 @@ class WideRow:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a learner knows."""
+    """What a learner knows, for `cede show` and pictures. `summarise` returns it."""
 
     settings: dict[str, Any]
     episodes: int
     agents: tuple[str, ...]
-    control: tuple[float, ...]  # (members,) steps in which each was seen acting; fewer where it forgets
+    control: tuple[float, ...]  # (members,) steps in which each was seen acting; faded counts, if the learner forgets
     groups: tuple[Group, ...]
-    widest: tuple[WideRow, ...]  # most visited first, of those whose sets are wide
+    widest: tuple[WideRow, ...]  # rows with wide sets, the most visited first
 
     def draw(self, path: str | Path) -> Path:
-        """A picture: who is in control where."""
+        """Draw who is in control where, and write the picture to a file. Return its path."""
         return draw(self, Path(path))
 
 
 def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None) -> Summary:
-    """Look at a learner.
+    """Summarise what a learner knows.
 
-    by: how states are grouped: a function of their names, or a regular expression whose match (its first group, if it has one) is
-    the group's name; by default what stands before the first colon or comma.
+    by: how states are grouped. A function of their names returns the name of the group. A regular expression is searched for in
+    them; its match (its first group, if it has one) is the name. By default each state is by itself if there are at most 12; else
+    the text before the first colon or comma is the name.
     """
     task, counts = learner.task, learner.counts
     names = list(task.state_names or (f"state {s}" for s in range(task.n_states)))
@@ -93,7 +94,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
 
 
 def agent_rows(learner: Learner) -> list[slice]:
-    """The rows of the counts that belong to each policy of the task."""
+    """Return the rows of the agents' counts that belong to each policy of `task.tables`."""
     task = learner.task
     sizes = [int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, learner.told.structure), strict=True)]
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
@@ -101,7 +102,7 @@ def agent_rows(learner: Learner) -> list[slice]:
 
 
 def grouped(names: list[str], by: Any) -> list[str]:
-    """The group of each state."""
+    """Return the name of the group of each state. by: as for `summarise`."""
     if callable(by):
         return [str(by(name)) for name in names]
     if by is not None:
@@ -120,7 +121,7 @@ def grouped(names: list[str], by: Any) -> list[str]:
 
 
 def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
-    """Where the belief is still wide although the learner goes there: rows whose sets say little, the most visited first."""
+    """Return visited rows whose sets are still wide, at least of median width; the most visited first, at most WIDEST of them."""
     if learner.told.radius is None or learner.told.flat:
         return ()
     task, counts = learner.task, learner.counts
@@ -147,6 +148,7 @@ def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
 
 
 def draw(summary: Summary, path: Path) -> Path:
+    """Draw a summary and write the picture to a file."""
     plt = pyplot()
     picture, axes = plt.subplots(figsize=(6.6, 1.2 + 0.32 * len(summary.groups)), layout="constrained")
     shares: Floats = np.array([group.shares for group in summary.groups])

@@ -1,1 +1,1 @@
-"""Learners: what they were told, what they keep, how they count, believe and plan."""
+"""Learners: what they are told, what they keep, and how they get from counts to beliefs to plans."""

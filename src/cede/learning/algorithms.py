@@ -1,11 +1,11 @@
-"""Learners by name: each function tells a Learner how to count, believe and plan.
+"""The learners by name. Each function makes a `Learner` with other settings.
 
 ucrl2_mc             the paper's Algorithm 1: separate confidence sets for the agents and the environment
-ucrl2                the baseline of the appendix: one confidence set for p(s' | s, d), blind to actions
-posterior_sampling   plans for tables drawn from what it has seen
-greedy               takes what it has seen for the truth (no confidence sets, no guarantee)
-fixed                one agent, or one policy, always
-oracle               the best policy, for comparison: it alone is told the truth
+ucrl2                the baseline of the appendix: one confidence set for p(s' | s, d), which ignores actions
+posterior_sampling   plans with tables drawn from the posterior of what it has seen
+greedy               plans as if the frequencies seen so far were the truth (no confidence sets, no guarantee)
+fixed                always one agent, or one policy
+oracle               the best policy, for comparison: the only one that is told the true model
 """
 
 from collections.abc import Mapping
@@ -57,25 +57,37 @@ def ucrl2_mc(
     replan: Replan = "every",
     seed: int = 0,
 ) -> Learner:
-    """UCRL2-MC (Algorithm 1): optimism over separate confidence sets of every agent and of the environment.
+    """Make a UCRL2-MC learner (Algorithm 1): optimism over separate confidence sets of every agent and of the environment.
 
-    With scale 1 the truth lies in all sets with probability 1 - delta and the regret obeys Theorem 2, if every step costs less than
-    1. known_agents: policies that need not be learned, by name. known_environment: likewise.
+    With scale 1, all sets contain the truth with probability 1 - delta, and the regret obeys Theorem 2 if every step costs less
+    than 1.
 
-    belief: "printed", the L1 balls of the paper, or "bernstein", an interval around each outcome (see belief.py), narrower where
-    outcomes are few; or {"agents": ..., "environment": ...}. structure: which rows share one distribution; it learns far faster
-    then, and the guarantee stays if the structure is true. forget: how fast what agents did is forgotten, for all or by name;
-    forget_environment: likewise.
+    task: what the learner is told of the problem, as in `mdp.task`. delta: the probability with which the sets may fail. scale: the
+    factor by which radii are multiplied: a number, a function of the episode k = 1, 2, ..., or a `Scale` with one for each layer.
 
-    at_most, at_least: shares of the steps that agents may or must have control, as in at_most={"human": 0.3}; what they cost is
-    adjusted after every episode until their shares, on average, are within. baseline: an agent, or a switching policy, than which
-    the learner must not be worse: it deviates only when it can prove that the expected cost of all episodes so far stays within
-    1 + alpha of the baseline's, with probability 1 - 2 delta if radii are unscaled and its decisions are followed. start: (S,)
-    probabilities of the first state, if they are known; proofs come sooner then.
+    belief: the form of the sets: "printed", the L1 balls of the paper; "bernstein", an interval around the probability of each
+    outcome (planning/belief.py), which is narrower where there are few outcomes; or {"agents": ..., "environment": ...}. structure:
+    which places share one distribution. The learner then learns much faster, and the guarantee holds if the structure is true.
 
-    planning="greedy" backs up only the states that are visited, from values that are only ever raised (Efroni et al. 2019): far
-    cheaper, and what it costs in regret is in docs/speed.md. replan: plan anew for "every" episode, when some count has
-    doubled since the last plan ("doubling", the rule of UCRL2), or for every n-th episode.
+    known_agents: policies that need not be learned, by the agents' names, (S, A), (L, S, A) or (D, S, A) as in `Agent`.
+    known_environment: an Environment whose transitions need not be learned.
+
+    forget: how fast counts of the agents fade, a `HalfLife` or `Window` for all agents, or one for each name. forget_environment:
+    the same for counts of the environment.
+
+    at_most, at_least: limits of the share of the steps in which agents have control, by name, as in at_most={"human": 0.3}. The
+    learner adds prices to the control costs and moves them after every episode, so that the average shares come to lie within the
+    limits.
+
+    baseline: an agent (index or name) or a switching policy, (L, S, D), which the learner must not be much worse than. It deviates
+    from the baseline only if it can prove that the expected cost of all episodes so far stays within 1 + alpha times that of the
+    baseline. This holds with probability 1 - 2 delta if radii are not scaled and if the learner's choices are followed. alpha: the
+    part of the baseline's cost that may be lost. start: (S,) probabilities of the first state, if known; proofs then come sooner.
+
+    planning: "full" makes a whole plan; "greedy" backs up only the states that are visited, from values that are only ever raised
+    (Efroni et al. 2019), which is much cheaper; docs/speed.md says what it costs in regret. replan: make a new plan for "every"
+    episode; when some count has doubled since the last plan ("doubling", the rule of UCRL2); or every n episodes, with n an
+    integer. seed: breaks ties between agents.
     """
     owner = "ucrl2_mc"
     told = Settings(
@@ -94,7 +106,9 @@ def ucrl2_mc(
 
 
 def checked_prior(owner: str, prior: Any) -> float:
-    """Check the pseudo-counts of a row; `Settings` takes 0 for a learner that does not sample."""
+    """Check the prior of `posterior_sampling`, pseudo-counts of a row, and return it. 0 is refused: in `Settings` it means no
+    sampling.
+    """
     result = check.number(owner, "prior", prior)
     if not LEAST_PRIOR <= result <= MOST_PRIOR:
         check.fail(owner, "prior", result, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
@@ -115,13 +129,14 @@ def posterior_sampling(
     replan: Replan = "every",
     seed: int = 0,
 ) -> Learner:
-    """Posterior sampling (Strens 2000; Osband, Russo and Van Roy 2013) with a Dirichlet posterior for every row of every agent and
-    of the environment: for each plan one table is drawn, and the plan is the best for it. No confidence sets, no guarantee for a
-    given truth.
+    """Make a learner by posterior sampling (Strens 2000; Osband, Russo and Van Roy 2013).
 
-    prior: pseudo-counts of every row, spread evenly over its outcomes. The draw follows from the seed, the episode and what was
-    seen: in a fleet give every learner a seed of its own, or all draw the same table of what they share. at_most, at_least: as for
-    `ucrl2_mc`.
+    Every row of every agent and of the environment has a Dirichlet posterior. For each plan one table is drawn from it, and the
+    plan is the best one for this table. There are no confidence sets, and no guarantee for a given truth.
+
+    prior: pseudo-counts of every row, spread evenly over its outcomes. seed: of ties and of the draws. A draw follows from the
+    seed, the episode and what was seen, so give each learner of a fleet a seed of its own; otherwise all draw the same table of the
+    environment they share. All other arguments: as for `ucrl2_mc`.
     """
     owner = "posterior_sampling"
     told = Settings(
@@ -146,10 +161,11 @@ def ucrl2(
     replan: Replan = "every",
     seed: int = 0,
 ) -> Learner:
-    """UCRL2 on the switching problem (Algorithm 2 of the appendix): optimism over p(s' | s, d).
+    """Make a UCRL2 learner for the switching problem (Algorithm 2 of the appendix): optimism over p(s' | s, d), ignoring actions.
 
-    radius: "appendix", as printed there, or "same-form", that of UCRL2-MC for a table of this size, which is narrower. Which one
-    the baseline gets decides how large the gain of UCRL2-MC looks. Of a Scale it takes the environment's part.
+    radius: "appendix", as printed there; or "same-form", the form of UCRL2-MC's radius for a table of this size, which is narrower.
+    How large the gain of UCRL2-MC looks depends on this choice. scale: as for `ucrl2_mc`; of a `Scale` the environment's part is
+    used. All other arguments: as for `ucrl2_mc`.
     """
     owner = "ucrl2"
     check.choice(owner, "radius", radius, ("appendix", "same-form"))
@@ -179,7 +195,10 @@ def greedy(
     replan: Replan = "every",
     seed: int = 0,
 ) -> Learner:
-    """Plans as if the frequencies seen so far were the truth, unseen rows uniform. May settle on the wrong agent for ever."""
+    """Make a learner that plans as if the frequencies seen so far were the truth; rows that were not seen count as uniform.
+
+    It does not explore, and may settle on the wrong agent for ever. The arguments mean the same as for `ucrl2_mc`.
+    """
     owner = "greedy"
     told = Settings(
         owner,
@@ -194,7 +213,9 @@ def greedy(
 
 
 def fixed(task: Task, agent: int | str | ArrayLike) -> Learner:
-    """One agent (index or name), or one switching policy (L, S, D), in every episode."""
+    """Make a learner that never plans: in every episode one agent (index or name) has control, or one switching policy, (L, S, D),
+    is used.
+    """
     checked_task("fixed", task)
     if check.ndim(agent) == 0:
         index = task.agent_index("fixed", "agent", agent)
@@ -204,5 +225,7 @@ def fixed(task: Task, agent: int | str | ArrayLike) -> Learner:
 
 
 def oracle(mdp: TwoLayerMDP, *, seed: int = 0) -> Learner:
-    """The best switching policy from the first episode on: regret 0."""
+    """Make a learner that uses the best switching policy of the true model from the first episode on: its regret is 0. seed: of
+    ties.
+    """
     return Learner(mdp.task, Settings("oracle", radius=None, policy=solve(mdp, seed=seed).policy), seed=seed)

@@ -1,6 +1,8 @@
-"""A learner as the kernels know it: what follows from its task, its settings and what it has counted.
+"""Makes the arrays that the kernels need of a learner, from its task, its settings and what it has counted.
 
-task + settings + tally -> LearnerArrays: two layers (counts and belief of each), what is planned for, what is promised.
+    task + settings + tally -> LearnerArrays: two layers (counts and belief of each), the problem to plan for, limits and baseline
+
+In a table of counts the first `counted` rows are counted; rows of what is known, a policy or an environment, come after them.
 """
 
 from collections.abc import Callable
@@ -34,7 +36,10 @@ from cede.problem.task import Task
 
 
 def new_tally(task: Task, told: Settings, state: LearnerState, shared: EnvironmentTally | None) -> Tally:
-    """Make the growing counts of a learner, with the tables that it knows laid behind the counted rows."""
+    """Make the growing counts of a learner from its state. Tables that it knows are appended after the counted rows.
+
+    shared: the counts of the fleet's environment, if the learner belongs to one; None: it counts the environment by itself.
+    """
     cases = cases_of(task, told.structure)
     agents = [(int(n) * rows, told.forget.get(name)) for name, n, rows in zip(task.tables, task.n_slots, cases, strict=True)]
     sizes = Sizes(task, told)
@@ -53,7 +58,7 @@ def new_tally(task: Task, told: Settings, state: LearnerState, shared: Environme
 
 
 def new_arrays(task: Task, told: Settings, tally: Tally) -> LearnerArrays:
-    """Make the arrays of a learner for the kernels."""
+    """Make the arrays of a learner for the kernels. They read and write the tables of the tally in place."""
     agents, environment = agents_layer(task, told, tally), environment_layer(task, told, tally)
     least, most = task.env_cost.min(axis=1), task.env_cost.max(axis=1)
     env_cost, learned_cost = task.env_cost, np.empty((0, 0))
@@ -98,7 +103,7 @@ KEPT: dict[str, Callable[[LearnerArrays], NDArray[Any]]] = {
 
 
 def put_state(arrays: LearnerArrays, task: Task, told: Settings, state: LearnerState) -> None:
-    """Put into the arrays of a learner what it keeps beside its counts. What is empty is as at the start."""
+    """Copy into the arrays of a learner what its state holds beside counts and plan; what is empty is as at the start."""
     if told.planning == "greedy":
         has_bounds = state.bounds.size and not np.isnan(state.bounds.flat[0])
         put_bounds(arrays.greedy, state.bounds.copy() if has_bounds else optimistic_start(arrays, task))
@@ -114,13 +119,15 @@ def get_state(arrays: LearnerArrays) -> dict[str, NDArray[Any]]:
 
 
 def put_bounds(greedy: GreedyBounds, values: Floats) -> None:
-    """Put in the values of greedy planning, (L + 1, S, D), and what follows from them."""
+    """Set the values of greedy planning, (L + 1, S, D), and their minima over states, which the kernels keep beside them."""
     greedy.values, greedy.least = values, values.min(axis=1)
     greedy.least_at = values.argmin(axis=1).astype(np.int64)
 
 
 def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
-    """Return the first bounds of greedy planning: what the task would cost if all that is not known were at its best."""
+    """Return the first values of greedy planning, (L + 1, S, D): the least cost if whatever is not known were as favourable as
+    possible.
+    """
     for layer in (arrays.environment,) if arrays.flat else (arrays.agents, arrays.environment):
         layer.belief.width[layer.case < layer.counts.counted] = 2.0
     policy, bounds = empty_plan(task)
@@ -129,7 +136,10 @@ def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
 
 
 def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -> None:
-    """Make the plan of an episode from all that was counted, with as many threads as it is worth: the steps of `plan_step`."""
+    """Make the plan of an episode from all that was counted, with as many threads as pay off. Equal to the kernel `plan_step`.
+
+    policy: (L, S, D), written. value: (L + 1, S, D), written. seed: of ties and samples.
+    """
     scratch = pass_scratch(arrays.model, policy.shape)
     kernels.prepare_plan(arrays, value, seed, scratch)
     share_pass(
@@ -145,7 +155,11 @@ def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -
 
 
 def agents_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
-    """Make the layer of the agents: their counts as they lie there; or a table of all outcomes, where known rows stand already."""
+    """Make the layer of the agents.
+
+    Its belief uses the table of counts itself as centre; or a table of its own with all actions in every row, if outcomes are
+    relabelled by a structure or rows are sampled (`has_own_agents_table`).
+    """
     counts, apart = tally.agents, has_own_agents_table(told)
     whole = all_agents(task, told.structure)
     row, behind = (whole.row, len(whole.case)) if apart else (counts.place.copy(), counts.counted)
@@ -165,8 +179,10 @@ def agents_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
 
 
 def environment_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
-    """Make the layer of the environment: its counts as they lie there; or a table of all outcomes of a structure, or for
-    samples.
+    """Make the layer of the environment.
+
+    Its belief uses the table of counts itself as centre; or a table of its own, with all declared outcomes in every row if there is
+    a structure, or with room for sampled rows if there is a prior.
     """
     counts, outcomes, extra = tally.environment, told.outcomes, np.zeros(tally.environment.counted)
     table, row, case = counts.seen, counts.place.copy(), np.arange(counts.seen.n_rows)
@@ -198,17 +214,21 @@ def refresh_layer(layer: LayerArrays, told: Settings, n_states: int) -> None:
 
 
 def new_belief(table: Table, row: Ints, *, closed: bool) -> BeliefArrays:
+    """Make a belief of width 0 with a table as its centre. row: the row of each place. closed: see `Belief`."""
     return BeliefArrays(table=table, width=np.zeros(table.n_rows), row=row, closed=int(closed))
 
 
 def has_own_agents_table(told: Settings) -> bool:
-    """Has the agents' belief a table of its own, beside the counts?"""
+    """Return whether the agents' belief has a table of its own beside the counts: for samples, and for relabelled outcomes."""
     declared = {} if told.structure is None else told.structure.agents
     return told.prior > 0 or any(isinstance(seen, Outcomes) for seen in declared.values())
 
 
 def full_agents_table(task: Task, to: Ints, known: Floats) -> Table:
-    """Make a table with all actions in every row. to: (rows, A) the action of each outcome; known: (n, A) rows that follow."""
+    """Make a table with all actions in every row.
+
+    to: (rows, A) the action that each outcome means. known: (n, A) probabilities of known rows, which are appended.
+    """
     n, n_actions = len(to) + len(known), task.n_actions
     weight = np.concatenate([np.ones(to.shape), known])
     column = np.concatenate([to, np.tile(np.arange(n_actions), (len(known), 1))]).astype(np.int32).ravel()
@@ -217,7 +237,7 @@ def full_agents_table(task: Task, to: Ints, known: Floats) -> Table:
 
 
 def full_environment_table(task: Task, outcomes: Outcomes) -> Table:
-    """Make a table with all outcomes of a structure in every row."""
+    """Make a table with all declared outcomes of a structure in every row."""
     possible = outcomes.to >= 0
     size = possible.sum(axis=1).astype(np.int64)
     column = outcomes.to[possible].astype(np.int32)
@@ -225,20 +245,28 @@ def full_environment_table(task: Task, outcomes: Outcomes) -> Table:
 
 
 def room_for_samples(n_rows: int, places: int, n_states: int) -> Table:
-    """Make a table into which rows are sampled."""
+    """Make an empty table into which rows are sampled. places: how many outcomes it can hold in total."""
     rows = (np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64))
     return Table.from_arrays(n_states, *rows, np.zeros(places, dtype=np.int32), np.zeros(places), np.ones(n_rows))
 
 
 def only_used(case: Ints, row: Ints, beyond: int) -> Ints:
-    """Return the counted row behind each row of a belief; those that serve no place, as they are known, count as known."""
+    """Return the counted row behind each row of a belief, (rows,), with `beyond` where a row serves no place.
+
+    Rows serve no place if an agent or the environment is known instead. beyond: any number above all counted rows, which kernels
+    take for a known row.
+    """
     used = np.zeros(len(case), dtype=np.bool_)
     used[row] = True
     return np.where(used, case, beyond)
 
 
 def fewer_outcomes(outcomes: Outcomes, radius: str | None, none: Floats) -> Floats:
-    """Return what the constant of a row's radius is less by than that of a row with the most outcomes (planning/belief.py)."""
+    """Return the (negative) amounts that are added to the constant of each row's radius, since some rows have fewer outcomes than
+    others.
+
+    none: zeros, returned for radii whose constant does not depend on the row. The formulas are in planning/belief.py.
+    """
     if radius not in ("printed", "bernstein"):
         return none
     n, most = outcomes.n_outcomes, outcomes.to.shape[1]
@@ -247,7 +275,7 @@ def fewer_outcomes(outcomes: Outcomes, radius: str | None, none: Floats) -> Floa
 
 
 def certain_belief(task: Task) -> Belief:
-    """Return the agents of the flattened problem: each takes its own action for certain."""
+    """Return the agents of the flattened problem as a belief of width 0: each slot takes its own action with probability 1."""
     slots = int(task.n_slots.sum())
     tables = np.concatenate([policy.reshape(-1, slots) for policy in certain_policies(task)])
     return Belief.of(tables, 0.0, (slots, task.n_states))
@@ -257,12 +285,16 @@ def certain_belief(task: Task) -> Belief:
 
 
 def sticks_for(prior: float) -> int:
-    """Return enough sticks for all but a thousandth of a row's mass, nearly always: their number is about Poisson(7 prior)."""
+    """Return how many sticks are broken for a row (see `sample_layer`), so that nearly always less than a thousandth of its mass is
+    left.
+
+    The number that is needed is about Poisson(7 prior).
+    """
     return ceil(7 * prior + 10 * sqrt(prior)) + 12
 
 
 def replan_code(told: Settings) -> int:
-    """Return the rule when to plan anew as the kernels know it: a number of episodes, DOUBLING or NEVER."""
+    """Return the rule when to plan again as the kernels know it: a number of episodes, DOUBLING or NEVER."""
     if told.policy is not None:
         return kernels.NEVER
     if isinstance(told.replan, str):
@@ -271,10 +303,10 @@ def replan_code(told: Settings) -> int:
 
 
 def radius_sizes(task: Task, told: Settings) -> RadiusSizes:
-    """Return what the constants of the radii depend on.
+    """Return the sizes on which the constants of the radii depend.
 
-    As in the paper all agents count, those that are known with one table, whatever they vary with; where it is declared what an
-    agent sees, only the cases of those that are learned do.
+    As in the paper all agents count, also those that are known, these with one slot each whatever they vary with. If it is declared
+    which states are alike to an agent, only agents that are learned count, with their cases.
     """
     _, (rows, outcomes) = shapes(task, flat=told.flat, structure=told.structure)
     slots = [1 if d in told.known_agents and not told.flat else int(n) for d, n in enumerate(task.n_slots)]
@@ -294,9 +326,10 @@ def radius_sizes(task: Task, told: Settings) -> RadiusSizes:
 
 
 def radii_ahead(scale: Scale, sizes: RadiusSizes, episode: int, environment_episodes: int, n: int) -> dict[str, Floats]:
-    """Return the numbers behind the radii of n episodes from `episode` on, arrays by the names of `Radii`.
+    """Return the constants and scales behind the radii of n episodes from `episode` on: (n,) arrays by the names of `Radii`.
 
-    Of fewer episodes, but at least one, if the scale of a later one fails.
+    environment_episodes: how many episodes were counted into the environment before. If the scale of a later episode fails, the
+    arrays end before it; they hold at least one episode.
     """
     scales = {f"{layer}_scale": scale.ahead(layer, episode, n) for layer in ("agents", "environment")}
     n = min(len(part) for part in scales.values())
@@ -307,6 +340,6 @@ def radii_ahead(scale: Scale, sizes: RadiusSizes, episode: int, environment_epis
 
 
 def put_radii(radii: Radii, scale: Scale, sizes: RadiusSizes, episode: int, environment_episodes: int) -> None:
-    """Put in the numbers behind the radii of an episode."""
+    """Write the constants and scales of one episode into `radii`. The arguments are those of `radii_ahead`."""
     for name, numbers in radii_ahead(scale, sizes, episode, environment_episodes, 1).items():
         setattr(radii, name, float(numbers[0]))

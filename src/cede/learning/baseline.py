@@ -1,8 +1,9 @@
-"""Never worse than today: a learner that deviates from a baseline only as far as it can prove what that may cost.
+"""Learners that are never much worse than a baseline: they deviate from it only if they can prove what that may cost.
 
-With n episodes done and e of them not by the baseline, whose expected cost is v, the total stays within (1 + alpha) n v as long as
-those e cost no more than (e + alpha n) v together (Garcelon, Ghavamzadeh, Lazaric and Pirotta 2020). What they cost at most, and
-what v is at least, is bounded by the costs that were seen, whatever the model; and by the learner's confidence sets.
+Suppose that n episodes are done, that the learner deviated in e of them, and that the baseline's expected cost is v. Then the total
+stays within (1 + alpha) n v as long as those e episodes cost no more than (e + alpha n) v together (Garcelon, Ghavamzadeh, Lazaric
+and Pirotta 2020). Their cost is bounded from above, and v from below, in two ways: by the costs that were seen, whatever the model
+is, and by the learner's confidence sets.
 """
 
 from dataclasses import dataclass
@@ -22,10 +23,10 @@ from cede.problem.task import Task, checked_switching_policy
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """What a learner must never be much worse than."""
+    """What a learner must never be much worse than. `ucrl2_mc` makes it from its arguments `baseline`, `alpha` and `start`."""
 
     policy: Policy  # (L, S, D)
-    alpha: float  # the part of its cost that may be lost
+    alpha: float  # the part of its cost that the learner may lose
     start: Floats | None = None  # (S,) probabilities of the first state; None: not known
     name: str = "a policy"
 
@@ -33,7 +34,7 @@ class Baseline:
         return f"{self.name}, alpha {self.alpha:g}"
 
     def check_fits(self, owner: str, task: Task) -> None:
-        """Check policy, alpha, start and costs against a task."""
+        """Check that policy, alpha and start fit a task, and that no step of the task can have a negative cost."""
         checked_switching_policy(owner, task, self.policy)
         check.number(owner, "alpha", self.alpha, least=0.0)
         added = (task.control_cost + task.switch_cost)[np.isfinite(task.switch_cost)]
@@ -46,7 +47,10 @@ class Baseline:
 
 
 def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: Any) -> Baseline | None:
-    """Make a Baseline of what a user gives: an agent, by index or name, or a switching policy."""
+    """Make a Baseline of the arguments of `ucrl2_mc`, after checks; None if there is no baseline.
+
+    baseline: an agent, by index or name, or a switching policy, (L, S, D). start: (S,) probabilities of the first state, or None.
+    """
     if baseline is None:
         if start is not None:
             check.fail(owner, "start", "given", "left out without a baseline")
@@ -63,13 +67,14 @@ def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: A
 
 
 def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: ModelArrays) -> kernels.Baseline:
-    """Return a baseline as the kernels know it. model: what the learner plans for."""
+    """Return a baseline in the form that kernels read; None gives empty arrays. model: the model that the learner plans with."""
     if baseline is None:
         nobody, nothing = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0, 0))
         none = {"policy": nobody, "start": np.empty(0), "value": nothing, "record": np.empty(0, dtype=kernels.RECORD)}
         return kernels.Baseline(**none, opposite=model)
     other = negated(task)
-    costs = {"control_cost": other.control_cost.copy(), "switch_cost": other.switch_cost.copy()}  # of a team, written by a kernel
+    # copies: kernels write the costs of each team into them
+    costs = {"control_cost": other.control_cost.copy(), "switch_cost": other.switch_cost.copy()}
     same = problem_of(other)
     opposite = ProblemArrays(slot=same.slot, vary=same.vary, env_cost=same.env_cost, **costs)
     return kernels.Baseline(
@@ -86,27 +91,30 @@ def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: 
 def record_episode(
     task: Task, arrays: LearnerArrays, policy: Policy | None, steps: tuple[Ints, Ints, Ints, Ints], stays_in: int | None
 ) -> None:
-    """Record what an episode cost: to deviate from the baseline, or to keep to it.
+    """Record the cost of a finished episode: as one that deviated from the baseline, or as one that kept to it.
 
-    policy: the learner's own plan. steps: states, previous agents, agents and actions. stays_in: the state in which the episode has
-    ended for good, if it has.
+    policy: the learner's own plan, (L, S, D); None if it has none. steps: states, previous agents, agents and actions, (n,) each.
+    stays_in: the state in which the episode ended early and for good, if it did.
     """
     if not arrays.baseline.policy.size:
         return
     states, prevs, agents, actions = steps
     keeps = arrays.baseline.record["decided"][0] == kernels.KEEP_TO
     decided = arrays.baseline.policy if keeps or policy is None else policy
-    total = float(np.cumsum(task.step_cost(states, prevs, agents, actions))[-1])  # one by one, as kernels add
+    total = float(np.cumsum(task.step_cost(states, prevs, agents, actions))[-1])  # added one by one, as kernels do: the same bits
     if stays_in is not None:
         total += cost_of_staying(task, decided, len(actions), stays_in, int(agents[-1]))
     longest = task.horizon * most_step_cost(arrays)
-    total = min(total, longest)  # who took control where that cannot be, cost no more
+    total = min(total, longest)  # a hand-over that the task calls impossible would cost infinity
     followed = np.array_equal(decided[np.arange(len(actions)), states, prevs], agents)
     kernels.record_episode(arrays.baseline, followed, total, longest)
 
 
 def cost_of_staying(task: Task, policy: Policy, begin: int, state: int, agent: int) -> float:
-    """Return what the rest of an episode costs, by the task, in a state that nothing leads out of, whatever is done there."""
+    """Return the most that the rest of an episode, from time `begin` on, can cost in a state that nothing leads out of.
+
+    policy: (L, S, D), which decides who is in control. agent: who was in control last. The dearest action of the state is assumed.
+    """
     total, dearest = 0.0, int(task.env_cost[state].argmax())
     for t in range(begin, task.horizon):
         prev, agent = agent, int(policy[t, state, agent])
@@ -115,13 +123,16 @@ def cost_of_staying(task: Task, policy: Policy, begin: int, state: int, agent: i
 
 
 def most_step_cost(arrays: LearnerArrays) -> float:
-    """Return the most that a step can cost, without prices of limits."""
+    """Return the greatest cost that a step can have, without the prices of limits."""
     problem = arrays.model.problem
     return float(step_costs(arrays.least_cost, arrays.spread, problem.control_cost, problem.switch_cost)[1])
 
 
 def plan_changed(arrays: LearnerArrays, running: bool) -> None:
-    """Reopen what was decided, since there is another plan; in a running episode it stands, and may cost anything."""
+    """Note that there is a new plan: whether to deviate must be decided again.
+
+    running: whether an episode is running. Then the decision stays, but the episode may now cost anything, up to the greatest cost.
+    """
     record = arrays.baseline.record
     if record.size and running:
         record["at_most"] = arrays.baseline.policy.shape[0] * most_step_cost(arrays)
@@ -130,12 +141,12 @@ def plan_changed(arrays: LearnerArrays, running: bool) -> None:
 
 
 def is_kept_to(record: Floats) -> bool:
-    """Return whether it was decided to keep to the baseline in the running episode. record: as a learner keeps it."""
+    """Return whether the learner keeps to the baseline in this episode. record: as in `LearnerState`."""
     return bool(record.size and record.view(kernels.RECORD)["decided"][0] == kernels.KEEP_TO)
 
 
 def undecided(record: Floats) -> Floats:
-    """Return a copy of a record, as it is before anything was decided for the next episode."""
+    """Return a copy of a record, as in `LearnerState`, in which it is not decided yet whether to deviate in the next episode."""
     result = record.copy()
     result.view(kernels.RECORD)["decided"] = kernels.UNDECIDED
     return result

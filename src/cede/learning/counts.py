@@ -1,7 +1,7 @@
 """What was seen, as sums: N(s, d, a) of the agents and N'(s, a, s') of the environment (Section 3 of the paper).
 
-Counts add. Any split of the same episodes, counted apart and added in any order, gives the same counts. Where a structure is
-declared, a step counts for its case.
+Counts add. Any split of the same episodes, counted separately and added in any order, gives the same counts. If a structure is
+declared, a step is counted in the row of its case.
 """
 
 from collections.abc import Iterable
@@ -24,21 +24,24 @@ from cede.problem.task import Task
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """What happened in one episode, n steps (at most the horizon)."""
+    """The steps of one episode, n of them (at most the horizon). `rollout` returns one; `Learner.observe_episode` and `count` take
+    them.
+    """
 
     states: Ints  # (n + 1,) the last one is where it ended
     prev_agents: Ints  # (n,) who was in control before; the first is the start agent
     agents: Ints  # (n,) who was in control
     actions: Ints  # (n,)
-    costs: Floats  # (n,) environment, control and switching cost of each step
+    costs: Floats  # (n,) cost of each step: environment, control and switching together
 
     @property
     def cost(self) -> float:
+        """Return the total cost."""
         return float(self.costs.sum())
 
     @property
     def switches(self) -> int:
-        """How often another agent of the task came into control; of a hand-over that takes time, every step is one."""
+        """Return how often the agent changed. If a hand-over takes several steps, each of these steps is one."""
         return int(np.count_nonzero(self.agents != self.prev_agents))
 
 
@@ -46,7 +49,10 @@ Shape = tuple[int, int]
 
 
 def shapes(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[Shape, Shape]:
-    """Rows and columns of the counts of a task: agents, environment."""
+    """Return (rows, columns) of the counts of the agents, and of those of the environment.
+
+    flat: for UCRL2, whose environment table has a row for each state and slot. structure: if declared, rows are cases.
+    """
     rows = sum(int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, structure), strict=True))
     if structure is not None and structure.environment is not None:
         outcomes = structure.environment
@@ -56,15 +62,17 @@ def shapes(task: Task, *, flat: bool = False, structure: Structure | None = None
 
 
 def cases_of(task: Task, structure: Structure | None) -> list[int]:
-    """What each agent sees as different: all states, or its cases."""
+    """Return how many situations each policy of `task.tables` distinguishes: all states, or its declared cases."""
     declared = {} if structure is None else structure.agents
     return [n_cases(declared[name]) if name in declared else task.n_states for name in task.tables]
 
 
 def new_layers(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return where steps are counted, agents and environment: the fields `place` and `outcomes` of `CountsArrays`, and their sizes.
+    """Return where steps are counted: for the agents and for the environment the fields of `CountsArrays` that follow from the
+    task.
 
-    Agents: agent by agent, slot by slot, case by case. Environment: by state and action, or by what the structure says.
+    These are `place`, `outcomes`, `counted` and `n_columns`. Rows of the agents are ordered by agent, then slot, then case; rows of
+    the environment by state and action, or as the structure numbers its cases.
     """
     whole = all_agents(task, structure)
     (agent_rows, n_actions), (rows, columns) = shapes(task, flat=flat, structure=structure)
@@ -79,14 +87,14 @@ def new_layers(task: Task, *, flat: bool = False, structure: Structure | None = 
 
 
 def places_of(task: Task, *, structure: Structure | None = None) -> tuple[Ints, Ints]:
-    """Return the rows in which steps are counted: (slots, S) of the agents' table, (S, A) of the environment's."""
+    """Return the row in which each place is counted: (slots, S) for the agents' table, (S, A) for the environment's."""
     agents, environment = new_layers(task, structure=structure)
     return agents["place"], environment["place"]
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The agents of a task together, like `Outcomes`."""
+    """The declared structure of all agents of a task together, laid out as `Outcomes` is for one agent. `all_agents` makes it."""
 
     row: Ints  # (slots, S)
     case: Ints  # (rows,) row of the counts
@@ -94,7 +102,7 @@ class Rows:
 
 
 def all_agents(task: Task, structure: Structure | None) -> Rows:
-    """Agent by agent, slot by slot: what each sees, or all states; and what its outcomes mean."""
+    """Return the cases of all agents of a task, agent by agent and slot by slot; without a declaration each state is a case."""
     declared = {} if structure is None else structure.agents
     same = np.arange(task.n_actions)[None, :]
     row, case, to = np.empty((int(task.n_slots.sum()), task.n_states), dtype=np.int64), [], []
@@ -115,7 +123,9 @@ def all_agents(task: Task, structure: Structure | None) -> Rows:
 
 
 def outcome_index(outcomes: Outcomes | Rows | None) -> OutcomeIndex:
-    """Return the index by which kernels find the outcome that leads from a place to what was seen; None: they are the same."""
+    """Return the index by which kernels find which outcome of a place a step was. None: an outcome is the next state or action
+    itself.
+    """
     if outcomes is None:
         return OutcomeIndex(entry=np.empty((0, 0), dtype=np.int64), **dict.fromkeys(("begin", "to", "outcome"), NO_INTS))
     begin, means, which = [0], [], []
@@ -134,9 +144,13 @@ NO_INTS: Ints = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Sparse sums over episodes. Rows of `agents`: slot * S + s, one slot per policy of `task.tables` (and time step or previous
-    agent where it varies with that). Rows of `environment`: s * A + a; for UCRL2, which knows no actions, s * slots + slot. Where a
-    structure is declared: cases instead of states or pairs, and outcomes instead of next states. Whole numbers, unless they fade.
+    """Sparse sums over episodes: how often each agent took each action, and how often each next state followed.
+
+    `count` makes them of episodes, `Learner.counts` returns those of a learner, and `+` adds two.
+
+    Rows of `agents`: slot * S + s, with one slot for each policy of `task.tables` (or one for each time step or previous agent if
+    the policy varies with that). Rows of `environment`: s * A + a; for UCRL2, which ignores actions, s * slots + slot. If a
+    structure is declared, rows are cases and columns are outcomes. Counts are whole numbers, unless they fade.
     """
 
     agents: sp.csr_array  # (slots * S, A) int64
@@ -146,6 +160,7 @@ class Counts:
 
     @classmethod
     def zeros(cls, task: Task, *, flat: bool = False, structure: Structure | None = None) -> "Counts":
+        """Make counts of nothing for a task. flat: for UCRL2. structure: as declared, or None."""
         agents, environment = shapes(task, flat=flat, structure=structure)
         return cls(
             agents=sp.csr_array(agents, dtype=np.int64),
@@ -155,6 +170,7 @@ class Counts:
         )
 
     def __add__(self, other: "Counts") -> "Counts":
+        """Add the counts of other episodes."""
         if not isinstance(other, Counts):
             return NotImplemented
         for layer in ("agents", "environment"):
@@ -170,7 +186,7 @@ class Counts:
 
 
 def checked_episode(owner: str, task: Task, episode: Episode) -> Episode:
-    """An episode that fits the task, in the integers that kernels read."""
+    """Check that an episode fits the task, and return a copy with int64 arrays, as kernels read them. Costs are not checked."""
     n = len(episode.actions)
     sides = (len(episode.states) - 1, len(episode.prev_agents), len(episode.agents))
     if n > task.horizon or sides != (n, n, n):
@@ -195,7 +211,10 @@ def checked_episode(owner: str, task: Task, episode: Episode) -> Episode:
 
 
 def check_outcomes(owner: str, structure: Structure | None, states: Ints, actions: Ints, nexts: Ints, place: str = "") -> None:
-    """Steps that the declared structure says are impossible cannot be counted."""
+    """Check that the declared structure allows every step, since others cannot be counted.
+
+    states, actions, nexts: (n,) each. place: how a next state is called in an error, with {i} for the number of the step.
+    """
     if structure is None or structure.environment is None or not len(states):
         return
     outcomes = structure.environment
@@ -209,7 +228,11 @@ def check_outcomes(owner: str, structure: Structure | None, states: Ints, action
 
 
 def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, structure: Structure | None = None) -> Counts:
-    """The counts of some episodes."""
+    """Count episodes.
+
+    task: what the episodes belong to. episodes: the Episodes. flat: count p(s' | s, d) instead of p(s' | s, a), for UCRL2.
+    structure: count by the cases of a declared structure.
+    """
     checked_structure("count", structure, task.n_states, task.n_actions, task.tables)
     if flat and structure is not None:
         check.fail("count", "structure", "given", "left out with flat: agents and environment are one in that table")
@@ -224,25 +247,30 @@ def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, struct
 
 @dataclass(eq=False)
 class EnvironmentTally:
-    """What was seen of an environment. The learners of a fleet share one."""
+    """Growing counts of an environment. A learner has its own, or shares that of its fleet."""
 
     table: Table
-    rows: int  # counted rows; rows of a known table may follow
+    rows: int  # the first so many rows of the table are counted; rows of a known table may follow
     episodes: int  # episodes counted into it, of all teams
-    structure: Outcomes | None = None  # by which it is counted
+    structure: Outcomes | None = None  # whose cases the rows are; None: a row for each pair (s, a)
     fades: bool = False
 
     @classmethod
     def of(cls, counts: sp.csr_array, episodes: int, known: sp.csr_array | None = None) -> "EnvironmentTally":
+        """Make a tally from counts, (rows, columns). known: rows of a known table, which are appended."""
         return cls(Table.of(below(counts, known)), counts.shape[0], episodes)
 
     @property
     def counts(self) -> sp.csr_array:
+        """Return the counts as a matrix, (rows, columns)."""
         return as_counts(self.table.matrix(self.rows), fades=self.fades)
 
 
 def check_counted(owner: str, structure: Outcomes | None, rows: Ints, columns: Ints) -> None:
-    """Counts that were made elsewhere: kernels trust that every outcome is one of its case."""
+    """Check that counts from outside lie in columns that are outcomes of their case, which kernels trust.
+
+    structure: that of the environment, or None. rows, columns: (n,) where there are counts.
+    """
     if structure is not None and (columns >= structure.n_outcomes[rows]).any():
         i = int(np.argmax(columns >= structure.n_outcomes[rows]))
         most = int(structure.n_outcomes[rows[i]])
@@ -250,14 +278,16 @@ def check_counted(owner: str, structure: Outcomes | None, rows: Ints, columns: I
 
 
 def as_counts(matrix: sp.csr_array, *, fades: bool) -> sp.csr_array:
-    """Whole numbers, unless they fade."""
+    """Return counts as integers; if they fade, as they are."""
     return matrix if fades else matrix.astype(np.int64)
 
 
 class Tally:
-    """Counts that grow in place, a step at a cost of what it changes. Rows of known tables may follow the counted ones.
+    """Counts that grow in place; counting a step costs only what it changes. A learner that is at work has one.
 
-    environment: what was seen of it, if it is shared; else it is that of the counts.
+    counts: what was counted before. flat, structure: as for `count`. environment: the tally that counts the environment, if it is
+    shared with others; else one is made from `counts`. known_agents, known_environment: (n, columns) rows of known tables, appended
+    after the counted rows. forgetting: how counts fade, of the agents and of the environment; None: not at all.
     """
 
     def __init__(
@@ -287,25 +317,27 @@ class Tally:
             if layer.forgetting.factor.size:
                 sum_in_order(layer.seen, layer.counted)
         self.episodes = counts.episodes
-        self.keys = np.empty((2, 0), dtype=np.int64)  # where the steps of the running episode were counted, if something fades
+        self.keys = np.empty((2, 0), dtype=np.int64)  # if counts fade: where the steps of the running episode were counted
 
     @property
     def environment(self) -> CountsArrays:
-        """Where the environment is counted; the table of a fleet may have been replaced as a whole."""
+        """Return where the environment is counted. A fleet may replace its table as a whole; then the new one is taken."""
         if self._environment.seen is not self.environment_tally.table:
             self._environment.seen = self.environment_tally.table
         return self._environment
 
     @property
     def layers(self) -> tuple[CountsArrays, CountsArrays]:
+        """Return where the agents and the environment are counted."""
         return self.agents, self.environment
 
     @property
     def fades(self) -> bool:
+        """Return whether any counts fade."""
         return any(layer.forgetting.factor.size > 0 for layer in self.layers)
 
     def add(self, *steps: Ints) -> None:
-        """Count steps: times, states, previous agents, agents, actions and next states, arrays of one length."""
+        """Count steps: times, states, previous agents, agents, actions and next states, (n,) each."""
         given = (*self.layers, self.problem, int(self.flat), *steps)
         if self.fades:
             keys = np.empty((2, len(steps[0])), dtype=np.int64)
@@ -318,7 +350,7 @@ class Tally:
                     layer.seen.lengthen(places)
 
     def stay_in(self, state: int, times: int) -> None:
-        """Count, for the environment alone, that nothing leads out of a state: so often for every action."""
+        """Count, for the environment alone, that every action in a state led back to that state, `times` times each."""
         layer = self.environment
         found: dict[tuple[int, int], float] = {}
         for j, row in enumerate(layer.place[state]):
@@ -344,7 +376,7 @@ class Tally:
 
     @property
     def counts(self) -> Counts:
-        """A snapshot of all that was counted."""
+        """Return a copy of all that was counted."""
         seen = self.agents.seen.matrix(self.agents.counted)
         return Counts(
             agents=as_counts(seen, fades=self.agents.forgetting.factor.size > 0),
@@ -355,12 +387,14 @@ class Tally:
 
 
 def sum_in_order(table: Table, rows: int) -> None:
-    """The totals of the first rows, each added up from its first outcome to its last: as kernels do where counts are no whole
-    numbers and every order gives other bits.
+    """Set the totals of the first rows of a table, each added up from its first outcome to its last.
+
+    Kernels add in this order. If counts are not whole numbers, another order would give other bits.
     """
     sums = table.sums(rows)
     table.total[:rows] = np.bincount(sums.row, weights=sums.amount, minlength=rows)
 
 
 def below(counts: sp.csr_array, known: sp.csr_array | None) -> sp.csr_array:
+    """Return a matrix with known rows appended below the counts; the counts themselves if `known` is None."""
     return counts if known is None else sp.csr_array(sp.vstack([counts.astype(np.float64), known], format="csr"))

@@ -1,8 +1,8 @@
-"""Learners in files: what is written, and beside it what is read.
+"""Learners in files: for each part, the function that packs it for writing, followed by the one that unpacks it.
 
-A learner is its task, its settings, its seed, its state and the steps of the running episode. Task and settings are described
-field by field (`archive.describe`), the state by its declared table (`state.pack_state`). What is read goes through the same
-checks as any other input, so a file cannot make a learner that could not have been made by hand.
+A learner is its task, its settings, its seed, its state and the steps of the running episode. Task and settings are described field
+by field (`archive.describe`), the state by its declared table (`state.pack_state`). What is read goes through the same checks as
+any other input, so a file cannot make a learner that could not have been made by calls.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ from cede.problem.structure import Outcomes, Structure
 from cede.problem.takeover import Modes
 from cede.problem.task import Task
 
-SCHEMA = 2  # rises whenever anything that is written changes; a test compares it with the declared fields
+SCHEMA = 2  # raise it whenever what is written changes; a test compares it with the declared fields
 CLASSES: dict[str, Callable[..., Any]] = {
     cls.__name__: cls
     for cls in (Task, Modes, Settings, Scale, StepDown, HalfLife, Window, Structure, Outcomes, Environment, Baseline)
@@ -35,7 +35,7 @@ Header = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class SavedLearner:
-    """All that a learner is."""
+    """Everything of which a learner consists. `Learner.saved` returns it, and `Learner.resume` takes it."""
 
     task: Task
     told: Settings
@@ -46,19 +46,19 @@ class SavedLearner:
 
 
 def pack_learner(learner: SavedLearner) -> tuple[Header, Arrays]:
-    """Take a learner apart: a header that JSON can hold, and arrays by name."""
+    """Turn a learner into a header that JSON can hold and arrays by name."""
     header, arrays = pack_told(learner)
     more, own = pack_own(learner)
     return {**header, **more}, {**arrays, **own}
 
 
 def unpack_learner(header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
-    """Put a learner together from what was written, after all checks."""
+    """Make a saved learner from what `pack_learner` returned, after all checks."""
     return unpack_own(*unpack_told(header, arrays), header, arrays)
 
 
 def pack_told(learner: SavedLearner) -> tuple[Header, Arrays]:
-    """Take apart what learners of a fleet may have in common: task and settings."""
+    """Turn task and settings, which learners of a fleet may have in common, into a header and arrays."""
     for part in (learner.told.scale.agents, learner.told.scale.environment):
         if callable(part) and not isinstance(part, StepDown):
             expected = "a number or a StepDown: another function cannot be written to a file"
@@ -68,7 +68,7 @@ def pack_told(learner: SavedLearner) -> tuple[Header, Arrays]:
 
 
 def unpack_told(header: Mapping[str, Any], arrays: Arrays) -> tuple[Task, Settings]:
-    """Put task and settings together, and check that they fit."""
+    """Make task and settings from what `pack_told` returned, and check that they fit together."""
     task, told = (archive.rebuild(header[name], arrays, CLASSES) for name in ("task", "told"))
     if not isinstance(task, Task) or not isinstance(told, Settings):
         check.fail("file", "task and settings", "others", "a Task and Settings")
@@ -77,7 +77,7 @@ def unpack_told(header: Mapping[str, Any], arrays: Arrays) -> tuple[Task, Settin
 
 
 def pack_own(learner: SavedLearner) -> tuple[Header, Arrays]:
-    """Take apart what each learner has of its own: seed, state and running episode."""
+    """Turn what each learner has of its own, seed, state and running episode, into a header and arrays."""
     numbers, arrays = pack_state(learner.state)
     result: Arrays = {f"state/{name}": array for name, array in arrays.items()}
     result["running/steps"] = learner.steps
@@ -88,7 +88,7 @@ def pack_own(learner: SavedLearner) -> tuple[Header, Arrays]:
 
 
 def unpack_own(task: Task, told: Settings, header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
-    """Put the rest of a learner together, and check that it fits its task and settings."""
+    """Make a saved learner from its task and settings and from what `pack_own` returned, and check that all fits together."""
     seed = check.integer("file", "seed", header["seed"], 0, 2**31 - 1)
     state = unpack_state(Sizes(task, told), header["state"], below(arrays, "state"))
     running = below(arrays, "running")
@@ -100,5 +100,5 @@ def unpack_own(task: Task, told: Settings, header: Mapping[str, Any], arrays: Ar
 
 
 def below(arrays: Arrays, name: str) -> Arrays:
-    """Return the arrays whose names begin with name/, without that."""
+    """Return the arrays whose names begin with "name/", under their names without that beginning."""
     return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}

@@ -1,10 +1,10 @@
-"""People change: counts that fade, so that what was seen long ago weighs less than what was seen now.
+"""Counts that fade, for agents that change: what was seen long ago weighs less than what was seen recently.
 
-With a half-life of h episodes every count is multiplied with 2^(-1/h) after each episode; with a window of w episodes a step
-counts for the w episodes from its own on, and then no more. Radii follow from the sum of what is left. For weights of at most 1
-that is never more than the effective number of samples (sum of weights)^2 / (sum of squares), on which Hoeffding's inequality
-for weighted means rests: against someone who does not change the radii are as valid as before, and wider. Against one who does
-they promise nothing, but what was learned of the old habits is forgotten.
+With a half-life of h episodes every count is multiplied with 2^(-1/h) after each episode. With a window of w episodes a step counts
+in w episodes, its own the first, and then no more. Radii follow from the sum of the weights that are left. For weights of at most 1
+this sum is never more than the effective number of samples (sum of weights)^2 / (sum of squares), on which Hoeffding's inequality
+for weighted means rests. So for an agent that does not change the radii are as valid as before, and wider. For an agent that does
+change they guarantee nothing, but what was learned of its old behaviour is forgotten.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,12 +16,12 @@ from cede._base import check
 from cede._base.arrays import Ints
 from cede._kernels.layer import Forgetting
 
-MOST_WINDOW = 10**6  # episodes: their steps are kept
+MOST_WINDOW = 10**6  # episodes; all their steps are kept in memory
 
 
 @dataclass(frozen=True)
 class HalfLife:
-    """Counts fade to one half in so many episodes."""
+    """A rule to forget: counts fade to one half in so many episodes. Given to a learner as `forget=` or `forget_environment=`."""
 
     episodes: float
 
@@ -32,7 +32,7 @@ class HalfLife:
 
 @dataclass(frozen=True)
 class Window:
-    """Only the last so many episodes count."""
+    """A rule to forget: only the last so many episodes count. Given to a learner as `forget=` or `forget_environment=`."""
 
     episodes: int
 
@@ -44,14 +44,15 @@ Forget = HalfLife | Window
 
 
 def longest_window(rules: Iterable[Forget | None]) -> int:
-    """Return the most episodes for which a step is remembered, to be forgotten; 0 where no rule is a Window."""
+    """Return the number of episodes of the longest Window among some rules; 0 if there is none."""
     return max((rule.episodes for rule in rules if isinstance(rule, Window)), default=0)
 
 
 def forgetting_arrays(rules: Sequence[tuple[int, Forget | None]], horizon: int, recent: Ints) -> Forgetting:
-    """Return rules as the kernels know them. rules: so many rows, one after the other, and how they fade.
+    """Return rules in the form that kernels read.
 
-    recent: (longest window, L) the last steps; empty: there were none.
+    rules: for one block of rows after the other the number of rows and the rule by which they fade, None for not at all. recent:
+    (longest window, L) where the last steps were counted, as in `Forgetting`; empty if there were none.
     """
     no_rows, no_steps = np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.int64)
     if all(rule is None for _, rule in rules):

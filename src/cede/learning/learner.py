@@ -1,4 +1,4 @@
-"""A learner: counts of what was seen, and the current plan. algorithms.py makes learners of different settings."""
+"""The learner: counts of what was seen, and the current plan. algorithms.py makes learners with different settings."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,10 +43,15 @@ MOST_SEED = 2**31 - 1
 
 
 class Learner:
-    """Learns one team's switching policy: counts of what was seen, and the current plan.
+    """Learns the switching policy of one team: it counts what was seen, and plans from that.
 
-    Between `end_episode` and the next, `plan` is fixed; hand it out and use it anywhere. Every call checks its arguments first:
-    after an error the learner is as it was before.
+    Made by `ucrl2_mc`, `posterior_sampling`, `ucrl2`, `greedy`, `fixed` or `oracle`, or read from a file by `cede.load`. Used in a
+    loop of `choose` and `observe`, with `end_episode` after each episode; or by `simulate`.
+
+    task: what it is told of the problem. told: its settings. seed: of ties and samples. counts: what was seen before, if anything.
+
+    Between one `end_episode` and the next, `plan` does not change; it can be copied and used anywhere. Every call checks its
+    arguments first: after an error the learner is as it was before the call.
     """
 
     def __init__(self, task: Task, told: Settings, *, seed: int = 0, counts: Counts | None = None) -> None:
@@ -66,15 +71,15 @@ class Learner:
                 if not fades and (data != np.round(data)).any():
                     check.fail(told.name, f"a count of {layer}", data[data != np.round(data)][0], "whole: it forgets nothing")
             self._state = LearnerState.of(total)
-        self._live: Live | None = None  # its working form: one of the two is there
-        self._shared: EnvironmentTally | None = None  # the environment of a fleet
-        self._steps: list[tuple[int, int, int, int, int, int]] = []  # of the running episode, one by one
+        self._live: Live | None = None  # the working form; either this or _state is None
+        self._shared: EnvironmentTally | None = None  # the environment counts of the fleet, if it belongs to one
+        self._steps: list[tuple[int, int, int, int, int, int]] = []  # steps of the running episode, observed one by one
         self._episode: Episode | None = None  # the running episode, if it was observed all at once
 
     # ------------------------------------------------------------------------------------------------- in a control loop
 
     def choose(self, t: int, state: int, prev_agent: int) -> int:
-        """The agent to put in control at time t, when prev_agent was in control before."""
+        """Return the agent to put in control at time t in a state, if prev_agent was in control before. All are indices from 0."""
         task = self.task
         t = check.index("choose", "t", t, task.horizon)
         state = check.index("choose", "state", state, task.n_states)
@@ -84,7 +89,10 @@ class Learner:
         return int(self.plan.policy[t, state, prev_agent])
 
     def observe(self, t: int, state: int, prev_agent: int, agent: int, action: int, next_state: int) -> None:
-        """One step, in order: t = 0, 1, 2, ... `agent` is who really acted, whatever was chosen."""
+        """Take note of one step. It is counted when `end_episode` is called.
+
+        Steps come in order, t = 0, 1, 2, ... agent: who really acted, even if another one was chosen. All are indices from 0.
+        """
         task = self.task
         t = check.index("observe", "t", t, task.horizon)
         if self._episode is not None:
@@ -106,11 +114,13 @@ class Learner:
         self._steps.append(step)
 
     def end_episode(self, *, replan: bool | None = None, stays_in: int | None = None) -> None:
-        """Count what was seen and plan again if the learner's rule (`replan=` of its settings) says so; or, told so, in any case
-        (True) or not at all (False); greedy planning keeps no plan. An episode may end before the horizon.
+        """End the running episode: count what was seen, and make a new plan if one is due. An episode may end before the horizon.
 
-        stays_in: the state in which it has ended for good. The learner is shown that nothing leads out of it, whatever is done, as
-        often as there are steps left; nobody is in control of anything in them.
+        replan: None to follow the rule that the learner was made with (its own `replan=`), True to make a new plan, False to make
+        none. With planning="greedy" there is no whole plan to make.
+
+        stays_in: the state in which the episode ended for good, if it ended early. The learner then counts that every action in
+        this state leads back to it, as many times as there are steps left. These steps count for no agent.
         """
         end = None if stays_in is None else check.index("end_episode", "stays_in", stays_in, self.task.n_states)
         if end is not None:
@@ -133,12 +143,14 @@ class Learner:
             self._keep_plan()
 
     def learn_from(self, log: Any, *, progress: bool | Callable[[int], None] = True) -> int:
-        """Count logged steps of any past controller, and plan again; how many episodes there were.
+        """Count the logged steps of any past controller, plan again, and return the number of episodes.
 
-        log: columns state, agent, action and next_state, and t or episode (see logs.py): a mapping of arrays, a data frame, a
-        structured array, or Episodes. All is checked first. A learner that learned from a log is the same as one that saw it live,
-        and its time counts all the same: the n-th logged episode is its n-th. But what it promises (limits, a baseline) is of
-        the time in which it decides itself: neither shares nor costs of the log count.
+        log: columns state, agent, action and next_state, and t or episode (see `logs.read_log`), as a mapping of arrays, a data
+        frame or a structured array; or Episodes. Everything is checked before anything is counted. progress: as for `simulate`.
+
+        A learner that learned from a log is equal to one that saw the same episodes live, and each logged episode counts as one of
+        its own. But limits and a baseline are promises about the time in which the learner itself decides, so shares and costs of
+        the log do not count for them.
         """
         owner = "learn_from"
         if self.observed:
@@ -154,7 +166,7 @@ class Learner:
         with Progress("log", len(episodes), progress, 1) as bar:
             for number, steps in enumerate(episodes):
                 if not last_only:
-                    self._keep_plan()  # as it was when the episode began
+                    self._keep_plan()  # the plan that this episode would have had
                 if self.told.planning == "greedy":
                     for t, state in zip(steps.times, steps.states, strict=True):
                         self._visit(int(t), int(state))
@@ -166,12 +178,16 @@ class Learner:
         return len(episodes)
 
     def _keep_plan(self) -> None:
-        """After an episode: plan if that is due. Greedy planning keeps none."""
+        """Make a new plan after an episode if one is due. Greedy planning makes none."""
         if self.told.planning == "full":
             self._plan_if_due()
 
     def count_episode(self, stays_in: int | None = None) -> None:
-        """`end_episode` without planning: whether a plan is due is asked when it is needed, as in the rounds of a fleet."""
+        """Count the running episode and end it, without planning. Whether a new plan is due is found out when the plan is next
+        asked for.
+
+        stays_in: as for `end_episode`.
+        """
         live = self._working
         if self._steps:
             times, states, prevs, agents, actions, nexts = np.array(self._steps, dtype=np.int64).T.copy()
@@ -190,16 +206,19 @@ class Learner:
             live.plan, live.planned = None, 0
 
     def _note_episode(self, live: "Live", steps: Any, stays_in: int | None) -> None:
-        """Take down what the steps of an episode mean for what was promised: new prices; what it cost to deviate, or not."""
+        """Move the prices of limits after an episode, and record its cost for the baseline.
+
+        steps: states, previous agents, agents and actions, (n,) each. stays_in: as for `end_episode`.
+        """
         update_prices(self.task, live.arrays, steps[2])
         record_episode(self.task, live.arrays, None if live.plan is None else live.plan.policy, steps, stays_in)
 
     def drop_episode(self) -> None:
-        """Forget what was observed of the running episode."""
+        """Drop the running episode without counting it."""
         self._steps, self._episode = [], None
 
     def replan(self) -> None:
-        """Plan anew from all that was counted."""
+        """Make a new plan now, from all that was counted, whether one is due or not."""
         if self.told.policy is None:
             live = self._working
             live.plan = self._make_plan(live)
@@ -207,7 +226,7 @@ class Learner:
             plan_changed(live.arrays, self.observed > 0)
 
     def observe_episode(self, episode: Episode) -> None:
-        """All steps of an episode at once; they count when `end_episode` is called."""
+        """Take note of all steps of an episode at once. They are counted when `end_episode` is called."""
         if self.observed:
             check.fail("observe_episode", "the number of steps observed already", self.observed, "0")
         checked = checked_episode("observe_episode", self.task, episode)
@@ -217,19 +236,21 @@ class Learner:
 
     @property
     def observed(self) -> int:
-        """Steps of the running episode that were observed; they count when it ends."""
+        """Return how many steps of the running episode were observed. They are counted when it ends."""
         return len(self._steps) if self._episode is None else len(self._episode.actions)
 
     # ------------------------------------------------------------------------------------------------- in a fleet
 
     @property
     def shared_environment(self) -> EnvironmentTally | None:
-        """What the fleet that it belongs to has seen of the environment; None: it belongs to none, or cannot share."""
+        """Return the environment counts of the fleet it belongs to; None if it belongs to none, or does not share."""
         return self._shared
 
     def join(self, environment: EnvironmentTally) -> None:
-        """From now on count the environment together with others, and plan from what all have seen. What it has seen itself
-        must be counted there already.
+        """Share the environment counts of a fleet from now on: count into them, and plan from what all teams have seen.
+
+        The learner drops its own counts of the environment; the caller, `Fleet`, has added them to the shared ones before. Its plan
+        is dropped too.
         """
         state = self.state
         gone: dict[str, Any] = {
@@ -243,7 +264,9 @@ class Learner:
         self.remember(replace(state, record=undecided(state.record), **gone))
 
     def leave(self) -> None:
-        """Go on alone, with all that the fleet has seen of the environment."""
+        """Leave the fleet, and keep a copy of what it has seen of the environment. Use `Fleet.remove`, which also takes it off the
+        list.
+        """
         if self._shared is not None:
             state, shared = self.state, self._shared
             self._shared = None
@@ -251,7 +274,7 @@ class Learner:
 
     @property
     def state(self) -> LearnerState:
-        """All that it keeps between episodes, packed."""
+        """Return everything that it keeps between episodes, in packed form. The running episode is not in it."""
         live = self._live
         if live is None:
             assert self._state is not None
@@ -271,12 +294,15 @@ class Learner:
         )
 
     def remember(self, state: LearnerState) -> None:
-        """Replace all that it keeps, its running episode too."""
+        """Replace everything that it keeps by a state, and drop the running episode."""
         self._state, self._live = state, None
         self.drop_episode()
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file, whole or not at all; `cede.load` gives it back, and it goes on bit for bit as if never stopped."""
+        """Write the learner to a file, completely or not at all.
+
+        `cede.load` reads it back; the loaded learner continues bit for bit as this one would, also in the middle of an episode.
+        """
         if self._shared is not None:
             expected = "a learner that belongs to none: save the fleet, or remove the learner first"
             check.fail("save", "learner", "in a fleet, whose knowledge it shares", expected)
@@ -286,40 +312,43 @@ class Learner:
 
     @property
     def saved(self) -> SavedLearner:
-        """All that it is, as files hold it."""
+        """Return everything of which the learner consists, in the form that goes into a file."""
         steps = np.array(self._steps, dtype=np.int64).reshape(-1, 6)
         return SavedLearner(self.task, self.told, self.seed, self.state, steps, self._episode)
 
     def resume(self, saved: SavedLearner) -> None:
-        """Take over the state and the running episode of a learner that was saved."""
+        """Take over the state and the running episode of a saved learner with the same task and settings."""
         self.remember(saved.state)
         for step in saved.steps.tolist():
             self.observe(*step)
         if saved.episode is not None:
             self.observe_episode(saved.episode)
 
-    # ------------------------------------------------------------------------------------------------- what it knows
+    # ------------------------------------------------------------------------------------------------- what the learner knows
 
     @property
     def plan(self) -> Plan:
-        """The plan of the current episode. With greedy planning: what would be chosen everywhere, as things stand when first asked
-        in this episode. With a baseline: that one, unless the learner may deviate. With limits, values count their prices.
+        """Return the plan of the current episode: policy[t, s, prev_agent] and its value.
+
+        With planning="greedy" it is made when first asked for in an episode: what would be chosen in each state as things stand
+        then. With a baseline it is the baseline's policy, of unknown value (NaN), unless the learner may deviate. With limits the
+        value includes their prices.
         """
         own = self.own_plan
         if self.told.baseline is None or self._may_deviate(own.policy):
             return own
         policy = self.told.baseline.policy.view()
-        policy.flags.writeable = False  # kernels trust it: nobody may change it
+        policy.flags.writeable = False  # read only, since kernels trust it
         return Plan(policy, no_value(self.task))
 
     @property
     def prices(self) -> dict[str, float]:
-        """What a step under the control of each member of the team counts beyond its control cost, so that limits are met."""
+        """Return, by member, what a step of control counts beyond its control cost to meet limits; empty without limits."""
         return prices_by_name(self.task, self._working.arrays)
 
     @property
     def own_plan(self) -> Plan:
-        """What it would do if it had no baseline to keep to."""
+        """The plan that the learner would use if it had no baseline."""
         return self._plan_if_due()
 
     def _plan_if_due(self) -> Plan:
@@ -332,7 +361,7 @@ class Learner:
 
     @property
     def counts(self) -> Counts:
-        """A snapshot of what was seen in all finished episodes."""
+        """Return a copy of what was counted in all finished episodes; of the environment, by all teams that share it."""
         if self._live is not None:
             return self._live.tally.counts
         told, counts = self.told, self.state.counts(Sizes(self.task, self.told))
@@ -344,19 +373,19 @@ class Learner:
 
     @property
     def episode(self) -> int:
-        """k = 1, 2, ...: the episode that is running or about to start."""
+        """Return the number of the episode that is running or comes next: k = 1, 2, ..."""
         return (self.state.episodes if self._live is None else self._live.tally.episodes) + 1
 
     @property
     def environment_episodes(self) -> int:
-        """Episodes that were counted into what it knows of the environment, of all teams that share it."""
+        """Return how many episodes, of all teams that share it, were counted into what it knows of the environment."""
         if self._shared is not None:
             return self._shared.episodes
         return self.state.environment_episodes if self._live is None else self._live.tally.environment_tally.episodes
 
     @property
     def beliefs(self) -> tuple[Belief, Belief]:
-        """The sets that follow from what was counted: agents, environment. Snapshots: they stay when the learner goes on."""
+        """Return the confidence sets of the agents and of the environment, as they follow from the counts. They are copies."""
         arrays = self._working.arrays
         self._put_radii(arrays)
         kernels.believe(arrays, self._tie_seed())
@@ -365,12 +394,13 @@ class Learner:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that is needed to repeat it."""
+        """Return all that is needed to repeat a run, by name: the settings, the seed and the version of cede."""
         return {**shown(self.task, self.told), "seed": self.seed, "cede": __version__}
 
     # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
 
     def _make_plan(self, live: "Live") -> Plan:
+        """Make the plan of the current episode: the given policy, or one from all that was counted."""
         if self.told.policy is not None:
             plan = Plan(self.told.policy, no_value(self.task))
         else:
@@ -381,7 +411,7 @@ class Learner:
         return plan
 
     def _visit(self, t: int, state: int) -> Policy:
-        """Back up one state (greedy planning) and return the agents to put in control there, by previous agent."""
+        """Back up one state, for greedy planning, and return the agent to put in control there for each previous agent, (D,)."""
         arrays, (policy, _) = self._working.arrays, empty_plan(self.task)
         self._put_radii(arrays)
         kernels.visit(arrays, policy, t, state, self._tie_seed(), *self._scratch(arrays))
@@ -389,31 +419,40 @@ class Learner:
         return chosen
 
     def _may_deviate(self, policy: Policy) -> bool:
-        """Return whether it is proven that this policy keeps what was promised of the baseline. Decided once an episode."""
+        """Return whether it is proven that using this policy keeps the promise about the baseline. This is decided once for each
+        episode.
+        """
         arrays, most = self._working.arrays, self.task.horizon * most_step_cost(self._working.arrays)
         self._put_radii(arrays)
         return bool(kernels.may_deviate(arrays, policy, self.task.start_agent, most, *self._scratch(arrays)))
 
     def _scratch(self, arrays: LearnerArrays) -> tuple[Any, Any]:
+        """Return the scratch arrays of this thread for a pass and for a thread."""
         task, n_actions = self.task, arrays.environment.belief.row.shape[1]
         shape = (task.horizon, task.n_states, task.n_agents)
         return pass_scratch(arrays.model, shape), thread_scratch(task.n_states, n_actions, task.n_agents)
 
     def _tie_seed(self) -> int:
-        """Ties depend on the seed and the episode alone: from the same counts, in the same episode, comes the same full plan."""
+        """Return the number that breaks ties in this episode.
+
+        It depends on the seed and the episode alone, so the same counts in the same episode give the same full plan.
+        """
         return int(tie_seed(self.seed, self.episode))
 
     def _put_radii(self, arrays: LearnerArrays) -> None:
-        """Put in the numbers behind the radii of this episode."""
+        """Write the constants and scales of this episode's radii into the arrays."""
         put_radii(arrays.radii, self.told.scale, self._working.sizes, self.episode, self.environment_episodes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies: the arrays of the working form look at one another, which copying would undo. The packed form goes along."""
+        """Return what a copy or a pickle holds: the packed state instead of the working form.
+
+        The arrays of the working form share memory, which copying would undo.
+        """
         return {**self.__dict__, "_state": self.state, "_live": None, "_steps": list(self._steps)}
 
     @property
     def _working(self) -> "Live":
-        """The working form, made from the packed one when first needed."""
+        """Return the working form. It is made from the packed state when first needed."""
         if self._live is None:
             assert self._state is not None
             live = Live(self.task, self.told, self._state, self._shared)
@@ -425,12 +464,15 @@ NO_PLAN = Plan(LearnerState().policy, LearnerState().value)
 
 
 def no_value(task: Task) -> Floats:
-    """Return the value of a plan of whose cost nothing is believed."""
+    """Return the value of a plan whose cost is not known: NaN, (L + 1, S, D), without using memory for it."""
     return np.broadcast_to(np.nan, (task.horizon + 1, task.n_states, task.n_agents))
 
 
 class Live:
-    """The working form of a learner: counts that grow in place, the current plan, and the arrays for the kernels."""
+    """The working form of a learner: counts that grow in place, the current plan, and the arrays for the kernels.
+
+    A `Learner` makes it from its packed state when it first needs it, so that learners in a large fleet or in files stay small.
+    """
 
     def __init__(self, task: Task, told: Settings, state: LearnerState, shared: EnvironmentTally | None) -> None:
         self.task, self.told = task, told
@@ -442,7 +484,7 @@ class Live:
 
     @property
     def arrays(self) -> LearnerArrays:
-        """The arrays for the kernels, brought up to date: the table of a fleet may have been replaced, or become longer."""
+        """Return the arrays for the kernels, after taking over a table of the fleet that was replaced or became longer."""
         self._arrays.environment.counts = self.tally.environment
         refresh_layer(self._arrays.environment, self.told, self.task.n_states)
         return self._arrays

@@ -1,4 +1,4 @@
-"""Limits of control in learners: prices that are added to what control costs, moved after every episode."""
+"""Limits of control in learners: prices that are added to the control costs and moved after every episode."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from cede.problem.task import Task
 
 
 def limits_arrays(task: Task, limits: tuple[Floats, Floats] | None) -> kernels.Limits:
-    """Return limits as the kernels know them."""
+    """Return limits in the form that kernels read. limits: (members,) the least and the most share; None gives empty arrays."""
     least, most = (np.empty(0), np.empty(0)) if limits is None else limits
     return kernels.Limits(
         least=least.copy(),
@@ -22,7 +22,7 @@ def limits_arrays(task: Task, limits: tuple[Floats, Floats] | None) -> kernels.L
 
 
 def update_prices(task: Task, arrays: LearnerArrays, agents: Ints) -> None:
-    """Move the prices after an episode in which these agents were in control."""
+    """Move the prices after an episode. agents: (n,) who was in control in each step."""
     limits = arrays.limits
     if limits.most.size:
         control = np.bincount(task.acting[agents], minlength=len(task.members)).astype(np.int64)
@@ -31,6 +31,6 @@ def update_prices(task: Task, arrays: LearnerArrays, agents: Ints) -> None:
 
 
 def prices_by_name(task: Task, arrays: LearnerArrays) -> dict[str, float]:
-    """Return what a step under the control of each member counts beyond its control cost."""
+    """Return, by member, what a step of control counts beyond its control cost; empty without limits."""
     prices = arrays.limits.prices
     return dict(zip(task.members, (prices["above"] - prices["below"]).tolist(), strict=True)) if prices.size else {}

@@ -1,4 +1,4 @@
-"""Logged steps of any past controller, as a learner can count them."""
+"""Reads logs: steps of any past controller, as columns or as Episodes, checked and split into episodes."""
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -16,7 +16,7 @@ OPTIONAL = ("episode", "t", "prev_agent")
 
 
 class LoggedSteps(NamedTuple):
-    """The steps of one episode, in the order of `Tally.add`."""
+    """The steps of one logged episode, (n,) each, in the order of the arguments of `Tally.add`."""
 
     times: Ints
     states: Ints
@@ -27,13 +27,15 @@ class LoggedSteps(NamedTuple):
 
 
 def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
-    """Checked steps, episode by episode.
+    """Check a log, and return its steps episode by episode.
 
-    log: columns state, agent, action and next_state, one row per step, in the order in which they happened: a mapping of arrays, a
-    data frame, a structured array; or Episodes. Agents, and where the task names them states and actions, may be given by name.
-    `episode` tells which steps belong together; without it an episode begins wherever t does not rise. `t` is the time step;
-    without it steps count from 0 in each episode. `prev_agent` is who was in control before; without it that is the agent of the
-    step before, at t = 0 the task's start agent.
+    log: columns state, agent, action and next_state, with one row for each step in the order in which they happened, as a mapping
+    of arrays, a data frame or a structured array; or Episodes. Agents, and states and actions if the task names them, may be given
+    by name.
+
+    Further columns are optional. episode: which steps belong together; without it a new episode begins wherever t does not
+    increase. t: the time step; without it steps are numbered from 0 in each episode. prev_agent: who was in control before; without
+    it this is the agent of the step before, and at t = 0 the start agent of the task.
     """
     if isinstance(log, Episode):
         log = [log]
@@ -55,7 +57,7 @@ def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
 
 
 def columns_of(owner: str, log: Any) -> dict[str, Any]:
-    """The columns that there are, by name."""
+    """Return the columns of a log that are used, by name, as (steps,) arrays."""
     if isinstance(log, Mapping):
         there = list(log)
     elif isinstance(log, np.ndarray) and log.dtype.names:
@@ -76,12 +78,15 @@ def columns_of(owner: str, log: Any) -> dict[str, Any]:
 
 
 def numbers(owner: str, name: str, column: Any, known: Any, size: int) -> Ints:
-    """A column as whole numbers below size; names are looked up."""
+    """Return a column as int64 indices from 0 to size - 1. Names are looked up.
+
+    name: of the column, for errors. known: the names in order; None if there are none.
+    """
     if not column.size:
         return np.empty(0, dtype=np.int64)
     if column.dtype.kind in "OUS":
         column = looked_up(owner, name, column, known, size)
-    if column.dtype.kind == "f":  # as data frames have where something is missing
+    if column.dtype.kind == "f":  # data frames turn integers into floats if some are missing
         whole = np.isfinite(column) & (column == np.round(column))
         if not whole.all():
             i = int(np.argmin(whole))
@@ -98,7 +103,7 @@ def numbers(owner: str, name: str, column: Any, known: Any, size: int) -> Ints:
 
 
 def looked_up(owner: str, name: str, column: Any, known: Any, size: int) -> Any:
-    """Names as numbers; what is missing is found here."""
+    """Return the number of each name in a column of names and numbers. Missing values are found here, too."""
     index = {text: i for i, text in enumerate(known or ())}
     expected = f"an integer from 0 to {size - 1}" if known is None else f"one of {check.show(list(known))}"
     result = []
@@ -111,7 +116,10 @@ def looked_up(owner: str, name: str, column: Any, known: Any, size: int) -> Any:
 
 
 def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
-    """The first row of each episode."""
+    """Return the first row of each episode.
+
+    episode: the column of that name, or None. t: the times, or None. n: the number of rows.
+    """
     if n == 0:
         return []
     if episode is not None:
@@ -131,6 +139,7 @@ def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
 
 
 def one_episode(owner: str, task: Task, found: Mapping[str, Ints], begin: int, end: int) -> LoggedSteps:
+    """Check the rows from begin to end, which are one episode, and return its steps. found: all columns as numbers, by name."""
     part = {name: column[begin:end] for name, column in found.items()}
     n = end - begin
     if n > task.horizon:
@@ -163,6 +172,7 @@ def one_episode(owner: str, task: Task, found: Mapping[str, Ints], begin: int, e
 
 
 def steps_of_episode(owner: str, task: Task, number: int, episode: Any) -> LoggedSteps:
+    """Return the steps of an Episode, after checks. number: its place in the log, for errors."""
     if not isinstance(episode, Episode):
         check.fail(owner, f"log[{number}]", check.show(episode), "an Episode; or give columns by name")
     given = checked_episode(owner, task, episode)

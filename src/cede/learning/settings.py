@@ -1,7 +1,7 @@
 """What a learner was told: one frozen dataclass that checks itself.
 
-Whatever must know all settings (files, fingerprints, which teams are alike, what is shown) goes over the fields of `Settings`. A
-new option is a field here and the code that uses it.
+Whatever must know all settings (files, fingerprints, which teams are alike, what is shown to users) iterates over the fields of
+`Settings`. A new option is a field here and the code that uses it.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ Planning = Literal["full", "greedy"]
 MOST_EPISODES = 2**62
 LEAST_PRIOR, MOST_PRIOR = 1e-6, 1e6
 
-KINDS: dict[str, Any] = {  # of fields that are no numbers or words
+KINDS: dict[str, Any] = {  # types of the fields that are not numbers or strings
     "scale": Scale,
     "known_agents": Mapping,
     "known_environment": Environment | None,
@@ -37,30 +37,33 @@ KINDS: dict[str, Any] = {  # of fields that are no numbers or words
     "baseline": Baseline | None,
     "policy": np.ndarray | None,
 }
-OWN = {"own": True}  # of a team: teams that differ in this alone are alike
+OWN = {"own": True}  # marks fields that are a team's own: teams that differ only in these may run in one group
 
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """All that a learner was told, beside its task and seed."""
+    """All that a learner was told, beside its task and seed. The functions of algorithms.py make it from their arguments.
+
+    Fields with the metadata OWN may differ between teams that run in one group.
+    """
 
     name: str = field(metadata=OWN)
-    radius: str | None = "printed"  # a key of RADII; None: width 0
-    agents_radius: str | None = None  # of the agents' sets, if it is another one
-    prior: float = 0.0  # pseudo-counts of a row from which tables are sampled; 0: they are not
+    radius: str | None = "printed"  # form of the confidence sets, a key of RADII; None: there are none (width 0)
+    agents_radius: str | None = None  # form of the agents' sets; None: the same
+    prior: float = 0.0  # pseudo-counts of a row, if tables are sampled; 0: they are not
     delta: float = 0.1
     scale: Scale = field(default_factory=Scale)
     flat: bool = False  # learn p(s' | s, d) instead of the two layers
-    known_agents: Mapping[int, Floats] = field(default_factory=dict)  # number among task.tables -> (slots, S, A)
+    known_agents: Mapping[int, Floats] = field(default_factory=dict)  # index in task.tables -> policy, (slots, S, A)
     known_environment: Environment | None = None
-    structure: Structure | None = None  # declared of what is not known
-    forget: Mapping[str, Forget] = field(default_factory=dict)  # by agent
+    structure: Structure | None = None  # what is declared of the layers that are learned
+    forget: Mapping[str, Forget] = field(default_factory=dict)  # by name in task.tables; who is not there is not forgotten
     forget_environment: Forget | None = None
-    limits: tuple[Floats, Floats] | None = None  # (members,) the least and the most share of the steps of each
-    baseline: Baseline | None = None  # never much worse than this
-    policy: Policy | None = field(default=None, metadata=OWN)  # never plan, always this
-    planning: Planning = "full"  # the whole plan, or only what is visited
-    replan: Replan = "every"  # episode; when a count has doubled; or every so many episodes
+    limits: tuple[Floats, Floats] | None = None  # (members,) each: the least and the most share of the steps
+    baseline: Baseline | None = None  # what the learner must never be much worse than
+    policy: Policy | None = field(default=None, metadata=OWN)  # (L, S, D) used in every episode; None: the learner plans
+    planning: Planning = "full"  # make a whole plan, or back up only the states that are visited
+    replan: Replan = "every"  # new plan for every episode; when a count has doubled; or every so many episodes
 
     def __post_init__(self) -> None:
         owner = check.name("Settings", "name", self.name).split(" (")[0]
@@ -81,6 +84,7 @@ class Settings:
             check.fail(owner, "what is known or declared", "given", "left out with one table for agents and environment")
 
     def _check_forgetting(self, owner: str) -> None:
+        """Check the rules to forget, and that the other settings allow forgetting."""
         for name, rule in (*self.forget.items(), ("the environment", self.forget_environment)):
             if rule is not None and not isinstance(rule, HalfLife | Window):
                 check.fail(owner, f"forget[{name!r}]", check.show(rule), "a HalfLife or a Window")
@@ -95,6 +99,7 @@ class Settings:
                 check.fail(owner, "replan", "'doubling'", "'every' or a number with forget: counts that fade may never double")
 
     def _check_limits(self, owner: str) -> None:
+        """Check that the other settings allow limits of control."""
         if self.limits is not None:
             if self.planning == "greedy":
                 expected = "'full' with at_most or at_least: greedy planning is for costs that stay"
@@ -104,6 +109,7 @@ class Settings:
                 check.fail(owner, "replan", "'doubling'", expected)
 
     def _check_baseline(self, owner: str) -> None:
+        """Check that the other settings allow a baseline."""
         if self.baseline is not None:
             if self.limits is not None:
                 check.fail(owner, "baseline", str(self.baseline), "left out with at_most or at_least: it may not keep within them")
@@ -118,30 +124,30 @@ class Settings:
 
     @property
     def forgets(self) -> bool:
-        """Does anything that was counted fade?"""
+        """Return whether any counts fade."""
         return bool(self.forget) or self.forget_environment is not None
 
     @property
     def is_scaled(self) -> bool:
-        """Are its radii narrower than those that carry the guarantee?"""
+        """Return whether radii may be narrower than those that carry the guarantee."""
         return any(not isinstance(part, float) or part < 1.0 for part in (self.scale.agents, self.scale.environment))
 
     @property
     def can_share(self) -> bool:
-        """Does such a learner learn something of the environment that others could use?"""
+        """Return whether a learner with these settings learns an environment table that others can use."""
         return not self.flat and self.known_environment is None and self.policy is None and self.forget_environment is None
 
     @property
     def outcomes(self) -> Outcomes | None:
-        """The declared structure of the environment, if there is one."""
+        """Return the declared structure of the environment; None if there is none."""
         return None if self.structure is None else self.structure.environment
 
 
-# -------------------------------------------------------------------------------- for all that goes over the fields
+# -------------------------------------------------------------------------------- functions over all fields
 
 
 def shown(task: Task, told: Settings) -> dict[str, Any]:
-    """Return settings as a user reads them: all that is needed to repeat a run, in words and numbers."""
+    """Return settings as a user reads them: all that is needed to repeat a run, as text and numbers by name."""
     bounded = told.radius is not None
     radius = told.radius if told.agents_radius is None else f"{told.agents_radius} (agents), {told.radius} (environment)"
     forget = {**told.forget, **({} if told.forget_environment is None else {"the environment": told.forget_environment})}
@@ -155,7 +161,7 @@ def shown(task: Task, told: Settings) -> dict[str, Any]:
         "known_agents": [task.tables[table] for table in told.known_agents],
         "known_environment": told.known_environment is not None,
     }
-    elsewhere = {"name", "agents_radius", "flat", "forget_environment", "limits", "baseline", "policy"}  # shown under another name
+    elsewhere = {"name", "agents_radius", "flat", "forget_environment", "limits", "baseline", "policy"}  # shown under other names
     result: dict[str, Any] = {"learner": told.name}
     for one in fields(told):
         if one.name not in elsewhere:
@@ -170,18 +176,18 @@ def shown(task: Task, told: Settings) -> dict[str, Any]:
     return result
 
 
-Memo = dict[Any, Any]  # digests of what was met already, by identity
+Memo = dict[Any, Any]  # digests of large values that were met before, by identity
 
 
 def key_of(value: Any, memo: Memo) -> Any:
-    """Return something that can be compared and hashed, equal for equal values."""
+    """Return a hashable key of a value, equal for equal values. memo: keys of large values that were met before."""
     if isinstance(value, np.ndarray):
-        place = (value.ctypes.data, value.shape)  # views of one array are the same
+        place = (value.ctypes.data, value.shape)  # equal for all views of one array
         if place not in memo:
             memo[place] = (
                 hashlib.sha256(np.ascontiguousarray(value).data).hexdigest(),
                 value,
-            )  # the value stays alive, and its place
+            )  # keeps the value alive, so that its address is not used again
         return memo[place][0]
     if isinstance(value, Mapping):
         return tuple((name, key_of(one, memo)) for name, one in value.items())
@@ -195,10 +201,10 @@ def key_of(value: Any, memo: Memo) -> Any:
 
 
 def alike_key(task: Task, told: Settings, memo: Memo) -> tuple[Any, ...]:
-    """Return a key of all settings: equal for learners that may run in one group.
+    """Return a hashable key of settings, which is equal for learners that may run in one group.
 
-    Agents go by their place in the task: teams may call them differently. Fields that are a team's own are left out. Functions, as
-    scales may be, are compared by identity.
+    Agents are compared by their place in the task, since teams may name them differently. Fields that are a team's own are left
+    out. Functions, as scales may be, are compared by identity.
     """
     structure, baseline = told.structure, told.baseline
     seen = {} if structure is None else structure.agents
@@ -215,16 +221,19 @@ def alike_key(task: Task, told: Settings, memo: Memo) -> tuple[Any, ...]:
 
 
 def for_newcomer(task: Task, told: Settings, like: Task, known_agents: Mapping[int, Floats]) -> Settings:
-    """Return the settings of a new team that is told the same as another one, whose task is `like`.
+    """Return the settings of a new team that is told the same as another one.
 
-    Limits, a baseline and what is known of agents are a team's own. What is declared of agents, and how they are forgotten, holds
-    for those of the same name; a rule to forget all agents alike holds for all of its own.
+    task: that of the new team. told, like: settings and task of the other team. known_agents: what is known of the new team's
+    agents, as in `Settings`.
+
+    Limits, a baseline and known agents are not taken over: they are a team's own. What is declared of agents, and rules to forget,
+    are taken over for agents of the same name. If one rule holds for all agents of the other team, it holds for all of the new one.
     """
     structure, forget = told.structure, {name: rule for name, rule in told.forget.items() if name in task.tables}
     if structure is not None:
         own = {name for table, name in enumerate(task.tables) if table not in known_agents}
         structure = Structure({name: cases for name, cases in structure.agents.items() if name in own}, structure.environment)
-    if len(told.forget) == len(like.tables) and len(set(told.forget.values())) == 1:  # one rule for all, whoever they are
+    if len(told.forget) == len(like.tables) and len(set(told.forget.values())) == 1:  # one rule for all agents
         forget = dict.fromkeys(task.tables, next(iter(told.forget.values())))
     return replace(told, known_agents=known_agents, structure=structure, forget=forget, limits=None, baseline=None)
 
@@ -247,10 +256,11 @@ def check_fits(owner: str, task: Task, told: Settings) -> None:
         checked_switching_policy(owner, task, told.policy)
 
 
-# ------------------------------------------------------------------------------------------------- from what a user writes
+# ------------------------------------------------------------------------------------------------- checks of a user's arguments
 
 
 def check_planning(owner: str, planning: Any, replan: Any) -> None:
+    """Check the settings `planning` and `replan`, and that they go together."""
     check.choice(owner, "planning", planning, ("full", "greedy"))
     if isinstance(replan, str):
         check.choice(owner, "replan", replan, ("every", "doubling"))
@@ -261,7 +271,7 @@ def check_planning(owner: str, planning: Any, replan: Any) -> None:
 
 
 def checked_task(owner: str, task: Any) -> Task:
-    """Check that a task is one; who gives a problem is told to give its task."""
+    """Check that a task is a Task, and return it. If it is a TwoLayerMDP, the error says to give its task."""
     if not isinstance(task, Task):
         hint = "a Task, as in mdp.task" if isinstance(task, TwoLayerMDP) else "a Task"
         check.fail(owner, "task", check.show(type(task).__name__), hint)
@@ -269,7 +279,7 @@ def checked_task(owner: str, task: Any) -> Task:
 
 
 def checked_environment(owner: str, task: Task, environment: Any) -> Environment | None:
-    """Check that a known environment has the states and actions of the task."""
+    """Check that a known environment has the states and actions of the task, and return it; None stays None."""
     if environment is None:
         return None
     if not isinstance(environment, Environment):
@@ -281,11 +291,14 @@ def checked_environment(owner: str, task: Task, environment: Any) -> Environment
 
 
 def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environment: Any, structure: Any) -> dict[str, Any]:
-    """Return the settings of what need not be learned, and of what is declared of the rest."""
+    """Check what is known or declared, and return the settings `known_agents`, `known_environment` and `structure`.
+
+    The arguments are those of `ucrl2_mc`. What is declared of something that is known is dropped.
+    """
     agents = checked_task(owner, task).known_agents(owner, known_agents or {})
     environment = checked_environment(owner, task, known_environment)
     declared = checked_structure(owner, structure, task.n_states, task.n_actions, task.tables)
-    if declared is not None:  # of what is known nothing need be declared
+    if declared is not None:  # drop what is declared of known tables
         known = {task.tables[table] for table in agents}
         left = {name: cases for name, cases in declared.agents.items() if name not in known}
         declared = Structure(left, None if environment is not None else declared.environment)
@@ -294,7 +307,7 @@ def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environmen
 
 
 def checked_belief(owner: str, belief: Any) -> dict[str, Any]:
-    """Return the settings of one kind of sets for both layers, or of one for each."""
+    """Check the argument `belief` of `ucrl2_mc`, and return the settings `radius` and `agents_radius`."""
     kinds = ("printed", "bernstein")
     if not isinstance(belief, Mapping):
         return {"radius": check.choice(owner, "belief", belief, kinds)}
@@ -305,7 +318,7 @@ def checked_belief(owner: str, belief: Any) -> dict[str, Any]:
 
 
 def checked_forgetting(owner: str, task: Task, forget: Any, forget_environment: Any) -> dict[str, Any]:
-    """Return the settings of what fades, given for all agents, or by name, and for the environment."""
+    """Check the arguments `forget` and `forget_environment` of `ucrl2_mc`, and return the settings of these names."""
     if forget is None or isinstance(forget, HalfLife | Window):
         rules = dict.fromkeys(() if forget is None else task.tables, forget)
     elif not isinstance(forget, Mapping):
@@ -322,5 +335,5 @@ def checked_forgetting(owner: str, task: Task, forget: Any, forget_environment: 
 
 
 def checked_limits(owner: str, task: Task, at_most: Any, at_least: Any) -> dict[str, Any]:
-    """Return the setting of limits, if any are given."""
+    """Check the arguments `at_most` and `at_least` of `ucrl2_mc`, and return the setting `limits`."""
     return {"limits": None if at_most is None and at_least is None else limits_of(owner, task, at_most, at_least)}

@@ -1,8 +1,8 @@
 """What a learner keeps between episodes: one declared table of fields.
 
 `LearnerState` is that table: every field says what it is, which shape and type it has, how it begins, and which learners have it.
-Start values, what is packed for shards, what is cut and joined, what files and checkpoints hold, and all checks of these follow
-from it. A new field is a line here and the code that uses it.
+All other code iterates over it: start values, packing for shards, cutting and joining stacks, files, checkpoints, and all checks.
+A new field is a line here and the code that uses it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,14 +31,14 @@ PRICE_NUMBERS, RECORD_NUMBERS = (dtype.itemsize // 8 for dtype in (PRICE, RECORD
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """Sparse counts of one layer, packed: their size follows what was seen."""
+    """Sparse counts of one layer, packed: memory follows what was seen."""
 
     key: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # (n,) row * columns + column, ascending
     number: Floats = field(default_factory=lambda: np.empty(0))  # (n,)
 
     @classmethod
     def of(cls, counts: sp.csr_array) -> "Seen":
-        """Pack counts."""
+        """Pack a matrix of counts."""
         sums = Sums.of(counts)
         return cls(sums.row * counts.shape[1] + sums.column, sums.amount)
 
@@ -53,19 +53,19 @@ NOTHING = Seen()
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """What the shapes of fields follow from."""
+    """Task and settings of a learner, from which the shapes of all fields of its state follow."""
 
     task: Task
     told: Settings
 
     @cached_property
     def layers(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Rows and columns of the counts: agents, environment."""
+        """Return (rows, columns) of the counts of the agents, and of those of the environment."""
         return shapes(self.task, flat=self.told.flat, structure=self.told.structure)
 
     @property
     def plan(self) -> tuple[int, int, int]:
-        """(L, S, D)"""
+        """Return (L, S, D), the shape of a policy."""
         return self.task.horizon, self.task.n_states, self.task.n_agents
 
 
@@ -75,8 +75,11 @@ Shape = Callable[[Sizes], tuple[int, ...]]
 def kept(
     dtype: Any, shape: Shape, when: Callable[[Settings], bool], *, start: float = 0, limit: Callable[[Sizes], int] | None = None
 ) -> Any:
-    """Declare an array: its type, its shape, which learners have it, the value with which it begins, and, of integers that point
-    into a table, the number of its places (-1 points nowhere). An empty array stands for one that is as at the start.
+    """Declare an array field of `LearnerState`.
+
+    dtype: its type. shape: a function of `Sizes`. when: a function of `Settings`, whether such a learner has the field. start: the
+    value that fills it at first. limit: for indices into a table, a function of `Sizes` that returns how many places the table has;
+    -1 is no place. In a state an empty array stands for one that is as at the start.
     """
     about = {"dtype": np.dtype(dtype), "shape": shape, "when": when, "start": start, "limit": limit}
     return field(default_factory=lambda: np.empty(0, dtype=dtype), metadata=about)
@@ -84,14 +87,14 @@ def kept(
 
 @dataclass(frozen=True, eq=False)
 class LearnerState:
-    """What a learner knows and has decided."""
+    """What one learner keeps between episodes. `Learner.state` returns it, and `Learner.remember` takes it."""
 
-    episodes: int = 0  # that were counted
-    environment_episodes: int = 0  # counted into `environment`
-    planned: int = 0  # the episode for which the plan was made, 0: there is none
-    stale: bool = False  # has something been counted since it was asked whether a new plan is due?
+    episodes: int = 0  # episodes that were counted
+    environment_episodes: int = 0  # episodes that were counted into `environment`
+    planned: int = 0  # the episode for which the plan was made; 0: there is no plan
+    stale: bool = False  # whether an episode was counted since it was last checked if a new plan is due
     agents: Seen = NOTHING
-    environment: Seen = NOTHING  # nothing if it is shared
+    environment: Seen = NOTHING  # empty if it is shared with a fleet
     policy: Policy = kept(np.int16, lambda s: s.plan, lambda told: True)
     value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda told: told.policy is None)
     agents_planned_visits: Floats = kept(float, lambda s: (s.layers[0][0],), lambda told: told.replan == "doubling")
@@ -116,16 +119,17 @@ class LearnerState:
 
     @property
     def plan(self) -> Plan | None:
+        """Return the current plan; None if there is none."""
         return Plan(self.policy, self.value) if self.policy.size and self.value.size else None
 
     @property
     def must_use_plan(self) -> bool:
-        """Is there a plan since which nothing was counted? It is used for the next episode in any case."""
+        """Return whether there is a plan and nothing was counted since it was last checked: the next episode then uses it."""
         return self.plan is not None and not self.stale
 
     @classmethod
     def of(cls, counts: Counts) -> "LearnerState":
-        """Return the state of a learner that has seen these counts."""
+        """Return the state of a learner that has seen these counts and has no plan yet."""
         agents, environment = Seen.of(counts.agents), Seen.of(counts.environment)
         return cls(counts.episodes, counts.environment_episodes, agents=agents, environment=environment)
 
@@ -144,20 +148,20 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def has(told: Settings) -> list[Field[Any]]:
-    """Return the array fields, beside the plan, that a learner with these settings keeps."""
+    """Return the array fields, without policy and value, that a learner with these settings keeps."""
     return [one for one in ARRAYS if one.name not in PLAN and one.metadata["when"](told)]
 
 
 def at_start(one: Field[Any], sizes: Sizes) -> NDArray[Any]:
-    """Return a field as it is at the start."""
+    """Return an array field as it is at the start."""
     return np.full(one.metadata["shape"](sizes), one.metadata["start"], dtype=one.metadata["dtype"])
 
 
-# -------------------------------------------------------------------------------- of one learner, as arrays by name
+# -------------------------------------------------------------------------------- one learner, as arrays by name
 
 
 def pack_state(state: LearnerState) -> tuple[dict[str, Any], Arrays]:
-    """Take a state apart: numbers, and arrays by name."""
+    """Return the numbers of a state, and its arrays by name. `unpack_state` is the inverse."""
     numbers = {name: getattr(state, name) for name in NUMBERS}
     arrays: Arrays = {one.name: np.ascontiguousarray(getattr(state, one.name)) for one in ARRAYS}
     for name in SEEN:
@@ -166,7 +170,7 @@ def pack_state(state: LearnerState) -> tuple[dict[str, Any], Arrays]:
 
 
 def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LearnerState:
-    """Put a state together that comes from outside. Kernels trust what comes from here: nothing is taken over unchecked."""
+    """Make a state from numbers and arrays that come from outside. All are checked here, since kernels trust them afterwards."""
     found: dict[str, Any] = {}
     for name in NUMBERS:
         if name == "stale":
@@ -187,9 +191,9 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
 
 
 def check_seen(owner: str, layer: str, seen: Seen, shape: tuple[int, int], owners: Ints | None = None) -> None:
-    """Check sparse counts: places of a table of this shape, ascending, with finite numbers above 0.
+    """Check sparse counts: ascending places of a table of this shape, with finite numbers above 0.
 
-    owners: (n,) ascending, whose each count is, where the counts of several teams lie one after the other.
+    owner, layer: named in errors. owners: (n,) ascending, the team of each count, if the counts of several teams are concatenated.
     """
     key, number = seen.key, seen.number
     if key.dtype != np.int64 or number.dtype != np.float64 or key.ndim != 1 or key.shape != number.shape:
@@ -201,7 +205,10 @@ def check_seen(owner: str, layer: str, seen: Seen, shape: tuple[int, int], owner
 
 
 def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, n: int | None = None) -> None:
-    """Check a declared array, of one learner, or with a first axis of n teams. One learner's may be empty: as at the start."""
+    """Check an array of a declared field. The array of one learner may be empty: as at the start.
+
+    n: the length of the first axis, if the arrays of n teams are stacked; None for one learner.
+    """
     shape = one.metadata["shape"](sizes) if n is None else (n, *one.metadata["shape"](sizes))
     dtype, limit = one.metadata["dtype"], one.metadata["limit"]
     if n is None and array.size == 0 and array.dtype == dtype:
@@ -221,11 +228,15 @@ def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, 
             checked_switching_policy(owner, sizes.task, policy)
 
 
-# ------------------------------------------------------------------------------------------------- of many learners, stacked
+# ------------------------------------------------------------------------------------------------- many learners, stacked
 
 
 def stack_states(sizes: Sizes, states: Sequence[LearnerState], keeps_plans: bool) -> Arrays:
-    """Stack the states of learners with the same settings, first axis team; counts one after the other, with the size of each."""
+    """Stack the states of n learners with the same settings: arrays by name, whose first axis is the team.
+
+    Counts are concatenated; the array NAME_size, (n,), says how many each team has. keeps_plans: whether policy and value are
+    included.
+    """
     result: Arrays = {"planned": np.array([state.planned if keeps_plans else 0 for state in states], dtype=np.int64)}
     result["fresh"] = np.array([keeps_plans and state.must_use_plan for state in states], dtype=np.int64)
     for name in SEEN:
@@ -235,7 +246,7 @@ def stack_states(sizes: Sizes, states: Sequence[LearnerState], keeps_plans: bool
         result[f"{name}_number"] = np.concatenate([one.number for one in seen])
     for one in has(sizes.told) + [one for one in ARRAYS if keeps_plans and one.name in PLAN]:
         shape, given = one.metadata["shape"](sizes), [getattr(state, one.name) for state in states]
-        if one.name in PLAN:  # zeros that nobody touches need no memory
+        if one.name in PLAN:  # zeros that are never touched need no memory
             result[one.name] = np.zeros((len(states), *shape), dtype=one.metadata["dtype"])
             for i, array in enumerate(given):
                 if states[i].plan is not None:
@@ -247,16 +258,17 @@ def stack_states(sizes: Sizes, states: Sequence[LearnerState], keeps_plans: bool
 
 
 def unharmed(task: Task, policy: Policy) -> Policy:
-    """Return a policy that was in other hands, after a check: kernels trust it again."""
+    """Return a policy that users could have changed, after a check that its agents exist, since kernels trust it."""
     if policy.min() < 0 or policy.max() >= task.n_agents:
         checked_switching_policy("the learner's plan", task, policy)
     return policy
 
 
 def unstack_states(told: Settings, stacked: Arrays, before: Sequence[LearnerState], episodes: int, own: int) -> list[LearnerState]:
-    """Return the states of learners from a stack. episodes, own: so many were counted since, of all, of their own environment.
+    """Return the states of n learners from a stack, as `stack_states` makes it, after a run.
 
-    Large arrays are handed over, not copied.
+    before: the states before the run. episodes: how many episodes were counted since. own: how many of them into the learner's own
+    environment counts. Large arrays are handed over, not copied.
     """
     result = []
     ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in SEEN}
@@ -274,7 +286,7 @@ def unstack_states(told: Settings, stacked: Arrays, before: Sequence[LearnerStat
 
 
 def part_of(stacked: Arrays, begin: int, end: int) -> Arrays:
-    """Cut out the teams from begin to end."""
+    """Return the stack of the teams from begin to end."""
     result = {}
     for name, array in stacked.items():
         layer, _, part = name.rpartition("_")
@@ -287,14 +299,14 @@ def part_of(stacked: Arrays, begin: int, end: int) -> Arrays:
 
 
 def joined(stacks: Sequence[Arrays]) -> Arrays:
-    """Join the stacks of several shards, in their order."""
+    """Return one stack of the teams of several stacks, in their order."""
     if len(stacks) == 1:
         return stacks[0]
     return {name: np.concatenate([stack[name] for stack in stacks]) for name in stacks[0]}
 
 
 def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
-    """Check a stack of n states that comes from outside, before a kernel sees it."""
+    """Check a stack of n states that comes from outside, before a kernel reads it."""
     for name, shape in zip(SEEN, sizes.layers, strict=True):
         size, seen = stacked[f"{name}_size"], Seen(stacked[f"{name}_key"], stacked[f"{name}_number"])
         if size.dtype != np.int64 or size.shape != (n,) or (size < 0).any() or size.sum() != len(seen.key):

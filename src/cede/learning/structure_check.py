@@ -1,10 +1,10 @@
-"""Is a declared structure true? A test of every case against data, which says where it is not.
+"""Tests whether a declared structure is true: compares the places of every case, and says where data contradict it.
 
 In each case of a structure all places that share it should show the same frequencies. We compare them by the chi-squared statistic
-of homogeneity. Counts are often few, and its usual law does not hold then. Given the sums of rows and columns its mean and variance
-are known exactly (Haldane 1940; Dawson 1954); a gamma law with these two tells which cases need a closer look, and these are
-compared with tables drawn at random with the same sums, which is an exact test whatever the counts. p-values are corrected for the
-number of cases tested (Holm 1979). Within a case that fails, the place is named that differs most from all others of the case.
+of homogeneity. Counts are often few, so that its usual limit distribution does not hold. Given the sums of rows and columns its
+mean and variance are known exactly (Haldane 1940; Dawson 1954). A gamma distribution with these two tells which cases need a closer
+look. Those are compared with tables drawn at random with the same sums, which is an exact test whatever the counts. p-values are
+corrected for the number of cases tested (Holm 1979). Within a case that fails, the place is named that differs most from the rest.
 """
 
 import math
@@ -25,15 +25,15 @@ from cede.problem.task import Task
 
 @dataclass(frozen=True, eq=False)
 class Suspicion:
-    """A case that the data speak against."""
+    """A case of a structure that the data contradict. `StructureCheck.suspicions` lists them."""
 
     layer: str  # "environment", or the name of an agent
     case: int
-    p_value: float  # that all its places are alike, corrected for the number of tests; 0: something impossible was seen
+    p_value: float  # of the hypothesis that all places are alike, corrected for the number of tests; 0: an impossible step was seen
     place: tuple[int, ...]  # (s, a), or (s,), of the place that is least like the others
-    visits: int  # of that place
-    here: Floats  # (outcomes,) frequencies there
-    elsewhere: Floats  # (outcomes,) in the other places of the case
+    visits: int  # how often that place was visited
+    here: Floats  # (outcomes,) frequencies in that place
+    elsewhere: Floats  # (outcomes,) frequencies in the other places of the case
     text: str
 
     def __str__(self) -> str:
@@ -42,15 +42,19 @@ class Suspicion:
 
 @dataclass(frozen=True, eq=False)
 class StructureCheck:
-    """What came of a check. A structure that passes need not be true: there may be too little data, which `untested` counts."""
+    """The result of `check_structure`. Print it to read it.
+
+    A structure that passes need not be true: there may be too little data, which `untested` counts.
+    """
 
     suspicions: tuple[Suspicion, ...]
-    tested: int  # cases with at least two places that were seen
+    tested: int  # cases with enough data for a test
     untested: int
     alpha: float
 
     @property
     def passed(self) -> bool:
+        """Return whether the data contradict no case."""
         return not self.suspicions
 
     def __str__(self) -> str:
@@ -60,9 +64,10 @@ class StructureCheck:
 
 
 def check_structure(task: Task, structure: Structure, data: Any, *, alpha: float = 0.01) -> StructureCheck:
-    """Test a structure against a log or episodes (as `learn_from` takes them), or plain counts (`count` without a structure).
+    """Test a declared structure against data.
 
-    alpha: the probability that a true structure is suspected at all.
+    task: what the data belong to. structure: what is tested. data: a log or Episodes, as `Learner.learn_from` takes them, or Counts
+    that were made without a structure. alpha: the probability that a true structure is suspected at all.
     """
     owner = "check_structure"
     alpha = check.probability(owner, "alpha", alpha)
@@ -91,7 +96,7 @@ def check_structure(task: Task, structure: Structure, data: Any, *, alpha: float
 
 
 def counted(owner: str, task: Task, data: Any) -> Counts:
-    """The plain counts of a log."""
+    """Return the counts of a log, without any structure."""
     tally = Tally(task, Counts.zeros(task), flat=False)
     for steps in read_log(owner, task, data):
         tally.add(*steps)
@@ -100,13 +105,15 @@ def counted(owner: str, task: Task, data: Any) -> Counts:
 
 
 def most_draws(tests: int, alpha: float) -> int:
-    """Enough that the least p-value which can come out, corrected for so many tests, is well below alpha."""
+    """Return how many random tables to draw, so that the least p-value that can result, corrected for so many tests, is below
+    alpha.
+    """
     return max(2000, math.ceil(5 * tests / alpha))
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What was seen in the places of one case."""
+    """What was seen in the places of one case, agents or environment."""
 
     layer: str
     number: int
@@ -115,11 +122,13 @@ class Case:
 
     @property
     def testable(self) -> bool:
+        """Return whether there are at least two places and two outcomes that were seen, and more than 3 counts in total."""
         rows, columns = (self.table.sum(axis=axis) for axis in (1, 0))
         return bool((rows > 0).sum() >= 2 and (columns > 0).sum() >= 2 and self.table.sum() > 3)
 
 
 def agent_tables(task: Task, structure: Structure, counts: Counts) -> list[Case]:
+    """Return what was seen in each declared case of the agents, for each slot. counts: made without a structure."""
     whole, seen, result = all_agents(task, structure), counts.agents.toarray().astype(np.float64), []
     begin = 0
     for d, cases in enumerate(cases_of(task, structure)):
@@ -135,6 +144,7 @@ def agent_tables(task: Task, structure: Structure, counts: Counts) -> list[Case]
 
 
 def environment_tables(task: Task, structure: Structure, counts: Counts) -> list[Case]:
+    """Return what was seen in each declared case of the environment. counts: made without a structure."""
     outcomes, result = structure.environment, []
     if outcomes is None:
         return []
@@ -149,7 +159,7 @@ def environment_tables(task: Task, structure: Structure, counts: Counts) -> list
 
 
 def unforeseen(task: Task, structure: Structure, environment: sp.csr_array) -> Suspicion | None:
-    """A step that the structure says cannot be."""
+    """Return a suspicion if steps were seen that the structure declares impossible; else None. environment: (S * A, S) counts."""
     outcomes = structure.environment
     assert outcomes is not None
     beyond = sp.coo_array(environment - environment.multiply(outcomes.allowed()))
@@ -167,7 +177,10 @@ def unforeseen(task: Task, structure: Structure, environment: sp.csr_array) -> S
 
 
 def accuse(task: Task, case: Case, p_value: float) -> Suspicion:
-    """Name the place that stands out most: whose table with all others is the most standard deviations from its mean."""
+    """Return the suspicion of a case: it names the place that differs most from the other places together.
+
+    "Most" is measured by `deviation`, in the table of the place and the sum of the others.
+    """
     total = case.table.sum(axis=0)
     seen = [i for i in range(len(case.places)) if case.table[i].sum() > 0]
     apart = {i: deviation(np.stack([case.table[i], total - case.table[i]])) for i in seen}
@@ -185,22 +198,24 @@ def accuse(task: Task, case: Case, p_value: float) -> Suspicion:
 
 
 def name_of(names: Any, i: int) -> str:
+    """Return how a state or action is called in a text: its index, with its name if there are names."""
     return str(i) if names is None else f"{i} ({names[i]})"
 
 
 def without_zeros(table: Floats) -> Floats:
+    """Return a table without rows and columns of zeros."""
     result: Floats = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
     return result
 
 
 def statistic(table: Any, rows: Floats, columns: Floats) -> Any:
-    """Chi-squared, of one table or of many (first axis)."""
+    """Return the chi-squared statistic of a table, (r, c), or of many, (n, r, c). rows, columns: the sums, (r,) and (c,)."""
     expected = np.outer(rows, columns) / rows.sum()
     return ((table - expected) ** 2 / expected).sum(axis=(-2, -1))
 
 
 def deviation(table: Floats) -> float:
-    """Of the statistic from its mean, in standard deviations."""
+    """Return how many standard deviations the statistic of a table lies above its mean; -inf if the table is too small."""
     table = without_zeros(table)
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     if min(table.shape, default=0) < 2 or rows.sum() <= 3:
@@ -210,11 +225,11 @@ def deviation(table: Floats) -> float:
 
 
 DOUBT = 0.2  # approximate p-value below which a table is compared with random ones
-AT_ONCE, ENOUGH = 500, 20  # tables drawn at a time; how many more extreme ones settle the matter
+AT_ONCE, ENOUGH = 500, 20  # tables drawn at a time; stop after so many more extreme ones
 
 
 def homogeneity(table: Floats, draws: int, rng: np.random.Generator) -> float:
-    """p-value that all rows of a table of counts have the same distribution; not less than 1 / (draws + 1)."""
+    """Return the p-value of the hypothesis that all rows of a table of counts have one distribution; at least 1 / (draws + 1)."""
     table = without_zeros(table)
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     if min(table.shape, default=0) < 2 or rows.sum() <= 3:
@@ -236,7 +251,7 @@ def homogeneity(table: Floats, draws: int, rng: np.random.Generator) -> float:
 
 
 def moments(rows: Floats, columns: Floats) -> tuple[float, float]:
-    """Mean and variance of the chi-squared statistic over all tables with these sums (Dawson 1954)."""
+    """Return mean and variance of the chi-squared statistic over all tables with these sums (Dawson 1954)."""
     n, r, c = float(rows.sum()), len(rows), len(columns)
     free_rows, free_columns = (r - 1) * (n - r) / (n - 1), (c - 1) * (n - c) / (n - 1)
     uneven_rows, uneven_columns = (n * (1 / rows).sum() - r**2) / (n - 2), (n * (1 / columns).sum() - c**2) / (n - 2)

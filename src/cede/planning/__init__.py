@@ -1,1 +1,1 @@
-"""Belief in, plan out: tables of probabilities, sets around them, and the policies of least cost."""
+"""From beliefs to plans: confidence sets around tables of probabilities, and the switching policies of least cost under them."""

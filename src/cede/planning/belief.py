@@ -1,4 +1,4 @@
-"""What is believed of a table: a centre and, around each row, an L1 ball of some width, or an interval around each outcome.
+"""What is believed of a layer: a table of frequencies, and around each row an L1 ball, or around each outcome an interval.
 
 Radii of balls have the form sqrt(constant / max(1, n)) with n the visits of the row. The constants of the paper, with
 t_k = max(1, (k - 1) L) the steps seen before episode k:
@@ -8,16 +8,17 @@ t_k = max(1, (k - 1) L) the steps seen before episode k:
     cost       7/2 log( 2 t_k rows / delta )                    Jaksch et al. 2010, of a mean with range 1; `cost_constant`
 
 with rows = |S||D| and outcomes = |A| for the agents, rows = |S||A| and outcomes = |S| for the environment. UCRL2's table has
-rows = |S||D| and outcomes = |S|; with the printed form we call its radius "same-form". Everything is computed from logarithms:
-2^(|S| + 1) has no place in a float. With a declared structure, rows and outcomes are those of its cases.
+rows = |S||D| and outcomes = |S|; with the printed form we call its radius "same-form". All constants are computed from logarithms,
+since 2^(|S| + 1) would overflow a float. With a declared structure, rows and outcomes are those of its cases.
 
 Bernstein's intervals are, around the frequency p of each outcome of a row,
 
     sqrt(2 p (1 - p) x / n) + 3 x / n,    x = log( 6 rows outcomes n (n + 1) / delta ).
 
-Audibert, Munos and Szepesvari (2009, Theorem 1): of one mean of n values in [0, 1] they fail with probability 3 exp(-x). The sum
-over n = 1, 2, ... of 1 / (n (n + 1)) is 1, so that over all n, outcomes and rows of a layer it is delta / 2: the sets hold at all
-times, whatever decides when a row is visited, and t_k does not occur. The formulas are in _kernels/radii.py.
+By Audibert, Munos and Szepesvari (2009, Theorem 1) the interval of one mean of n values in [0, 1] fails with probability at most
+3 exp(-x). The sum over n = 1, 2, ... of 1 / (n (n + 1)) is 1, so over all n, outcomes and rows of a layer the probability of any
+failure is at most delta / 2. The sets hold at all times, whatever decides when a row is visited, and t_k does not occur. The
+formulas are in _kernels/radii.py.
 """
 
 from dataclasses import dataclass
@@ -38,26 +39,34 @@ from cede.problem.model import Environment, TwoLayerMDP
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """One layer as a set of tables: every row within `width` (L1) of its centre.
+    """The confidence sets of one layer: all tables whose rows lie within `width` (L1) of the rows of `centre`.
 
-    Width 0 is certainty, 2 or more says nothing. `row` tells which row of the centre serves which place, so that places may
-    share one: (slots, S) for the agents (slots of agent d: one, or one per time step or previous agent), (S, A) for the
-    environment.
+    `Learner.beliefs` returns two of them, and `optimistic_plan` plans with two, one for the agents and one
+    for the environment; `Belief.of` makes one from arrays. Width 0 is certainty; 2 or more excludes nothing.
 
-    If `linear` is not 0, the set is another one: around each outcome's probability p an interval of
-    sqrt(2 p (1 - p) width) + linear width to both sides. closed: the outcomes of a row of the centre, those of weight 0 too, are
-    all that can be.
+    A *place* is where something is drawn: (slot, s) for the agents, (s, a) for the environment. An agent has one slot, or one for
+    each time step or previous agent if its policy varies with that. `row` says which row of the centre serves each place, so that
+    places may share a row.
+
+    If `linear` is not 0, the set is another one: for each outcome of probability p in the centre, the interval of
+    sqrt(2 p (1 - p) width) + linear width to both sides of p. If `closed`, no outcomes are possible but those that a row of the
+    centre lists, some perhaps with weight 0; else any outcome is.
     """
 
     centre: Table
-    width: Floats  # (rows,)
+    width: Floats  # (rows,) radius of each ball; of intervals x / n, times the square of the scale
     row: Ints  # agents: (slots, S); environment: (S, A)
     linear: float = 0.0
     closed: bool = False
 
     @classmethod
     def of(cls, centre: ArrayLike | sp.sparray, width: ArrayLike, places: tuple[int, int]) -> "Belief":
-        """From an array or SciPy matrix with one row per place; rows of zeros have not been seen (uniform)."""
+        """Make a belief with one row for each place.
+
+        centre: a (rows, outcomes) array or SciPy matrix of weights, which are normalised row by row; a row of zeros was never seen
+        and counts as uniform. width: (rows,) or one number for all. places: (slots, S) for the agents, (S, A) for the environment,
+        whose product is the number of rows.
+        """
         matrix = sp.csr_array(centre, dtype=np.float64)
         if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
             worst = matrix.data[~(matrix.data >= 0) | ~np.isfinite(matrix.data)][0]
@@ -72,27 +81,27 @@ class Belief:
         return cls(table, widths, np.arange(table.n_rows).reshape(places))
 
     def copy(self) -> "Belief":
-        """Its own arrays, which nobody changes."""
+        """Return a copy with arrays of its own, so that later changes of the original do not reach it."""
         return Belief(self.centre.packed(), self.width.copy(), self.row.copy(), self.linear, self.closed)
 
     @cached_property
     def arrays(self) -> BeliefArrays:
-        """The belief as the compiled planner reads it."""
+        """Return the belief in the form that compiled code reads, made once."""
         return BeliefArrays(table=self.centre, width=self.width, row=self.row, linear=self.linear, closed=int(self.closed))
 
 
 def snapshot(belief: BeliefArrays) -> Belief:
-    """Return what the compiled planner reads as a belief with arrays of its own."""
+    """Return a belief in compiled form as a `Belief` with arrays of its own, which stays as it is when the learner goes on."""
     table = belief.table.packed()
     return Belief(table, belief.width.copy(), belief.row.copy(), belief.linear, bool(belief.closed))
 
 
-_truths: "WeakKeyDictionary[TwoLayerMDP, tuple[Belief, Belief]]" = WeakKeyDictionary()
+_truths: "WeakKeyDictionary[TwoLayerMDP, tuple[Belief, Belief]]" = WeakKeyDictionary()  # made once for each problem
 _true_environments: "WeakKeyDictionary[Environment, Belief]" = WeakKeyDictionary()
 
 
 def true_beliefs(mdp: TwoLayerMDP) -> tuple[Belief, Belief]:
-    """Return the true tables of a problem, agents and environment, as beliefs of width 0."""
+    """Return the true tables of a problem, of the agents and of the environment, as beliefs of width 0."""
     if mdp not in _truths:
         tables = np.concatenate([policy.reshape(-1, mdp.task.n_actions) for policy in mdp.policies])
         slots = len(tables) // mdp.task.n_states
@@ -101,7 +110,7 @@ def true_beliefs(mdp: TwoLayerMDP) -> tuple[Belief, Belief]:
 
 
 def true_environment(environment: Environment) -> Belief:
-    """Return the true table of an environment as a belief of width 0. Equal rows are kept, and planned with, once."""
+    """Return the true table of an environment as a belief of width 0. Equal rows are stored, and planned with, once."""
     if environment not in _true_environments:
         rows, which = distinct_rows(environment.transition)
         places = which.reshape(environment.n_states, environment.n_actions)
@@ -110,7 +119,7 @@ def true_environment(environment: Environment) -> Belief:
 
 
 def holds(belief: Belief, truth: Belief) -> bool:
-    """Does every true row lie in its set? (The event of Lemma 3; `truth` has width 0.)"""
+    """Return whether every true row lies in its set: the event of Lemma 3. truth: the true table, a belief of width 0."""
     total = belief.centre.total[:, None]
     uniform = 1.0 / belief.centre.n_columns
     centre = np.where(total > 0, belief.centre.matrix().toarray() / np.maximum(total, 1e-300), uniform)
@@ -127,7 +136,7 @@ RADII = {"printed": kernels.PRINTED, "appendix": kernels.APPENDIX, "bernstein": 
 
 
 def radii(visits: Floats, constant: float, *, scale: float = 1.0) -> Floats:
-    """Return the width of each row: scale sqrt(constant / max(1, visits))."""
+    """Return the widths of L1 balls, (rows,): scale sqrt(constant / max(1, visits)). visits: (rows,)."""
     widths, n = np.empty(len(visits)), len(visits)
     kernels.radii(kernels.PRINTED, visits, np.arange(n), n, constant, np.zeros(n), scale, widths)
     return widths

@@ -1,12 +1,13 @@
-"""How much human? The least cost when agents may hold control for some share of the steps only.
+"""The least cost when agents may, or must, hold control for a limited share of the steps.
 
 Shares are met in expectation, by a mixture of policies of which one is drawn at the start of an episode: a single deterministic
 policy cannot meet most shares exactly. The best mixture solves a linear programme over all policies,
 
     min sum_i w_i cost_i    such that    at_least_d <= sum_i w_i share_{i, d} <= at_most_d,   sum_i w_i = 1,   w >= 0,
 
-which we solve by column generation (Dantzig and Wolfe 1960): the prices of the shares are added to the control costs, the planner
-finds the best policy for them, and if it is better than what is known it joins. With m limits at most m + 1 policies have weight.
+which we solve by column generation (Dantzig and Wolfe 1960). Each round takes the dual prices of the limits, adds them to the
+control costs, and lets the planner find the best policy for these costs. If it beats the policies known so far it is added to them;
+if not, the mixture is optimal. With m limits at most m + 1 policies have weight.
 """
 
 from collections.abc import Mapping
@@ -24,27 +25,31 @@ from cede.problem.task import Task, name_index
 
 MOST_ROUNDS = 200
 CLOSE = 1e-9  # relative to the size of the costs
-DEAR, CLOSE_TO_LIMIT = 1e4, 1e-7  # what it costs to miss a limit by 1, relative to that size; what is taken for rounding
+DEAR, CLOSE_TO_LIMIT = 1e4, 1e-7  # cost of missing a limit by 1, relative to that size; misses below this are rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Policies, one of which is drawn at the start of an episode."""
+    """Policies of which one is drawn at the start of each episode. `solve` returns it if limits of control are given."""
 
     policies: tuple[Policy, ...]  # each (L, S, D)
-    weights: Floats  # (n,) probabilities
-    cost: float  # expected, of an episode
-    shares: Floats  # (members,) expected part of the steps that each acts
-    prices: Floats  # (members,) what one more step of control is worth, beyond its control cost: 0 where no limit binds
+    weights: Floats  # (n,) probability of each policy
+    cost: float  # expected cost of an episode
+    shares: Floats  # (members,) expected share of the steps in which each member acts
+    prices: Floats  # (members,) dual price of a step of control, beyond its control cost; 0 where no limit binds
 
     def draw(self, seed: int | np.random.Generator = 0) -> Policy:
-        """The policy of one episode."""
+        """Draw the policy of one episode, (L, S, D)."""
         rng = np.random.default_rng(seed)
         return self.policies[int(rng.choice(len(self.policies), p=self.weights))]
 
 
 def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats]:
-    """(members,) the least and the most share of each."""
+    """Check limits of control given by name, and return the least and the most share of each member, two (members,) arrays.
+
+    owner: who is named in errors. at_most, at_least: shares by name, as in {"human": 0.3}, or None. Members that are not named get
+    the limits 0 and 1.
+    """
     ends = [np.zeros(len(task.members)), np.ones(len(task.members))]
     for name, given, end in (("at_least", at_least, ends[0]), ("at_most", at_most, ends[1])):
         if given is not None and not isinstance(given, Mapping):
@@ -66,15 +71,18 @@ def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floa
 
 
 def limits_or_none(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats] | None:
-    """`limits_of`, if there are any."""
+    """Return `limits_of`, or None if neither at_most nor at_least is given."""
     return None if at_most is None and at_least is None else limits_of(owner, task, at_most, at_least)
 
 
 def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
-    """The best mixture under the true tables."""
+    """Find the mixture of least expected cost under the true model.
+
+    least, most: (members,) limits of the expected share of the steps. seed: of ties. Fails if no mixture meets the limits.
+    """
     task = mdp.task
     policies = [task.always(agent) for agent in range(len(task.members)) if task.can_reach(agent)]
-    costs, shares = [], []  # one agent always: where hand-overs are immediate every share can be met with these
+    costs, shares = [], []  # begin with each agent always: if hand-overs take no time, mixtures of these meet any limits
     for policy in policies:
         costs.append(start_cost(mdp, true_value(mdp, policy)))
         shares.append(shares_of(mdp, policy))
@@ -102,8 +110,13 @@ def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0
 
 
 def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats, float, float]:
-    """The best mixture of known policies; the price of each share, what a policy must cost at these prices to be better, and by how
-    much limits are missed. That is dear, so that policies are found which meet them, if there are any.
+    """Find the best mixture of n known policies: one linear programme.
+
+    costs: (n,) expected cost of each policy. shares: (n, members). least, most: (members,) the limits.
+
+    Return the weights, (n,); the price of each member's share, (members,); the cost, at these prices, below which a new policy
+    would improve the mixture; and the total by which limits are missed. Missing a limit is allowed at a high cost, so that there is
+    always a solution and prices lead to policies that meet the limits, if there are any.
     """
     from scipy.optimize import linprog  # not at the top: it takes a quarter of a second to load
 
@@ -124,14 +137,17 @@ def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats) -> 
 
 
 def priced(mdp: TwoLayerMDP, prices: Floats, seed: int) -> tuple[Policy, float]:
-    """The best policy when each step of control costs so much more, and what it costs then."""
+    """Find the best policy when each step of control costs `prices`, (members,), more. Return it and its cost with these prices."""
     dearer = replace(mdp.task, control_cost=mdp.task.control_cost + prices[mdp.task.acting])
     plan = best_plan(dearer, *true_beliefs(mdp), seed=seed)
     return plan.policy, start_cost(mdp, plan.value)
 
 
 def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
-    """(members,) the expected part of the steps of each: what an episode costs if only its control does."""
+    """Return the expected share of the steps that each member acts under a policy, (members,).
+
+    The share of a member is what an episode costs if each of its steps costs 1 / L and nothing else costs anything.
+    """
     nothing = {"env_cost": np.zeros_like(mdp.task.env_cost), "switch_cost": 0.0}
     acting = (mdp.task.acting == member for member in range(len(mdp.task.members)))
     counting = (replace(mdp.task, control_cost=own / mdp.horizon, **nothing) for own in acting)

@@ -1,4 +1,4 @@
-"""The switching problem without its middle layer, as UCRL2 sees it: the action is the agent."""
+"""The switching problem as UCRL2 sees it, without the layer of the agents: the action is the choice of the agent."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,11 +18,14 @@ def flatten(problem: TwoLayerMDP) -> TwoLayerMDP: ...
 @overload
 def flatten(problem: Task) -> Task: ...
 def flatten(problem: TwoLayerMDP | Task) -> TwoLayerMDP | Task:
-    """The switching problem without its middle layer, as UCRL2 sees it (Eqs. 3 and 4).
+    """Return the switching problem without its layer of agents, as UCRL2 sees it (Eqs. 3 and 4).
 
-    Its actions are the agents themselves (one for each table of an agent whose policy varies); agent d takes action d for
-    certain, and the table to be learned is p(s' | s, d). A Task keeps the environment's cost only where it does not depend on the
-    action; elsewhere its place holds the least cost of the state, and the mean must be learned.
+    problem: a TwoLayerMDP or a Task; the result is of the same type. Its actions are the agents themselves, or rather the slots: an
+    agent whose policy varies has one slot for each time step or previous agent. Slot d takes action d for certain, so the table to
+    be learned is p(s' | s, d).
+
+    A flattened Task holds the environment's cost only where it does not depend on the action. Elsewhere env_cost[s, d] is the least
+    cost of the state, and the learner must learn the mean.
     """
     if isinstance(problem, Task):
         slots = int(problem.n_slots.sum())
@@ -55,7 +58,11 @@ def flatten(problem: TwoLayerMDP | Task) -> TwoLayerMDP | Task:
 
 
 def certain_policies(task: Task) -> list[Floats]:
-    """Return the policies of the flattened problem: each takes its own action for certain."""
+    """Return the policies of the flattened problem, in the order of `task.tables`: each slot takes its own action with probability
+    1.
+
+    Their shape is (S, slots), or (slots of the agent, S, slots) if the agent's policy varies.
+    """
     slots = int(task.n_slots.sum())
     result = []
     for first, n, varies in zip(task.first_slot, task.n_slots, task.table_varies, strict=True):
@@ -65,6 +72,7 @@ def certain_policies(task: Task) -> list[Floats]:
 
 
 def slot_names(task: Task) -> Sequence[str]:
+    """Return a name for each slot of a task: the agent's, with a number if it has several."""
     names: list[str] = []
     for name, n in zip(task.tables, task.n_slots, strict=True):
         names += [name] if n == 1 else [f"{name} {i}" for i in range(n)]

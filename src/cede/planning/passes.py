@@ -1,6 +1,7 @@
-"""Passes of the compiled planner: scratch arrays, threads, and the work that was done.
+"""Runs the compiled planner: provides scratch arrays and threads, and counts the work.
 
-A pass is one loop of the Bellman operator over the horizon (`_kernels/backward.py`). Everything that plans or evaluates comes here.
+A pass is one loop of the Bellman operator over the horizon (`_kernels/backward.py`). All planning and all evaluation goes through
+`run_pass` or `share_pass`.
 """
 
 import threading
@@ -25,33 +26,38 @@ from cede.planning.belief import Belief, true_beliefs
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
-MOST_BYTES = 2**28  # of scratch arrays that are kept per thread, beside those in use
+MOST_BYTES = 2**28  # most memory for scratch arrays that each thread keeps, beside those in use
 WORTH_THREADS = 100_000  # outcomes times time steps of a plan below which one thread is faster than several
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A switching policy and the value that its maker believes it to have. Usable without the learner that made it."""
+    """A switching policy and the value that it is believed to have. It can be used without the learner that made it.
+
+    `solve`, `optimistic_plan` and `Learner.plan` return one.
+    """
 
     policy: Policy  # (L, S, D): policy[t, s, prev_agent] is the agent to put in control
-    value: Floats  # (L + 1, S, D), the last row zero; not a number where nothing is believed
+    value: Floats  # (L + 1, S, D), the last row zero; NaN if the value is not known
 
 
 def empty_plan(task: Task) -> tuple[Policy, Floats]:
-    """Make arrays for a policy, (L, S, D), and its value, (L + 1, S, D)."""
+    """Make uninitialised arrays for a policy, (L, S, D), and its value, (L + 1, S, D)."""
     shape = (task.horizon, task.n_states, task.n_agents)
     return np.empty(shape, dtype=np.int16), np.empty((shape[0] + 1, *shape[1:]))
 
 
 def best_plan(task: Task, agents: Belief, environment: Belief, *, seed: int = 0) -> Plan:
-    """Find the best policy under beliefs that fit the task."""
+    """Find the best policy under beliefs that are known to fit the task. Ties between agents are broken by the seed."""
     policy, value = empty_plan(task)
     run_pass(model_of(task, agents, environment), CHOOSE, policy, value, seed)
     return Plan(policy, value)
 
 
 def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy) -> Floats:
-    """Return value[t, s, prev_agent] of a checked policy under given tables; where they are sets, the least that it can be."""
+    """Return value[t, s, prev_agent], (L + 1, S, D), of a checked policy under beliefs; where these are sets, the least possible
+    value.
+    """
     _, value = empty_plan(task)
     run_pass(model_of(task, agents, environment), FOLLOW, policy, value, 0)
     return value
@@ -60,9 +66,10 @@ def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy)
 def backup(
     task: Task, agents: Belief, environment: Belief, after: Floats, *, t: int = 0, seed: int = 0
 ) -> tuple[Floats, NDArray[np.int16]]:
-    """Apply the Bellman operator once (Theorem 1): from v_{t+1} = after, (S, D), to v_t, (S, D), and its best agents, (S, D).
+    """Apply the Bellman operator once (Theorem 1).
 
-    A finite horizon is a loop over it, from zeros; anything else that iterates it, a discount say, starts from what it has.
+    after: v_{t+1}, (S, D). Return v_t, (S, D), and the best agents, (S, D). t is needed for agents whose policy varies with time. A
+    finite horizon is a loop over this, from zeros; a discount would be a fixed point of it.
     """
     model, (policy, value) = model_of(task, agents, environment), empty_plan(task)
     scratch, thread = pass_scratch(model, policy.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
@@ -73,18 +80,20 @@ def backup(
 
 
 def true_value(mdp: TwoLayerMDP, policy: Policy) -> Floats:
-    """Return value[t, s, prev_agent] of a checked policy under the true tables."""
+    """Return value[t, s, prev_agent], (L + 1, S, D), of a checked policy under the true model."""
     return value_under(mdp.task, *true_beliefs(mdp), policy)
 
 
 def start_cost(mdp: TwoLayerMDP, value: Floats) -> float:
-    """Return the cost of an episode that a value tells: its mean over the start distribution, d_0 in control before."""
+    """Return the expected cost of an episode from a value, (L + 1, S, D): its mean over the first state, with the start agent
+    before.
+    """
     return float(start_mean(mdp.environment.start, value, mdp.task.start_agent))
 
 
 def negated(task: Task) -> Task:
-    """Return the task with all costs negated: the least of it is minus the most of the task itself."""
-    switch_cost = np.where(np.isinf(task.switch_cost), np.inf, -task.switch_cost)  # what cannot be is in no policy
+    """Return the task with all costs negated: its least cost is minus the greatest cost of the task itself."""
+    switch_cost = np.where(np.isinf(task.switch_cost), np.inf, -task.switch_cost)  # impossible hand-overs stay impossible
     return replace(task, env_cost=-task.env_cost, control_cost=-task.control_cost, switch_cost=switch_cost)
 
 
@@ -92,32 +101,33 @@ def negated(task: Task) -> Task:
 
 
 def problem_of(task: Task, env_cost: Floats | None = None) -> ProblemArrays:
-    """Return what kernels need of a task; with environment costs that may differ from its own."""
+    """Return a task in the form that compiled code reads. env_cost: (S, A), if it shall differ from that of the task."""
     costs = {"control_cost": task.control_cost, "switch_cost": task.switch_cost}
     return ProblemArrays(slot=task.slot, vary=task.vary, env_cost=task.env_cost if env_cost is None else env_cost, **costs)
 
 
-_problems: "WeakKeyDictionary[Task, ProblemArrays]" = WeakKeyDictionary()  # made once for each task; nobody changes them
+_problems: "WeakKeyDictionary[Task, ProblemArrays]" = WeakKeyDictionary()  # made once for each task; read only
 
 
 def model_of(task: Task, agents: Belief, environment: Belief) -> ModelArrays:
-    """Return what kernels need for a plan of a task under beliefs."""
+    """Return a task and two beliefs in the form that compiled code plans with."""
     problem = _problems.get(task)
     if problem is None:
         problem = _problems[task] = problem_of(task)
     return ModelArrays(agents=agents.arrays, environment=environment.arrays, problem=problem)
 
 
-_threads, _most_threads = 1, 1  # now, and at any time so far
-_helpers: ThreadPoolExecutor | None = None  # one fewer than most
+_threads, _most_threads = 1, 1  # the number set now, and the largest so far
+_helpers: ThreadPoolExecutor | None = None  # has _most_threads - 1 threads: the caller is one, too
 _helpers_lock = threading.Lock()
 _kept = threading.local()  # scratch arrays of this thread, by size
 
 
 def set_threads(threads: int) -> int:
-    """Let one plan or evaluation use so many threads, and return how many it was before.
+    """Set how many threads one plan or one evaluation may use, and return how many it was before.
 
-    Every number of threads gives the same bits. More than one pays for large problems; small ones are done by one thread anyway.
+    The result is the same, bit for bit, for every number of threads. More than one pays for large problems; small problems are
+    planned by one thread in any case.
     """
     global _threads, _most_threads, _helpers
     threads = check.integer("set_threads", "threads", threads, 1, 1024)
@@ -129,20 +139,21 @@ def set_threads(threads: int) -> int:
 
 
 def threads_for(environment: BeliefArrays, horizon: int) -> int:
-    """Return how many threads a pass over this table is worth."""
+    """Return how many threads to use for a pass over this table: 1 if it is too small for several."""
     return _threads if environment.table.column.size * horizon >= WORTH_THREADS else 1
 
 
 @kernel
 def run_backward(model, mode, policy, value, seed, scratch, thread, phase):  # type: ignore[no-untyped-def]
-    """Call `backward` from Python."""
+    """Run the kernel `backward` on one policy and one value; this wrapper can be called from Python."""
     return backward(model, mode, policy, policy, value, value, seed, scratch, thread, phase)
 
 
 def run_pass(model: ModelArrays, mode: int, policy: Policy, value: Floats, seed: int) -> None:
-    """Run one whole pass of the Bellman operator.
+    """Run the Bellman operator over the whole horizon.
 
-    policy: (L, S, D), written, or with FOLLOW read. value: (L + 1, S, D), written.
+    mode: CHOOSE to find the best policy, FOLLOW to evaluate a given one. policy: (L, S, D), written by CHOOSE, read by FOLLOW.
+    value: (L + 1, S, D), written. seed: of ties.
     """
     scratch = pass_scratch(model, policy.shape)
     begin(model.problem, 1, value, scratch)
@@ -152,17 +163,18 @@ def run_pass(model: ModelArrays, mode: int, policy: Policy, value: Floats, seed:
 
 
 def share_pass(model: ModelArrays, horizon: int, scratch: PassScratch, work: Any) -> None:
-    """Let as many threads as it is worth do the work of a pass that has begun.
+    """Do the work of a pass that has begun, with as many threads as pay off.
 
-    work(thread, phase) goes on from a phase, with the scratch arrays of a thread, and returns how far it came. Helpers join where
-    there are several threads; who comes late finds nothing left to do.
+    work: a function (thread scratch, phase) that continues from a phase and returns the phase that it reached; the pass is finished
+    at PHASES * horizon. Several threads may call it at the same time: each takes what is left to do. If the pass is interrupted,
+    the scratch arrays are dropped and all helpers have stopped before the exception goes on.
     """
     stopped = threading.Event()
 
     def go_on(thread: ThreadScratch) -> None:
         phase = 0
         while (phase := work(thread, phase)) < PHASES * horizon and not stopped.is_set():
-            time.sleep(0)  # another thread is not finished: let it have the processor
+            time.sleep(0)  # another thread is not finished with this phase: let it run
 
     helpers, joined = _helpers, []
     (n_states, n_actions), n_agents = model.problem.env_cost.shape, len(model.problem.slot)
@@ -177,7 +189,7 @@ def share_pass(model: ModelArrays, horizon: int, scratch: PassScratch, work: Any
             if not future.cancel():
                 future.result()
                 _work()[:] += thread.work
-    except BaseException:  # an interrupt: nobody must use the scratch arrays, or read the plan, while helpers are at work on it
+    except BaseException:  # an interrupt: helpers may still write into the scratch arrays and the plan; wait until they stop
         stopped.set()
         forget_scratch()
         wait([future for future, _ in joined if not future.cancel()])
@@ -185,9 +197,10 @@ def share_pass(model: ModelArrays, horizon: int, scratch: PassScratch, work: Any
 
 
 def pass_scratch(model: ModelArrays, shape: tuple[int, ...]) -> PassScratch:
-    """Return scratch arrays for a pass, kept for the next one of the same size in this thread. shape: (L, S, D).
+    """Return scratch arrays for a pass with a policy of this shape, (L, S, D). They are kept for the next pass of the same size.
 
-    What is kept are places in rows, so they are told apart by the number of outcomes too: states and actions.
+    Each thread has its own. They remember positions in rows from one pass to the next, so the key includes the number of states and
+    actions too.
     """
     sizes = (shape[0], shape[2], model.environment.table.n_rows, model.agents.table.n_rows)
     key = (*sizes, *model.problem.env_cost.shape)
@@ -196,16 +209,16 @@ def pass_scratch(model: ModelArrays, shape: tuple[int, ...]) -> PassScratch:
     if scratch is None:
         scratch = new_pass_scratch(*sizes)
         left = MOST_BYTES - nbytes(scratch)
-        for old in reversed(list(passes)):  # the one used last first
+        for old in reversed(list(passes)):  # most recently used first
             left -= nbytes(passes[old])
             if left < 0:
                 del passes[old]
-    passes[key] = scratch  # last in the order of use
+    passes[key] = scratch  # put last: most recently used
     return scratch
 
 
 def thread_scratch(n_states: int, n_actions: int, n_agents: int) -> ThreadScratch:
-    """Return this thread's own scratch arrays, kept for the next pass of the same size."""
+    """Return the scratch arrays that a thread needs beside those of the pass, kept for the next pass of the same size."""
     sizes = (n_states, n_actions, n_agents)
     if _kept.__dict__.get("sizes") != sizes:
         _kept.thread, _kept.sizes = new_thread_scratch(*sizes, _work()), sizes
@@ -214,15 +227,15 @@ def thread_scratch(n_states: int, n_actions: int, n_agents: int) -> ThreadScratc
 
 
 def forget_scratch() -> None:
-    """Drop the scratch arrays of this thread, and with them what they remember of earlier plans; for measurements."""
+    """Drop the scratch arrays of this thread, and with them what they remember of earlier plans. Meant for measurements."""
     _kept.__dict__.pop("passes", None)
 
 
 class Work(NamedTuple):
-    """What plans and evaluations have cost, in units that no clock is needed for.
+    """The work of plans and evaluations, as counts of operations instead of seconds. `work_done` returns it.
 
-    Independent of the machine, except for looked_at: how long a search takes depends on the plans before. With several threads
-    each of them gathers for the rows that were never seen.
+    All counts are independent of the machine except `looked_at`: how long a search takes depends on the plans before. With several
+    threads, each one gathers the outcomes of the rows that were never seen.
     """
 
     rows: int  # environment rows whose minimum or mean was taken
@@ -235,10 +248,11 @@ class Work(NamedTuple):
 
 
 def work_done() -> Work:
-    """Return the work of all passes that this thread has asked for."""
+    """Return the work of all passes that this thread has started so far. Subtract two results to measure what lies between."""
     return Work(*(int(n) for n in _work()))
 
 
 def _work() -> NDArray[np.int64]:
+    """Return the counters of this thread, (4,), in the order of the fields of `Work`."""
     work: NDArray[np.int64] = _kept.__dict__.setdefault("work", np.zeros(4, dtype=np.int64))
     return work

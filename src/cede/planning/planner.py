@@ -1,8 +1,9 @@
-"""One planner (Theorem 1) for every question: the best policy under a belief, under the truth, and what a policy costs.
+"""The public face of the planner (Theorem 1): the best policy under a belief or under the truth, and what a policy costs.
 
-solve             least cost over all policies, with the true tables; with limits of control, over mixtures of policies
-evaluate          the same recursion with the policy given instead of chosen
-optimistic_plan   least cost over all policies and all tables within the belief
+solve             least cost over all policies under the true model; with limits of control, over mixtures of policies
+evaluate          the value of a given policy under the true model
+expected_cost     the expected cost of an episode of a given policy under the true model
+optimistic_plan   least cost over all policies and all tables within beliefs
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,11 @@ from cede.problem.task import Task, checked_switching_policy
 
 
 def optimistic_plan(task: Task, agents: Belief, environment: Belief, *, seed: int = 0) -> Plan:
-    """Find the policy and tables of least cost, exactly (Theorem 1, Eq. 12). Ties between agents are broken by the seed."""
+    """Find the policy and the tables within beliefs that together have the least cost, exactly (Theorem 1, Eq. 12).
+
+    agents: a belief with places (slots, S) and A outcomes. environment: a belief with places (S, A) and S outcomes. seed: breaks
+    ties between agents. Return a `Plan` whose value is the optimistic one, a lower bound if the truth lies within the beliefs.
+    """
     owner = "optimistic_plan"
     slots = (int(task.n_slots.sum()), task.n_states)
     for argument, belief, shape, columns in (
@@ -51,10 +56,12 @@ def solve(
     at_least: Mapping[str, float] | None = None,
     seed: int = 0,
 ) -> Plan | Mixture:
-    """Find the best switching policy when all is known (Eq. 2).
+    """Find the best switching policy when the model is known (Eq. 2).
 
-    at_most, at_least: the share of the steps, in expectation, that an agent may or must hold control, by name, as in
-    at_most={"human": 0.3}. The answer is then a `Mixture` of policies, of which one is drawn at the start of an episode.
+    mdp: the problem. at_most, at_least: limits, by name, of the expected share of the steps in which an agent holds control, as in
+    at_most={"human": 0.3}. seed: breaks ties between agents.
+
+    Return a `Plan`; with limits a `Mixture` of policies, of which one is drawn at the start of each episode.
     """
     if at_most is None and at_least is None:
         return optimistic_plan(mdp.task, *true_beliefs(mdp), seed=seed)
@@ -64,10 +71,16 @@ def solve(
 
 
 def evaluate(mdp: TwoLayerMDP, policy: ArrayLike) -> Floats:
-    """Return value[t, s, prev_agent] of a switching policy, (L, S, D), under the true model (Eq. 10)."""
+    """Return value[t, s, prev_agent], (L + 1, S, D), of a switching policy under the true model (Eq. 10).
+
+    mdp: the problem. policy: (L, S, D), the agent to put in control at time t in state s after prev_agent, as in
+    `solve(mdp).policy`.
+    """
     return true_value(mdp, checked_switching_policy("evaluate", mdp.task, policy))
 
 
 def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike) -> float:
-    """Return the expected cost of an episode of a switching policy, (L, S, D), from the problem's start."""
+    """Return the expected cost of an episode of a switching policy, (L, S, D), from the start distribution and start agent of the
+    problem.
+    """
     return start_cost(mdp, evaluate(mdp, policy))

@@ -1,4 +1,4 @@
-"""Scales: what the radii of a learner's confidence sets are multiplied with."""
+"""Scales: factors by which the radii of a learner's confidence sets are multiplied."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +13,11 @@ from cede._base.arrays import Floats
 
 @dataclass(frozen=True)
 class StepDown:
-    """A scale that falls in steps: max(start - step * floor(e / every), least), e = episodes finished before this one."""
+    """A scale that falls in steps: max(start - step * floor((k - 1) / every), least) in episode k = 1, 2, ...
+
+    start: the scale of the first episode. step: by how much it falls. every: after how many episodes. least: where it stops
+    falling. Unlike other functions it can be saved with a learner.
+    """
 
     start: float
     step: float
@@ -27,6 +31,7 @@ class StepDown:
             check.fail("StepDown", "every", self.every, "more than 0")
 
     def __call__(self, episode: int) -> float:
+        """Return the scale of an episode, numbered from 1."""
         return max(self.start - self.step * floor((episode - 1) / self.every), self.least)
 
 
@@ -35,9 +40,10 @@ ScaleOf = float | Callable[[int], float]
 
 @dataclass(frozen=True)
 class Scale:
-    """What the radii of each layer are multiplied with: a number, or a function of the episode k = 1, 2, ...
+    """The factors by which the radii of the agents' and of the environment's confidence sets are multiplied.
 
-    Only scale 1 carries the paper's guarantee. Smaller ones learn faster and promise nothing.
+    agents, environment: a number, or a function of the episode k = 1, 2, ... that returns one. name: shown in `settings` instead of
+    the two. Only scale 1 carries the paper's guarantee; smaller scales learn faster and guarantee nothing.
     """
 
     agents: ScaleOf = 1.0
@@ -52,7 +58,7 @@ class Scale:
 
     @classmethod
     def authors(cls, episodes: int) -> "Scale":
-        """The schedule of the authors' code for a run of so many episodes (it is not in the text)."""
+        """Return the schedule of the authors' code for a run of so many episodes. It is not in the text of the paper."""
         n = check.integer("Scale.authors", "episodes", episodes, 1)
         return cls(
             agents=StepDown(1.0, 0.1, n / 3000, 0.1),
@@ -61,18 +67,23 @@ class Scale:
         )
 
     def ahead(self, layer: str, episode: int, n: int) -> Floats:
-        """Of n episodes; of fewer, but at least one, if a later one fails."""
+        """Return the scales of a layer in n episodes from `episode` on, (n,). If the function fails for a later episode, stop
+        before it.
+
+        layer: "agents" or "environment". A failure in the first of the episodes is raised.
+        """
         if not callable(getattr(self, layer)):
             return np.full(n, self.at(layer, episode))
         found = [self.at(layer, episode)]
         for later in range(episode + 1, episode + n):
             try:
                 found.append(self.at(layer, later))
-            except Exception:  # whatever it is, it is raised when that episode comes
+            except Exception:  # whatever it is, it is raised when that episode is first
                 break
         return np.array(found)
 
     def at(self, layer: str, episode: int) -> float:
+        """Return the scale of a layer, "agents" or "environment", in an episode, numbered from 1."""
         value = getattr(self, layer)
         if callable(value):
             return check.number(f"Scale, episode {episode}", layer, value(episode), least=0.0)
@@ -83,11 +94,12 @@ class Scale:
 
 
 def show_scale(value: Any) -> str:
+    """Return a scale as text: a number in short form, anything else by its repr."""
     return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
 def scale_of(owner: str, value: Any) -> Scale:
-    """A Scale, or one number for both layers."""
+    """Return what a user gave as `scale=` as a Scale: a Scale itself, or a number or a function for both layers."""
     if isinstance(value, Scale):
         return value
     both = value if callable(value) else check.number(owner, "scale", value, least=0.0)

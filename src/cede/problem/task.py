@@ -24,7 +24,7 @@ from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, 
 
 VariesWith = Literal["time", "prev_agent"] | None
 
-# What an agent's policy varies with, as compiled code reads it: the same numbers as in _kernels/data.py, which a test compares.
+# What an agent's policy varies with, as compiled code reads it: the same numbers as in _kernels/model.py, which a test compares.
 # They are repeated here so that describing a problem does not load Numba.
 CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
 KIND = {None: CONSTANT, "time": BY_TIME, "prev_agent": BY_PREV_AGENT}
