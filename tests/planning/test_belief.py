@@ -123,6 +123,7 @@ def share_covered(scale):
     return np.mean(covered)
 
 
+@pytest.mark.slow
 def test_coverage_and_optimism_on_riverswim():
     """With the printed radii at least as often as promised; with much smaller ones not, so the test can tell."""
     assert share_covered(1.0) >= 1 - 0.1

@@ -186,6 +186,7 @@ def test_greedy_planning_stays_optimistic():
         assert (learner.state.bounds <= cede.solve(mdp).value + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_coverage():
     """With delta = 0.4 the truth may leave the sets in 4 of 10 runs. It does so far less often; and with a scale that promises
     nothing it does, so that the test can fail.
