@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -93,11 +94,15 @@ def test_cached_kernels_find_their_units_in_any_order_of_imports(tmp_path, monke
 def test_one_line_says_that_something_compiles(monkeypatch, capsys):
     monkeypatch.setattr("cede._kernels.compiling.PATIENCE", 0.0)
     notice = Notice()
+    theirs, ours = (SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)}) for function in (np.mean, Notice.say))
+    notice.on_start(theirs)  # somebody else's code: not a word
+    notice.on_end(theirs)
+    assert notice.timer is None
     for _ in range(3):
-        notice.on_start(None)
-        notice.on_start(None)
+        notice.on_start(ours)
+        notice.on_start(ours)
         notice.timer.join(5.0)
-        notice.on_end(None)
-        notice.on_end(None)
+        notice.on_end(ours)
+        notice.on_end(ours)
     assert capsys.readouterr().err.count("cede: compiling for this machine, once") == 1
     assert notice.spent > 0

@@ -189,30 +189,35 @@ def generate_call(name: str, context: Any, builder: Any, called: Any, arguments:
 
 
 class Notice(event.Listener):
-    """Says once, in one line, that kernels are being compiled, when that takes longer than `PATIENCE` seconds in all."""
+    """Says once, in one line, that kernels of cede are being compiled, when that takes longer than `PATIENCE` seconds in all."""
 
     def __init__(self) -> None:
-        self.depth = threading.local()
+        self.running = threading.local()  # of this thread: how many compilations are inside one another, and when the first began
         self.spent = 0.0
         self.said = False
         self.timer: threading.Timer | None = None
 
     def on_start(self, event: Any) -> None:
-        depth = getattr(self.depth, "now", 0)
-        self.depth.now = depth + 1
-        if depth == 0 and not self.said:
-            self.depth.begun = time.monotonic()
-            self.timer = threading.Timer(max(PATIENCE - self.spent, 0.0), self.say)
-            self.timer.daemon = True
-            self.timer.start()
+        """Start a timer when a compilation begins that is not part of another one, and is one of ours."""
+        depth = getattr(self.running, "depth", 0)
+        self.running.depth = depth + 1
+        if depth == 0:
+            self.running.begun = time.monotonic() if event.data["dispatcher"].py_func.__module__.startswith("cede.") else None
+            if self.running.begun is not None and not self.said:
+                self.timer = threading.Timer(max(PATIENCE - self.spent, 0.0), self.say)
+                self.timer.daemon = True
+                self.timer.start()
 
     def on_end(self, event: Any) -> None:
-        self.depth.now = max(getattr(self.depth, "now", 1) - 1, 0)
-        if self.depth.now == 0 and self.timer is not None:
-            self.timer.cancel()
-            self.spent += time.monotonic() - getattr(self.depth, "begun", time.monotonic())
+        """Stop the timer when the compilation is over, and add up the time."""
+        self.running.depth = max(getattr(self.running, "depth", 1) - 1, 0)
+        if self.running.depth == 0 and getattr(self.running, "begun", None) is not None:
+            self.spent += time.monotonic() - self.running.begun
+            if self.timer is not None:
+                self.timer.cancel()
 
     def say(self) -> None:
+        """Write the line."""
         if not self.said:
             self.said = True
             print("cede: compiling for this machine, once; some seconds more ...", file=sys.stderr, flush=True)
