@@ -106,3 +106,35 @@ def test_one_line_says_that_something_compiles(monkeypatch, capsys):
         notice.on_end(ours)
     assert capsys.readouterr().err.count("cede: compiling for this machine, once") == 1
     assert notice.spent > 0
+
+
+INTERRUPTED = """
+import time
+import numpy as np
+from cede._kernels.layer import Forgetting, CountsArrays, forget, outcome_of, OutcomeIndex, find_outcome
+
+compile, calls = type(find_outcome.inner).compile, []
+
+def interrupted(self, kinds):
+    if self is find_outcome.inner and not calls:
+        calls.append(kinds)
+        raise KeyboardInterrupt
+    return compile(self, kinds)
+
+type(find_outcome.inner).compile = interrupted
+one = np.array([[0]])
+index = OutcomeIndex(entry=one, begin=np.array([0, 1]), to=np.array([5]), outcome=np.array([3]))
+try:
+    assert outcome_of(index, 0, 0, 5) == 3
+    time.sleep(5)
+    print("nothing came")
+except KeyboardInterrupt:
+    print("came afterwards", outcome_of(index, 0, 0, 5))
+"""
+
+
+def test_an_interrupt_while_a_unit_compiles_comes_afterwards(tmp_path, monkeypatch):
+    """Ctrl-C cannot be raised through compiled code: the unit is finished first, and the interrupt is not lost."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], check=False, capture_output=True, text=True)
+    assert done.stdout == "came afterwards 3\n", done.stderr

@@ -147,20 +147,25 @@ _units: dict[int, Unit] = {}  # by the address of their slots
 
 
 def resolve(place: int) -> None:
-    """Compile a unit and put its address into its slot. Called by compiled code that finds the slot empty."""
-    unit = _units[place]
-    dispatcher, kinds, slot = unit.inner, unit.kinds, unit.slot
+    """Compile a unit and put its address into its slot. Called by compiled code that finds the slot empty.
+
+    An interrupt (Ctrl-C) cannot be raised through compiled code: the unit is finished, and the interrupt comes a moment later.
+    """
     interrupted = False
-    while not slot[0]:
+    while True:
         try:
-            if kinds not in dispatcher.overloads:
-                dispatcher.compile(kinds)
-            compiled = dispatcher.overloads[kinds]
-            slot[0] = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
-        except KeyboardInterrupt:  # compiled code cannot raise it from here: finish, then interrupt
+            unit = _units[place]
+            if unit.kinds not in unit.inner.overloads:
+                unit.inner.compile(unit.kinds)
+            compiled = unit.inner.overloads[unit.kinds]
+            unit.slot[0] = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+            break
+        except KeyboardInterrupt:
             interrupted = True
     if interrupted:
-        _thread.interrupt_main()
+        later = threading.Timer(0.05, _thread.interrupt_main)
+        later.daemon = True
+        later.start()
 
 
 _resolve = ctypes.CFUNCTYPE(None, ctypes.c_int64)(resolve)
