@@ -5,7 +5,7 @@ from numba import types
 
 from cede._kernels.compiling import inlined, kernel, unit
 from cede._kernels.intervals import agent_in_intervals, environment_in_intervals
-from cede._kernels.minimum import least_sum, pad, position
+from cede._kernels.minimum import FEW, is_clear, least_sum, look_at_few, pad, position
 from cede._kernels.model import BeliefArrays
 from cede._kernels.scratch import PassScratch, ThreadScratch
 
@@ -16,6 +16,16 @@ INT = types.int64
 def least_sum_of(thread, n, budget, guess):
     """Call `least_sum` of thread.u and thread.p, whose first n elements are filled and padded."""
     return least_sum(thread.u, thread.p, n, budget, guess)
+
+
+@inlined
+def quick_least_sum(thread, u, p, n, budget, guess):
+    """Return what `least_sum` returns; for a short row whose guess is right without a call, which would cost more than the look."""
+    if guess > 0.0 and n <= FEW:
+        worse, equal, capped = look_at_few(u, p, n, guess)
+        if is_clear(worse, equal, budget):
+            return capped - budget * guess, guess, 1
+    return least_sum_of(thread, n, budget, guess)
 
 
 @inlined
@@ -139,7 +149,7 @@ def environment_minima(belief, t, after, stamp, first, last, only, scratch, thre
                 if at < 0:
                     at = helpful
                 known = u[at] if at >= 0 else 0.0
-                value, theta, looks = least_sum_of(thread, padded, 0.5 * width * total, known)
+                value, theta, looks = quick_least_sum(thread, u, p, padded, 0.5 * width * total, known)
                 helpful = at if theta == known else position(u, n, theta)
                 guess[r, d] = helpful
                 work[2] += looks * n
@@ -185,7 +195,7 @@ def agent_minimum(belief, r, n_actions, scratch, thread):
                 u[j] = y[columns[start + j]] - result
                 p[j] = weights[start + j]
         known = u[guess[r]] if guess[r] >= 0 else 0.0
-        value, theta, _ = least_sum_of(thread, pad(u, p, n), 0.5 * width * total, known)
+        value, theta, _ = quick_least_sum(thread, u, p, pad(u, p, n), 0.5 * width * total, known)
         if theta != known:
             guess[r] = position(u, n, theta)
         result += value / total
