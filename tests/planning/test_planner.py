@@ -124,6 +124,7 @@ def random_beliefs(mdp, seed):
     return beliefs, dense
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), rounded=st.booleans(), sparse_input=st.booleans())
 @settings(max_examples=220, deadline=None)
 @example(seed=3, rounded=True, sparse_input=True)
