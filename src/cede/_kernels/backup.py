@@ -188,12 +188,12 @@ STEP = (VALUE_NOW, VALUE_NOW, POLICY_NOW, POLICY_NOW, VALUE_NOW)  # after, value
 
 
 @unit(INT, ModelArrays, INT, INT, *STEP, INT, PassScratch, ThreadScratch, INT, INT, INT)
-def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, thread, only, steady, phase):
+def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, thread, only, same_rows, phase):
     """Apply the Bellman operator at time t: v_t from v_{t+1}. Any number of threads may run it side by side.
 
     after: (S, D) v_{t+1}. value: (S, D) v_t, written. policy: (S, D) written, or with FOLLOW read. before: with FOLLOW, the policy
     whose cost is in value already; what is the same is not computed again. floor: with RAISE, the values to be raised. only: -1, or
-    the one state that is backed up. steady: are the rows that are needed the same at all times?
+    the one state that is backed up. same_rows: are the rows that are needed the same at all times?
 
     A step has three phases, each cut into chunks. Threads take chunks until none is left and wait until all are finished. Whoever
     takes a chunk, the numbers are the same. Starts at `phase` and returns PHASES, or the phase in which it waited too long for
@@ -202,7 +202,7 @@ def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, t
     horizon, single = scratch.busy.size, only >= 0
     first_state, last_state = (only, only + 1) if single else (0, value.shape[0])
     n_rows = model.environment.row.shape[1] if single else model.environment.table.start.size
-    stamp = (scratch.stamp + (0 if steady else t)) % 2147483647
+    stamp = (scratch.stamp + (0 if same_rows else t)) % 2147483647
     thread.value, thread.policy, thread.before, thread.floor = value, policy, before, floor
     looked_ahead = single
     while phase < PHASES:
@@ -211,7 +211,7 @@ def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, t
         if phase == ENVIRONMENT:
             begin, end, at_once = 0, n_rows, ROWS_AT_ONCE
         chunks = (end - begin + at_once - 1) // at_once
-        marks_stand = phase == MARK and steady and t < horizon - 1
+        marks_stand = phase == MARK and same_rows and t < horizon - 1
         if marks_stand or (phase != MARK and not scratch.busy[t]):
             chunks = 0
         chunk = fetch_add(scratch.taken, place, 1)

@@ -53,15 +53,15 @@ def backward(model, mode, policy, before, value, source, seed, scratch, thread, 
     the phase after the last, or the one in which it waited too long for another thread.
     """
     horizon = policy.shape[0]
-    steady = mode != FOLLOW  # are the rows that are needed the same at all times?
+    same_rows = mode != FOLLOW  # are the rows that are needed the same at all times?
     for d in range(model.problem.vary.size):
-        steady = steady and model.problem.vary[d] != BY_TIME
+        same_rows = same_rows and model.problem.vary[d] != BY_TIME
     none = np.int64(-1)
     while phase < PHASES * horizon:
         t = horizon - 1 - phase // PHASES
         here = phase % PHASES
         reached = backup(
-            model, mode, t, source[t + 1], value[t], policy[t], before[t], source[t], seed, scratch, thread, none, steady, here
+            model, mode, t, source[t + 1], value[t], policy[t], before[t], source[t], seed, scratch, thread, none, same_rows, here
         )
         phase += reached - here
         if reached < PHASES:

@@ -71,7 +71,7 @@ class Settings:
             check.choice(owner, name, getattr(self, name), tuple(RADII))
         for name, kind in KINDS.items():
             if not isinstance(getattr(self, name), kind):
-                check.fail(owner, name, check.show(getattr(self, name)), f"of type {kind}")
+                check.fail(owner, name, check.show(getattr(self, name)), f"a {getattr(kind, '__name__', kind)}")
         check.probability(owner, "delta", self.delta)
         check.choice(owner, "flat", self.flat, (True, False))
         if check.number(owner, "prior", self.prior) != 0.0 and not LEAST_PRIOR <= self.prior <= MOST_PRIOR:
