@@ -151,18 +151,18 @@ CASES = {
     "rollout seed": (lambda: cede.rollout(mdp(), np.zeros((3, 2, 2), int), seed="x"), "rollout: seed is 'x', must be an integer"),
     "episodes": (
         lambda: cede.simulate(mdp(), cede.fixed(task(), 0), 0),
-        "simulate: episodes is 0, must be an integer of at least 1",
+        "simulate: episodes is 0, must be an integer from 1 to",
     ),
     "other costs": (
         lambda: cede.simulate(mdp(), cede.fixed(task(switch_cost=0.5), 0), 1),
         "simulate: the learner's switch_cost is another, must be that of mdp",
     ),
     "delta none": (lambda: cede.ucrl2_mc(task(), delta=None), r"ucrl2_mc: delta is None, must be a number in \(0, 1\)"),
-    "step down": (lambda: cede.StepDown(1.0, 0.1, 0, 0.1), "StepDown: every is 0, must be more than 0"),
+    "step down": (lambda: cede.StepDown(1.0, 0.1, 0, 0.1), "StepDown: every is 0.0, must be more than 0"),
     "huge cost": (lambda: task(env_cost=C + 1e200), r"Task: the largest env_cost is 1e\+200, must be at most 1e\+100 in size"),
     "belief": (
         lambda: cede.Belief.of([[0.5, -0.5]], 0.0, (1, 1)),
-        "Belief: a weight of centre is -0.5, must be finite and at least 0",
+        "Belief.of: a weight of centre is -0.5, must be finite and at least 0",
     ),
     "other learner": (
         lambda: cede.simulate(mdp(), cede.fixed(task(horizon=4), 0), 1),
@@ -243,14 +243,11 @@ def test_a_wrong_episode_leaves_the_learner_as_it_was():
     problem = random_mdp(3, n_states=3, n_agents=2, n_actions=2, horizon=3)
     learner = cede.ucrl2_mc(problem.task)
     good = play(problem, 1, 0)[0]
-    bad = cede.Episode(good.states, good.prev_agents, good.agents + 1, good.actions, good.costs)
-    with pytest.raises(ValueError, match=r"observe_episode: agents\[\d\] is 2, must be an integer from 0 to 1"):
+    bad = cede.Episode(good.states, good.prev_agents, [*good.agents[:-1], 2], good.actions, good.costs)
+    with pytest.raises(ValueError, match=r"observe_episode: agents\[2\] is 2, must be an integer from 0 to 1"):
         learner.observe_episode(bad)
-    short = cede.Episode(good.states[:-1], good.prev_agents, good.agents, good.actions, good.costs)
-    with pytest.raises(ValueError, match=r"observe_episode: the number of states - 1, .* is \(2, 3, 3, 3\)"):
-        learner.observe_episode(short)
-    with pytest.raises(ValueError, match="count: the type of actions is float64, must be an integer type"):
-        cede.count(problem.task, [cede.Episode(good.states, good.prev_agents, good.agents, good.actions * 1.0, good.costs)])
+    with pytest.raises(ValueError, match="observe_episode: episode is None, must be an Episode"):
+        learner.observe_episode(None)
     learner.observe(0, 0, 0, 0, 0, 0)
     with pytest.raises(ValueError, match="the number of steps observed already is 1, must be 0"):
         learner.observe_episode(good)
@@ -260,5 +257,5 @@ def test_a_wrong_episode_leaves_the_learner_as_it_was():
 def test_belief_of_wrong_widths():
     with pytest.raises(ValueError, match=r"Belief: width\[1\] is -1.0, must be at least 0"):
         cede.Belief.of(np.eye(2), [0.0, -1.0], (2, 1))
-    with pytest.raises(ValueError, match="Belief: the number of rows of centre is 2, must be 3 x 1"):
+    with pytest.raises(ValueError, match=r"Belief.of: places is \(3, 1\), must be two numbers whose product is 2"):
         cede.Belief.of(np.eye(2), 0.0, (3, 1))

@@ -178,7 +178,7 @@ def test_refused_with_reasons():
         with pytest.raises(ValueError, match=text):
             cede.ucrl2_mc(task, forget=cede.HalfLife(5), **ways)
     for text, make in {
-        "HalfLife: episodes is 0, must be more than 0": lambda: cede.HalfLife(0),
+        "HalfLife: episodes is 0.0, must be more than 0": lambda: cede.HalfLife(0),
         "Window: episodes is 2.5, must be an integer": lambda: cede.Window(2.5),
         "an agent of forget is 'eve', must be one of": lambda: cede.greedy(task, forget={"eve": cede.Window(3)}),
         "forget is 30, must be a HalfLife or a Window": lambda: cede.greedy(task, forget=30),

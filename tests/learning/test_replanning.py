@@ -414,12 +414,12 @@ def test_what_was_checked_cannot_be_changed_behind_the_learners_back():
     learner = cede.fixed(mdp.task, policy)
     policy[:] = 99
     cede.simulate(mdp, learner, 3)
-    learner.plan.policy[0, 0, 0] = 99
-    with pytest.raises(ValueError, match=r"the learner's plan: policy\[0, 0, 0\] is 99"):
-        cede.simulate(mdp, learner, 3)
+    with pytest.raises(ValueError, match="read-only"):
+        learner.plan.policy[0, 0, 0] = 99
     learner, episode = cede.ucrl2_mc(mdp.task), play(mdp, 1, 0)[0]
     learner.observe_episode(episode)
-    episode.states[:] = 10**6
+    with pytest.raises(ValueError, match="read-only"):
+        episode.states[:] = 10**6
     learner.end_episode()
     assert learner.counts.environment.sum() == 20
 

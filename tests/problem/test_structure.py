@@ -408,7 +408,7 @@ def test_unclear_declarations_get_clear_errors():
         r"rule\(0, 0\) is \('x', \{\}\), must be": lambda: cede.Outcomes.by(states, [0], lambda s, a: ("x", {})),
         r"outcome 'a' is \[1\], must be one of": lambda: cede.Outcomes.by(states, [0], lambda s, a: ("x", {"a": [1]})),
         "Outcomes.of: to is .*, must be an array of integers": lambda: cede.Outcomes.of([[0], [0]], [[[0, 1]], [[0]]]),
-        "Structure.by: agents is .*, must be a function of a state": lambda: cede.Structure.by(states, agents={"ann": [1, 2, 3]}),
+        r"Structure.by: agents\['ann'\] is .*, must be a function": lambda: cede.Structure.by(states, agents={"ann": [1, 2, 3]}),
         "the label of state 1 is nan, must be there": lambda: cede.Structure({"ann": [0.0, np.nan, np.nan]}),
         "check_structure: task is 'TwoLayerMDP', must be a Task": lambda: cede.check_structure(
             cede.worlds.riverswim(), cede.Structure(), []

@@ -8,13 +8,16 @@ are, and that kind and schema are what the caller expects. Whatever is wrong wit
 through its own checks.
 """
 
+import errno
 import hashlib
 import io
 import json
 import os
+import re
+import secrets
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +26,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy
 from numpy.typing import NDArray
+
+from cede._base import check
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -44,19 +54,103 @@ def write_whole(path: Path, text: str) -> None:
 def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Replace a file in one step: a reader sees the old file or the new one, never a part of it.
 
-    write: a function that gets an open file and writes the contents to it. They go to a temporary file in the same directory, which
-    is synced and then renamed to `path`.
+    write: a function that gets an open file and writes the contents to it. They go to a file of their own in the same directory,
+    which is synced and then renamed to `path`; so of several who save to one path at once, the last whole one wins. What a killed
+    writer left there is removed.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+        remove_leftovers(path.parent)
+        partial, file = new_partial(path)
+        try:
+            with file:  # locked until the file is closed, so that nobody takes it for a leftover
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+                partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        sync_directory(path.parent)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.cede-partial")  # names of files that are being written
+
+
+def new_partial(path: Path) -> tuple[Path, IO[bytes]]:
+    """Make a new file beside `path` for what will replace it; return its path and the open file, locked by this process.
+
+    The lock shows that its writer is alive: it ends with the process, however that ends.
+    """
+    name = path.name if len(os.fsencode(path.name)) <= 200 else hashlib.sha256(os.fsencode(path.name)).hexdigest()
+    while True:
+        partial = path.with_name(f".{name}.{secrets.token_hex(8)}.cede-partial")
+        file = partial.open("xb")
+        if try_lock(file) and is_same(partial, file):
+            return partial, file
+        file.close()  # somebody took it for a leftover in the moment before it was locked
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what killed writers left in a directory: files with such a name that nobody has locked."""
+    if fcntl is None:
+        return
+    with suppress(OSError):
+        found = [Path(entry.path) for entry in os.scandir(directory) if LEFTOVER.fullmatch(entry.name)]
+        for partial in found:
+            with suppress(OSError), partial.open("rb") as file:
+                if try_lock(file) and is_same(partial, file):
+                    partial.unlink()
+
+
+def try_lock(file: IO[bytes]) -> bool:
+    """Lock a file if nobody else has; tell whether it is locked. Where files cannot be locked, the answer is yes."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def is_same(path: Path, file: IO[bytes]) -> bool:
+    """Tell whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except OSError:
+        return False
+
+
+def sync_directory(directory: Path) -> None:
+    """Make a rename in a directory last through a power failure, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def check_writable(owner: str, place: str, given: Any) -> Path:
+    """Check that a file can be written at a path, without touching what is there; return the path.
+
+    For whatever computes for a long time and saves at the end.
+    """
+    path = check.path(owner, place, given)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "is a directory")
+        partial, file = new_partial(path)
+        file.close()
+        partial.unlink()
+    except OSError as error:
+        check.fail(owner, place, repr(str(path)), f"a file that can be written ({error.strerror})")
+    return path
 
 
 def save_arrays(path: Path, kind: str, schema: int, header: Mapping[str, Any], arrays: Arrays) -> None:
@@ -94,23 +188,23 @@ def load_arrays(source: Path | bytes, kinds: str | tuple[str, ...], schema: int)
     """
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     kind, path = " or ".join(kinds), source if isinstance(source, Path) else "these bytes"
-    try:
-        size = source.stat().st_size if isinstance(source, Path) else len(source)
-        with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as opened, zipfile.ZipFile(opened) as file:
-            arrays = {name.removesuffix(".npy"): read_array(file, name) for name in names_in(file, size)}
-        header = json.loads(arrays.pop(HEADER).tobytes())
-        found, promised = (header["kind"], header["schema"]), header.pop("checksum", None)
-    except OSError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise UnreadableFile(f"{path}: cannot be read, must be a {kind} of cede; it is another file, or damaged") from error
+    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as opened:
+        try:
+            size = os.fstat(opened.fileno()).st_size if isinstance(source, Path) else len(source)
+            with zipfile.ZipFile(opened) as file:
+                arrays = {name.removesuffix(".npy"): read_array(file, name) for name in names_in(file, size)}
+            header = json.loads(arrays.pop(HEADER).tobytes())
+            found, promised = (header["kind"], header["schema"]), header.pop("checksum", None)
+        except Exception as error:  # damage can make a reader of archives, numbers and text fail in many ways
+            raise UnreadableFile(f"{path}: cannot be read, must be a {kind} of cede; it is another file, or damaged") from error
     if found[0] in kinds and isinstance(found[1], int) and found[1] > schema:
         raise UnreadableFile(f"{path}: is a {found[0]} of schema {found[1]}, must be at most {schema}: it is of a newer cede")
     if found[0] in kinds and isinstance(found[1], int) and not isinstance(found[1], bool) and 0 < found[1] < schema:
         expected = f"must be {schema}: it is of an older cede, whose files this one does not read; load it with that version"
         raise UnreadableFile(f"{path}: is a {found[0]} of schema {found[1]}, {expected}")
     if found[0] not in kinds or found[1] != schema:
-        raise UnreadableFile(f"{path}: is a {found[0]} of schema {found[1]}, must be a {kind} of schema {schema}")
+        is_now = f"a {check.printable(found[0])[:60]} of schema {check.printable(found[1])[:60]}"
+        raise UnreadableFile(f"{path}: is {is_now}, must be a {kind} of schema {schema}")
     if checksum(header, arrays) != promised:
         raise UnreadableFile(f"{path}: cannot be read, must be as it was written; its checksum is not that of its contents")
     return header, arrays
@@ -140,7 +234,8 @@ def read_array(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
     count = 1
     for side in shape:
         count *= int(side)
-    if dtype.kind not in READABLE or fortran or min(shape, default=0) < 0 or count * dtype.itemsize != len(data) - begin:
+    known = dtype.kind in READABLE and dtype.isnative
+    if not known or fortran or min(shape, default=0) < 0 or count * dtype.itemsize != len(data) - begin:
         raise ValueError(f"{name} claims {shape} of {dtype}")
     return np.frombuffer(data, dtype, count, begin).reshape(shape).copy()
 

@@ -9,6 +9,11 @@ Ints = NDArray[np.int64]
 Policy = NDArray[np.int16]  # (L, S, D): policy[t, s, prev_agent] is the agent to put in control
 
 
+def for_kernels(policy: NDArray[np.integer]) -> Policy:
+    """Return a switching policy in the one form that kernels are compiled for: int16, in C order, writable. Copied if needed."""
+    return np.require(policy, np.int16, ["C", "W"])
+
+
 def canonical(matrix: sp.csr_array) -> sp.csr_array:
     """Return a copy of a matrix with sorted columns, no duplicates and no stored zeros: equal matrices get equal arrays."""
     result = sp.csr_array(matrix, copy=True)

@@ -4,13 +4,17 @@ In every function `owner` is who checks, for the message, as in "ucrl2_mc" or "A
 what is checked, as in "delta" or "policy[7]".
 """
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from cede._base.arrays import Floats
+from cede._base.arrays import Floats, Ints
+
+Thing = TypeVar("Thing")
 
 # How far the sum of a row of probabilities may be from 1: enough for rounding, too little for a mistake in the data.
 TOLERANCE = 1e-8
@@ -23,10 +27,86 @@ def fail(owner: str, place: str, got: object, expected: str) -> NoReturn:
 
 def show(value: object) -> str:
     """Return the repr of a value on one line, cut to 60 characters, for an error message."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
+    except Exception:  # whatever a class of the user does
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def printable(text: object) -> str:
+    """Return a text in which whatever could move a cursor or hide something, such as a terminal's escape codes, is written out.
+
+    For names and other data from outside that are shown in a terminal or a picture.
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+
+
+def instance(owner: str, place: str, value: Any, kind: type[Thing], hint: str = "") -> Thing:
+    """Check that a value is of a class, and return it. hint: more words about what is expected, as in ", as in mdp.task"."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        fail(owner, place, show(value), f"{article} {kind.__name__}{hint}")
+    return value
+
+
+def mapping(owner: str, place: str, value: Any, expected: str) -> Mapping[Any, Any]:
+    """Check that a value is a mapping, and return it; None counts as an empty one. expected: what it must be, for the error."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        fail(owner, place, show(value), expected)
+    return value
+
+
+def items(owner: str, place: str, value: Any, expected: str) -> list[Any]:
+    """Check that a value can be iterated over and is no text, and return its items. expected: what it must be, for the error."""
+    try:
+        return list(value) if not isinstance(value, str | bytes) else fail(owner, place, show(value), expected)
+    except TypeError:
+        fail(owner, place, show(value), expected)
+
+
+def function(owner: str, place: str, value: Any, expected: str = "a function") -> Any:
+    """Check that a value can be called, and return it."""
+    if not callable(value):
+        fail(owner, place, show(value), expected)
+    return value
+
+
+def progress(owner: str, value: Any) -> bool | Callable[[int], None]:
+    """Check the argument `progress`: True, False or a function. Return it."""
+    if not isinstance(value, bool) and not callable(value):
+        fail(owner, "progress", show(value), "True, False, or a function of the number of steps done")
+    result: bool | Callable[[int], None] = value
+    return result
+
+
+def path(owner: str, place: str, value: Any, expected: str = "the path of a file") -> Path:
+    """Check that a value is the path of a file, text or a path object, and return it as a Path."""
+    given = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(given, str) or not given or "\0" in given:
+        fail(owner, place, show(value), expected)
+    return Path(given)
+
+
+def generator(owner: str, place: str, seed: Any) -> np.random.Generator:
+    """Return the NumPy generator for a seed: an integer of at least 0, or a generator itself."""
+    return seed if isinstance(seed, np.random.Generator) else np.random.default_rng(any_seed(owner, place, seed))
+
+
+def any_seed(owner: str, place: str, seed: Any) -> int:
+    """Check that a seed is an integer of at least 0, and return it."""
+    if isinstance(seed, bool | np.bool_) or not isinstance(seed, int | np.integer) or seed < 0:
+        fail(owner, place, show(seed), "an integer of at least 0, or a NumPy generator")
+    return int(seed)
+
+
+def truth(owner: str, place: str, value: Any) -> bool:
+    """Check that a value is True or False, and return it."""
+    if not isinstance(value, bool | np.bool_):
+        fail(owner, place, show(value), "True or False")
+    return bool(value)
 
 
 def is_missing(value: Any) -> bool:
@@ -65,11 +145,12 @@ def index(owner: str, place: str, value: Any, size: int) -> int:
 
 def scalar(owner: str, place: str, value: Any, expected: str) -> float:
     """Check that a value is one real number of any type, and return it as a float. Truth values and text are refused."""
-    if isinstance(value, bool | np.bool_ | str) or ndim(value) != 0:
+    refused = isinstance(value, bool | np.bool_ | str | bytes | complex | np.complexfloating) or value is np.ma.masked
+    if refused or ndim(value) != 0 or np.asarray(value).dtype.kind not in "fiuO":
         fail(owner, place, show(value), expected)
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         fail(owner, place, show(value), expected)
 
 
@@ -94,8 +175,17 @@ def probability(owner: str, place: str, value: Any) -> float:
 def choice(owner: str, place: str, value: Any, options: Sequence[Any]) -> Any:
     """Check that a value is one of the options, in type too, and return it."""
     if not any(value is option or (type(value) is type(option) and value == option) for option in options):
-        fail(owner, place, show(value), "one of " + ", ".join(repr(option) for option in options))
+        fail(owner, place, show(value), one_of(options))
     return value
+
+
+MOST_OPTIONS = 12  # that an error lists
+
+
+def one_of(options: Sequence[Any]) -> str:
+    """Return what is expected where one of some options is: "one of 'machine', 'human'"; of many, the first ones."""
+    listed = ", ".join(show(option) for option in options[:MOST_OPTIONS])
+    return f"one of {listed}" + (f", ... ({len(options)} in all)" if len(options) > MOST_OPTIONS else "")
 
 
 def name(owner: str, place: str, value: Any) -> str:
@@ -147,13 +237,44 @@ def array(owner: str, argument: str, value: Any, shape: Sequence[int | None], le
 
 def copied(owner: str, argument: str, value: Any, letters: str) -> Floats:
     """Return a copy of an array-like value as a float64 array in C order; fail if it does not consist of numbers."""
-    try:
-        given = np.asarray(value)
-        if given.dtype.kind not in "fiub":
-            raise TypeError
-        return np.array(given, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
+    given = unmasked(owner, argument, value)
+    if given is None or given.dtype.kind not in "fiub":
         fail(owner, argument, show(value), f"an array of numbers of shape {letters}")
+    return np.array(given, dtype=np.float64, order="C")
+
+
+def unmasked(owner: str, argument: str, value: Any) -> Any:
+    """Return an array-like value as a NumPy array; None if it is none, ragged for example. Masked elements are an error.
+
+    NumPy would drop the mask, and take whatever lies beneath it for data.
+    """
+    if np.ma.is_masked(value):
+        fail(owner, argument, "masked in some places", "an array without missing values")
+    try:
+        return np.asarray(value)
+    except Exception:  # ragged, too large, or whatever a class of the user does
+        return None
+
+
+def integers(owner: str, argument: str, value: Any, axes: int | tuple[int, ...]) -> Ints:
+    """Check that a value is an array of integers with so many axes (one of several numbers), and return a copy as int64."""
+    wanted = (axes,) if isinstance(axes, int) else axes
+    given = unmasked(owner, argument, value)
+    expected = f"an array of integers with {' or '.join(map(str, wanted))} axes" if wanted != (1,) else "a list of integers"
+    empty = given is not None and given.size == 0 and not isinstance(value, np.ndarray)  # an empty list has no type
+    if given is None or given.ndim not in wanted or (given.dtype.kind not in "iu" and not empty):
+        fail(owner, argument, show(value), expected)
+    if given.dtype == np.uint64 and given.size and given.max() > np.iinfo(np.int64).max:
+        fail(owner, argument, show(value), f"{expected} below 2**63")
+    return np.array(given, dtype=np.int64, order="C")
+
+
+def frozen(array: Any) -> Any:
+    """Return an array that nobody can change by mistake: itself if it is read-only already, else a read-only copy."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.setflags(write=False)
+    return array
 
 
 def distributions(owner: str, argument: str, values: Floats) -> None:
@@ -179,9 +300,11 @@ def names(owner: str, argument: str, value: Any, size: int) -> tuple[str, ...] |
     """Check that a value is a sequence of `size` strings, and return it as a tuple; None stays None."""
     if value is None:
         return None
-    if not isinstance(value, Names) and (isinstance(value, str) or not all(isinstance(item, str) for item in value)):
-        fail(owner, argument, show(value), "a sequence of strings")
-    result = value if isinstance(value, Names) else Names(value)
+    expected = "a sequence of strings"
+    given = value if isinstance(value, Names) else items(owner, argument, value, expected)
+    if not isinstance(value, Names) and (isinstance(value, Mapping | set) or not all(isinstance(item, str) for item in given)):
+        fail(owner, argument, show(value), expected)
+    result = value if isinstance(value, Names) else Names(given)
     if len(result) != size:
         fail(owner, f"the length of {argument}", len(result), str(size))
     return result

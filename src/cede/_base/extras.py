@@ -4,6 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cede._base import check
 from cede._base.archive import replace_whole
 
 # Colours of the agents in pictures, which colour-blind people can tell apart.
@@ -23,6 +24,12 @@ def pyplot() -> Any:
     """Return matplotlib.pyplot, set up to draw into files: no window and no display are needed."""
     need("matplotlib", "plots").use("Agg", force=False)
     return need("matplotlib.pyplot", "plots")
+
+
+def label(name: object) -> str:
+    """Return a name in the form in which Matplotlib shows it as it is: no formula, no escape code, no hidden entry of a legend."""
+    text = check.printable(name).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
 
 
 def save_picture(picture: Any, path: Path, **options: Any) -> Path:

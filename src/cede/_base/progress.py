@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from cede._base import check
+
 PATIENCE = 2.0  # seconds until a bar appears
 INTERVAL = 0.1  # seconds between two updates
 
@@ -21,7 +23,7 @@ class Progress:
     """
 
     def __init__(self, label: str, total: int, progress: bool | Callable[[int], None] = True, each: int = 1) -> None:
-        self.label = label
+        self.label = check.printable(label)
         self.total = total
         self.each = each
         self.begun = time.monotonic()
@@ -60,7 +62,12 @@ class Progress:
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
-            columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}")]
+            columns = [
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[speed]}"),
+            ]
             times = [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()]
             self.bar = Bar(*columns, *times, console=Console(stderr=True))
             self.task = self.bar.add_task(self.label, total=self.total, speed="")

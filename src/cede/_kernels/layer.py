@@ -132,15 +132,6 @@ def count_steps(agents, environment, problem, flat, times, states, prevs, who, a
     return 0, 0
 
 
-@kernel
-def first_outside(values, size):
-    """Return the place of the first element that is no index below size; -1 if there is none."""
-    for i in range(values.size):
-        if not 0 <= values[i] < size:
-            return i
-    return -1
-
-
 # ------------------------------------------------------------------------------------------------- forgetting
 
 

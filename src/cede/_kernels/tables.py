@@ -81,6 +81,11 @@ class GrowingRows:
         column = sums.column.astype(self.column.dtype)
         return self.from_arrays(self.n_columns, np.cumsum(size) - size, size, column, sums.amount, self.total.copy())
 
+    def freeze(self) -> None:
+        """Make the arrays read-only for Python: what kernels trust is not changed by mistake."""
+        for array in (self.start, self.size, self.total, self.column, self.weight, self.capacity):
+            array.setflags(write=False)
+
     def clear(self) -> None:
         """Forget everything; the pool stays."""
         self.size[:], self.capacity[:], self.total[:], self.end = 0, 0, 0.0, 0

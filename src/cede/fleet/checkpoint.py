@@ -12,14 +12,14 @@ import numpy as np
 
 from cede import __version__
 from cede._base import archive, check
-from cede._base.archive import load_arrays, save_arrays
+from cede._base.archive import UnreadableFile, load_arrays, save_arrays
 from cede._kernels.tables import Sums, Table
 from cede.fleet.grouping import Grouping, check_states
 from cede.fleet.history import RunRecord
 from cede.learning.counts import check_counted
 from cede.learning.files import below
 from cede.learning.learner import Learner
-from cede.learning.state import MOST_COUNT, Arrays, Seen, check_seen
+from cede.learning.state import Arrays, Seen, check_seen, most_episodes
 from cede.planning.scale import Scale
 from cede.problem.model import TwoLayerMDP
 
@@ -44,9 +44,9 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | Path, *, seconds: float = 60.0, resume: bool = False) -> None:
-        self.path = Path(path)
+        self.path = check.path("Checkpoint", "path", path)
         self.seconds = check.number("Checkpoint", "seconds", seconds, least=0.0)
-        self.resume = resume
+        self.resume = check.truth("Checkpoint", "resume", resume)
         self.saved_at = time.monotonic()
         self.run = ""  # fingerprint of the run
         self.resumed_at = 0  # episodes that the file held when the run was resumed
@@ -104,14 +104,14 @@ class Checkpoint:
             raise ValueError(f"{self.path}: holds {header['done']} episodes, must be at most {episodes}, those of this run")
         try:
             return self.rebuilt(header, arrays, now, record, teams)
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-            raise ValueError(f"{self.path}: cannot be read, must be a checkpoint of cede; it is damaged ({error})") from error
+        except Exception as error:  # a file from outside may be wrong in any way
+            raise UnreadableFile(f"{self.path}: cannot be read, must be a checkpoint of cede; it is damaged ({error})") from error
 
     def rebuilt(
         self, header: Mapping[str, Any], arrays: Arrays, now: RunState, record: RunRecord, teams: Grouping
     ) -> tuple[RunState, list[Arrays]]:
         """Do the work of `load` after the header was checked. Every array is checked here, since kernels trust them afterwards."""
-        done = check.integer("file", "done", header["done"], 0)
+        done = check.integer("file", "done", header["done"], 0, record.ledger.cost.shape[1])
         table, counted = None, 0
         if now.table is not None:
             sides = (now.table.n_rows, now.table.n_columns)
@@ -120,18 +120,23 @@ class Checkpoint:
             sums = Sums(*np.divmod(seen.key, sides[1]), seen.number)
             outcomes = next((group.told.outcomes for group in teams.groups if group.shared), None)
             check_counted("file", outcomes, sums.row, sums.column)
-            table, counted = Table.empty(*sides), check.integer("file", "episodes", header["environment_episodes"], 0, MOST_COUNT)
+            most = most_episodes(teams.groups[0].task)
+            table, counted = Table.empty(*sides), check.integer("file", "episodes", header["environment_episodes"], 0, most)
             table.add(sums)
         if header["groups"] != len(teams.groups):
             check.fail("file", "the number of groups", check.show(header["groups"]), str(len(teams.groups)))
         states = [below(arrays, f"groups/{i}") for i in range(len(teams.groups))]
         for i, (state, group, like) in enumerate(zip(states, teams.groups, teams.states, strict=True)):
             check_states(f"file, group {i}", group, state, like)
-        for name, column in record.ledger.first(done).items():
+        results = record.ledger.first(done)
+        for name, column in results.items():
             given = arrays[f"ledger/{name}"]
             if given.shape != column.shape or given.dtype != column.dtype:
                 check.fail("file", f"the shape of {name}", given.shape, str(column.shape))
-            column[...] = given
+            if column.dtype.kind == "f":
+                check.finite("file", name, given)
+        for name, column in results.items():
+            column[...] = arrays[f"ledger/{name}"]
         return RunState(0, done, table, counted), states
 
 

@@ -17,7 +17,7 @@ from cede._base.archive import Arrays, checksum
 from cede._kernels.tables import Sums, Table
 from cede.learning.counts import EnvironmentTally, check_counted, shapes
 from cede.learning.files import CLASSES, Header, SavedLearner, below, pack_own, pack_told, unpack_own, unpack_told
-from cede.learning.state import MOST_COUNT, Seen, check_seen
+from cede.learning.state import Seen, check_seen, most_episodes
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.task import Task
 
@@ -88,7 +88,7 @@ def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arr
     check_counted("file", outcomes, sums.row, sums.column)
     table = Table.empty(rows, columns)
     table.add(sums)
-    return EnvironmentTally(table, rows, check.integer("file", "episodes", header["episodes"], 0, MOST_COUNT), outcomes)
+    return EnvironmentTally(table, rows, check.integer("file", "episodes", header["episodes"], 0, most_episodes(task)), outcomes)
 
 
 def concatenated(members: Sequence[Arrays]) -> Arrays:

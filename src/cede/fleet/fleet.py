@@ -20,6 +20,7 @@ from cede.learning.counts import EnvironmentTally, shapes
 from cede.learning.files import SCHEMA
 from cede.learning.learner import Learner
 from cede.learning.settings import checked_task, for_newcomer
+from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
 
@@ -30,12 +31,16 @@ class Fleet:
     learners: at least one. Those that cannot share (UCRL2, fixed agents, those who know the environment or forget it) run beside
     the others unchanged. Teams may differ in their agents, costs and settings; states, actions, environment costs and horizon must
     be the same. What learners have seen before is added to what the fleet knows.
+
+    Several threads may call a fleet and its learners: calls wait for one another, and during a run (`simulate_fleet`) they are
+    refused.
     """
 
     def __init__(self, learners: Sequence[Learner]) -> None:
+        self.turn = Turn()
         self._learners: list[Learner] = []
         self._environment: EnvironmentTally | None = None
-        given = list(learners)
+        given = check.items("Fleet", "learners", learners, "at least one Learner")
         if not given:
             check.fail("Fleet", "learners", "empty", "at least one Learner")
         known: set[int] = set()
@@ -56,6 +61,7 @@ class Fleet:
         """Make a fleet from a file. environment: the shared counts, in which those of the learners are contained already."""
         fleet = cls.__new__(cls)
         fleet._learners, fleet._environment, fleet._task = [], environment, task
+        fleet.turn = Turn() if environment is None else environment.turn
         for i, learner in enumerate(learners):
             fleet._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
             if learner.told.can_share:
@@ -65,11 +71,13 @@ class Fleet:
             fleet._learners.append(learner)
         return fleet
 
+    @one_at_a_time
     def save(self, path: str | Path) -> None:
         """Write the fleet to a file, completely or not at all. `cede.load` reads it back."""
+        where = check.path("save", "path", path)
         saved = SavedFleet(self._task, [learner.saved for learner in self._learners], self._environment)
         header, arrays = pack_fleet(saved)
-        save_arrays(Path(path), "fleet", SCHEMA, {"cede": __version__, **header}, arrays)
+        save_arrays(where, "fleet", SCHEMA, {"cede": __version__, **header}, arrays)
 
     @property
     def task(self) -> Task:
@@ -107,6 +115,7 @@ class Fleet:
         """Return how many episodes, of all teams, were counted into `environment`."""
         return 0 if self._environment is None else self._environment.episodes
 
+    @one_at_a_time
     def add(self, learner: Learner) -> None:
         """Add a team. From now on it plans from what the fleet has seen, and the fleet from what it has seen."""
         self._check("Fleet.add", "learner", "the learner", learner)
@@ -114,6 +123,7 @@ class Fleet:
             check.fail("Fleet.add", "learner", "in the fleet already", "another one")
         self._take_in(learner)
 
+    @one_at_a_time
     def remove(self, learner: Learner | int) -> Learner:
         """Remove a team, given by its learner or its index, and return the learner.
 
@@ -131,6 +141,7 @@ class Fleet:
         gone.leave()
         return gone
 
+    @one_at_a_time
     def welcome(self, task: Task, *, known_agents: Mapping[str, ArrayLike] | None = None, seed: int = 0) -> Learner:
         """Make a learner for a new team, add it to the fleet, and return it. It starts with all that the fleet knows of the
         environment.
@@ -147,7 +158,8 @@ class Fleet:
         first = next((learner for learner in self._learners if learner.told.can_share), None)
         if first is None:
             check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
-        known = checked_task(owner, task).known_agents(owner, known_agents or {})
+        known = checked_task(owner, task).known_agents(owner, {} if known_agents is None else known_agents)
+        same_environment(owner, "the newcomer", self._task, task)
         newcomer = Learner(task, for_newcomer(task, first.told, first.task, known), seed=seed)
         self._check(owner, "task", "the newcomer", newcomer)
         self._take_in(newcomer)
@@ -155,9 +167,13 @@ class Fleet:
 
     def merge(self, other: "Fleet") -> None:
         """Take over all teams of another fleet, which is empty afterwards. What both have seen of the environment is added."""
-        owner = "Fleet.merge"
         if not isinstance(other, Fleet) or other is self:
-            check.fail(owner, "other", check.show(other), "another Fleet")
+            check.fail("Fleet.merge", "other", check.show(other), "another Fleet")
+        with run_of("Fleet.merge", [self, other, *self._learners, *other._learners]):
+            self._merge("Fleet.merge", other)
+
+    def _merge(self, owner: str, other: "Fleet") -> None:
+        """Do the work of `merge`, while nobody else uses either fleet."""
         same_environment(owner, "the other fleet", self._task, other._task)
         if self._environment is not None and other._environment is not None:
             same_structure(owner, "the other fleet", self._environment.structure, other._environment.structure)
@@ -179,6 +195,7 @@ class Fleet:
 
     def _check(self, owner: str, argument: str, who: str, learner: Any) -> None:
         """Check that a learner may join the fleet. argument, who: how it is called in errors."""
+        not_in_run(owner, argument, checked_learner(owner, argument, learner).turn)
         same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
         if learner.shared_environment is not None:
             check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove, or Learner.leave)")
@@ -203,7 +220,7 @@ class Fleet:
         episodes: how many episodes they are from. rows, columns, structure: of the environment's table.
         """
         if self._environment is None:
-            self._environment = EnvironmentTally(Table.empty(rows, columns), rows, 0, structure)
+            self._environment = EnvironmentTally(Table.empty(rows, columns), rows, 0, structure, turn=self.turn)
         if len(seen.row):
             table = self._environment.table.copy()
             table.add(seen)
@@ -213,9 +230,7 @@ class Fleet:
 
 def checked_learner(owner: str, argument: str, learner: Any) -> Learner:
     """Check that a learner is a Learner, and return it."""
-    if not isinstance(learner, Learner):
-        check.fail(owner, argument, check.show(learner), "a Learner")
-    return learner
+    return check.instance(owner, argument, learner, Learner)
 
 
 def no_running_episode(owner: str, who: str, learner: Learner) -> None:

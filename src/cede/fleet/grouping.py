@@ -18,7 +18,7 @@ from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.tables import Table
 from cede.learning.learner import Learner
 from cede.learning.settings import Memo, Settings, alike_key
-from cede.learning.state import Arrays, LearnerState, Sizes, check_stack, part_of, stack_states, unharmed
+from cede.learning.state import Arrays, LearnerState, Sizes, check_stack, part_of, stack_states
 from cede.planning.scale import Scale
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.task import Task
@@ -142,7 +142,7 @@ def first_states(group: TeamGroup, states: Sequence[LearnerState], policies: Seq
     result["stream"] = streams
     result |= stack_states(group.sizes, states, group.keeps_plans and not policies)
     if policies:
-        result["policy"] = np.stack([unharmed(group.task, policy) for policy in policies])
+        result["policy"] = np.stack(policies)
         result["planned"] = np.ones(n, dtype=np.int64)
     return result
 

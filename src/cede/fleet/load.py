@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from cede._base import check
 from cede._base.archive import UnreadableFile, load_arrays
 from cede.fleet.files import unpack_fleet
 from cede.fleet.fleet import Fleet
@@ -16,7 +17,7 @@ def load(source: str | Path | bytes) -> Learner | Fleet:
 
     source: a path, or the bytes of such a file. Anything that is wrong with the file is raised as `UnreadableFile`.
     """
-    where = source if isinstance(source, bytes) else Path(source)
+    where = source if isinstance(source, bytes) else check.path("load", "source", source)
     header, arrays = load_arrays(where, KINDS, SCHEMA)
     kind = header["kind"]
     try:
@@ -27,14 +28,14 @@ def load(source: str | Path | bytes) -> Learner | Fleet:
         for learner, one in zip(fleet, saved.learners, strict=True):
             learner.resume(one)
         return fleet
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError, MemoryError) as error:
+    except Exception as error:  # a file from outside may be wrong in any way
         place = "these bytes" if isinstance(where, bytes) else where
         raise UnreadableFile(f"{place}: cannot be read, must be a {kind} of cede; it is damaged ({error})") from error
 
 
 def new(saved: SavedLearner) -> Learner:
     """Make a learner with the task, settings and seed of a saved one, which has seen nothing yet."""
-    return Learner(saved.task, saved.told, seed=saved.seed)
+    return Learner(saved.task, saved.told, seed=saved.seed, checked=True)
 
 
 def restored(saved: SavedLearner) -> Learner:

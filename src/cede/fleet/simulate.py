@@ -22,6 +22,7 @@ from cede.fleet.shard import new_steps, true_problem
 from cede.learning.counts import Episode
 from cede.learning.learner import Learner
 from cede.learning.settings import MOST_EPISODES
+from cede.learning.turns import run_of
 from cede.planning.belief import true_beliefs
 from cede.planning.passes import Plan, model_of
 from cede.problem.model import TwoLayerMDP, check_support
@@ -35,6 +36,7 @@ def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episo
 
     mdp: the problem. policy: a switching policy, (L, S, D), or a Plan. seed: an integer or a NumPy generator.
     """
+    check.instance("rollout", "mdp", mdp, TwoLayerMDP)
     given = policy.policy if isinstance(policy, Plan) else policy
     return roll(mdp, checked_switching_policy("rollout", mdp.task, given), generator("rollout", seed))
 
@@ -43,7 +45,7 @@ def generator(owner: str, seed: Seed) -> np.random.Generator:
     """Return the random generator for a seed: a generator itself, or that of the first team in `streams_of(seed, n)`."""
     if isinstance(seed, np.random.Generator):
         return seed
-    first = np.random.SeedSequence(check.integer(owner, "seed", seed, 0), spawn_key=(0,))  # as `streams_of` for the first team
+    first = np.random.SeedSequence(check.any_seed(owner, "seed", seed), spawn_key=(0,))  # as `streams_of` for the first team
     return np.random.default_rng(first)
 
 
@@ -77,10 +79,14 @@ def simulate(
     progress: True shows a progress bar in a terminal if this takes longer than two seconds; False hides it; a function is called
     with the number of episodes done.
     """
-    episodes = check.integer("simulate", "episodes", episodes, 1)
+    check.instance("simulate", "mdp", mdp, TwoLayerMDP)
+    check.instance("simulate", "learner", learner, Learner)
+    episodes = check.integer("simulate", "episodes", episodes, 1, MOST_EPISODES)
     evaluate_every = check.integer("simulate", "evaluate_every", evaluate_every, 1, MOST_EPISODES)
-    fits("simulate", mdp, learner)
-    record = play(mdp, learner, episodes, generator("simulate", seed), progress, evaluate_every)
+    progress, rng = check.progress("simulate", progress), generator("simulate", seed)
+    with run_of("simulate", [learner]):
+        fits("simulate", mdp, learner)
+        record = play(mdp, learner, episodes, rng, progress, evaluate_every)
     told = "generator" if isinstance(seed, np.random.Generator) else int(seed)
     settings = {**learner.settings, "evaluate_every": evaluate_every, "simulation_seed": told}
     return History.of(record, mdp.task.members, settings)
@@ -168,20 +174,36 @@ def simulate_fleet(
     owner = "simulate_fleet"
     evaluate_every = check.integer(owner, "evaluate_every", evaluate_every, 1, MOST_EPISODES)
     sync_every = check.integer(owner, "sync_every", sync_every, 1, MOST_EPISODES)
-    episodes = check.integer(owner, "episodes", episodes, 1)
-    if not isinstance(fleet, Fleet):
-        check.fail(owner, "fleet", check.show(fleet), "a Fleet")
-    if not isinstance(checkpoint, str | Path | Checkpoint | None):
-        check.fail(owner, "checkpoint", check.show(checkpoint), "a path or a Checkpoint")
-    if len(mdps) != len(fleet) or not len(fleet):
-        check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner, and at least 1")
-    for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
-        if not isinstance(mdp, TwoLayerMDP):
-            check.fail(owner, f"mdps[{i}]", check.show(mdp), "a TwoLayerMDP")
-        fits(f"{owner}, team {i}", mdp, learner)
-    check_same_environment(owner, mdps, fleet)
-    streams = streams_of(check.integer(owner, "seed", seed, 0), len(mdps))
+    episodes, seed = check.integer(owner, "episodes", episodes, 1, MOST_EPISODES), check.integer(owner, "seed", seed, 0)
+    check.instance(owner, "fleet", fleet, Fleet)
+    progress = check.progress(owner, progress)
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(check.path(owner, "checkpoint", checkpoint, "a path or a Checkpoint"))
+    mdps = check.items(owner, "mdps", mdps, "a sequence with the TwoLayerMDP of each team")
+    for i, mdp in enumerate(mdps):
+        check.instance(owner, f"mdps[{i}]", mdp, TwoLayerMDP)
     chosen = engine_of(owner, engine, jobs)
+    with run_of(owner, [fleet, *fleet]):
+        if len(mdps) != len(fleet) or not len(fleet):
+            check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner, and at least 1")
+        for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
+            fits(f"{owner}, team {i}", mdp, learner)
+        check_same_environment(owner, mdps, fleet)
+        return play_fleet(mdps, fleet, episodes, seed, chosen, sync_every, evaluate_every, checkpoint, progress)
+
+
+def play_fleet(
+    mdps: Sequence[TwoLayerMDP],
+    fleet: Fleet,
+    episodes: int,
+    seed: int,
+    engine: Engine,
+    sync_every: int,
+    evaluate_every: int,
+    checkpoint: Checkpoint | None,
+    progress: bool | Callable[[int], None],
+) -> FleetHistory:
+    """Run a fleet without the checks of `simulate_fleet`."""
     settings = {
         **fleet.learners[0].settings,
         "algorithms": sorted({learner.told.name for learner in fleet}),
@@ -191,9 +213,9 @@ def simulate_fleet(
         "simulation_seed": seed,
     }
     label = f"{len(mdps)} teams, {', '.join(settings['algorithms'])}"
-    written = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-    run = Run(mdps, fleet.learners, episodes, streams, engine=chosen, sync_every=sync_every, evaluate_every=evaluate_every)
-    return FleetHistory.of(run.play(progress, label, written), settings)
+    streams, pace = streams_of(seed, len(mdps)), {"sync_every": sync_every, "evaluate_every": evaluate_every}
+    run = Run(mdps, fleet.learners, episodes, streams, engine=engine, **pace)
+    return FleetHistory.of(run.play(progress, label, checkpoint), settings)
 
 
 def check_same_environment(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Fleet) -> None:

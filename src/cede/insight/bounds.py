@@ -46,8 +46,7 @@ def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
     switching policy, (L, S, D), or a Plan; by default the learner's plan.
     """
     owner = "bounds"
-    if not isinstance(learner, Learner):
-        check.fail(owner, "learner", check.show(learner), "a Learner")
+    check.instance(owner, "learner", learner, Learner)
     told = learner.told
     if told.radius is None or told.flat:
         kind = "without confidence sets" if told.radius is None else "with one table for agents and environment"

@@ -8,13 +8,13 @@ environment, control and switching is found by the same recursion with the other
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from textwrap import fill
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
 from cede._base import check
-from cede._base.extras import pyplot, save_picture
+from cede._base.extras import label, pyplot, save_picture
 from cede.insight.bounds import extremes
 from cede.learning.baseline import is_kept_to
 from cede.learning.counts import places_of
@@ -62,7 +62,7 @@ class Explanation:
 
     def draw(self, path: str | Path) -> Path:
         """Draw what each option would cost, and what that consists of, and write the picture to a file. Return its path."""
-        return draw(self, Path(path))
+        return draw(self, check.path("draw", "path", path))
 
 
 def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Explanation:
@@ -74,8 +74,7 @@ def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Expl
     often it was seen here, and how sure the learner is.
     """
     owner = "explain"
-    if not isinstance(learner, Learner):
-        check.fail(owner, "learner", check.show(learner), "a Learner")
+    check.instance(owner, "learner", learner, Learner)
     if learner.told.flat:
         check.fail(owner, "learner", learner.told.name, "one that tells agents and environment apart")
     task = learner.task
@@ -100,7 +99,8 @@ def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Expl
         rows = seen_here(learner, sets, t, state, prev, agent)
         options.append(Option(task.agents[agent], low, sum(parts.values()), high, parts, *rows, agent))
     text = in_words(task, options, candidates, chosen, prev, bounded)
-    return Explanation(t, state, prev, chosen, tuple(options), bounded, kept_to(learner) + text + dearer(learner.prices))
+    whole = check.printable(kept_to(learner) + text + dearer(learner.prices))  # names are data
+    return Explanation(t, state, prev, chosen, tuple(options), bounded, whole)
 
 
 def with_prices(learner: Learner) -> tuple[Task, Task | None]:
@@ -133,7 +133,7 @@ def dearer(prices: dict[str, float]) -> str:
 def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     """Return the frequencies that the learner has seen, as beliefs of width 0, of the agents and of the environment."""
     told = replace(learner.told, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None, baseline=None)
-    plain, state = Learner(learner.task, told, seed=learner.seed), learner.state
+    plain, state = Learner(learner.task, told, seed=learner.seed, checked=True), learner.state
     if learner.shared_environment is not None:
         plain.join(learner.shared_environment)
     start = LearnerState()
@@ -229,12 +229,12 @@ def draw(explanation: Explanation, path: Path) -> Path:
             right.barh(place, amount, left=begin, color=COLOURS[name], height=0.5, label=name if place == 0 else None)
             begin_up, begin_down = begin_up + max(amount, 0.0), begin_down + min(amount, 0.0)
     names = [f"{option.agent}{' (chosen)' if i == chosen else ''}" for i, option in enumerate(explanation.options)]
-    left.set_yticks(range(len(names)), names)
+    left.set_yticks(range(len(names)), [label(name) for name in names])
     left.invert_yaxis()
     left.set_xlabel("cost of the rest of the episode")
     right.set_xlabel("what it is made of, by what was seen")
     right.legend(fontsize=7, frameon=False)
-    picture.suptitle(fill(explanation.text, 110), fontsize=8)
+    picture.suptitle("\n".join(label(line) for line in wrap(explanation.text, 110)), fontsize=8)
     save_picture(picture, path)
     plt.close(picture)
     return path

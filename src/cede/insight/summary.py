@@ -11,7 +11,7 @@ import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede._base.extras import AGENT_COLOURS, pyplot, save_picture
+from cede._base.extras import AGENT_COLOURS, label, pyplot, save_picture
 from cede.insight.bounds import bounds
 from cede.learning.counts import cases_of, places_of
 from cede.learning.learner import Learner
@@ -55,7 +55,7 @@ class Summary:
 
     def draw(self, path: str | Path) -> Path:
         """Draw who is in control where, and write the picture to a file. Return its path."""
-        return draw(self, Path(path))
+        return draw(self, check.path("draw", "path", path))
 
 
 def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None) -> Summary:
@@ -65,6 +65,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
     them; its match (its first group, if it has one) is the name. By default each state is by itself if there are at most 12; else
     the text before the first colon or comma is the name.
     """
+    check.instance("summarise", "learner", learner, Learner)
     task, counts = learner.task, learner.counts
     names = list(task.state_names or (f"state {s}" for s in range(task.n_states)))
     labels = grouped(names, by)
@@ -77,19 +78,19 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
     interval = bounds(learner) if bounded else None
     policy = learner.plan.policy
     groups = []
-    for label in dict.fromkeys(labels):
-        here = np.array([i for i, other in enumerate(labels) if other == label])
+    for name in dict.fromkeys(labels):
+        here = np.array([i for i, other in enumerate(labels) if other == name])
         shares = np.bincount(task.aim[policy[:, here].ravel()], minlength=len(task.members)) / policy[:, here].size
         ends = None
         if interval is not None:
             low, high = (float(end[0, here, task.start_agent].mean()) for end in (interval.low, interval.high))
             ends = (low, high)
-        groups.append(Group(label, len(here), float(per_state[here].sum()), tuple(shares.tolist()), ends))
+        groups.append(Group(name, len(here), float(per_state[here].sum()), tuple(shares.tolist()), ends))
     rows = counts.agents.sum(axis=1)
     control = np.zeros(len(task.members))
     for table, own in enumerate(agent_rows(learner)):
         control[task.acting[np.argmax(task.table == table)]] += rows[own].sum()
-    settings = {name: value for name, value in learner.settings.items() if value is not None and value is not False and value != []}
+    settings = {key: value for key, value in learner.settings.items() if value is not None and value is not False and value != []}
     return Summary(settings, learner.episode - 1, task.members, tuple(control.tolist()), tuple(groups), widest(learner, names))
 
 
@@ -155,9 +156,9 @@ def draw(summary: Summary, path: Path) -> Path:
     left = np.zeros(len(shares))
     for agent, name in enumerate(summary.agents):
         colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
-        axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=name, height=0.7)
+        axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=label(name), height=0.7)
         left += shares[:, agent]
-    axes.set_yticks(range(len(shares)), [group.name for group in summary.groups], fontsize=8)
+    axes.set_yticks(range(len(shares)), [label(group.name) for group in summary.groups], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel("part of the plan that hands control to each agent")

@@ -11,13 +11,12 @@ oracle               the best policy, for comparison: the only one that is told 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede.learning.baseline import checked_baseline
 from cede.learning.forgetting import Forget
-from cede.learning.learner import Learner
+from cede.learning.learner import MOST_SEED, Learner
 from cede.learning.settings import (
     LEAST_PRIOR,
     MOST_PRIOR,
@@ -30,6 +29,7 @@ from cede.learning.settings import (
     checked_limits,
     checked_task,
 )
+from cede.planning.passes import Plan
 from cede.planning.planner import solve
 from cede.planning.scale import Scale, ScaleOf, scale_of
 from cede.problem.model import Environment, TwoLayerMDP
@@ -102,7 +102,7 @@ def ucrl2_mc(
         planning=planning,
         replan=replan,
     )
-    return Learner(task, told, seed=seed)
+    return Learner(task, told, seed=seed, checked=True)
 
 
 def checked_prior(owner: str, prior: Any) -> float:
@@ -148,7 +148,7 @@ def posterior_sampling(
         **checked_limits(owner, task, at_most, at_least),
         replan=replan,
     )
-    return Learner(task, told, seed=seed)
+    return Learner(task, told, seed=seed, checked=True)
 
 
 def ucrl2(
@@ -178,7 +178,7 @@ def ucrl2(
         planning=planning,
         replan=replan,
     )
-    return Learner(checked_task(owner, task), told, seed=seed)
+    return Learner(checked_task(owner, task), told, seed=seed, checked=True)
 
 
 def greedy(
@@ -209,23 +209,25 @@ def greedy(
         planning=planning,
         replan=replan,
     )
-    return Learner(task, told, seed=seed)
+    return Learner(task, told, seed=seed, checked=True)
 
 
-def fixed(task: Task, agent: int | str | ArrayLike) -> Learner:
-    """Make a learner that never plans: in every episode one agent (index or name) has control, or one switching policy, (L, S, D),
-    is used.
+def fixed(task: Task, agent: int | str | ArrayLike | Plan) -> Learner:
+    """Make a learner that never plans: in every episode one agent (index or name) has control, or one switching policy, (L, S, D)
+    or a Plan, is used.
     """
     checked_task("fixed", task)
-    if check.ndim(agent) == 0:
+    if not isinstance(agent, Plan) and check.ndim(agent) == 0:
         index = task.agent_index("fixed", "agent", agent)
-        return Learner(task, Settings(task.agents[index], radius=None, policy=task.always(index)))
-    policy = checked_switching_policy("fixed", task, np.asarray(agent)).copy()
-    return Learner(task, Settings("fixed policy", radius=None, policy=policy))
+        return Learner(task, Settings(task.agents[index], radius=None, policy=task.always(index)), checked=True)
+    policy = checked_switching_policy("fixed", task, agent.policy if isinstance(agent, Plan) else agent)
+    return Learner(task, Settings("fixed policy", radius=None, policy=policy), checked=True)
 
 
 def oracle(mdp: TwoLayerMDP, *, seed: int = 0) -> Learner:
     """Make a learner that uses the best switching policy of the true model from the first episode on: its regret is 0. seed: of
     ties.
     """
-    return Learner(mdp.task, Settings("oracle", radius=None, policy=solve(mdp, seed=seed).policy), seed=seed)
+    check.instance("oracle", "mdp", mdp, TwoLayerMDP)
+    seed = check.integer("oracle", "seed", seed, 0, MOST_SEED)
+    return Learner(mdp.task, Settings("oracle", radius=None, policy=solve(mdp, seed=seed).policy), seed=seed, checked=True)

@@ -30,13 +30,21 @@ class Baseline:
     start: Floats | None = None  # (S,) probabilities of the first state; None: not known
     name: str = "a policy"
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, np.ndarray) or self.policy.dtype != np.int16 or self.policy.ndim != 3:
+            check.fail("Baseline", "policy", check.show(self.policy), "an int16 array of shape (L, S, D)")
+        object.__setattr__(self, "policy", check.frozen(np.ascontiguousarray(self.policy)))
+        object.__setattr__(self, "alpha", check.number("Baseline", "alpha", self.alpha, least=0.0))
+        if self.start is not None:
+            object.__setattr__(self, "start", check.array("Baseline", "start", self.start, (None,), "(S,)"))
+        check.name("Baseline", "name", self.name)
+
     def __str__(self) -> str:
         return f"{self.name}, alpha {self.alpha:g}"
 
     def check_fits(self, owner: str, task: Task) -> None:
         """Check that policy, alpha and start fit a task, and that no step of the task can have a negative cost."""
         checked_switching_policy(owner, task, self.policy)
-        check.number(owner, "alpha", self.alpha, least=0.0)
         added = (task.control_cost + task.switch_cost)[np.isfinite(task.switch_cost)]
         least = float(task.env_cost.min() + added.min())
         if least < 0:
@@ -51,6 +59,7 @@ def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: A
 
     baseline: an agent, by index or name, or a switching policy, (L, S, D). start: (S,) probabilities of the first state, or None.
     """
+    alpha = check.number(owner, "alpha", alpha, least=0.0)
     if baseline is None:
         if start is not None:
             check.fail(owner, "start", "given", "left out without a baseline")
@@ -61,7 +70,7 @@ def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: A
     else:
         name, policy = "a policy", checked_switching_policy(owner, task, baseline).copy()
     chances = None if start is None else check.array(owner, "start", start, (task.n_states,), "(S,)")
-    result = Baseline(policy, check.number(owner, "alpha", alpha, least=0.0), chances, name)
+    result = Baseline(policy, alpha, chances, name)
     result.check_fits(owner, task)
     return result
 

@@ -5,7 +5,7 @@ declared, a step is counted in the row of its case.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from cede._kernels import layer as kernels
 from cede._kernels.layer import CountsArrays, Forgetting, OutcomeIndex
 from cede._kernels.tables import Sums, Table
 from cede.learning.forgetting import forgetting_arrays
+from cede.learning.turns import Turn
 from cede.planning.passes import problem_of
 from cede.problem.structure import Outcomes, Structure, checked_structure, n_cases
 from cede.problem.task import Task
@@ -25,7 +26,7 @@ from cede.problem.task import Task
 @dataclass(frozen=True, eq=False)
 class Episode:
     """The steps of one episode, n of them (at most the horizon). `rollout` returns one; `Learner.observe_episode` and `count` take
-    them.
+    them. Its arrays are read-only.
     """
 
     states: Ints  # (n + 1,) the last one is where it ended
@@ -33,6 +34,31 @@ class Episode:
     agents: Ints  # (n,) who was in control
     actions: Ints  # (n,)
     costs: Floats  # (n,) cost of each step: environment, control and switching together
+
+    def __post_init__(self) -> None:
+        found: dict[str, Any] = {}
+        for name in ("states", "prev_agents", "agents", "actions"):
+            found[name] = check.integers("Episode", name, getattr(self, name), 1)
+            if found[name].size and found[name].min() < 0:
+                i = int(np.argmax(found[name] < 0))
+                check.fail("Episode", f"{name}[{i}]", int(found[name][i]), "an integer of at least 0")
+        n = len(found["actions"])
+        found["costs"] = costs = check.copied("Episode", "costs", self.costs, "(n,)")
+        sides = tuple(len(found[name]) for name in ("prev_agents", "agents"))
+        if (len(found["states"]) - 1, *sides) != (n, n, n) or costs.shape != (n,):
+            what = "the number of states - 1, prev_agents, agents, actions and costs"
+            check.fail("Episode", what, (len(found["states"]) - 1, *sides, n, costs.size), "equal")
+        follows = found["prev_agents"][1:] == found["agents"][:-1]
+        if not follows.all():
+            i = int(np.argmin(follows)) + 1
+            who = int(found["agents"][i - 1])
+            check.fail(
+                "Episode", f"prev_agents[{i}]", int(found["prev_agents"][i]), f"{who}, who was in control in the step before"
+            )
+        check.finite("Episode", "costs", costs)
+        for name, array in found.items():
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
 
     @property
     def cost(self) -> float:
@@ -46,6 +72,7 @@ class Episode:
 
 
 Shape = tuple[int, int]
+MOST_COUNT = 2**62
 
 
 def shapes(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[Shape, Shape]:
@@ -150,13 +177,19 @@ class Counts:
 
     Rows of `agents`: slot * S + s, with one slot for each policy of `task.tables` (or one for each time step or previous agent if
     the policy varies with that). Rows of `environment`: s * A + a; for UCRL2, which ignores actions, s * slots + slot. If a
-    structure is declared, rows are cases and columns are outcomes. Counts are whole numbers, unless they fade.
+    structure is declared, rows are cases and columns are outcomes. Counts are whole numbers, unless they fade. All is read-only.
     """
 
     agents: sp.csr_array  # (slots * S, A) int64
     environment: sp.csr_array  # (S * A, S) int64; flat: (S * slots, S); or (cases, outcomes)
     episodes: int
     environment_episodes: int  # counted into `environment`; more than `episodes` in a fleet, whose teams share it
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "environment_episodes"):
+            object.__setattr__(self, name, check.integer("Counts", name, getattr(self, name), 0, MOST_COUNT))
+        for name in ("agents", "environment"):
+            object.__setattr__(self, name, checked_counts("Counts", name, getattr(self, name)))
 
     @classmethod
     def zeros(cls, task: Task, *, flat: bool = False, structure: Structure | None = None) -> "Counts":
@@ -185,29 +218,35 @@ class Counts:
         )
 
 
-def checked_episode(owner: str, task: Task, episode: Episode) -> Episode:
-    """Check that an episode fits the task, and return a copy with int64 arrays, as kernels read them. Costs are not checked."""
-    n = len(episode.actions)
-    sides = (len(episode.states) - 1, len(episode.prev_agents), len(episode.agents))
-    if n > task.horizon or sides != (n, n, n):
-        what = "the number of states - 1, prev_agents, agents and actions"
-        check.fail(owner, what, (*sides, n), f"equal, at most {task.horizon}")
-    found = []
+def checked_counts(owner: str, layer: str, given: Any) -> sp.csr_array:
+    """Check a sparse matrix of counts, finite numbers of at least 0, and return it in canonical form, read-only."""
+    if not sp.issparse(given) or given.ndim != 2 or given.dtype.kind not in "iuf":
+        check.fail(owner, layer, check.show(given), "a SciPy matrix of counts, (rows, columns)")
+    wrong = ~(np.isfinite(given.data) & (given.data >= 0) & (given.data <= MOST_COUNT)) if given.nnz else np.zeros(0, dtype=bool)
+    if wrong.any():
+        check.fail(owner, f"a count of {layer}", given.data[wrong][0], f"a number from 0 to {MOST_COUNT}")
+    result = canonical(sp.csr_array(given, dtype=np.float64 if given.dtype.kind == "f" else np.int64))
+    for array in (result.data, result.indices, result.indptr):
+        array.setflags(write=False)
+    return result
+
+
+def checked_episode(owner: str, task: Task, given: Any) -> Episode:
+    """Check that an episode fits the task, and return it."""
+    episode = check.instance(owner, "episode", given, Episode)
+    if len(episode.actions) > task.horizon:
+        check.fail(owner, "the number of steps of the episode", len(episode.actions), f"at most {task.horizon}, the horizon")
     for name, size in (
         ("states", task.n_states),
         ("prev_agents", task.n_agents),
         ("agents", task.n_agents),
         ("actions", task.n_actions),
     ):
-        values = np.asarray(getattr(episode, name))
-        if values.dtype.kind not in "iu":
-            check.fail(owner, f"the type of {name}", values.dtype, "an integer type")
-        values = values.astype(np.int64)  # a copy: what was checked must not change before it is counted
-        at = kernels.first_outside(values, size)
-        if at >= 0:
+        values = getattr(episode, name)
+        if values.size and values.max() >= size:
+            at = int(np.argmax(values >= size))
             check.index(owner, f"{name}[{at}]", values[at], size)
-        found.append(values)
-    return Episode(found[0], found[1], found[2], found[3], episode.costs)
+    return episode
 
 
 def check_outcomes(owner: str, structure: Structure | None, states: Ints, actions: Ints, nexts: Ints, place: str = "") -> None:
@@ -233,11 +272,13 @@ def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, struct
     task: what the episodes belong to. episodes: the Episodes. flat: count p(s' | s, d) instead of p(s' | s, a), for UCRL2.
     structure: count by the cases of a declared structure.
     """
+    check.instance("count", "task", task, Task, ", as in mdp.task")
+    flat = check.truth("count", "flat", flat)
     checked_structure("count", structure, task.n_states, task.n_actions, task.tables)
     if flat and structure is not None:
         check.fail("count", "structure", "given", "left out with flat: agents and environment are one in that table")
     tally = Tally(task, Counts.zeros(task, flat=flat, structure=structure), flat=flat, structure=structure)
-    for given in episodes:
+    for given in check.items("count", "episodes", episodes, "Episodes"):
         episode = checked_episode("count", task, given)
         check_outcomes("count", structure, episode.states[:-1], episode.actions, episode.states[1:])
         tally.add_episode(episode)
@@ -254,6 +295,7 @@ class EnvironmentTally:
     episodes: int  # episodes counted into it, of all teams
     structure: Outcomes | None = None  # whose cases the rows are; None: a row for each pair (s, a)
     fades: bool = False
+    turn: Turn = field(default_factory=Turn)  # of all that count into it
 
     @classmethod
     def of(cls, counts: sp.csr_array, episodes: int, known: sp.csr_array | None = None) -> "EnvironmentTally":
@@ -280,6 +322,15 @@ def check_counted(owner: str, structure: Outcomes | None, rows: Ints, columns: I
 def as_counts(matrix: sp.csr_array, *, fades: bool) -> sp.csr_array:
     """Return counts as integers; if they fade, as they are."""
     return matrix if fades else matrix.astype(np.int64)
+
+
+def steps_of(episode: Episode) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints]:
+    """Return the steps of an episode as kernels take them, (n,) each: times, states, previous agents, agents, actions, next states.
+
+    They are copies: kernels are compiled for arrays that may be written.
+    """
+    states, prevs, agents, actions = (one.copy() for one in (episode.states, episode.prev_agents, episode.agents, episode.actions))
+    return np.arange(len(actions)), states[:-1], prevs, agents, actions, states[1:]
 
 
 class Tally:
@@ -361,8 +412,7 @@ class Tally:
 
     def add_episode(self, episode: Episode) -> None:
         """Count all steps of an episode."""
-        times = np.arange(len(episode.actions))
-        self.add(times, episode.states[:-1], episode.prev_agents, episode.agents, episode.actions, episode.states[1:])
+        self.add(*steps_of(episode))
 
     def end_episode(self) -> None:
         """Note that an episode is over, and let counts fade."""

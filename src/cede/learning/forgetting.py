@@ -26,7 +26,8 @@ class HalfLife:
     episodes: float
 
     def __post_init__(self) -> None:
-        if not check.number("HalfLife", "episodes", self.episodes, least=0.0) > 0:
+        object.__setattr__(self, "episodes", check.number("HalfLife", "episodes", self.episodes, least=0.0))
+        if self.episodes <= 0:
             check.fail("HalfLife", "episodes", self.episodes, "more than 0")
 
 
@@ -37,7 +38,7 @@ class Window:
     episodes: int
 
     def __post_init__(self) -> None:
-        check.integer("Window", "episodes", self.episodes, 1, MOST_WINDOW)
+        object.__setattr__(self, "episodes", check.integer("Window", "episodes", self.episodes, 1, MOST_WINDOW))
 
 
 Forget = HalfLife | Window

@@ -10,7 +10,7 @@ import numpy as np
 from cede import __version__
 from cede._base import check
 from cede._base.archive import save_arrays
-from cede._base.arrays import Floats, Policy
+from cede._base.arrays import Floats, Policy, for_kernels
 from cede._base.progress import Progress
 from cede._kernels import learner as kernels
 from cede._kernels.baseline import UNDECIDED
@@ -28,15 +28,25 @@ from cede.learning.arrays import (
     refresh_layer,
 )
 from cede.learning.baseline import most_step_cost, plan_changed, record_episode, undecided
-from cede.learning.counts import Counts, EnvironmentTally, Episode, as_counts, check_counted, check_outcomes, checked_episode
+from cede.learning.counts import (
+    Counts,
+    EnvironmentTally,
+    Episode,
+    as_counts,
+    check_counted,
+    check_outcomes,
+    checked_episode,
+    steps_of,
+)
 from cede.learning.files import SCHEMA, SavedLearner, pack_learner
 from cede.learning.forgetting import Window
 from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.logs import read_log
-from cede.learning.settings import Settings, shown
+from cede.learning.settings import Settings, check_fits, shown
 from cede.learning.state import NOTHING, LearnerState, Seen, Sizes
+from cede.learning.turns import Turn, one_at_a_time
 from cede.planning.belief import Belief, snapshot
-from cede.planning.passes import Plan, empty_plan, pass_scratch, thread_scratch
+from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
 from cede.problem.task import Task
 
 MOST_SEED = 2**31 - 1
@@ -49,20 +59,26 @@ class Learner:
     loop of `choose` and `observe`, with `end_episode` after each episode; or by `simulate`.
 
     task: what it is told of the problem. told: its settings. seed: of ties and samples. counts: what was seen before, if anything.
+    checked: whether the settings are known to fit the task already.
 
     Between one `end_episode` and the next, `plan` does not change; it can be copied and used anywhere. Every call checks its
-    arguments first: after an error the learner is as it was before the call.
+    arguments first: after an error the learner is as it was before the call. Several threads may call it: calls wait for one
+    another, and while it is in a run (`simulate`) they are refused.
     """
 
-    def __init__(self, task: Task, told: Settings, *, seed: int = 0, counts: Counts | None = None) -> None:
-        self.task = task
-        self.told = told
+    def __init__(self, task: Task, told: Settings, *, seed: int = 0, counts: Counts | None = None, checked: bool = False) -> None:
+        self.task = check.instance("Learner", "task", task, Task)
+        self.told = check.instance("Learner", "told", told, Settings)
+        if not checked:
+            check_fits(told.name, task, told)
+        self.turn = Turn()
         self.seed = check.integer(told.name, "seed", seed, 0, MOST_SEED)
         self._state: LearnerState | None = LearnerState()
         if counts is not None:
             windows = [rule for rule in (*told.forget.values(), told.forget_environment) if isinstance(rule, Window)]
             if windows:
                 check.fail(told.name, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
+            check.instance(told.name, "counts", counts, Counts)
             total = Counts.zeros(task, flat=told.flat, structure=told.structure) + counts
             rows, columns = total.environment.nonzero()
             check_counted(told.name, told.outcomes, rows, columns)
@@ -78,6 +94,7 @@ class Learner:
 
     # ------------------------------------------------------------------------------------------------- in a control loop
 
+    @one_at_a_time
     def choose(self, t: int, state: int, prev_agent: int) -> int:
         """Return the agent to put in control at time t in a state, if prev_agent was in control before. All are indices from 0."""
         task = self.task
@@ -88,6 +105,7 @@ class Learner:
             return int(self._visit(t, state)[prev_agent])
         return int(self.plan.policy[t, state, prev_agent])
 
+    @one_at_a_time
     def observe(self, t: int, state: int, prev_agent: int, agent: int, action: int, next_state: int) -> None:
         """Take note of one step. It is counted when `end_episode` is called.
 
@@ -113,6 +131,7 @@ class Learner:
             check_outcomes("observe", self.told.structure, np.array(step[1:2]), np.array(step[4:5]), np.array(step[5:6]))
         self._steps.append(step)
 
+    @one_at_a_time
     def end_episode(self, *, replan: bool | None = None, stays_in: int | None = None) -> None:
         """End the running episode: count what was seen, and make a new plan if one is due. An episode may end before the horizon.
 
@@ -122,6 +141,7 @@ class Learner:
         stays_in: the state in which the episode ended for good, if it ended early. The learner then counts that every action in
         this state leads back to it, as many times as there are steps left. These steps count for no agent.
         """
+        wanted = None if replan is None else check.truth("end_episode", "replan", replan)
         end = None if stays_in is None else check.index("end_episode", "stays_in", stays_in, self.task.n_states)
         if end is not None:
             every = np.arange(self.task.n_actions)
@@ -135,13 +155,14 @@ class Learner:
                     self._visit(t, end)
             self._working.tally.stay_in(end, left)
         self.count_episode(end)
-        if replan:
+        if wanted:
             self.replan()
-        elif replan is False:
+        elif wanted is False:
             self._working.stale = False
         else:
             self._keep_plan()
 
+    @one_at_a_time
     def learn_from(self, log: Any, *, progress: bool | Callable[[int], None] = True) -> int:
         """Count the logged steps of any past controller, plan again, and return the number of episodes.
 
@@ -152,7 +173,7 @@ class Learner:
         its own. But limits and a baseline are promises about the time in which the learner itself decides, so shares and costs of
         the log do not count for them.
         """
-        owner = "learn_from"
+        owner, progress = "learn_from", check.progress("learn_from", progress)
         if self.observed:
             check.fail(owner, "the number of steps of the running episode", self.observed, "0: end it first (end_episode)")
         episodes = read_log(owner, self.task, log)
@@ -182,6 +203,7 @@ class Learner:
         if self.told.planning == "full":
             self._plan_if_due()
 
+    @one_at_a_time
     def count_episode(self, stays_in: int | None = None) -> None:
         """Count the running episode and end it, without planning. Whether a new plan is due is found out when the plan is next
         asked for.
@@ -196,7 +218,7 @@ class Learner:
             self._steps = []
         if self._episode is not None:
             live.tally.add_episode(self._episode)
-            steps = (self._episode.states[:-1], self._episode.prev_agents, self._episode.agents, self._episode.actions)
+            _, *steps, _ = steps_of(self._episode)
             self._note_episode(live, steps, stays_in)
             self._episode = None
         live.arrays.baseline.record["decided"] = UNDECIDED  # empty if there is no baseline
@@ -213,10 +235,12 @@ class Learner:
         update_prices(self.task, live.arrays, steps[2])
         record_episode(self.task, live.arrays, None if live.plan is None else live.plan.policy, steps, stays_in)
 
+    @one_at_a_time
     def drop_episode(self) -> None:
         """Drop the running episode without counting it."""
         self._steps, self._episode = [], None
 
+    @one_at_a_time
     def replan(self) -> None:
         """Make a new plan now, from all that was counted, whether one is due or not."""
         if self.told.policy is None:
@@ -225,6 +249,7 @@ class Learner:
             live.stale = False
             plan_changed(live.arrays, self.observed > 0)
 
+    @one_at_a_time
     def observe_episode(self, episode: Episode) -> None:
         """Take note of all steps of an episode at once. They are counted when `end_episode` is called."""
         if self.observed:
@@ -256,11 +281,11 @@ class Learner:
         gone: dict[str, Any] = {
             "environment": NOTHING,
             "environment_episodes": 0,
-            "policy": NO_PLAN.policy,
-            "value": NO_PLAN.value,
+            "policy": LearnerState().policy,
+            "value": LearnerState().value,
             "planned": 0,
         }
-        self._shared = environment
+        self._shared, self.turn = environment, environment.turn
         self.remember(replace(state, record=undecided(state.record), **gone))
 
     def leave(self) -> None:
@@ -269,7 +294,7 @@ class Learner:
         """
         if self._shared is not None:
             state, shared = self.state, self._shared
-            self._shared = None
+            self._shared, self.turn = None, Turn()
             self.remember(replace(state, environment=Seen.of(shared.counts), environment_episodes=shared.episodes))
 
     @property
@@ -280,7 +305,8 @@ class Learner:
             assert self._state is not None
             return self._state
         tally, shared = live.tally, self._shared is not None
-        plan = NO_PLAN if live.plan is None else live.plan
+        nothing = LearnerState()
+        policy, value = (nothing.policy, nothing.value) if live.plan is None else (live.plan.policy, live.plan.value)
         return LearnerState(
             episodes=tally.episodes,
             environment_episodes=0 if shared else tally.environment_tally.episodes,
@@ -288,16 +314,17 @@ class Learner:
             stale=live.stale,
             agents=Seen.of(tally.agents.seen.matrix(tally.agents.counted)),
             environment=NOTHING if shared else Seen.of(tally.environment_tally.counts),
-            policy=plan.policy,
-            value=plan.value,
+            policy=policy,
+            value=value,
             **get_state(live.arrays),
         )
 
     def remember(self, state: LearnerState) -> None:
         """Replace everything that it keeps by a state, and drop the running episode."""
         self._state, self._live = state, None
-        self.drop_episode()
+        self._steps, self._episode = [], None
 
+    @one_at_a_time
     def save(self, path: str | Path) -> None:
         """Write the learner to a file, completely or not at all.
 
@@ -308,14 +335,16 @@ class Learner:
             check.fail("save", "learner", "in a fleet, whose knowledge it shares", expected)
         header, arrays = pack_learner(self.saved)
         about = {"cede": __version__, "settings": {name: str(value) for name, value in self.settings.items()}}
-        save_arrays(Path(path), "learner", SCHEMA, {**about, **header}, arrays)
+        save_arrays(check.path("save", "path", path), "learner", SCHEMA, {**about, **header}, arrays)
 
     @property
+    @one_at_a_time
     def saved(self) -> SavedLearner:
         """Return everything of which the learner consists, in the form that goes into a file."""
         steps = np.array(self._steps, dtype=np.int64).reshape(-1, 6)
         return SavedLearner(self.task, self.told, self.seed, self.state, steps, self._episode)
 
+    @one_at_a_time
     def resume(self, saved: SavedLearner) -> None:
         """Take over the state and the running episode of a saved learner with the same task and settings."""
         self.remember(saved.state)
@@ -327,6 +356,7 @@ class Learner:
     # ------------------------------------------------------------------------------------------------- what the learner knows
 
     @property
+    @one_at_a_time
     def plan(self) -> Plan:
         """Return the plan of the current episode: policy[t, s, prev_agent] and its value.
 
@@ -337,16 +367,16 @@ class Learner:
         own = self.own_plan
         if self.told.baseline is None or self._may_deviate(own.policy):
             return own
-        policy = self.told.baseline.policy.view()
-        policy.flags.writeable = False  # read only, since kernels trust it
-        return Plan(policy, no_value(self.task))
+        return Plan(self.told.baseline.policy, no_value(self.task))
 
     @property
+    @one_at_a_time
     def prices(self) -> dict[str, float]:
         """Return, by member, what a step of control counts beyond its control cost to meet limits; empty without limits."""
         return prices_by_name(self.task, self._working.arrays)
 
     @property
+    @one_at_a_time
     def own_plan(self) -> Plan:
         """The plan that the learner would use if it had no baseline."""
         return self._plan_if_due()
@@ -360,6 +390,7 @@ class Learner:
         return live.plan
 
     @property
+    @one_at_a_time
     def counts(self) -> Counts:
         """Return a copy of what was counted in all finished episodes; of the environment, by all teams that share it."""
         if self._live is not None:
@@ -384,6 +415,7 @@ class Learner:
         return self.state.environment_episodes if self._live is None else self._live.tally.environment_tally.episodes
 
     @property
+    @one_at_a_time
     def beliefs(self) -> tuple[Belief, Belief]:
         """Return the confidence sets of the agents and of the environment, as they follow from the counts. They are copies."""
         arrays = self._working.arrays
@@ -404,9 +436,10 @@ class Learner:
         if self.told.policy is not None:
             plan = Plan(self.told.policy, no_value(self.task))
         else:
-            plan = Plan(*empty_plan(self.task))
+            policy, value = empty_plan(self.task)
             self._put_radii(live.arrays)
-            make_plan(live.arrays, plan.policy, plan.value, self._tie_seed())
+            make_plan(live.arrays, policy, value, self._tie_seed())
+            plan = new_plan(policy, value)
         live.planned = self.episode
         return plan
 
@@ -424,7 +457,7 @@ class Learner:
         """
         arrays, most = self._working.arrays, self.task.horizon * most_step_cost(self._working.arrays)
         self._put_radii(arrays)
-        return bool(kernels.may_deviate(arrays, policy, self.task.start_agent, most, *self._scratch(arrays)))
+        return bool(kernels.may_deviate(arrays, for_kernels(policy), self.task.start_agent, most, *self._scratch(arrays)))
 
     def _scratch(self, arrays: LearnerArrays) -> tuple[Any, Any]:
         """Return the scratch arrays of this thread for a pass and for a thread."""
@@ -458,9 +491,6 @@ class Learner:
             live = Live(self.task, self.told, self._state, self._shared)
             self._live, self._state = live, None
         return self._live
-
-
-NO_PLAN = Plan(LearnerState().policy, LearnerState().value)
 
 
 def no_value(task: Task) -> Floats:

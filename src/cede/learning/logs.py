@@ -8,7 +8,7 @@ import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Ints
-from cede.learning.counts import Episode, checked_episode
+from cede.learning.counts import Episode, checked_episode, steps_of
 from cede.problem.task import Task
 
 NEEDED = ("state", "agent", "action", "next_state")
@@ -70,10 +70,10 @@ def columns_of(owner: str, log: Any) -> dict[str, Any]:
     for name in NEEDED:
         if name not in there:
             check.fail(owner, f"the column {name!r} of log", "missing", f"there: it has {check.show(there)}")
-    columns = {name: np.asarray(log[name]) for name in (*NEEDED, *OPTIONAL) if name in there}
+    columns = {name: check.unmasked(owner, f"column {name!r}", log[name]) for name in (*NEEDED, *OPTIONAL) if name in there}
     for name, column in columns.items():
-        if column.ndim != 1:
-            check.fail(owner, f"the shape of column {name!r}", column.shape, "(steps,)")
+        if column is None or column.ndim != 1:
+            check.fail(owner, f"the shape of column {name!r}", "ragged" if column is None else column.shape, "(steps,)")
     return columns
 
 
@@ -173,8 +173,6 @@ def one_episode(owner: str, task: Task, found: Mapping[str, Ints], begin: int, e
 
 def steps_of_episode(owner: str, task: Task, number: int, episode: Any) -> LoggedSteps:
     """Return the steps of an Episode, after checks. number: its place in the log, for errors."""
-    if not isinstance(episode, Episode):
-        check.fail(owner, f"log[{number}]", check.show(episode), "an Episode; or give columns by name")
+    check.instance(owner, f"log[{number}]", episode, Episode, "; or give columns by name")
     given = checked_episode(owner, task, episode)
-    steps = (given.states[:-1], given.prev_agents, given.agents, given.actions, given.states[1:])
-    return LoggedSteps(np.arange(len(given.actions)), *steps)
+    return LoggedSteps(*steps_of(given))

@@ -72,6 +72,13 @@ class Settings:
         for name, kind in KINDS.items():
             if not isinstance(getattr(self, name), kind):
                 check.fail(owner, name, check.show(getattr(self, name)), f"a {getattr(kind, '__name__', kind)}")
+        object.__setattr__(self, "known_agents", {i: checked_form(owner, i, p, 3) for i, p in self.known_agents.items()})
+        if self.limits is not None:
+            if len(self.limits) != 2:
+                check.fail(owner, "limits", check.show(self.limits), "the least and the most shares")
+            object.__setattr__(self, "limits", tuple(checked_form(owner, "limits", end, 1) for end in self.limits))
+        if self.policy is not None:
+            object.__setattr__(self, "policy", checked_form(owner, "policy", self.policy, 3, np.int16))
         check.probability(owner, "delta", self.delta)
         check.choice(owner, "flat", self.flat, (True, False))
         if check.number(owner, "prior", self.prior) != 0.0 and not LEAST_PRIOR <= self.prior <= MOST_PRIOR:
@@ -141,6 +148,13 @@ class Settings:
     def outcomes(self) -> Outcomes | None:
         """Return the declared structure of the environment; None if there is none."""
         return None if self.structure is None else self.structure.environment
+
+
+def checked_form(owner: str, place: Any, array: Any, axes: int, dtype: Any = np.float64) -> Any:
+    """Check that an array has the type and the number of axes that kernels are compiled for; return it read-only, in C order."""
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != axes:
+        check.fail(owner, str(place), check.show(array), f"an array of {np.dtype(dtype)} with {axes} axes")
+    return check.frozen(np.ascontiguousarray(array))
 
 
 # -------------------------------------------------------------------------------- functions over all fields
@@ -242,12 +256,17 @@ def check_fits(owner: str, task: Task, told: Settings) -> None:
     """Check settings that come from a file against the task of the learner."""
     for table, policies in told.known_agents.items():
         name = task.tables[check.index(owner, "the number of a known agent", table, len(task.tables))]
+        shape = (int(task.n_slots[table]), task.n_states, task.n_actions)
+        if policies.shape != shape:
+            check.fail(owner, f"the shape of the policy of {name!r}", policies.shape, str(shape))
         task.known_agents(owner, {name: policies.reshape(task.slot_shape(table))})
     checked_environment(owner, task, told.known_environment)
     checked_structure(owner, told.structure, task.n_states, task.n_actions, task.tables)
     for name in told.forget:
         check.choice(owner, "forget", name, task.tables)
     if told.limits is not None:
+        if any(len(end) != len(task.members) for end in told.limits):
+            check.fail(owner, "the number of limits", len(told.limits[0]), f"{len(task.members)}, one for each member")
         least, most = (dict(zip(task.members, end.tolist(), strict=True)) for end in told.limits)
         limits_of(owner, task, most, least)
     if told.baseline is not None:
@@ -282,12 +301,11 @@ def checked_environment(owner: str, task: Task, environment: Any) -> Environment
     """Check that a known environment has the states and actions of the task, and return it; None stays None."""
     if environment is None:
         return None
-    if not isinstance(environment, Environment):
-        check.fail(owner, "known_environment", check.show(environment), "an Environment")
-    mine, theirs = (environment.n_states, environment.n_actions), (task.n_states, task.n_actions)
+    known = check.instance(owner, "known_environment", environment, Environment)
+    mine, theirs = (known.n_states, known.n_actions), (task.n_states, task.n_actions)
     if mine != theirs:
         check.fail(owner, "(S, A) of known_environment", mine, f"{theirs}, as in the task")
-    return environment
+    return known
 
 
 def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environment: Any, structure: Any) -> dict[str, Any]:
@@ -295,7 +313,7 @@ def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environmen
 
     The arguments are those of `ucrl2_mc`. What is declared of something that is known is dropped.
     """
-    agents = checked_task(owner, task).known_agents(owner, known_agents or {})
+    agents = checked_task(owner, task).known_agents(owner, {} if known_agents is None else known_agents)
     environment = checked_environment(owner, task, known_environment)
     declared = checked_structure(owner, structure, task.n_states, task.n_actions, task.tables)
     if declared is not None:  # drop what is declared of known tables
@@ -330,7 +348,7 @@ def checked_forgetting(owner: str, task: Task, forget: Any, forget_environment: 
             check.fail(owner, place, check.show(rule), "a HalfLife or a Window")
     for name in rules:
         if name not in task.tables:
-            check.fail(owner, "an agent of forget", repr(name), "one of " + ", ".join(map(repr, task.tables)))
+            check.fail(owner, "an agent of forget", check.show(name), check.one_of(task.tables))
     return {"forget": {name: rule for name, rule in rules.items() if rule is not None}, "forget_environment": forget_environment}
 
 

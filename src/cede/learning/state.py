@@ -19,13 +19,12 @@ from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.baseline import RECORD
 from cede._kernels.limits import PRICE
 from cede._kernels.tables import Sums
-from cede.learning.counts import Counts, check_counted, shapes
+from cede.learning.counts import MOST_COUNT, Counts, check_counted, shapes
 from cede.learning.forgetting import longest_window
 from cede.learning.settings import Settings
-from cede.planning.passes import Plan
+from cede.planning.passes import Plan, new_plan
 from cede.problem.task import Task, checked_switching_policy
 
-MOST_COUNT = 2**62
 PRICE_NUMBERS, RECORD_NUMBERS = (dtype.itemsize // 8 for dtype in (PRICE, RECORD))
 
 
@@ -118,14 +117,19 @@ class LearnerState:
     record: Floats = kept(float, lambda s: (RECORD_NUMBERS,), lambda told: told.baseline is not None)
 
     @property
+    def has_plan(self) -> bool:
+        """Return whether there is a plan."""
+        return bool(self.policy.size and self.value.size)
+
+    @property
     def plan(self) -> Plan | None:
         """Return the current plan; None if there is none."""
-        return Plan(self.policy, self.value) if self.policy.size and self.value.size else None
+        return new_plan(self.policy, self.value) if self.has_plan else None
 
     @property
     def must_use_plan(self) -> bool:
         """Return whether there is a plan and nothing was counted since it was last checked: the next episode then uses it."""
-        return self.plan is not None and not self.stale
+        return self.has_plan and not self.stale
 
     @classmethod
     def of(cls, counts: Counts) -> "LearnerState":
@@ -176,7 +180,9 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
         if name == "stale":
             found[name] = check.choice("file", name, numbers[name], (True, False))
         else:
-            found[name] = check.integer("file", name, numbers[name], 0, MOST_COUNT)
+            found[name] = check.integer("file", name, numbers[name], 0, most_episodes(sizes.task))
+    if found["planned"] > found["episodes"] + 1:
+        check.fail("file", "planned", found["planned"], f"at most {found['episodes'] + 1}, the next episode")
     for name, shape in zip(SEEN, sizes.layers, strict=True):
         found[name] = Seen(arrays[f"{name}_key"], arrays[f"{name}_number"])
         check_seen("file", name, found[name], shape)
@@ -190,6 +196,11 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
     return LearnerState(**found)
 
 
+def most_episodes(task: Task) -> int:
+    """Return how many episodes may have been counted at most, so that the number of their steps does not overflow."""
+    return MOST_COUNT // (task.horizon + 1)
+
+
 def check_seen(owner: str, layer: str, seen: Seen, shape: tuple[int, int], owners: Ints | None = None) -> None:
     """Check sparse counts: ascending places of a table of this shape, with finite numbers above 0.
 
@@ -200,7 +211,7 @@ def check_seen(owner: str, layer: str, seen: Seen, shape: tuple[int, int], owner
         check.fail(owner, f"the counts of {layer}", f"{key.dtype} and {number.dtype}", "places and numbers, as many of each")
     rises = key[1:] > key[:-1] if owners is None else (key[1:] > key[:-1]) | (owners[1:] > owners[:-1])
     inside = bool(((key >= 0) & (key < shape[0] * shape[1])).all()) and bool(rises.all())
-    if not inside or not bool((np.isfinite(number) & (number > 0)).all()):
+    if not inside or not bool(((number > 0) & (number <= MOST_COUNT)).all()):
         check.fail(owner, f"the counts of {layer}", "impossible", "ascending places of the table, with finite numbers above 0")
 
 
@@ -249,19 +260,12 @@ def stack_states(sizes: Sizes, states: Sequence[LearnerState], keeps_plans: bool
         if one.name in PLAN:  # zeros that are never touched need no memory
             result[one.name] = np.zeros((len(states), *shape), dtype=one.metadata["dtype"])
             for i, array in enumerate(given):
-                if states[i].plan is not None:
-                    result[one.name][i] = unharmed(sizes.task, array) if one.name == "policy" else array
+                if states[i].has_plan:
+                    result[one.name][i] = array
         else:
             start = at_start(one, sizes)
             result[one.name] = np.stack([array if array.size else start for array in given])
     return result
-
-
-def unharmed(task: Task, policy: Policy) -> Policy:
-    """Return a policy that users could have changed, after a check that its agents exist, since kernels trust it."""
-    if policy.min() < 0 or policy.max() >= task.n_agents:
-        checked_switching_policy("the learner's plan", task, policy)
-    return policy
 
 
 def unstack_states(told: Settings, stacked: Arrays, before: Sequence[LearnerState], episodes: int, own: int) -> list[LearnerState]:
@@ -314,7 +318,7 @@ def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
         check_seen(owner, name, seen, shape, np.repeat(np.arange(n), size))
     rows, columns = np.divmod(stacked["environment_key"], sizes.layers[1][1])
     check_counted(owner, sizes.told.outcomes, rows, columns)
-    for name, most in (("planned", MOST_COUNT), ("fresh", 1)):
+    for name, most in (("planned", most_episodes(sizes.task)), ("fresh", 1)):
         array = stacked[name]
         if array.dtype != np.int64 or array.shape != (n,) or (array < 0).any() or (array > most).any():
             check.fail(owner, name, "impossible", f"integers from 0 to {most}, one for each team")

@@ -23,6 +23,7 @@ formulas are in _kernels/radii.py.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -59,30 +60,54 @@ class Belief:
     linear: float = 0.0
     closed: bool = False
 
+    def __post_init__(self) -> None:
+        check.instance("Belief", "centre", self.centre, Table, "; Belief.of makes one")
+        rows = self.centre.n_rows
+        width = check.array("Belief", "width", self.width, (rows,), "(rows,)")
+        if width.min() < 0:
+            where = int(np.argmin(width))
+            check.fail("Belief", f"width[{where}]", width[where], "at least 0")
+        row = check.integers("Belief", "row", self.row, 2)
+        if not row.size or row.min() < 0 or row.max() >= rows:
+            bad = np.argwhere((row < 0) | (row >= rows))
+            place = check.place_of("row", bad[0]) if len(bad) else "row"
+            check.fail("Belief", place, row[tuple(bad[0])] if len(bad) else "empty", f"an integer from 0 to {rows - 1}")
+        row.setflags(write=False)
+        put = object.__setattr__
+        put(self, "width", width)
+        put(self, "row", row)
+        put(self, "linear", check.number("Belief", "linear", self.linear, least=0.0))
+        put(self, "closed", check.truth("Belief", "closed", self.closed))
+        self.centre.freeze()
+
     @classmethod
-    def of(cls, centre: ArrayLike | sp.sparray, width: ArrayLike, places: tuple[int, int]) -> "Belief":
+    def of(cls, centre: Any, width: ArrayLike, places: tuple[int, int]) -> "Belief":
         """Make a belief with one row for each place.
 
         centre: a (rows, outcomes) array or SciPy matrix of weights, which are normalised row by row; a row of zeros was never seen
         and counts as uniform. width: (rows,) or one number for all. places: (slots, S) for the agents, (S, A) for the environment,
         whose product is the number of rows.
         """
-        matrix = sp.csr_array(centre, dtype=np.float64)
+        owner = "Belief.of"
+        if sp.issparse(centre):
+            if centre.ndim != 2 or 0 in centre.shape or centre.dtype.kind not in "fiub":
+                given = f"of shape {centre.shape} and {centre.dtype}"
+                check.fail(owner, "centre", given, "a (rows, outcomes) matrix of numbers, no side empty")
+            matrix = sp.csr_array(centre, dtype=np.float64)
+        else:
+            matrix = sp.csr_array(check.array(owner, "centre", centre, (None, None), "(rows, outcomes)"))
         if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
             worst = matrix.data[~(matrix.data >= 0) | ~np.isfinite(matrix.data)][0]
-            check.fail("Belief", "a weight of centre", worst, "finite and at least 0")
+            check.fail(owner, "a weight of centre", worst, "finite and at least 0")
+        if not np.isfinite(matrix.sum(axis=1)).all():
+            check.fail(owner, "the sum of a row of centre", "infinite", "a finite number")
         table = Table.of(matrix)
-        widths = check.array("Belief", "width", np.broadcast_to(width, table.n_rows), (table.n_rows,), "(rows,)")
-        if (widths < 0).any():
-            where = int(np.argmax(widths < 0))
-            check.fail("Belief", f"width[{where}]", widths[where], "at least 0")
-        if places[0] * places[1] != table.n_rows:
-            check.fail("Belief", "the number of rows of centre", table.n_rows, f"{places[0]} x {places[1]}")
-        return cls(table, widths, np.arange(table.n_rows).reshape(places))
-
-    def copy(self) -> "Belief":
-        """Return a copy with arrays of its own, so that later changes of the original do not reach it."""
-        return Belief(self.centre.packed(), self.width.copy(), self.row.copy(), self.linear, self.closed)
+        sides = check.integers(owner, "places", places, 1)
+        if sides.shape != (2,) or (sides < 1).any() or int(sides[0]) * int(sides[1]) != table.n_rows:
+            check.fail(owner, "places", check.show(places), f"two numbers whose product is {table.n_rows}, the rows of centre")
+        if check.ndim(width) == 0:
+            width = np.full(table.n_rows, check.number(owner, "width", width, least=0.0))
+        return cls(table, width, np.arange(table.n_rows).reshape(tuple(sides)))  # type: ignore[arg-type]
 
     @cached_property
     def arrays(self) -> BeliefArrays:
@@ -93,7 +118,7 @@ class Belief:
 def snapshot(belief: BeliefArrays) -> Belief:
     """Return a belief in compiled form as a `Belief` with arrays of its own, which stays as it is when the learner goes on."""
     table = belief.table.packed()
-    return Belief(table, belief.width.copy(), belief.row.copy(), belief.linear, bool(belief.closed))
+    return Belief(table, belief.width, belief.row, belief.linear, bool(belief.closed))
 
 
 _truths: "WeakKeyDictionary[TwoLayerMDP, tuple[Belief, Belief]]" = WeakKeyDictionary()  # made once for each problem

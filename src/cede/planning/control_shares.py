@@ -8,10 +8,13 @@ policy cannot meet most shares exactly. The best mixture solves a linear program
 which we solve by column generation (Dantzig and Wolfe 1960). Each round takes the dual prices of the limits, adds them to the
 control costs, and lets the planner find the best policy for these costs. If it beats the policies known so far it is added to them;
 if not, the mixture is optimal. With m limits at most m + 1 policies have weight.
+
+This is done twice. First the cost is how much the limits are missed: if that cannot be brought to 0, no mixture is within them.
+Then the cost is the real one. No tolerance depends on the unit of costs: the programme gets costs relative to the range of those
+that matter, and is solved again for what is left over until the rest is rounding (Gleixner, Steffy and Wolter 2012).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +26,10 @@ from cede.planning.passes import best_plan, start_cost, true_value, value_under
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task, name_index
 
-MOST_ROUNDS = 200
-CLOSE = 1e-9  # relative to the size of the costs
-DEAR, CLOSE_TO_LIMIT = 1e4, 1e-7  # cost of missing a limit by 1, relative to that size; misses below this are rounding
+MOST_ROUNDS, MOST_REFINEMENTS = 2000, 20
+CLOSE, CLOSE_TO_LIMIT = 1e-9, 1e-7  # sums of shares, and shares, that miss a limit by less are rounding
+ROUNDING = 1e-13  # of a sum, relative to its parts
+TOLERANCE, FAR = 1e-10, 1e6  # of the solver; and reduced costs, relative to the worst, that cannot matter at this tolerance
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +44,7 @@ class Mixture:
 
     def draw(self, seed: int | np.random.Generator = 0) -> Policy:
         """Draw the policy of one episode, (L, S, D)."""
-        rng = np.random.default_rng(seed)
+        rng = check.generator("Mixture.draw", "seed", seed)
         return self.policies[int(rng.choice(len(self.policies), p=self.weights))]
 
 
@@ -52,9 +56,7 @@ def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floa
     """
     ends = [np.zeros(len(task.members)), np.ones(len(task.members))]
     for name, given, end in (("at_least", at_least, ends[0]), ("at_most", at_most, ends[1])):
-        if given is not None and not isinstance(given, Mapping):
-            check.fail(owner, name, check.show(given), "shares by the agents' names, as in {'human': 0.3}")
-        for agent, share in (given or {}).items():
+        for agent, share in check.mapping(owner, name, given, "shares by the agents' names, as in {'human': 0.3}").items():
             value = check.number(owner, f"{name}[{agent!r}]", share, least=0.0)
             if value > 1.0:
                 check.fail(owner, f"{name}[{agent!r}]", value, "a share, at most 1")
@@ -75,72 +77,138 @@ def limits_or_none(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple
     return None if at_most is None and at_least is None else limits_of(owner, task, at_most, at_least)
 
 
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The policies that are known so far: the columns of the linear programme."""
+
+    policies: list[Policy] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)  # expected cost of an episode of each
+    shares: list[Floats] = field(default_factory=list)  # (members,) expected share of the steps of each
+
+    def add(self, mdp: TwoLayerMDP, policy: Policy) -> None:
+        """Add a policy."""
+        self.policies.append(policy)
+        self.costs.append(start_cost(mdp, true_value(mdp, policy)))
+        self.shares.append(shares_of(mdp, policy))
+
+    def drop(self) -> None:
+        """Drop the policy that was added last."""
+        for one in (self.policies, self.costs, self.shares):
+            one.pop()
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The best mixture of known policies."""
+
+    weights: Floats  # (policies,)
+    prices: Floats  # (members,) of a share of 1
+    base: float  # a new policy improves the mixture if it costs less than this, with prices
+    missed: float  # total by which limits are missed
+
+
 def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
     """Find the mixture of least expected cost under the true model.
 
     least, most: (members,) limits of the expected share of the steps. seed: of ties. Fails if no mixture meets the limits.
     """
-    task = mdp.task
-    policies = [task.always(agent) for agent in range(len(task.members)) if task.can_reach(agent)]
-    costs, shares = [], []  # begin with each agent always: if hand-overs take no time, mixtures of these meet any limits
-    for policy in policies:
-        costs.append(start_cost(mdp, true_value(mdp, policy)))
-        shares.append(shares_of(mdp, policy))
-    size = max(1.0, float(np.abs(costs).max()))
+    task, known = mdp.task, Known()
+    for agent in range(len(task.members)):  # begin with each agent always: if hand-overs take no time, these meet any limits
+        if task.can_reach(agent):
+            known.add(mdp, task.always(agent))
+    nearest = generate(mdp, known, least, most, seed, nearest_only=True)
+    if nearest.missed > CLOSE_TO_LIMIT:
+        got = dict(zip(task.members, (nearest.weights @ np.array(known.shares)).round(4).tolist(), strict=True))
+        expected = "within them: hand-overs that take time, or are not possible, leave no way"
+        check.fail("solve", "the nearest that shares can come to the limits", got, expected)
+    best = generate(mdp, known, least - nearest.missed, most + nearest.missed, seed)
+    used = np.flatnonzero(best.weights > ROUNDING)
+    part = best.weights[used] / best.weights[used].sum()
+    cost, shares = float(part @ np.array(known.costs)[used]), part @ np.array(known.shares)[used]
+    return Mixture(tuple(known.policies[i] for i in used), part, cost, shares, best.prices / task.horizon)
+
+
+def generate(mdp: TwoLayerMDP, known: Known, least: Floats, most: Floats, seed: int, *, nearest_only: bool = False) -> Weights:
+    """Add policies to the known ones until no other improves the mixture, and return the best weights.
+
+    nearest_only: what counts is not what policies cost, but how much the limits are missed.
+    """
     for _ in range(MOST_ROUNDS):
-        weights, prices, base, missed = best_weights(np.array(costs), np.array(shares), least, most)
-        found, value = priced(mdp, prices / task.horizon, seed)
-        if value >= base - CLOSE * size or any(np.array_equal(found, known) for known in policies):
-            break
-        policies.append(found)
-        costs.append(start_cost(mdp, true_value(mdp, found)))
-        shares.append(shares_of(mdp, found))
-    if missed > CLOSE_TO_LIMIT:
-        got = dict(zip(task.members, (weights @ np.array(shares)).round(4).tolist(), strict=True))
-        check.fail(
-            "solve",
-            "the nearest that shares can come to the limits",
-            got,
-            "within them: hand-overs that take time, or are not possible, leave no way",
-        )
-    used = np.flatnonzero(weights > CLOSE)
-    part = weights[used] / weights[used].sum()
-    mixed_cost, mixed_shares = float(part @ np.array(costs)[used]), part @ np.array(shares)[used]
-    return Mixture(tuple(policies[i] for i in used), part, mixed_cost, mixed_shares, prices / task.horizon)
+        best = best_weights(np.array(known.costs), np.array(known.shares), least, most, nearest_only)
+        if nearest_only and best.missed <= ROUNDING:
+            return best
+        found = priced(mdp, best.prices / mdp.horizon, seed, nearest_only)
+        if any(np.array_equal(found, policy) for policy in known.policies):
+            return best
+        known.add(mdp, found)
+        parts = np.array([0.0 if nearest_only else known.costs[-1], *(best.prices * known.shares[-1]), -best.base])
+        if parts.sum() >= -ROUNDING * np.abs(parts).sum():  # it improves nothing
+            known.drop()
+            return best
+    raise RuntimeError(f"solve: no best mixture was found in {MOST_ROUNDS} rounds")
 
 
-def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats) -> tuple[Floats, Floats, float, float]:
+def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats, nearest_only: bool) -> Weights:
     """Find the best mixture of n known policies: one linear programme.
 
-    costs: (n,) expected cost of each policy. shares: (n, members). least, most: (members,) the limits.
+    costs: (n,) expected cost of each policy. shares: (n, members). least, most: (members,) the limits. nearest_only: minimise what
+    is missed instead of the cost; else the limits must be met, and it must be possible.
+    """
+    n, members = shares.shape
+    nothing, each = np.zeros((members, members)), np.eye(members)
+    rows = [
+        np.concatenate([np.ones((1, n)), np.zeros((1, 2 * members))], axis=1),  # weights sum to 1
+        np.concatenate([shares.T, each, nothing], axis=1),  # at most: what is left is at least 0
+        np.concatenate([shares.T, nothing, -each], axis=1),  # at least: what is more is at least 0
+    ]
+    price_of = np.concatenate([costs, np.zeros(2 * members)])
+    if nearest_only:
+        rows[0] = np.concatenate([rows[0], np.zeros((1, 2 * members))], axis=1)
+        rows[1] = np.concatenate([rows[1], -each, nothing], axis=1)
+        rows[2] = np.concatenate([rows[2], nothing, each], axis=1)
+        price_of = np.concatenate([np.zeros(n + 2 * members), np.ones(2 * members)])
+    x, dual = minimise(price_of, np.concatenate(rows), np.concatenate([[1.0], most, least]), n)
+    return Weights(x[:n], -(dual[1 : members + 1] + dual[members + 1 :]), float(dual[0]), float(x[n + 2 * members :].sum()))
 
-    Return the weights, (n,); the price of each member's share, (members,); the cost, at these prices, below which a new policy
-    would improve the mixture; and the total by which limits are missed. Missing a limit is allowed at a high cost, so that there is
-    always a solution and prices lead to policies that meet the limits, if there are any.
+
+def minimise(costs: Floats, rows: Floats, right: Floats, n: int) -> tuple[Floats, Floats]:
+    """Solve min costs x such that rows x = right, x >= 0, whatever the unit of costs is. Return x and the dual prices of the rows.
+
+    n: the first n of x sum to 1, by the first row. A solver's tolerances are absolute. So it gets costs relative to their range;
+    then what is left of the costs after the dual prices were taken off, relative to the worst of it, without those variables that
+    are far too dear to matter at its tolerance; and so on, until no reduced cost is below 0 but by rounding.
     """
     from scipy.optimize import linprog  # not at the top: it takes a quarter of a second to load
 
-    n, members = len(costs), len(least)
-    miss = np.eye(2 * members)
-    limited = np.concatenate([np.concatenate([shares.T, -shares.T]), -miss], axis=1)
-    result = linprog(
-        np.concatenate([costs, np.full(2 * members, DEAR * max(1.0, float(np.abs(costs).max())))]),
-        A_ub=limited,
-        b_ub=np.concatenate([most, -least]),
-        A_eq=np.concatenate([np.ones((1, n)), np.zeros((1, 2 * members))], axis=1),
-        b_eq=[1.0],
-        method="highs",
-    )
-    assert result.status == 0, result.message
-    above, below = np.split(-result.ineqlin.marginals, 2)
-    return result.x[:n], above - below, float(result.eqlin.marginals[0]), float(result.x[n:].sum())
+    dual, x = np.zeros(len(right)), np.zeros(len(costs))
+    dual[0] = costs[:n].min()
+    reduced = costs - dual @ rows
+    unit, kept = float(reduced.max()) or 1.0, np.ones(len(costs), dtype=bool)
+    for _ in range(MOST_REFINEMENTS):
+        options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
+        result = linprog(reduced[kept] / unit, A_eq=rows[:, kept], b_eq=right, method="highs", options=options)
+        if result.status != 0:
+            raise RuntimeError(f"solve: the linear programme of the limits failed: {result.message}")
+        x = np.zeros(len(costs))
+        x[kept] = np.maximum(result.x, 0.0)
+        dual = dual + unit * result.eqlin.marginals
+        reduced = costs - dual @ rows
+        if (reduced >= -ROUNDING * (np.abs(costs) + np.abs(dual) @ np.abs(rows))).all():
+            break
+        unit = -float(reduced.min())
+        kept = (reduced <= FAR * unit) | (x > 0.0)
+    return x, dual
 
 
-def priced(mdp: TwoLayerMDP, prices: Floats, seed: int) -> tuple[Policy, float]:
-    """Find the best policy when each step of control costs `prices`, (members,), more. Return it and its cost with these prices."""
-    dearer = replace(mdp.task, control_cost=mdp.task.control_cost + prices[mdp.task.acting])
-    plan = best_plan(dearer, *true_beliefs(mdp), seed=seed)
-    return plan.policy, start_cost(mdp, plan.value)
+def priced(mdp: TwoLayerMDP, prices: Floats, seed: int, nearest_only: bool) -> Policy:
+    """Find the best policy when each step of control costs `prices`, (members,), more; or if nearest_only, nothing but that."""
+    task, extra = mdp.task, prices[mdp.task.acting]
+    if nearest_only:
+        barred = np.where(np.isfinite(task.switch_cost), 0.0, np.inf)
+        dearer = replace(task, env_cost=np.zeros_like(task.env_cost), control_cost=extra, switch_cost=barred)
+    else:
+        dearer = replace(task, control_cost=task.control_cost + extra)
+    return best_plan(dearer, *true_beliefs(mdp), seed=seed).policy
 
 
 def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:

@@ -7,6 +7,7 @@ from typing import overload
 import numpy as np
 import scipy.sparse as sp
 
+from cede._base import check
 from cede._base.arrays import Floats
 from cede.planning.belief import true_beliefs
 from cede.problem.model import Environment, Team, TwoLayerMDP
@@ -31,7 +32,7 @@ def flatten(problem: TwoLayerMDP | Task) -> TwoLayerMDP | Task:
         slots = int(problem.n_slots.sum())
         least = np.repeat(problem.env_cost.min(axis=1)[:, None], slots, axis=1)
         return replace(problem, env_cost=least, action_names=slot_names(problem))
-    task = problem.task
+    task = check.instance("flatten", "problem", problem, TwoLayerMDP, " or a Task").task
     policies = true_beliefs(problem)[0].centre.matrix().toarray().reshape(-1, task.n_states, task.n_actions)
     slots, actions = len(policies), np.arange(task.n_actions)
     blocks = []

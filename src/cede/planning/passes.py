@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cede._base import check
-from cede._base.arrays import Floats, Policy
+from cede._base.arrays import Floats, Policy, for_kernels
 from cede._kernels import backup as kernels
 from cede._kernels.backup import CHOOSE, FOLLOW, PHASES
 from cede._kernels.backward import backward, begin, start_mean
@@ -37,8 +37,25 @@ class Plan:
     `solve`, `optimistic_plan` and `Learner.plan` return one.
     """
 
-    policy: Policy  # (L, S, D): policy[t, s, prev_agent] is the agent to put in control
-    value: Floats  # (L + 1, S, D), the last row zero; NaN if the value is not known
+    policy: Policy  # (L, S, D): policy[t, s, prev_agent] is the agent to put in control; read-only
+    value: Floats  # (L + 1, S, D), the last row zero; NaN if the value is not known; read-only
+
+    def __post_init__(self) -> None:
+        policy: Any = self.policy
+        value = check.unmasked("Plan", "value", self.value)
+        if not isinstance(policy, np.ndarray) or policy.dtype != np.int16 or policy.ndim != 3 or not policy.flags.c_contiguous:
+            policy = check.integers("Plan", "policy", policy, 3)
+        shape = policy.shape
+        if 0 in shape:
+            check.fail("Plan", "the shape of policy", shape, "(L, S, D), no side empty")
+        if policy.min() < 0 or policy.max() >= shape[2]:
+            bad = np.argwhere((policy < 0) | (policy >= shape[2]))[0]
+            check.fail("Plan", check.place_of("policy", bad), policy[tuple(bad)], f"an agent from 0 to {shape[2] - 1}")
+        if value is None or value.dtype.kind not in "fiu" or value.shape != (shape[0] + 1, *shape[1:]):
+            got = check.show(self.value) if value is None or value.dtype.kind not in "fiu" else f"of shape {value.shape}"
+            check.fail("Plan", "value", got, f"numbers of shape (L + 1, S, D) = {(shape[0] + 1, *shape[1:])}")
+        object.__setattr__(self, "policy", check.frozen(policy.astype(np.int16, copy=False)))
+        object.__setattr__(self, "value", check.frozen(value.astype(np.float64, copy=False)))
 
 
 def empty_plan(task: Task) -> tuple[Policy, Floats]:
@@ -51,6 +68,13 @@ def best_plan(task: Task, agents: Belief, environment: Belief, *, seed: int = 0)
     """Find the best policy under beliefs that are known to fit the task. Ties between agents are broken by the seed."""
     policy, value = empty_plan(task)
     run_pass(model_of(task, agents, environment), CHOOSE, policy, value, seed)
+    return new_plan(policy, value)
+
+
+def new_plan(policy: Policy, value: Floats) -> Plan:
+    """Make a Plan of arrays that a pass has just written: they become read-only, and are not copied."""
+    policy.setflags(write=False)
+    value.setflags(write=False)
     return Plan(policy, value)
 
 
@@ -59,7 +83,7 @@ def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy)
     value.
     """
     _, value = empty_plan(task)
-    run_pass(model_of(task, agents, environment), FOLLOW, policy, value, 0)
+    run_pass(model_of(task, agents, environment), FOLLOW, for_kernels(policy), value, 0)
     return value
 
 

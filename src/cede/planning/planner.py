@@ -7,7 +7,7 @@ optimistic_plan   least cost over all policies and all tables within beliefs
 """
 
 from collections.abc import Mapping
-from typing import overload
+from typing import Any, overload
 
 from numpy.typing import ArrayLike
 
@@ -27,16 +27,22 @@ def optimistic_plan(task: Task, agents: Belief, environment: Belief, *, seed: in
     ties between agents. Return a `Plan` whose value is the optimistic one, a lower bound if the truth lies within the beliefs.
     """
     owner = "optimistic_plan"
+    check.instance(owner, "task", task, Task, ", as in mdp.task")
     slots = (int(task.n_slots.sum()), task.n_states)
     for argument, belief, shape, columns in (
         ("agents", agents, slots, task.n_actions),
         ("environment", environment, (task.n_states, task.n_actions), task.n_states),
     ):
+        check.instance(owner, argument, belief, Belief)
         if belief.row.shape != shape or belief.centre.n_columns != columns:
             got = (*belief.row.shape, belief.centre.n_columns)
             check.fail(owner, f"the places and outcomes of {argument}", got, str((*shape, columns)))
-    check.integer(owner, "seed", seed, 0, 2**63 - 1)
-    return best_plan(task, agents, environment, seed=seed)
+    return best_plan(task, agents, environment, seed=checked_seed(owner, seed))
+
+
+def checked_seed(owner: str, seed: Any) -> int:
+    """Check the seed of ties, and return it as the int that kernels are compiled for."""
+    return check.integer(owner, "seed", seed, 0, 2**63 - 1)
 
 
 @overload
@@ -63,24 +69,31 @@ def solve(
 
     Return a `Plan`; with limits a `Mixture` of policies, of which one is drawn at the start of each episode.
     """
+    check.instance("solve", "mdp", mdp, TwoLayerMDP)
+    seed = checked_seed("solve", seed)
     if at_most is None and at_least is None:
-        return optimistic_plan(mdp.task, *true_beliefs(mdp), seed=seed)
-    if not isinstance(mdp, TwoLayerMDP):
-        check.fail("solve", "mdp", check.show(mdp), "a TwoLayerMDP")
+        return best_plan(mdp.task, *true_beliefs(mdp), seed=seed)
     return best_mixture(mdp, *limits_of("solve", mdp.task, at_most, at_least), seed=seed)
 
 
-def evaluate(mdp: TwoLayerMDP, policy: ArrayLike) -> Floats:
+def evaluate(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> Floats:
     """Return value[t, s, prev_agent], (L + 1, S, D), of a switching policy under the true model (Eq. 10).
 
-    mdp: the problem. policy: (L, S, D), the agent to put in control at time t in state s after prev_agent, as in
-    `solve(mdp).policy`.
+    mdp: the problem. policy: (L, S, D), the agent to put in control at time t in state s after prev_agent, or a Plan, as in
+    `solve(mdp)`.
     """
-    return true_value(mdp, checked_switching_policy("evaluate", mdp.task, policy))
+    return value_of("evaluate", mdp, policy)
 
 
-def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike) -> float:
-    """Return the expected cost of an episode of a switching policy, (L, S, D), from the start distribution and start agent of the
-    problem.
+def value_of(owner: str, mdp: TwoLayerMDP, policy: Any) -> Floats:
+    """Do the work of `evaluate`. owner: who is named in errors."""
+    check.instance(owner, "mdp", mdp, TwoLayerMDP)
+    given = policy.policy if isinstance(policy, Plan) else policy
+    return true_value(mdp, checked_switching_policy(owner, mdp.task, given))
+
+
+def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> float:
+    """Return the expected cost of an episode of a switching policy, (L, S, D) or a Plan, from the start distribution and start
+    agent of the problem.
     """
-    return start_cost(mdp, evaluate(mdp, policy))
+    return start_cost(mdp, value_of("expected_cost", mdp, policy))

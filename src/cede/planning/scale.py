@@ -10,6 +10,8 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats
 
+MOST_SCALE = 1e100  # so that no width can overflow; radii from 2 on exclude nothing anyway
+
 
 @dataclass(frozen=True)
 class StepDown:
@@ -25,13 +27,14 @@ class StepDown:
     least: float
 
     def __post_init__(self) -> None:
-        for name in ("start", "step", "least"):
-            check.number("StepDown", name, getattr(self, name), least=0.0)
-        if not check.number("StepDown", "every", self.every, least=0.0) > 0:
+        for name in ("start", "step", "every", "least"):
+            object.__setattr__(self, name, check.number("StepDown", name, getattr(self, name), least=0.0))
+        if self.every <= 0:
             check.fail("StepDown", "every", self.every, "more than 0")
 
     def __call__(self, episode: int) -> float:
         """Return the scale of an episode, numbered from 1."""
+        episode = check.integer("StepDown", "episode", episode, 1)
         return max(self.start - self.step * floor((episode - 1) / self.every), self.least)
 
 
@@ -54,7 +57,9 @@ class Scale:
         for layer in ("agents", "environment"):
             value = getattr(self, layer)
             if not callable(value):
-                object.__setattr__(self, layer, check.number("Scale", layer, value, least=0.0))
+                object.__setattr__(self, layer, checked_scale("Scale", layer, value))
+        if not isinstance(self.name, str):
+            check.fail("Scale", "name", check.show(self.name), "a string")
 
     @classmethod
     def authors(cls, episodes: int) -> "Scale":
@@ -84,13 +89,21 @@ class Scale:
 
     def at(self, layer: str, episode: int) -> float:
         """Return the scale of a layer, "agents" or "environment", in an episode, numbered from 1."""
-        value = getattr(self, layer)
+        value = getattr(self, check.choice("Scale", "layer", layer, ("agents", "environment")))
         if callable(value):
-            return check.number(f"Scale, episode {episode}", layer, value(episode), least=0.0)
+            return checked_scale(f"Scale, episode {episode}", layer, value(episode))
         return float(value)
 
     def __str__(self) -> str:
         return self.name or f"agents {show_scale(self.agents)}, environment {show_scale(self.environment)}"
+
+
+def checked_scale(owner: str, place: str, value: Any) -> float:
+    """Check that a value is a factor for radii, and return it."""
+    result = check.number(owner, place, value, least=0.0)
+    if result > MOST_SCALE:
+        check.fail(owner, place, result, f"at most {MOST_SCALE:g}")
+    return result
 
 
 def show_scale(value: Any) -> str:
@@ -102,5 +115,5 @@ def scale_of(owner: str, value: Any) -> Scale:
     """Return what a user gave as `scale=` as a Scale: a Scale itself, or a number or a function for both layers."""
     if isinstance(value, Scale):
         return value
-    both = value if callable(value) else check.number(owner, "scale", value, least=0.0)
+    both = value if callable(value) else checked_scale(owner, "scale", value)
     return Scale(agents=both, environment=both)

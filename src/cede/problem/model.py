@@ -79,6 +79,8 @@ def checked_transition(value: Any) -> sp.csr_array:
             check.fail(owner, f"the shape of {argument}", dense.shape, "(S, A, S), first and last equal")
         check.distributions(owner, argument, dense)
         return canonical(sp.csr_array(dense.reshape(-1, dense.shape[2])))
+    if value.ndim != 2:
+        check.fail(owner, f"the shape of the sparse {argument}", value.shape, "(S*A, S), row s*A + a")
     rows, n_states = value.shape
     if n_states == 0 or rows == 0 or rows % n_states:
         check.fail(owner, f"the shape of the sparse {argument}", (rows, n_states), "(S*A, S), row s*A + a")
@@ -130,7 +132,8 @@ class Agent:
         policy = checked_policy(owner, self.policy, self.varies_with)
         object.__setattr__(self, "policy", policy)
         object.__setattr__(self, "control_cost", check.number(owner, "control_cost", self.control_cost))
-        check.integer(owner, "takeover_delay", self.takeover_delay, 0, MOST_DELAY)
+        delay = check.integer(owner, "takeover_delay", self.takeover_delay, 0, MOST_DELAY)
+        object.__setattr__(self, "takeover_delay", delay)
         if self.on_takeover is not None:
             if not self.takeover_delay:
                 check.fail(owner, "takeover_delay", 0, "at least 1 where on_takeover is given")
@@ -151,7 +154,7 @@ class Team:
     switch_cost: Any = 0.0  # kept as (D, D) float64
 
     def __post_init__(self) -> None:
-        agents = tuple(self.agents) if isinstance(self.agents, Sequence) else ()
+        agents = tuple(self.agents) if isinstance(self.agents, Sequence) and not isinstance(self.agents, str | bytes) else ()
         if not agents:
             check.fail("Team", "agents", check.show(self.agents), "a sequence of at least one Agent")
         for i, agent in enumerate(agents):
@@ -182,11 +185,9 @@ class TwoLayerMDP:
 
     def __post_init__(self) -> None:
         owner = "TwoLayerMDP"
-        if not isinstance(self.environment, Environment):
-            check.fail(owner, "environment", check.show(self.environment), "an Environment")
-        if not isinstance(self.team, Team):
-            check.fail(owner, "team", check.show(self.team), "a Team")
-        check.integer(owner, "horizon", self.horizon, 1)
+        check.instance(owner, "environment", self.environment, Environment)
+        check.instance(owner, "team", self.team, Team)
+        object.__setattr__(self, "horizon", check.integer(owner, "horizon", self.horizon, 1))
         object.__setattr__(self, "start_agent", self.task.start_agent)
         checked_structure(owner, self.structure, self.task.n_states, self.task.n_actions, self.task.tables)
         for table, a in enumerate(self.team.agents):

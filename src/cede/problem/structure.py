@@ -100,12 +100,15 @@ class Outcomes:
         states, actions: all of them in the order of the problem. A state may be a number, a name or a tuple of features; the rule
         gets it as it is listed, and answers with next states from the same list. Cases and outcomes may be any hashable values.
         """
-        all_states, all_actions = list(states), list(actions)
+        owner, listed = "Outcomes.by", "all of them, in the order of the problem"
+        all_states = check.items(owner, "states", states, listed)
+        all_actions = check.items(owner, "actions", actions, listed)
+        check.function(owner, "rule", rule, "a function rule(state, action)")
         places = [(state, action) for state in all_states for action in all_actions]
         if not all_actions:
-            check.fail("Outcomes.by", "actions", "empty", "the actions, in the order of the problem")
+            check.fail(owner, "actions", "empty", "the actions, in the order of the problem")
         shape = (len(all_states), len(all_actions))
-        return cls._from_rule("Outcomes.by", places, shape, index_by_item("Outcomes.by", "states", all_states), rule)
+        return cls._from_rule(owner, places, shape, index_by_item(owner, "states", all_states), rule)
 
     @classmethod
     def of_agent(cls, states: Iterable[Any], actions: Iterable[Hashable], rule: Callable[[Any], Any]) -> "Outcomes":
@@ -114,9 +117,13 @@ class Outcomes:
         states, actions: all of them in the order of the problem, of any type. Every case has as many outcomes as there are actions,
         and each action is the meaning of one outcome.
         """
-        owner = "Outcomes.of_agent"
-        places = [(state,) for state in states]
-        return cls._from_rule(owner, places, (len(places),), index_by_item(owner, "actions", list(actions)), rule)
+        owner, listed = "Outcomes.of_agent", "all of them, in the order of the problem"
+        places = [(state,) for state in check.items(owner, "states", states, listed)]
+        if not places:
+            check.fail(owner, "states", "empty", listed)
+        check.function(owner, "rule", rule, "a function rule(state)")
+        index = index_by_item(owner, "actions", check.items(owner, "actions", actions, listed))
+        return cls._from_rule(owner, places, (len(places),), index, rule)
 
     @classmethod
     def _from_rule(
@@ -138,7 +145,7 @@ class Outcomes:
                 check.fail(owner, f"the outcomes of {where}", check.show(list(leads)), expected)
             to = [0] * len(outcomes)
             for name, target in leads.items():
-                if not isinstance(target, Hashable) or target not in index:
+                if not is_hashable(target) or target not in index:
                     check.fail(owner, f"{where}, outcome {name!r}", check.show(target), f"one of {check.show(list(index))}")
                 to[outcomes[name]] = index[target]
             row[i] = rows.setdefault((number, tuple(to)), len(rows))
@@ -221,11 +228,15 @@ class Structure:
 
         environment: a function rule(state, action) that returns (case, {outcome: next state}), as in `Outcomes.by`.
         """
-        all_states, all_actions = list(states), list(actions)
+        owner, listed = "Structure.by", "all of them, in the order of the problem"
+        all_states = check.items(owner, "states", states, listed)
+        all_actions = check.items(owner, "actions", actions, listed)
+        if environment is not None:
+            check.function(owner, "environment", environment, "a function rule(state, action)")
         seen: dict[str, Any] = {}
-        if not isinstance(agents or {}, Mapping) or not all(map(callable, (agents or {}).values())):
-            check.fail("Structure.by", "agents", check.show(agents), "a function of a state by each agent's name")
-        for name, see in (agents or {}).items():
+        expected = "a function of a state by each agent's name"
+        for name, see in check.mapping(owner, "agents", agents, expected).items():
+            check.function(owner, f"agents[{name!r}]", see, "a function of a state")
             views = [see(state) for state in all_states]
             relabels = all(isinstance(view, tuple) and len(view) == 2 and isinstance(view[1], Mapping) for view in views)
             seen[name] = Outcomes.of_agent(all_states, all_actions, see) if relabels else views
@@ -297,6 +308,9 @@ def is_hashable(value: Any) -> bool:
 
 def index_by_item(owner: str, name: str, items: Sequence[Hashable]) -> dict[Hashable, int]:
     """Check that items (all states, or all actions) differ; return the position of each."""
+    for i, item in enumerate(items):
+        if not is_hashable(item):
+            check.fail(owner, f"{name}[{i}]", check.show(item), "a number, a name or a tuple of features")
     index = {item: i for i, item in enumerate(items)}
     if len(index) < len(items) or not items:
         check.fail(owner, f"the number of different {name}", len(index), f"{max(len(items), 1)}: each a name of its own")
@@ -305,13 +319,10 @@ def index_by_item(owner: str, name: str, items: Sequence[Hashable]) -> dict[Hash
 
 def integer_array(owner: str, name: str, value: Any, axes: tuple[int, ...]) -> Ints:
     """Check that a value is an array of integers, not empty, with one of the given numbers of axes; return a copy as int64."""
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        check.fail(owner, name, check.show(value), f"an array of integers with {' or '.join(map(str, axes))} axes")
-    if array.dtype.kind not in "iu" or array.ndim not in axes or not array.size:
-        check.fail(owner, name, check.show(value), f"an array of integers with {' or '.join(map(str, axes))} axes")
-    return array.astype(np.int64)
+    result = check.integers(owner, name, value, axes)
+    if not result.size:
+        check.fail(owner, name, check.show(value), f"an array of integers with {' or '.join(map(str, axes))} axes, not empty")
+    return result
 
 
 def check_range(owner: str, name: str, values: NDArray[Any], least: int, end: int) -> None:
@@ -329,7 +340,7 @@ def checked_structure(owner: str, structure: Any, n_states: int, n_actions: int,
         check.fail(owner, "structure", check.show(structure), "a Structure")
     for name, seen in structure.agents.items():
         if name not in agents:
-            check.fail(owner, "an agent of structure", repr(name), "one of " + ", ".join(map(repr, agents)))
+            check.fail(owner, "an agent of structure", repr(name), check.one_of(agents))
         size = len(seen.row) if isinstance(seen, Outcomes) else len(seen)
         if size != n_states:
             check.fail(owner, f"the number of states of structure's agent {name!r}", size, f"{n_states}, as of the task")

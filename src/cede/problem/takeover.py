@@ -50,7 +50,13 @@ class Modes:
 
     def __post_init__(self) -> None:
         for name in ("tables", "table", "acting", "aim"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            given = check.items("Modes", name, getattr(self, name), "a sequence with one entry for each policy, or each agent")
+            object.__setattr__(self, name, tuple(given))
+        for i, name in enumerate(self.tables):
+            check.name("Modes", f"tables[{i}]", name)
+        for name in ("table", "acting", "aim"):
+            for i, value in enumerate(getattr(self, name)):
+                check.integer("Modes", f"{name}[{i}]", value, 0)
         n, members = len(self.table), len(set(self.acting) | set(self.aim))
         for name, most in (("table", len(self.tables)), ("acting", members), ("aim", members)):
             values = getattr(self, name)
@@ -61,8 +67,15 @@ class Modes:
         itself = tuple(range(members))
         if self.table[:members] != itself or self.acting[:members] != itself or self.aim[:members] != itself:
             check.fail("Modes", "what members act by", self.table[:members], "their own policy, under their own control")
+        if not members:
+            check.fail("Modes", "the number of members", 0, "at least 1")
         if set(self.table) != set(range(len(self.tables))):
             check.fail("Modes", "the policies in use", sorted(set(self.table)), f"all {len(self.tables)}")
+
+    @property
+    def members(self) -> int:
+        """Return the number of members of the team; agents from there on are steps of hand-overs."""
+        return max(self.acting) + 1
 
     @classmethod
     def plain(cls, agents: Sequence[str]) -> "Modes":
@@ -90,10 +103,10 @@ def checked_delays(owner: str, agents: Sequence[str], takeover_delay: Any, on_ta
         check.fail(owner, "takeover_delay", check.show(takeover_delay), expected)
     if isinstance(on_takeover, str) or not isinstance(on_takeover, Sequence):
         check.fail(owner, "on_takeover", check.show(on_takeover), "a sequence of agents' names")
-    for name in (*takeover_delay, *on_takeover):
-        if name not in agents:
-            place = f"an agent of {'takeover_delay' if name in takeover_delay else 'on_takeover'}"
-            check.fail(owner, place, check.show(name), "one of " + ", ".join(map(repr, agents)))
+    for place, names in (("takeover_delay", takeover_delay), ("on_takeover", on_takeover)):
+        for name in names:
+            if not isinstance(name, str) or name not in agents:
+                check.fail(owner, f"an agent of {place}", check.show(name), check.one_of(agents))
     delays = [takeover_delay.get(name, 0) for name in agents]
     for name, delay in zip(agents, delays, strict=True):
         check.integer(owner, f"takeover_delay[{name!r}]", delay, 0, MOST_DELAY)

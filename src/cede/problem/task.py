@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
-from cede._base.arrays import Floats, Policy
+from cede._base.arrays import Floats, Policy, for_kernels
 from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, next_agent_towards
 
 VariesWith = Literal["time", "prev_agent"] | None
@@ -81,7 +81,7 @@ def name_index(owner: str, place: str, given: Any, names: Sequence[str]) -> int:
     """Return the index of an agent that is given by its index or by its name; `names` are all names in order."""
     if isinstance(given, str):
         if given not in names:
-            check.fail(owner, place, repr(given), "one of " + ", ".join(map(repr, names)))
+            check.fail(owner, place, check.show(given), check.one_of(names))
         return names.index(given)
     return check.index(owner, place, given, len(names))
 
@@ -120,9 +120,10 @@ class Task:
     def __post_init__(self) -> None:
         put = object.__setattr__
         env_cost = check.array("Task", "env_cost", self.env_cost, (None, None), "(S, A)")
-        names = () if isinstance(self.agents, str) else tuple(self.agents)
-        if not names:
-            check.fail("Task", "agents", check.show(self.agents), "a sequence of at least one name")
+        expected = "a sequence of at least one name"
+        names = tuple(check.items("Task", "agents", self.agents, expected))
+        if not names or isinstance(self.agents, Mapping | set | frozenset):
+            check.fail("Task", "agents", check.show(self.agents), expected)
         for i, name in enumerate(names):
             check.name("Task", f"agents[{i}]", name)
         checked_names("Task", names)
@@ -130,7 +131,8 @@ class Task:
         control_cost = self.control_cost
         if check.ndim(control_cost) == 0:
             control_cost = np.full(len(names), check.number("Task", "control_cost", control_cost))
-        varies_with = (None,) * len(names) if self.varies_with is None else tuple(self.varies_with)
+        given = (None,) * len(names) if self.varies_with is None else self.varies_with
+        varies_with = tuple(check.items("Task", "varies_with", given, "None, 'time' or 'prev_agent' for each agent"))
         if len(varies_with) != len(names):
             check.fail("Task", "the length of varies_with", len(varies_with), str(len(names)))
         for i, kind in enumerate(varies_with):
@@ -143,12 +145,12 @@ class Task:
         put(self, "varies_with", varies_with)
         if self.modes is None:
             self._fold()
-        elif self.takeover_delay or self.on_takeover:
+        elif self.takeover_delay is not None or self.on_takeover != ():
             check.fail(
                 "Task", "takeover_delay", check.show(self.takeover_delay), "given to a task without: this one has it folded in"
             )
-        elif not isinstance(self.modes, Modes) or len(self.modes.table) != len(names):
-            check.fail("Task", "modes", check.show(self.modes), f"Modes of {len(names)} agents")
+        else:
+            self._check_modes(self.modes)
         values = (horizon + 1) * env_cost.shape[0] * self.n_agents
         if values > MOST_VALUES:
             check.fail("Task", "(horizon + 1) x states x agents", values, f"at most {MOST_VALUES}")
@@ -164,7 +166,9 @@ class Task:
     def _fold(self) -> None:
         """Replace takeover_delay and on_takeover by further agents, one for each step of a slow hand-over (takeover.py)."""
         assert self.varies_with is not None
-        delays, own = checked_delays("Task", self.agents, self.takeover_delay or {}, self.on_takeover)
+        delays, own = checked_delays(
+            "Task", self.agents, {} if self.takeover_delay is None else self.takeover_delay, self.on_takeover
+        )
         if any(delays):
             if "prev_agent" in self.varies_with:
                 name = self.agents[self.varies_with.index("prev_agent")]
@@ -184,6 +188,27 @@ class Task:
             put(self, "modes", folded.modes)
         object.__setattr__(self, "takeover_delay", None)
         object.__setattr__(self, "on_takeover", ())
+
+    def _check_modes(self, modes: Any) -> None:
+        """Check modes that are given, as they are when a folded task is made again with other costs, or comes from a file.
+
+        Kernels find the row of an agent by what its policy varies with, so all agents that act by one policy must agree in that.
+        """
+        check.instance("Task", "modes", modes, Modes)
+        n, members, tables = self.n_agents, modes.members, modes.tables
+        if len(modes.table) != n:
+            check.fail("Task", "the number of agents of modes", len(modes.table), f"{n}, as of agents")
+        if tables[:members] != self.agents[:members] or len(set(tables)) < len(tables):
+            check.fail(
+                "Task", "the names in modes.tables", check.show(tables), f"different, {check.show(self.agents[:members])} first"
+            )
+        assert self.varies_with is not None
+        for i, kind in enumerate(self.varies_with):
+            table = modes.table[i]
+            expected = self.varies_with[table] if table < members else None
+            if kind != expected or (n > members and kind == "prev_agent"):
+                fits = "None or 'time'" if kind == expected else f"{expected!r}, as of the policy that it acts by"
+                check.fail("Task", f"varies_with[{i}]", repr(kind), fits)
 
     @cached_property
     def roles(self) -> Modes:
@@ -307,7 +332,8 @@ class Task:
     def known_agents(self, owner: str, policies: Mapping[str, ArrayLike]) -> dict[int, Floats]:
         """Check policies that are given by name; return them by their index among `tables`, each as (slots, S, A)."""
         result: dict[int, Floats] = {}
-        for name, policy in policies.items():
+        for name, policy in check.mapping(owner, "known_agents", policies, "policies by the agents' names").items():
+            check.name(owner, "an agent of known_agents", name)
             table = name_index(owner, "an agent of known_agents", name, self.tables)
             shape = self.slot_shape(table)
             checked = checked_policy(f"{owner}, known agent {name!r}", policy, self.table_varies[table], shape)
@@ -317,8 +343,10 @@ class Task:
 
 def checked_switching_policy(owner: str, task: Task, policy: ArrayLike) -> Policy:
     """Check a switching policy, (L, S, D) agents, and return it in the type that kernels read."""
-    given = np.asarray(policy)
+    given = check.unmasked(owner, "policy", policy)
     shape = (task.horizon, task.n_states, task.n_agents)
+    if given is None or given.dtype.kind == "O":
+        check.fail(owner, "policy", check.show(policy), f"an array of integers of shape (L, S, D) = {shape}")
     if given.dtype.kind not in "iu":
         check.fail(owner, "the type of policy", given.dtype, "an integer type")
     if given.shape != shape:
@@ -335,4 +363,4 @@ def checked_switching_policy(owner: str, task: Task, policy: ArrayLike) -> Polic
             check.fail(
                 owner, check.place_of("policy", where), f"{given[tuple(where)]} ({task.agents[given[tuple(where)]]!r})", expected
             )
-    return np.require(given, np.int16, ["C", "W"])  # one type of array for all, writable: kernels are compiled once
+    return for_kernels(given)
