@@ -96,7 +96,7 @@ def test_fleet_is_resumed_only_where_there_is_something(tmp_path):
     [
         (["--address", "auto"], "address is 'auto', must be left out with engine 'threads'"),
         (["--engine", "ray", "--address", "127.0.0.1:9"], "no cluster answers at address '127.0.0.1:9'"),
-        (["--control-cost", "0.2"], "control_cost is 0.2, must be 0 in RiverSwim"),
+        (["--control-cost", "0.2"], "--control-cost is given, must be left out in RiverSwim"),
         (["--replan", "seldom"], "replan is 'seldom', must be one of 'every', 'doubling'"),
         (["--engine", "cloud"], "cloud"),
         (["--teams", "0"], "Invalid value"),

@@ -1,6 +1,6 @@
 """The command line: each command is a few lines over the library. Heavy imports happen inside commands, so that --help is quick."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -165,6 +165,7 @@ def run_figures(names: list[str], chosen: dict[str, Any]) -> None:
 
 @app.command()
 def fleet(
+    context: typer.Context,
     world: Annotated[World, typer.Argument(help="The problem.")],
     teams: Annotated[
         int, typer.Option(help="Number of teams; each has its own agents, drawn at random as in the paper.", min=1)
@@ -202,6 +203,7 @@ def fleet(
     with clear_errors():
         from cede.experiments import fleet_command
 
+        must_be_used(context, "fleet", unused_options(world, method))
         settings = fleet_command.Settings(
             world=world.value,
             teams=teams,
@@ -262,6 +264,7 @@ def show(
 
 @app.command()
 def learn(
+    context: typer.Context,
     world: Annotated[World, typer.Argument(help="The problem.")],
     method: Annotated[Method, typer.Option(help="The learner.")] = Method.ucrl2_mc,
     radii: Annotated[
@@ -297,13 +300,18 @@ def learn(
     ] = "every",
     evaluate_every: Annotated[int, typer.Option(help="Compute the exact cost in every n-th episode only.", min=1)] = 1,
     threads: Annotated[int, typer.Option(help="Number of threads for one plan; more than one pays for large problems.", min=1)] = 1,
-    save: Annotated[Path | None, typer.Option(help="Write the learner to this file, for `cede show` and `cede.load`.")] = None,
+    save: Annotated[str | None, typer.Option(help="Write the learner to this file, for `cede show` and `cede.load`.")] = None,
     seed: Seed = 0,
 ) -> None:
     """Let a learner run in one of the two problems, and compare it with each agent alone and with the best possible."""
     import cede
 
     with clear_errors():
+        from cede._base.archive import check_writable
+
+        unused = unused_options(world, method) | ({"alpha": "without --baseline"} if baseline is None else {})
+        must_be_used(context, "learn", unused)
+        where = None if save is None else check_writable("learn", "--save", save)  # now, not after an hour of learning
         mdp = slowed_down(make_world(world, agents, control_cost, switch_cost), numbers_by_name("takeover-delay", takeover_delay))
         from cede.experiments.runs.methods import make_learner
 
@@ -319,14 +327,35 @@ def learn(
             rows.append(row_of(f"{name} alone", cede.simulate(mdp, cede.fixed(mdp.task, name), episodes, seed=seed)))
         within = " within limits" if at_most or at_least else ""
         rows.append((f"best possible{within}", f"{history.optimum:.4f}", "0.0", "", ""))
-        if save is not None:
-            learner.save(save)
     print_table(
         f"{world.value}, {episodes:,} episodes", ("learner", "cost per episode", "total regret", "control", "hand-overs"), rows
     )
     say(", ".join(f"{key}: {value}" for key, value in history.settings.items()))
-    if save is not None:
-        say(f"written: {save}")
+    if where is not None:
+        with clear_errors():
+            learner.save(where)
+        say(f"written: {where}")
+
+
+def unused_options(world: World, method: Method) -> dict[str, str]:
+    """Return the options that have no effect in a problem or with a learner, each with the words why."""
+    unused: dict[str, str] = {}
+    if world is World.riverswim:
+        unused |= {"control_cost": "in RiverSwim, where there is no human", "learn_machine": "in RiverSwim, which has no machine"}
+    else:
+        unused |= {"agents": "in lane driving, where they are a machine and a human"}
+    if method in (Method.greedy, Method.posterior_sampling):
+        unused |= dict.fromkeys(("delta", "radii"), f"with {method.value}, which has no confidence sets")
+    return unused
+
+
+def must_be_used(context: typer.Context, command: str, unused: Mapping[str, str]) -> None:
+    """Refuse options that were given and would have no effect. unused: such options, each with the words why."""
+    for name, why in unused.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{command}: {option} is given, must be left out {why}: it would have no effect")
 
 
 def make_world(world: World, agents: str, control_cost: float, switch_cost: float) -> Any:
@@ -386,26 +415,37 @@ class clear_errors:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, ValueError | ImportError | OSError | MemoryError):
-            typer.echo(f"error: {error or 'out of memory'}", err=True)
+            typer.echo(f"error: {printable(error if str(error) else 'out of memory')}", err=True)
             raise typer.Exit(2)
 
 
 def say(text: str) -> None:
-    """Print a line of text."""
-    typer.echo(text)
+    """Print a line of text. Names and paths in it are data: what could move the cursor or hide something is written out."""
+    typer.echo(printable(text))
 
 
 def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Print a table. The first column is aligned to the left, all others to the right."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    def cell(text: str) -> Text:  # a Text, not a string: names are data, and brackets in them no markup
+        return Text(printable(text))
+
+    table = Table(title=cell(title), title_justify="left")
     for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i == 0 else "right")
+        table.add_column(cell(name), justify="left" if i == 0 else "right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(cell(text) for text in row))
     Console().print(table)
+
+
+def printable(text: object) -> str:
+    """Return a text as it can be shown in a terminal without harm, line by line."""
+    from cede._base.check import printable as shown
+
+    return "\n".join(shown(line) for line in str(text).split("\n"))
 
 
 if __name__ == "__main__":

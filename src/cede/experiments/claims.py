@@ -1,5 +1,6 @@
 """Decide for each claim of the paper whether our tables confirm it; write the table of verdicts."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -38,11 +39,21 @@ def all_findings(out: Path) -> list[Finding]:
     for figure, make in CLAIMS:
         path = out / f"{figure}.csv"
         if path.exists():
-            found += make(load_table(path))
+            found += from_tables(make, path)
     hundred, count = out / "hundred-teams.csv", out / "team-count.csv"
     if hundred.exists() and count.exists():
-        found += much_lower_with_hundred(load_table(hundred), load_table(count))
+        found += from_tables(much_lower_with_hundred, hundred, count)
     return found
+
+
+def from_tables(make: Callable[..., list[Finding]], *paths: Path) -> list[Finding]:
+    """Return the findings that a function makes of tables. Raises ValueError if a table is not what it needs."""
+    tables = [load_table(path) for path in paths]
+    try:
+        return make(*tables)
+    except Exception as error:  # a table that was changed by hand may be wrong in any way
+        where = " or ".join(str(path) for path in paths)
+        raise ValueError(f"{where}: cannot be used, must be the table of its figure as it was written ({error!r})") from error
 
 
 def missing_figures(out: Path) -> list[str]:
@@ -411,11 +422,16 @@ def markdown(rows: Sequence[Row]) -> str:
     lines = ["| claim | measured | uncertainty | verdict | figure |", "|---|---|---|---|---|"]
     for row in rows:
         cells = (row["claim"], row["measured"], row["uncertainty"], f"**{row['verdict']}**", f"`{row['figure']}`")
-        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+        lines.append("| " + " | ".join(as_text(cell) for cell in cells) + " |")
     first = rows[0]
     quick = ", quick run" if int(first["quick"]) else ""
-    lines += ["", f"*cede {first['cede']}, base seed {first['base_seed']}{quick}; tables in `results/`.*"]
+    lines += ["", f"*cede {first['cede']}, base seed {as_text(first['base_seed'])}{quick}; tables in `results/`.*"]
     return "\n".join(lines)
+
+
+def as_text(cell: object) -> str:
+    """Return a cell of a table as Markdown shows it as it is: no column of its own, no tag of HTML."""
+    return re.sub(r"<(?=\S)", "&lt;", str(cell)).replace("|", "\\|")
 
 
 def with_verdicts(text: str, rows: Sequence[Row]) -> str:

@@ -121,10 +121,6 @@ def chosen_engine(engine: str, address: str | None, jobs: int | None) -> Engine:
 def make_teams(settings: Settings) -> list[TwoLayerMDP]:
     """Draw the teams of the world at random, by the seed."""
     if settings.world == "riverswim":
-        if settings.control_cost:
-            raise ValueError(f"fleet: control_cost is {settings.control_cost}, must be 0 in RiverSwim, where there is no human")
-        if settings.learn_machine:
-            raise ValueError("fleet: --learn-machine is given, must be left out in RiverSwim, where there is no machine")
         return riverswim_teams(settings.teams, seed=settings.seed, switch_cost=settings.switch_cost)
     costs = {"control_cost": settings.control_cost, "switch_cost": settings.switch_cost}
     return lane_driving_teams(settings.teams, seed=settings.seed, **costs)

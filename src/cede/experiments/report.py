@@ -9,7 +9,7 @@ from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES
 from cede.experiments.claims import FAILS, HOLDS, OPEN, SCALED, Finding, all_findings, missing_figures, save_findings
 from cede.experiments.figure import Row
-from cede.experiments.tables import load_table
+from cede.experiments.tables import identity_of
 
 COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", SCALED: "#B36B00", OPEN: "#666666"}
 
@@ -39,9 +39,8 @@ def write_report(out: Path) -> Path:
     present = [name for name in FIGURES if (out / f"{name}.csv").exists() and (out / f"{name}.png").exists()]
     if not present:
         raise ValueError(f"report: out is {str(out)!r}, must hold at least one figure; run cede figure first")
-    firsts = [load_table(out / f"{name}.csv")[0] for name in present]
-    identity = {name: firsts[0][name] for name in ("cede", "base_seed")}
-    identity["quick"] = int(any(first["quick"] for first in firsts))  # one quick figure makes it a quick report
+    firsts = [identity_of(out / f"{name}.csv") for name in present]
+    identity = {**firsts[0], "quick": max(first["quick"] for first in firsts)}  # one quick figure makes it a quick report
     found = all_findings(out)
     if found:
         save_findings(out, found, identity)
@@ -63,8 +62,8 @@ control. It keeps separate beliefs about every agent and about the environment, 
 the environment. This page repeats the experiments of the paper that introduced it and says which of its claims we could
 confirm.</p>
 {quick if identity["quick"] else ""}
-<p class="small">cede {escape(str(identity["cede"]))}, base seed {identity["base_seed"]}. Regret is the paper's: the expected cost
-of every episode's policy minus that of the best policy, both computed exactly. Each picture is drawn from the table of its name
+<p class="small">cede {escape(str(identity["cede"]))}, base seed {escape(str(identity["base_seed"]))}.
+Regret is the paper's: the expected cost of every episode's policy minus that of the best policy, both computed exactly. Each picture is drawn from the table of its name
 (<code>NAME.csv</code>).</p>
 <nav>{links}</nav>
 <h2 id="claims">What the paper claims, and what we measured</h2>
@@ -98,9 +97,9 @@ def section(out: Path, name: str) -> str:
     figure = FIGURES[name]
     picture = base64.b64encode((out / f"{name}.png").read_bytes()).decode()
     image = f'<img alt="{escape(figure.title)}" src="data:image/png;base64,{picture}">'
-    first = load_table(out / f"{name}.csv")[0]
+    first = identity_of(out / f"{name}.csv")
     about = f"cede {first['cede']}, base seed {first['base_seed']}" + (", quick run" if first["quick"] else "")
     return (
         f'<h2 id="{name}">{escape(figure.title)}</h2><p>{escape(figure.story)}</p>'
-        f"<figure>{image}<figcaption>Table: {name}.csv; vector picture: {name}.svg; {about}</figcaption></figure>"
+        f"<figure>{image}<figcaption>Table: {name}.csv; vector picture: {name}.svg; {escape(about)}</figcaption></figure>"
     )

@@ -35,12 +35,22 @@ def load_table(path: Path, *, as_text: bool = False) -> list[Row]:
             rows = [{name: value if as_text else number_or_text(value) for name, value in row.items()} for row in found]
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from error
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: is no table of cede; delete it and run the figure again") from error
     if not rows or "cede" not in rows[0]:
         raise ValueError(f"{path}: is no table of cede, or was cut off; delete it and run the figure again")
     version = str(rows[0]["cede"])
     if version != __version__:
         raise ValueError(f"{path}: was made by cede {version}, this is {__version__}; run the figure again with --overwrite")
     return rows
+
+
+def identity_of(path: Path) -> Row:
+    """Return what every table of a figure says in its first row: version, base seed, and whether it is of a quick run (0 or 1)."""
+    first = load_table(path)[0]
+    if "base_seed" not in first or first.get("quick") not in (0, 1):
+        raise ValueError(f"{path}: has no columns base_seed and quick, must be the table of a figure as it was written")
+    return {name: first[name] for name in ("cede", "base_seed", "quick")}
 
 
 def number_or_text(value: Any) -> Any:

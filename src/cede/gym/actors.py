@@ -30,6 +30,10 @@ class Actor:
     name: str
     act: Act
 
+    def __post_init__(self) -> None:
+        check.name("Actor", "name", self.name)
+        check.function("Actor", "act", self.act, "a function act(observation, state, rng)")
+
 
 def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
     """Make an Actor of a table, an Agent, a function, or another Actor.
@@ -37,8 +41,7 @@ def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
     how: probabilities of the actions in each state, (S, A); or an Agent whose policy does not vary; or a function that returns an
     action, or the probabilities of all actions, (A,). sees: what a function gets, the "state" or the "observation".
     """
-    owner = f"actor {name!r}"
-    check.name("actor", "name", name)
+    owner = f"actor {check.name('actor', 'name', name)!r}"
     check.choice(owner, "sees", sees, ("state", "observation"))
     if isinstance(how, Actor):
         return Actor(name, how.act)
@@ -87,7 +90,8 @@ def action_from_answer(owner: str, answer: Any, rng: np.random.Generator) -> int
 
 def tabulated(name: str, function: Callable[[int], Any], n_states: int, n_actions: int, *, control_cost: float = 0.0) -> Agent:
     """Make an Agent by calling a function in every state, which returns an action or the probabilities of all actions, (A,)."""
-    owner = f"tabulated {name!r}"
+    owner = f"tabulated {check.name('tabulated', 'name', name)!r}"
+    check.function(owner, "function", function, "a function of the state")
     rows = np.zeros((check.integer(owner, "n_states", n_states, 1), check.integer(owner, "n_actions", n_actions, 1)))
     for state in range(n_states):
         answer = function(state)
@@ -106,7 +110,10 @@ def agent_from_sb3(
     encode: a function from an observation of the environment to what the model was trained on; by default the observation itself.
     deterministic: as in `predict`. If False, actions are drawn with the random numbers of the model's own library: seed it there.
     """
-    owner = f"agent_from_sb3 {name!r}"
+    owner = f"agent_from_sb3 {check.name('agent_from_sb3', 'name', name)!r}"
+    deterministic = check.truth(owner, "deterministic", deterministic)
+    if encode is not None:
+        check.function(owner, "encode", encode, "a function of the observation")
     if not callable(getattr(model, "predict", None)):
         check.fail(owner, "model", check.show(model), "a model with predict(observation, deterministic=...)")
 
@@ -164,10 +171,13 @@ class ConsoleAgent(Actor):
         source: TextIO | None = None,
         target: TextIO | None = None,
     ) -> None:
-        owner = f"ConsoleAgent {name!r}"
-        if isinstance(actions, str) or not actions or not all(isinstance(action, str) and action for action in actions):
+        owner = f"ConsoleAgent {check.name('ConsoleAgent', 'name', name)!r}"
+        given = check.items(owner, "actions", actions, "names, one for each action")
+        if not given or not all(isinstance(action, str) and action for action in given):
             check.fail(owner, "actions", check.show(actions), "names, one for each action")
-        self.actions = tuple(actions)
+        if show is not None:
+            check.function(owner, "show", show, "a function of observation and state")
+        self.actions = tuple(given)
         self.fallback = actor(f"{name}, stood in for", fallback)
         self.timeout = check.number(owner, "timeout", timeout, least=0.0)
         if self.timeout > MOST_SECONDS:
@@ -212,7 +222,7 @@ class ConsoleAgent(Actor):
 
     def _say(self, text: str) -> None:
         target = sys.stdout if self.target is None else self.target
-        target.write(text)
+        target.write("\n".join(check.printable(line) for line in text.split("\n")))
         target.flush()
 
 

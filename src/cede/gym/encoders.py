@@ -68,13 +68,13 @@ class Bins:
     labels: tuple[str, ...] | None = None  # a name for each dimension, used in the names of states
 
     def __post_init__(self) -> None:
-        edges = tuple(np.array(inner, dtype=np.float64).reshape(-1) for inner in self.edges)
+        given = check.items("Bins", "edges", self.edges, "the borders between the bins of each dimension")
+        edges = tuple(check.copied("Bins", f"edges[{i}]", inner, "(bins - 1,)").reshape(-1) for i, inner in enumerate(given))
         for i, inner in enumerate(edges):
             if not np.isfinite(inner).all() or (np.diff(inner) <= 0).any():
                 check.fail("Bins", f"edges[{i}]", check.show(inner.tolist()), "finite numbers, each above the one before")
             inner.setflags(write=False)
-        if self.labels is not None and len(self.labels) != len(edges):
-            check.fail("Bins", "the number of labels", len(self.labels), str(len(edges)))
+        object.__setattr__(self, "labels", check.names("Bins", "labels", self.labels, len(edges)))
         object.__setattr__(self, "edges", edges)
         check_number_of_states("Bins", self.sizes)
 
@@ -96,7 +96,8 @@ class Bins:
 
     def __call__(self, observation: Any) -> int:
         """Return the state of an observation, an array with one number for each dimension."""
-        x = np.asarray(observation, dtype=np.float64).ravel()
+        given = check.unmasked("encode", "the observation", observation)
+        x = np.empty(0) if given is None or given.dtype.kind not in "fiub" else given.astype(np.float64).ravel()
         if len(x) != len(self.edges) or np.isnan(x).any():
             check.fail("encode", "the observation", check.show(observation), f"{len(self.edges)} numbers")
         places = [int(np.searchsorted(inner, value, side="right")) for inner, value in zip(self.edges, x, strict=True)]
@@ -119,13 +120,14 @@ def uniform_bins(low: ArrayLike, high: ArrayLike, bins: int | Sequence[int], *, 
     of bins, one for all dimensions or one for each. labels: names of the dimensions.
     """
     owner = "uniform_bins"
-    ends = [np.atleast_1d(np.asarray(end, dtype=np.float64)) for end in (low, high)]
+    given = (("low", low), ("high", high))
+    ends = [np.atleast_1d(check.copied(owner, name, end, "(dimensions,)")) for name, end in given]
     if ends[0].shape != ends[1].shape or ends[0].ndim != 1 or not np.isfinite(ends).all() or (ends[0] >= ends[1]).any():
         expected = "finite numbers, as many of both, low below high; for spaces without ends choose some"
         check.fail(owner, "low and high", check.show((low, high)), expected)
     numbers = number_of_bins(owner, bins, len(ends[0]))
     edges = [np.linspace(a, b, n + 1)[1:-1] for a, b, n in zip(*ends, numbers, strict=True)]
-    return Bins(tuple(edges), None if labels is None else tuple(labels))
+    return Bins(tuple(edges), labels)  # type: ignore[arg-type]
 
 
 def quantile_bins(observations: ArrayLike, bins: int | Sequence[int], *, labels: Sequence[str] | None = None) -> Bins:
@@ -135,17 +137,17 @@ def quantile_bins(observations: ArrayLike, bins: int | Sequence[int], *, labels:
     names of the dimensions.
     """
     owner = "quantile_bins"
-    data = np.asarray(observations, dtype=np.float64)
+    data = check.copied(owner, "observations", observations, "(n, dimensions)")
     if data.ndim != 2 or not len(data) or not np.isfinite(data).all():
         check.fail(owner, "observations", check.show(observations), "a (n, dimensions) array of finite numbers, n at least 1")
     numbers = number_of_bins(owner, bins, data.shape[1])
     edges = [np.unique(np.quantile(column, np.arange(1, n) / n)) for column, n in zip(data.T, numbers, strict=True)]
-    return Bins(tuple(edges), None if labels is None else tuple(labels))
+    return Bins(tuple(edges), labels)  # type: ignore[arg-type]
 
 
 def number_of_bins(owner: str, bins: Any, dimensions: int) -> list[int]:
     """Check the number of bins, one for all dimensions or one for each; return one for each."""
-    given = [bins] * dimensions if check.ndim(bins) == 0 else list(bins)
+    given = [bins] * dimensions if check.ndim(bins) == 0 else check.items(owner, "bins", bins, "the number of bins")
     if len(given) != dimensions:
         check.fail(owner, "the number of bins", check.show(bins), f"one, or one for each of {dimensions} dimensions")
     return [check.integer(owner, f"bins[{i}]", n, 1) for i, n in enumerate(given)]

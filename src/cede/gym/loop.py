@@ -130,9 +130,9 @@ def run(
     If something fails during an episode, the steps of it that the learner has not yet learned from are dropped.
     """
     owner = "run"
-    if not isinstance(learner, Learner):
-        check.fail(owner, "learner", check.show(learner), "a Learner")
-    task = learner.task
+    task, progress = check.instance(owner, "learner", learner, Learner).task, check.progress(owner, progress)
+    if override is not None:
+        check.function(owner, "override", override, "a function override(t, state, prev_agent, chosen)")
     check_env(owner, env)
     coder = encoder_of(owner, env.observation_space) if encode is None else encode
     if not callable(coder):

@@ -7,6 +7,7 @@ import numpy as np
 
 from cede._base import check
 from cede._base.extras import AGENT_COLOURS, need, pyplot
+from cede._base.extras import label as label_of
 from cede.problem.model import TwoLayerMDP
 from cede.problem.takeover import next_agent_towards
 from cede.worlds import lane_driving, riverswim, road
@@ -28,10 +29,9 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 2}  # noqa: RUF012 (Gymnasium wants it so)
 
     def __init__(self, mdp: TwoLayerMDP, *, time: bool = False, render_mode: str | None = None) -> None:
-        if not isinstance(mdp, TwoLayerMDP):
-            check.fail("SwitchingEnv", "mdp", check.show(mdp), "a TwoLayerMDP")
+        check.instance("SwitchingEnv", "mdp", mdp, TwoLayerMDP)
         check.choice("SwitchingEnv", "render_mode", render_mode, (None, "rgb_array"))
-        self.mdp, self.time, self.render_mode = mdp, bool(time), render_mode
+        self.mdp, self.time, self.render_mode = mdp, check.truth("SwitchingEnv", "time", time), render_mode
         task = mdp.task
         sizes = [task.n_states, task.n_agents]
         self.observation_space = gymnasium.spaces.MultiDiscrete([task.horizon, *sizes] if self.time else sizes)
@@ -131,7 +131,7 @@ def draw_lane(axes: Any, env: SwitchingEnv) -> None:
 def draw_states(axes: Any, env: SwitchingEnv) -> None:
     """Draw one mark for each step, time to the right and states upward, in the colour of who acted."""
     for t, (s, who) in enumerate(env.path):
-        label = env.mdp.task.members[who] if who not in [w for _, w in env.path[:t]] else None
+        label = label_of(env.mdp.task.members[who]) if who not in [w for _, w in env.path[:t]] else None
         axes.plot(t, s, "s", color=AGENT_COLOURS[who % len(AGENT_COLOURS)], label=label)
     axes.plot(env.t, env.state, "k^")
     axes.set(xlim=(-0.5, env.mdp.horizon + 0.5), ylim=(-0.5, env.mdp.task.n_states - 0.5), xlabel="time", ylabel="state")

@@ -46,6 +46,7 @@ def from_toy_text(env: Any, agents: Sequence[Agent], horizon: int, *, switch_cos
     first = np.append(start, 0.0) if extra else start
     names = [str(s) for s in range(n_states)] + [DONE] * extra
     environment = Environment(without_rounding_errors(transition), cost, first, state_names=names)
+    agents = check.items(owner, "agents", agents, "a sequence of Agents")
     team = Team([with_policy_for_done(owner, agent, n_states, n) for agent in agents], switch_cost)
     return TwoLayerMDP(environment, team, horizon, start_agent)
 

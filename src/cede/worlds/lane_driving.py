@@ -100,11 +100,12 @@ def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.
     along: a road of L + 1 rows, from `road.sample_road`. seed: for the drivers' actions; the road is given.
     """
 
-    task = mdp.task
+    task = check.instance("drive", "mdp", mdp, TwoLayerMDP).task
+    check.instance("drive", "along", along, road.Road)
     switching = checked_switching_policy("drive", task, policy)
     if len(along.levels) != task.horizon + 1:
         check.fail("drive", "the number of rows of the road", len(along.levels), str(task.horizon + 1))
-    rng = np.random.default_rng(seed)
+    rng = check.generator("drive", "seed", seed)
     lanes, agents, cost = [1], [int(task.start_agent)], 0.0
     for t in range(task.horizon):
         state = road.state_on(along, t, lanes[-1])

@@ -80,7 +80,9 @@ def riverswim(
     check.choice(owner, "version", version, tuple(CURRENTS))
     macro = check.integer(owner, "macro", macro, 1, 10)
     sequences = list(product((LEFT, RIGHT), repeat=macro))
-    control = np.broadcast_to(np.asarray(control_cost), len(chances))
+    if check.ndim(control_cost) == 0:
+        control_cost = np.full(len(chances), check.number(owner, "control_cost", control_cost))
+    control = check.array(owner, "control_cost", control_cost, (len(chances),), "(D,)")
     team = []
     for i, chance in enumerate(chances):
         mix = [float(np.prod([chance if a == RIGHT else 1.0 - chance for a in sequence])) for sequence in sequences]

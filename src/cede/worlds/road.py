@@ -186,8 +186,8 @@ class Road:
 
 def sample_road(rows: int, traffic: Any = None, seed: int | np.random.Generator = 0) -> Road:
     """Draw a random road with `rows` rows and a cell of type road in the middle of row 0; traffic: as in `lane_driving`."""
-    check.integer("sample_road", "rows", rows, 1)
-    rng = np.random.default_rng(seed)
+    rows = check.integer("sample_road", "rows", rows, 1)
+    rng = check.generator("sample_road", "seed", seed)
     mix = traffic_mix("sample_road", traffic) or (1 / 3, 1 / 3, 1 / 3)
     levels, cells = np.empty(rows, dtype=int), np.empty((rows, 3), dtype=int)
     for r in range(rows):
