@@ -62,9 +62,10 @@ def mapping(owner: str, place: str, value: Any, expected: str) -> Mapping[Any, A
 def items(owner: str, place: str, value: Any, expected: str) -> list[Any]:
     """Check that a value can be iterated over and is no text, and return its items. expected: what it must be, for the error."""
     try:
-        return list(value) if not isinstance(value, str | bytes) else fail(owner, place, show(value), expected)
-    except TypeError:
-        fail(owner, place, show(value), expected)
+        found = None if isinstance(value, str | bytes) else iter(value)
+    except Exception:  # whatever a class of the user does
+        found = None
+    return list(found) if found is not None else fail(owner, place, show(value), expected)
 
 
 def function(owner: str, place: str, value: Any, expected: str = "a function") -> Any:
@@ -84,8 +85,11 @@ def progress(owner: str, value: Any) -> bool | Callable[[int], None]:
 
 def path(owner: str, place: str, value: Any, expected: str = "the path of a file") -> Path:
     """Check that a value is the path of a file, text or a path object, and return it as a Path."""
-    given = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(given, str) or not given or "\0" in given:
+    try:
+        given = os.fspath(value) if isinstance(value, os.PathLike) else value
+    except Exception:  # whatever a class of the user does
+        given = None
+    if not isinstance(given, str) or "\0" in given or not Path(given).name:
         fail(owner, place, show(value), expected)
     return Path(given)
 
@@ -121,10 +125,10 @@ def is_missing(value: Any) -> bool:
 
 
 def ndim(value: Any) -> int:
-    """Return the number of axes of a value, 0 for a scalar; -1 if it is a ragged sequence."""
+    """Return the number of axes of a value, 0 for a scalar; -1 if it is a ragged sequence, or nothing that NumPy knows."""
     try:
         return np.ndim(value)
-    except ValueError:
+    except Exception:  # whatever a class of the user does
         return -1
 
 

@@ -120,8 +120,9 @@ def field_of(name: str, kind: Any, at: int) -> property:
         def put_bundle(self: Bundle, bundle: Bundle) -> None:
             if bundle._numba_type_ != kind:
                 raise TypeError(f"{type(self).__name__}: {name} is a {type(bundle).__name__}, must be a bundle of type {kind.name}")
-            self._values[name] = bundle
+            self._values[name + " next"] = bundle
             self._memory[at] = bundle._address
+            self._values[name] = bundle
 
         return property(lambda self: self._values[name], put_bundle)
     dtype = np.float64 if kind == types.float64 else np.int64
@@ -139,8 +140,9 @@ def array_field(name: str, kind: Any, at: int) -> property:
         fits = array.ndim == kind.ndim and array.flags.c_contiguous and (dtype is None or array.dtype == dtype)
         if not fits or (dtype is None and array.dtype.itemsize != kind.dtype.size):
             raise TypeError(f"{type(self).__name__}: {name} is {array.dtype} of {array.ndim} axes, must be {kind}")
-        self._values[name] = array
+        self._values[name + " next"] = array  # kept alive before it is pointed at: an interrupt may come after any line
         self._memory[at:end] = (0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides)
+        self._values[name] = array
 
     return property(lambda self: self._values[name], put_array)
 

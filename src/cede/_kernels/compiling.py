@@ -1,9 +1,9 @@
 """How kernels are compiled, kept on disk, and called by one another."""
 
-import _thread
 import ctypes
 import hashlib
 import re
+import signal
 import sys
 import threading
 import time
@@ -21,6 +21,8 @@ from numba import types
 from numba.core import cgutils, event
 from numba.core.typing.templates import ConcreteTemplate, signature
 from numba.extending import lower_builtin
+
+from cede._base.interrupts import interrupts_later, raise_soon
 
 Function = Any  # a Python function, or what Numba makes of it
 
@@ -79,6 +81,7 @@ class Kernel:
 
     def __init__(self, function: Function, **extra: Any) -> None:
         self.py_func, self.extra, self.__doc__ = function, extra, function.__doc__
+        self.is_warm = False  # whether it was called from Python before
         self.qualname = f"{function.__qualname__}_{digest_of(Path(function.__code__.co_filename))}"
 
     @cached_property
@@ -96,7 +99,12 @@ class Kernel:
         return self.inner._numba_type_
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self.entry(*arguments, **named)
+        if self.is_warm:
+            return self.entry(*arguments, **named)
+        with interrupts_later():
+            result = self.entry(*arguments, **named)
+        self.is_warm = True
+        return result
 
 
 def kernel(function: Function) -> Kernel:
@@ -151,21 +159,22 @@ def resolve(place: int) -> None:
 
     An interrupt (Ctrl-C) cannot be raised through compiled code: the unit is finished, and the interrupt comes a moment later.
     """
-    interrupted = False
+    late: list[int] = []
     while True:
         try:
-            unit = _units[place]
-            if unit.kinds not in unit.inner.overloads:
-                unit.inner.compile(unit.kinds)
-            compiled = unit.inner.overloads[unit.kinds]
-            unit.slot[0] = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+            with interrupts_later() as came:
+                unit = _units[place]
+                if unit.kinds not in unit.inner.overloads:
+                    unit.inner.compile(unit.kinds)
+                compiled = unit.inner.overloads[unit.kinds]
+                unit.slot[0] = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+                late += came
+                came.clear()
             break
-        except KeyboardInterrupt:
-            interrupted = True
-    if interrupted:
-        later = threading.Timer(0.05, _thread.interrupt_main)
-        later.daemon = True
-        later.start()
+        except KeyboardInterrupt:  # in the moment before, or after
+            late.append(signal.SIGINT)
+    for number in late[:1]:
+        raise_soon(number)
 
 
 _resolve = ctypes.CFUNCTYPE(None, ctypes.c_int64)(resolve)

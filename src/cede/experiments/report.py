@@ -63,8 +63,8 @@ the environment. This page repeats the experiments of the paper that introduced 
 confirm.</p>
 {quick if identity["quick"] else ""}
 <p class="small">cede {escape(str(identity["cede"]))}, base seed {escape(str(identity["base_seed"]))}.
-Regret is the paper's: the expected cost of every episode's policy minus that of the best policy, both computed exactly. Each picture is drawn from the table of its name
-(<code>NAME.csv</code>).</p>
+Regret is the paper's: the expected cost of every episode's policy minus that of the best policy, both computed exactly.
+Each picture is drawn from the table of its name (<code>NAME.csv</code>).</p>
 <nav>{links}</nav>
 <h2 id="claims">What the paper claims, and what we measured</h2>
 {claims_table(found) if found else "<p>No figure of this run bears on a claim.</p>"}

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from cede import __version__
 from cede._base import check
 from cede._base.archive import save_arrays
+from cede._base.interrupts import uninterrupted
 from cede._kernels.tables import Sums, Table
 from cede.fleet.files import SavedFleet, pack_fleet
 from cede.learning.counts import EnvironmentTally, shapes
@@ -116,6 +117,7 @@ class Fleet:
         return 0 if self._environment is None else self._environment.episodes
 
     @one_at_a_time
+    @uninterrupted
     def add(self, learner: Learner) -> None:
         """Add a team. From now on it plans from what the fleet has seen, and the fleet from what it has seen."""
         self._check("Fleet.add", "learner", "the learner", learner)
@@ -124,6 +126,7 @@ class Fleet:
         self._take_in(learner)
 
     @one_at_a_time
+    @uninterrupted
     def remove(self, learner: Learner | int) -> Learner:
         """Remove a team, given by its learner or its index, and return the learner.
 
@@ -142,6 +145,7 @@ class Fleet:
         return gone
 
     @one_at_a_time
+    @uninterrupted
     def welcome(self, task: Task, *, known_agents: Mapping[str, ArrayLike] | None = None, seed: int = 0) -> Learner:
         """Make a learner for a new team, add it to the fleet, and return it. It starts with all that the fleet knows of the
         environment.
@@ -172,6 +176,7 @@ class Fleet:
         with run_of("Fleet.merge", [self, other, *self._learners, *other._learners]):
             self._merge("Fleet.merge", other)
 
+    @uninterrupted
     def _merge(self, owner: str, other: "Fleet") -> None:
         """Do the work of `merge`, while nobody else uses either fleet."""
         same_environment(owner, "the other fleet", self._task, other._task)

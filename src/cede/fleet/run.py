@@ -6,12 +6,14 @@ a round teams do not see one another, and what they add to the environment's cou
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from cede._base.arrays import Floats, Ints
+from cede._base.interrupts import interrupts_later
 from cede._base.progress import Progress
 from cede.fleet.checkpoint import Checkpoint, RunState, fingerprint
 from cede.fleet.engines import Engine, Threads
@@ -45,7 +47,8 @@ class Run:
     """One run of a fleet: the loop over rounds, where it stands, and the results so far. `simulate` and `simulate_fleet` make it.
 
     mdps, learners: the true problem and the learner of each team. episodes: of every team. streams: (n, 4) random streams, see
-    `streams_of`. engine, sync_every, evaluate_every: see `simulate_fleet`; without an engine, all is done in this thread.
+    `streams_of`. engine, sync_every, evaluate_every: see `simulate_fleet`; without an engine, all is done in this thread. at_end:
+    called once with the number of episodes done, when the learners have got their states back.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Run:
         engine: Engine | None = None,
         sync_every: int = 1,
         evaluate_every: int = 1,
+        at_end: Callable[[int], None] | None = None,
     ) -> None:
         self.mdps, self.learners, self.episodes = mdps, learners, episodes
         self.engine = Threads(1) if engine is None else engine
@@ -73,6 +77,8 @@ class Run:
         self.now = RunState(0, 0, table, counted)
         self.earlier = {0: self.now}  # by round: the states to which the engine may have to go back
         self.at_once = 1
+        self.at_end = at_end
+        self.is_over = False  # whether the learners have got their states back
 
     @property
     def plays_alone(self) -> bool:
@@ -97,11 +103,10 @@ class Run:
                         checkpoint.save(self.now, self.record, self.all_states())
             if checkpoint is not None:
                 checkpoint.save(self.now, self.record, self.all_states())
-            self.hand_back()
+            self.end()
         except BaseException as error:
-            whole = self.hand_back()
             # An OSError may come from the checkpoint itself.
-            if whole and checkpoint is not None and not isinstance(error, OSError):
+            if not self.is_over and self.end() and checkpoint is not None and not isinstance(error, OSError):
                 checkpoint.save(self.now, self.record, self.all_states())
             raise
         finally:
@@ -137,18 +142,11 @@ class Run:
                 self.record.optimum[place] = known[key]
 
     def play_round(self) -> None:
-        """Play one round and enter its results. If it is interrupted and the shards are in this process, finish it first."""
-        order, reports = self.next_order(), None
-        try:
+        """Play one round and enter its results. If the shards are in this process, an interrupt waits until that is done."""
+        order = self.next_order()
+        with interrupts_later() if self.engine.here else nullcontext():
             reports = self.engine.play(order)
             self.enter(order, reports)
-        except BaseException:  # an interrupt, or an exception of a signal handler: finish the round
-            if self.now.number < order.number:
-                if reports is None and self.engine.here:
-                    reports = self.engine.play(order)
-                if reports is not None:
-                    self.enter(order, reports)
-            raise
 
     def next_order(self) -> Order:
         """Return the order of the next round: its number of episodes, and the constants and scales of the radii for each group and
@@ -203,6 +201,15 @@ class Run:
             for group, state in zip(which, states, strict=True):
                 parts[group].append(state)
         return [joined(some) for some in parts]
+
+    def end(self) -> bool:
+        """Hand the states back, without being interrupted, and return what `hand_back` returns."""
+        with interrupts_later():
+            whole = self.hand_back()
+            if self.at_end is not None:
+                self.at_end(self.now.done)
+            self.is_over = True
+        return whole
 
     def hand_back(self) -> bool:
         """Give the learners the states that their teams reached, and return whether these are those of the last round.

@@ -106,11 +106,12 @@ def play(
     bits = rng.bit_generator
     if not isinstance(bits, np.random.PCG64):  # of another kind of generator one number is drawn, as the seed of a PCG64
         bits = np.random.PCG64(int(rng.integers(2**63)))
-    run = Run([mdp], [learner], episodes, np.array([stream_of(bits)], dtype=np.uint64), evaluate_every=evaluate_every)
-    try:
-        return run.play(progress, learner.told.name)
-    finally:
-        bits.advance(run.now.done * (2 * mdp.horizon + 1))
+    streams, drawn = np.array([stream_of(bits)], dtype=np.uint64), 2 * mdp.horizon + 1
+
+    def advance(done: int) -> None:
+        bits.advance(done * drawn)
+
+    return Run([mdp], [learner], episodes, streams, evaluate_every=evaluate_every, at_end=advance).play(progress, learner.told.name)
 
 
 def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
@@ -213,8 +214,8 @@ def play_fleet(
         "simulation_seed": seed,
     }
     label = f"{len(mdps)} teams, {', '.join(settings['algorithms'])}"
-    streams, pace = streams_of(seed, len(mdps)), {"sync_every": sync_every, "evaluate_every": evaluate_every}
-    run = Run(mdps, fleet.learners, episodes, streams, engine=engine, **pace)
+    streams = streams_of(seed, len(mdps))
+    run = Run(mdps, fleet.learners, episodes, streams, engine=engine, sync_every=sync_every, evaluate_every=evaluate_every)
     return FleetHistory.of(run.play(progress, label, checkpoint), settings)
 
 

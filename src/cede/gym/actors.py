@@ -114,7 +114,7 @@ def agent_from_sb3(
     deterministic = check.truth(owner, "deterministic", deterministic)
     if encode is not None:
         check.function(owner, "encode", encode, "a function of the observation")
-    if not callable(getattr(model, "predict", None)):
+    if isinstance(model, type) or not callable(getattr(model, "predict", None)):
         check.fail(owner, "model", check.show(model), "a model with predict(observation, deterministic=...)")
 
     def act(observation: Any, state: int, rng: np.random.Generator) -> int:
@@ -183,6 +183,9 @@ class ConsoleAgent(Actor):
         if self.timeout > MOST_SECONDS:
             check.fail(owner, "timeout", self.timeout, f"at most {MOST_SECONDS} s")
         self.show = show or (lambda observation, state: f"state {state}")
+        for place, stream, method in (("source", source, "readline"), ("target", target, "write")):
+            if stream is not None and not callable(getattr(stream, method, None)):
+                check.fail(owner, place, check.show(stream), "a text stream")
         self.source, self.target = source, target
         self.taken_by_fallback = 0
         super().__init__(name, self._ask)

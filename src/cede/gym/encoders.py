@@ -69,8 +69,12 @@ class Bins:
 
     def __post_init__(self) -> None:
         given = check.items("Bins", "edges", self.edges, "the borders between the bins of each dimension")
-        edges = tuple(check.copied("Bins", f"edges[{i}]", inner, "(bins - 1,)").reshape(-1) for i, inner in enumerate(given))
+        edges = tuple(check.copied("Bins", f"edges[{i}]", inner, "(bins - 1,)") for i, inner in enumerate(given))
+        if not edges:
+            check.fail("Bins", "edges", check.show(self.edges), "those of at least one dimension")
         for i, inner in enumerate(edges):
+            if inner.ndim != 1:
+                check.fail("Bins", f"the shape of edges[{i}]", inner.shape, "(bins - 1,): an array of borders for each dimension")
             if not np.isfinite(inner).all() or (np.diff(inner) <= 0).any():
                 check.fail("Bins", f"edges[{i}]", check.show(inner.tolist()), "finite numbers, each above the one before")
             inner.setflags(write=False)

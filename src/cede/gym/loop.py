@@ -70,12 +70,12 @@ def task_for(
     if n_states is None:
         check.fail(owner, "encode", check.show(coder), "a function that says how many states there are (n_states), or build a Task")
     n_states = check.integer(owner, "n_states of encode", n_states, 1)
+    if check.ndim(cost) == 0:
+        cost = np.full(n_states, check.number(owner, "cost", cost))
     costs = check.copied(owner, "cost", cost, "() or (S,) or (S, A)")
-    wide = costs[:, None] if costs.ndim == 1 else costs
-    try:
-        table = np.broadcast_to(wide, (n_states, n_actions))
-    except ValueError:
+    if costs.shape not in ((n_states,), (n_states, n_actions)):
         check.fail(owner, "the shape of cost", costs.shape, f"() or (S,) = ({n_states},) or (S, A) = ({n_states}, {n_actions})")
+    table = np.broadcast_to(costs[:, None] if costs.ndim == 1 else costs, (n_states, n_actions))
     after = np.full((1, n_actions), check.number(owner, "over_cost", over_cost))
     names = getattr(coder, "names", None)
     return Task(
@@ -91,7 +91,7 @@ def task_for(
 
 def check_env(owner: str, env: Any) -> None:
     """Check that something is a Gymnasium environment, by the attributes that are used."""
-    if not all(hasattr(env, name) for name in ("observation_space", "action_space", "reset", "step")):
+    if isinstance(env, type) or not all(hasattr(env, name) for name in ("observation_space", "action_space", "reset", "step")):
         check.fail(owner, "env", check.show(env), "an environment, as gymnasium.make gives one")
 
 

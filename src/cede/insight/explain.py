@@ -235,6 +235,7 @@ def draw(explanation: Explanation, path: Path) -> Path:
     right.set_xlabel("what it is made of, by what was seen")
     right.legend(fontsize=7, frameon=False)
     picture.suptitle("\n".join(label(line) for line in wrap(explanation.text, 110)), fontsize=8)
-    save_picture(picture, path)
-    plt.close(picture)
-    return path
+    try:
+        return save_picture(picture, path)
+    finally:
+        plt.close(picture)

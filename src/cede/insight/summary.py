@@ -163,6 +163,7 @@ def draw(summary: Summary, path: Path) -> Path:
     axes.set_xlim(0, 1)
     axes.set_xlabel("part of the plan that hands control to each agent")
     picture.legend(loc="outside upper center", ncols=min(len(summary.agents), 5), fontsize=8, frameon=False)
-    save_picture(picture, path)
-    plt.close(picture)
-    return path
+    try:
+        return save_picture(picture, path)
+    finally:
+        plt.close(picture)

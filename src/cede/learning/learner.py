@@ -11,6 +11,7 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import save_arrays
 from cede._base.arrays import Floats, Policy, for_kernels
+from cede._base.interrupts import uninterrupted
 from cede._base.progress import Progress
 from cede._kernels import learner as kernels
 from cede._kernels.baseline import UNDECIDED
@@ -41,7 +42,7 @@ from cede.learning.counts import (
 from cede.learning.files import SCHEMA, SavedLearner, pack_learner
 from cede.learning.forgetting import Window
 from cede.learning.limits import prices_by_name, update_prices
-from cede.learning.logs import read_log
+from cede.learning.logs import LoggedSteps, read_log
 from cede.learning.settings import Settings, check_fits, shown
 from cede.learning.state import NOTHING, LearnerState, Seen, Sizes
 from cede.learning.turns import Turn, one_at_a_time
@@ -132,6 +133,7 @@ class Learner:
         self._steps.append(step)
 
     @one_at_a_time
+    @uninterrupted
     def end_episode(self, *, replan: bool | None = None, stays_in: int | None = None) -> None:
         """End the running episode: count what was seen, and make a new plan if one is due. An episode may end before the horizon.
 
@@ -188,15 +190,20 @@ class Learner:
             for number, steps in enumerate(episodes):
                 if not last_only:
                     self._keep_plan()  # the plan that this episode would have had
-                if self.told.planning == "greedy":
-                    for t, state in zip(steps.times, steps.states, strict=True):
-                        self._visit(int(t), int(state))
-                self._working.tally.add(*steps)
-                self.count_episode()
+                self._count_logged(steps)
                 if not last_only or number == len(episodes) - 1:
                     self._keep_plan()
                 bar.advance(1)
         return len(episodes)
+
+    @uninterrupted
+    def _count_logged(self, steps: LoggedSteps) -> None:
+        """Count one logged episode."""
+        if self.told.planning == "greedy":
+            for t, state in zip(steps.times, steps.states, strict=True):
+                self._visit(int(t), int(state))
+        self._working.tally.add(*steps)
+        self.count_episode()
 
     def _keep_plan(self) -> None:
         """Make a new plan after an episode if one is due. Greedy planning makes none."""
@@ -204,6 +211,7 @@ class Learner:
             self._plan_if_due()
 
     @one_at_a_time
+    @uninterrupted
     def count_episode(self, stays_in: int | None = None) -> None:
         """Count the running episode and end it, without planning. Whether a new plan is due is found out when the plan is next
         asked for.
@@ -241,6 +249,7 @@ class Learner:
         self._steps, self._episode = [], None
 
     @one_at_a_time
+    @uninterrupted
     def replan(self) -> None:
         """Make a new plan now, from all that was counted, whether one is due or not."""
         if self.told.policy is None:
@@ -250,6 +259,7 @@ class Learner:
             plan_changed(live.arrays, self.observed > 0)
 
     @one_at_a_time
+    @uninterrupted
     def observe_episode(self, episode: Episode) -> None:
         """Take note of all steps of an episode at once. They are counted when `end_episode` is called."""
         if self.observed:
@@ -271,6 +281,7 @@ class Learner:
         """Return the environment counts of the fleet it belongs to; None if it belongs to none, or does not share."""
         return self._shared
 
+    @uninterrupted
     def join(self, environment: EnvironmentTally) -> None:
         """Share the environment counts of a fleet from now on: count into them, and plan from what all teams have seen.
 
@@ -288,6 +299,7 @@ class Learner:
         self._shared, self.turn = environment, environment.turn
         self.remember(replace(state, record=undecided(state.record), **gone))
 
+    @uninterrupted
     def leave(self) -> None:
         """Leave the fleet, and keep a copy of what it has seen of the environment. Use `Fleet.remove`, which also takes it off the
         list.
@@ -345,6 +357,7 @@ class Learner:
         return SavedLearner(self.task, self.told, self.seed, self.state, steps, self._episode)
 
     @one_at_a_time
+    @uninterrupted
     def resume(self, saved: SavedLearner) -> None:
         """Take over the state and the running episode of a saved learner with the same task and settings."""
         self.remember(saved.state)

@@ -40,7 +40,8 @@ def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
     if isinstance(log, Episode):
         log = [log]
     if isinstance(log, Iterable) and not isinstance(log, str | Mapping | np.ndarray) and not hasattr(log, "columns"):
-        return [steps_of_episode(owner, task, i, part) for i, part in enumerate(log)]
+        parts = check.items(owner, "log", log, "columns by name, or Episodes")
+        return [steps_of_episode(owner, task, i, part) for i, part in enumerate(parts)]
     columns = columns_of(owner, log)
     names = {"state": task.state_names, "next_state": task.state_names, "action": task.action_names}
     sizes = {"state": task.n_states, "next_state": task.n_states, "action": task.n_actions, "t": task.horizon}

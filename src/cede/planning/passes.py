@@ -41,7 +41,7 @@ class Plan:
     value: Floats  # (L + 1, S, D), the last row zero; NaN if the value is not known; read-only
 
     def __post_init__(self) -> None:
-        policy: Any = self.policy
+        policy: Any = check.unmasked("Plan", "policy", self.policy)
         value = check.unmasked("Plan", "value", self.value)
         if not isinstance(policy, np.ndarray) or policy.dtype != np.int16 or policy.ndim != 3 or not policy.flags.c_contiguous:
             policy = check.integers("Plan", "policy", policy, 3)
@@ -54,6 +54,8 @@ class Plan:
         if value is None or value.dtype.kind not in "fiu" or value.shape != (shape[0] + 1, *shape[1:]):
             got = check.show(self.value) if value is None or value.dtype.kind not in "fiu" else f"of shape {value.shape}"
             check.fail("Plan", "value", got, f"numbers of shape (L + 1, S, D) = {(shape[0] + 1, *shape[1:])}")
+        if np.isinf(value).any():
+            check.fail("Plan", check.place_of("value", np.argwhere(np.isinf(value))[0]), "infinite", "finite, or NaN if not known")
         object.__setattr__(self, "policy", check.frozen(policy.astype(np.int16, copy=False)))
         object.__setattr__(self, "value", check.frozen(value.astype(np.float64, copy=False)))
 

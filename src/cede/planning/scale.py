@@ -90,6 +90,7 @@ class Scale:
     def at(self, layer: str, episode: int) -> float:
         """Return the scale of a layer, "agents" or "environment", in an episode, numbered from 1."""
         value = getattr(self, check.choice("Scale", "layer", layer, ("agents", "environment")))
+        episode = check.integer("Scale", "episode", episode, 1)
         if callable(value):
             return checked_scale(f"Scale, episode {episode}", layer, value(episode))
         return float(value)

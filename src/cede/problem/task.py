@@ -267,11 +267,13 @@ class Task:
         """Tell whether control can ever come to an agent, beginning with the start agent."""
         return bool(np.isfinite(handovers_until(self.switch_cost, agent)[self.start_agent]))
 
-    def always(self, agent: int) -> NDArray[np.int16]:
+    def always(self, agent: int | str) -> NDArray[np.int16]:
         """Return the switching policy that gives control to one agent as soon as possible and leaves it there, (L, S, D).
 
-        agent: an index. The result holds agents, indexed [t, s, prev_agent]. If control cannot come to the agent, that is an error.
+        agent: an index or a name. The result holds agents, indexed [t, s, prev_agent]. If control cannot come to the agent, that is
+        an error.
         """
+        agent = self.agent_index("Task.always", "agent", agent)
         if not self.can_reach(agent):
             expected = f"one to whom control can come from {self.agents[self.start_agent]!r}, the start agent"
             check.fail("Task.always", "agent", repr(self.agents[agent]), expected)

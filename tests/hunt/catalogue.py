@@ -1,0 +1,892 @@
+"""Every public callable, with valid arguments, what each argument may be, and the words by which an error may name it."""
+
+import io
+import tempfile
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import cede
+from hunt.values import (
+    AnyText,
+    Array,
+    ByName,
+    Choice,
+    Factor,
+    FilePath,
+    Flag,
+    Function,
+    Instance,
+    Integer,
+    Kind,
+    Listed,
+    Name,
+    Names,
+    Number,
+    Seed,
+    Sequence,
+    Source,
+    optional,
+)
+
+# Records that functions return. They hold what they are given, and nothing trusts them.
+RECORDS = {"Mixture", "Bounds", "History", "FleetHistory", "Explanation", "Summary", "StructureCheck", "GymHistory"}
+NOT_CALLED = {"UnreadableFile", "engines", "gym", "worlds", "__version__"}
+
+S, A, D, L = 3, 2, 2, 4
+
+
+@dataclass
+class Call:
+    """A valid call."""
+
+    function: object
+    arguments: dict  # name -> (value, Kind)
+    subject: object = None  # a learner or fleet that must stay as it is if the call is refused
+    words: dict = field(default_factory=dict)  # name -> words, one of which must be in an error about it; by default the name
+
+    def run(self, **changed):
+        return self.function(**{**{name: value for name, (value, _) in self.arguments.items()}, **changed})
+
+
+WORDS = {"known_agents": ("known_agents", "known agent"), "agents": ("agents", "start_agent"), "labels": ("labels",)}
+
+
+def words_of(call, name):
+    return call.words.get(name, WORDS.get(name, (name,)))
+
+
+@cache
+def transition():
+    p = np.zeros((S, A, S))
+    p[:, 0, :] = [0.5, 0.25, 0.25]
+    p[:, 1, :] = [0.0, 0.5, 0.5]
+    return p
+
+
+@cache
+def policies():
+    return {"machine": np.array([[1.0, 0.0]] * S), "human": np.array([[0.25, 0.75], [0.5, 0.5], [0.0, 1.0]])}
+
+
+@cache
+def mdp(delay=0, seed=0):
+    environment = cede.Environment(transition(), np.array([[0.5, 1.0], [0.25, 2.0], [1.0, 0.0]]), [0.5, 0.5, 0.0])
+    human = cede.Agent("human", policies()["human"], 0.25, takeover_delay=delay)
+    team = cede.Team([cede.Agent("machine", policies()["machine"]), human], 0.125)
+    return cede.TwoLayerMDP(environment, team, L, structure=structure())
+
+
+@cache
+def structure():
+    to = np.broadcast_to(np.arange(S), (S, A, S))
+    return cede.Structure({"human": [0, 1, 0]}, cede.Outcomes.of(np.tile([0, 1], (S, 1)), to))
+
+
+def task():
+    return mdp().task
+
+
+def plan():
+    return cede.solve(mdp())
+
+
+def learner(kind="ucrl2_mc", episodes=3, **told):
+    made = getattr(cede, kind)(task(), **told)
+    if episodes:
+        cede.simulate(mdp(), made, episodes, progress=False)
+    return made
+
+
+def fleet(n=2, episodes=2):
+    made = cede.Fleet([cede.ucrl2_mc(task(), seed=i) for i in range(n)])
+    if episodes:
+        cede.simulate_fleet([mdp()] * n, made, episodes, jobs=1, progress=False)
+    return made
+
+
+def episode(seed=3):
+    return cede.rollout(mdp(), plan(), seed)
+
+
+def log():
+    rolled = [episode(seed) for seed in (1, 2)]
+    columns = {"state": [], "agent": [], "action": [], "next_state": [], "t": []}
+    for one in rolled:
+        parts = (one.states[:-1], one.agents, one.actions, one.states[1:], np.arange(L))
+        for column, part in zip(columns.values(), parts, strict=True):
+            column.extend(part.tolist())
+    return {name: np.array(column) for name, column in columns.items()}
+
+
+def somewhere(suffix=".cede"):
+    return Path(tempfile.mkdtemp(prefix="cede-hunt-")) / f"file{suffix}"
+
+
+def saved():
+    where = somewhere()
+    learner().save(where)
+    return where
+
+
+class Log(Kind):
+    def own_bad(self, value, rng):
+        name = list(value)[rng.integers(len(value))]
+        column = value[name]
+        found = [
+            {**value, name: column[:-1]},
+            {**value, name: column * 1.5 + 0.25},
+            {**value, name: column + 1000},
+            {},
+            "x",
+            3,
+            [3],
+        ]
+        found += [
+            {**value, name: -column - 1},
+            {**value, name: np.ma.masked_array(column, mask=True)},
+            {**value, name: column + 1j},
+        ]
+        found += [{**value, name: [None] * len(column)}, {**value, name: column[:, None]}]
+        if name != "t":
+            found.append({k: v for k, v in value.items() if k != name})
+        return found
+
+    def same(self, value, rng):
+        import pandas
+
+        forms = [pandas.DataFrame(value), {name: column.tolist() for name, column in value.items()}]
+        return forms[rng.integers(len(forms))]
+
+
+class SwitchCost(Number):
+    """A number or a (D, D) array, with infinity where a hand-over is not possible."""
+
+    def own_bad(self, value, rng):
+        return [
+            np.zeros((D + 1, D)),
+            np.full((D, D), np.nan),
+            np.full((D, D), np.inf),
+            np.full((D, D), -np.inf),
+            "x",
+            np.nan,
+            [1.0],
+        ]
+
+
+class Agents(Sequence):
+    def own_bad(self, value, rng):
+        return [*super().own_bad(value, rng), [value[0], value[0]], "ab"]
+
+
+class AnyPath(Kind):
+    """A path that is not opened yet."""
+
+    def own_bad(self, value, rng):
+        return [3, True, "", "a\0b", ["x"], b"name", Path("/")]
+
+    def allows(self, value):
+        return isinstance(value, str)
+
+
+class Varies(Kind):
+    def own_bad(self, value, rng):
+        return [[None], ["time", "weather"], 3, "ab", [None, None, None]]
+
+
+class Takers(Kind):
+    def own_bad(self, value, rng):
+        return [["nobody"], [3], "human", 3, {"human": 1}]
+
+
+class Episodes(Sequence):
+    def own_bad(self, value, rng):
+        return [3, [None], [*value, 3], [object()], {"x": 1}, "ab"]
+
+    def allows(self, value):
+        return isinstance(value, np.ndarray) and not len(value)
+
+
+class Grouping(Kind):
+    def own_bad(self, value, rng):
+        return ["(", 3, ["x"], b"x"]
+
+    def allows(self, value):
+        return callable(value) or isinstance(value, str)
+
+
+class Progress(Kind):
+    def own_bad(self, value, rng):
+        return [None, 3, "yes", 1.5, [True]]
+
+    def allows(self, value):
+        return callable(value)
+
+
+class AnyItems(Kind):
+    def own_bad(self, value, rng):
+        return [3, 2.5, "ab"]
+
+    def allows(self, value):
+        return hasattr(value, "__iter__") and not isinstance(value, str | bytes)
+
+
+class How(Array):
+    """Probabilities, or a function."""
+
+    def allows(self, value):
+        return callable(value)
+
+
+class Costs(Number):
+    """A number, or an array with one for each agent."""
+
+    def own_bad(self, value, rng):
+        return [np.zeros(D + 1), [np.nan, 0.0], "x", np.nan, np.inf, [[1.0, 2.0]], {"a": 1}]
+
+
+POLICY = {"policy": ("policy",), "agent": ("agent", "policy")}
+
+
+def switching_policy():
+    return plan().policy.astype(np.int64)
+
+
+def constructors():
+    p = transition()
+    yield (
+        "Environment",
+        lambda: Call(
+            cede.Environment,
+            {
+                "transition": (p, Array("chances")),
+                "cost": (mdp().environment.cost, Array()),
+                "start": (np.array([0.5, 0.5, 0.0]), Array("chances")),
+                "state_names": (["a", "b", "c"], optional(Names())),
+                "action_names": (["x", "y"], optional(Names())),
+            },
+        ),
+    )
+    yield (
+        "Agent",
+        lambda: Call(
+            cede.Agent,
+            {
+                "name": ("human", Name()),
+                "policy": (policies()["human"], Array("chances", shaped=False)),
+                "control_cost": (0.25, Number()),
+                "varies_with": (None, optional(Choice())),
+                "takeover_delay": (1, Integer(0, 1000)),
+                "on_takeover": (policies()["machine"], optional(Array("chances"))),
+            },
+        ),
+    )
+    yield (
+        "Team",
+        lambda: Call(cede.Team, {"agents": (list(mdp().team.agents), Agents()), "switch_cost": (0.5, SwitchCost())}, words={}),
+    )
+    yield (
+        "TwoLayerMDP",
+        lambda: Call(
+            cede.TwoLayerMDP,
+            {
+                "environment": (mdp().environment, Instance()),
+                "team": (mdp().team, Instance()),
+                "horizon": (L, Integer(1)),
+                "start_agent": (1, Integer(0, 1)),
+                "structure": (structure(), optional(Instance())),
+            },
+            words={"horizon": ("horizon",)},
+        ),
+    )
+    yield (
+        "Task",
+        lambda: Call(
+            cede.Task,
+            {
+                "env_cost": (np.array(task().env_cost), Array(shaped=False)),
+                "agents": (["machine", "human"], Names()),
+                "horizon": (L, Integer(1)),
+                "control_cost": (np.array([0.0, 0.25]), Array()),
+                "switch_cost": (0.5, SwitchCost()),
+                "start_agent": (0, Integer(0, 1)),
+                "varies_with": ([None, "time"], optional(Varies())),
+                "state_names": (["a", "b", "c"], optional(Names())),
+                "action_names": (["x", "y"], optional(Names())),
+                "takeover_delay": ({"human": 2}, optional(ByName())),
+                "on_takeover": (["human"], Takers()),
+            },
+            words={"agents": ("agents", "control_cost", "takeover_delay", "varies_with"), "on_takeover": ("on_takeover",)},
+        ),
+    )
+    yield (
+        "Structure",
+        lambda: Call(
+            cede.Structure,
+            {
+                "agents": ({"human": [0, 1, 0]}, optional(ByName(free=True))),
+                "environment": (structure().environment, optional(Instance())),
+            },
+            words={"agents": ("agent", "labels", "label")},
+        ),
+    )
+    yield (
+        "Structure.by",
+        lambda: Call(
+            cede.Structure.by,
+            {
+                "states": (range(S), Listed()),
+                "actions": (range(A), AnyItems()),
+                "agents": ({"human": str}, optional(ByName(free=True))),
+                "environment": (lambda s, a: (str(a), {"stay": s}), optional(Function())),
+            },
+            words={"states": ("states", "rule", "state"), "actions": ("actions", "rule"), "agents": ("agent", "label")},
+        ),
+    )
+    yield (
+        "Outcomes",
+        lambda: Call(
+            cede.Outcomes,
+            {
+                "row": (np.array([[0, 1]] * S), Array("indices", 2, shaped=False)),
+                "case": (np.array([0, 1]), Array("indices", 2)),
+                "to": (np.array([[0, 1], [1, 2]]), Array("indices", S, shaped=False, least=-1)),
+            },
+            words={"row": ("row", "to"), "case": ("case", "row", "to"), "to": ("to", "row")},
+        ),
+    )
+    yield (
+        "Outcomes.of",
+        lambda: Call(
+            cede.Outcomes.of,
+            {
+                "case": (np.tile([0, 1], (S, 1)), Array("indices", least=-1)),
+                "to": (np.broadcast_to(np.arange(S), (S, A, S)), Array("indices", S, shaped=False, least=-1)),
+            },
+            words={"case": ("case", "to")},
+        ),
+    )
+    yield (
+        "Outcomes.by",
+        lambda: Call(
+            cede.Outcomes.by,
+            {
+                "states": (range(S), Listed()),
+                "actions": (range(A), AnyItems()),
+                "rule": (lambda s, a: (str(a), {"stay": s}), Function()),
+            },
+            words={"states": ("states", "rule"), "actions": ("actions", "rule"), "rule": ("rule",)},
+        ),
+    )
+    yield (
+        "Outcomes.of_agent",
+        lambda: Call(
+            cede.Outcomes.of_agent,
+            {
+                "states": (range(S), AnyItems()),
+                "actions": (range(A), Listed()),
+                "rule": (lambda s: (0, {"near": 0, "far": 1}), Function()),
+            },
+            words={"states": ("states", "rule"), "actions": ("actions", "rule"), "rule": ("rule",)},
+        ),
+    )
+    yield (
+        "Plan",
+        lambda: Call(
+            cede.Plan,
+            {"policy": (plan().policy, Array("indices", D)), "value": (plan().value, Array("values"))},
+            words={"policy": ("policy", "value")},
+        ),
+    )
+    yield (
+        "Belief",
+        lambda: Call(
+            cede.Belief,
+            {
+                "centre": (cede.Belief.of(transition().reshape(-1, S), 0.5, (S, A)).centre, Instance()),
+                "width": (np.full(S * A, 0.5), Array()),
+                "row": (np.arange(S * A).reshape(S, A), Array("indices", S * A, shaped=False)),
+                "linear": (3.0, Number(0.0)),
+                "closed": (True, Flag()),
+            },
+        ),
+    )
+    yield (
+        "Belief.of",
+        lambda: Call(
+            cede.Belief.of,
+            {
+                "centre": (transition().reshape(-1, S), Array()),
+                "width": (0.5, Number(0.0)),
+                "places": ((S, A), Array("indices")),
+            },
+            words={"centre": ("centre", "places"), "width": ("width",)},
+        ),
+    )
+    yield (
+        "Scale",
+        lambda: Call(cede.Scale, {"agents": (0.5, Factor(0.0)), "environment": (0.25, Factor(0.0)), "name": ("mine", AnyText())}),
+    )
+    yield "Scale.authors", lambda: Call(cede.Scale.authors, {"episodes": (100, Integer(1))})
+    yield (
+        "StepDown",
+        lambda: Call(
+            cede.StepDown,
+            {"start": (1.0, Number(0.0)), "step": (0.5, Number(0.0)), "every": (2.0, Number(0.0)), "least": (0.25, Number(0.0))},
+        ),
+    )
+    yield "HalfLife", lambda: Call(cede.HalfLife, {"episodes": (20.0, Number(0.0))})
+    yield "Window", lambda: Call(cede.Window, {"episodes": (20, Integer(1, 10**6))})
+    yield (
+        "Episode",
+        lambda: Call(
+            cede.Episode,
+            {
+                "states": (episode().states, Array("indices")),
+                "prev_agents": (episode().prev_agents, Array("indices")),
+                "agents": (episode().agents, Array("indices")),
+                "actions": (episode().actions, Array("indices")),
+                "costs": (episode().costs, Array()),
+            },
+            words={"states": ("states",), "agents": ("agents",), "costs": ("costs",)},
+        ),
+    )
+    yield (
+        "Counts",
+        lambda: Call(
+            cede.Counts,
+            {
+                "agents": (learner().counts.agents, Instance()),
+                "environment": (learner().counts.environment, Instance()),
+                "episodes": (3, Integer(0, 2**62)),
+                "environment_episodes": (3, Integer(0, 2**62)),
+            },
+        ),
+    )
+    yield (
+        "Learner",
+        lambda: Call(
+            cede.Learner,
+            {
+                "task": (task(), Instance()),
+                "told": (learner().told, Instance()),
+                "seed": (3, Integer(0, 2**31 - 1)),
+                "counts": (learner().counts, optional(Instance())),
+            },
+        ),
+    )
+    yield "Fleet", lambda: Call(cede.Fleet, {"learners": ([learner(), learner(seed=1)], Sequence())})
+    yield (
+        "Checkpoint",
+        lambda: Call(cede.Checkpoint, {"path": ("run.npz", AnyPath()), "seconds": (2.0, Number(0.0)), "resume": (False, Flag())}),
+    )
+    yield "Threads", lambda: Call(cede.engines.Threads, {"jobs": (2, optional(Integer(1, 10_000)))})
+    yield "Processes", lambda: Call(cede.engines.Processes, {"jobs": (2, optional(Integer(1, 10_000)))})
+    yield "Ray", lambda: Call(cede.engines.Ray, {"jobs": (2, optional(Integer(1, 10_000)))})
+
+
+def functions():
+    yield "set_threads", lambda: Call(cede.set_threads, {"threads": (1, Integer(1, 1024))})
+    limits = {"at_most": ({"human": 0.5}, optional(ByName())), "at_least": ({"human": 0.25}, optional(ByName()))}
+    seed = {"seed": (3, Integer(0, 2**63 - 1))}
+    yield "solve", lambda: Call(cede.solve, {"mdp": (mdp(), Instance()), **seed})
+    yield "solve with limits", lambda: Call(cede.solve, {"mdp": (mdp(), Instance()), **limits, **seed})
+    yield "Mixture.draw", lambda: Call(cede.solve(mdp(), at_most={"human": 0.3}).draw, {"seed": (3, Seed())})
+    given = {"mdp": (mdp(), Instance()), "policy": (switching_policy(), Array("indices", D))}
+    yield "evaluate", lambda: Call(cede.evaluate, given)
+    yield "expected_cost", lambda: Call(cede.expected_cost, given)
+    yield "rollout", lambda: Call(cede.rollout, {**given, "seed": (3, Seed())})
+    yield "flatten", lambda: Call(cede.flatten, {"problem": (mdp(), Instance())})
+    beliefs = dict(zip(("agents", "environment"), learner().beliefs, strict=True))
+    yield (
+        "optimistic_plan",
+        lambda: Call(
+            cede.optimistic_plan, {"task": (task(), Instance()), **{k: (v, Instance()) for k, v in beliefs.items()}, **seed}
+        ),
+    )
+    yield (
+        "count",
+        lambda: Call(
+            cede.count,
+            {
+                "task": (task(), Instance()),
+                "episodes": ([episode()], Episodes()),
+                "flat": (False, Flag()),
+                "structure": (structure(), optional(Instance())),
+            },
+            words={"episodes": ("episode",), "flat": ("flat", "structure")},
+        ),
+    )
+    yield (
+        "check_structure",
+        lambda: Call(
+            cede.check_structure,
+            {
+                "task": (task(), Instance()),
+                "structure": (structure(), Instance()),
+                "data": (log(), Log()),
+                "alpha": (0.01, Number(0.0, 1.0, True)),
+            },
+            words={"data": ("log", "column", "state", "agent", "action", "t[", "type", "rows", "episode")},
+        ),
+    )
+    told = {
+        "task": (task(), Instance()),
+        "structure": (structure(), optional(Instance())),
+        "known_agents": ({"machine": policies()["machine"]}, optional(ByName())),
+        "known_environment": (None, optional(Instance())),
+        "forget": (None, optional(Kind())),
+        "forget_environment": (None, optional(Kind())),
+        "replan": ("every", Choice()),
+        "seed": (3, Integer(0, 2**31 - 1)),
+    }
+    yield (
+        "ucrl2_mc",
+        lambda: Call(
+            cede.ucrl2_mc,
+            {
+                **told,
+                "delta": (0.125, Number(0.0, 1.0, True)),
+                "scale": (0.5, Factor(0.0)),
+                "belief": ("printed", Choice()),
+                "baseline": (0, optional(Integer(0, 1))),
+                "alpha": (0.25, Number(0.0)),
+                "start": (np.array([0.5, 0.5, 0.0]), optional(Array("chances"))),
+                "planning": ("full", Choice()),
+            },
+            words={"baseline": ("baseline", "policy")},
+        ),
+    )
+    yield "ucrl2_mc with limits", lambda: Call(cede.ucrl2_mc, {**told, **limits, "alpha": (0.25, Number(0.0))})
+    yield "posterior_sampling", lambda: Call(cede.posterior_sampling, {**told, **limits, "prior": (0.5, Number(1e-6, 1e6))})
+    yield "greedy", lambda: Call(cede.greedy, {**told, **limits, "planning": ("full", Choice())})
+    yield (
+        "ucrl2",
+        lambda: Call(
+            cede.ucrl2,
+            {
+                "task": (task(), Instance()),
+                "delta": (0.125, Number(0.0, 1.0, True)),
+                "radius": ("appendix", Choice()),
+                "scale": (0.5, Factor(0.0)),
+                "planning": ("full", Choice()),
+                "replan": ("every", Choice()),
+                "seed": (3, Integer(0, 2**31 - 1)),
+            },
+        ),
+    )
+    yield (
+        "fixed",
+        lambda: Call(cede.fixed, {"task": (task(), Instance()), "agent": (switching_policy(), Array("indices", D))}, words=POLICY),
+    )
+    yield "fixed by index", lambda: Call(cede.fixed, {"task": (task(), Instance()), "agent": (1, Integer(0, 1))}, words=POLICY)
+    yield "oracle", lambda: Call(cede.oracle, {"mdp": (mdp(), Instance()), "seed": (3, Integer(0, 2**31 - 1))})
+    yield (
+        "bounds",
+        lambda: Call(
+            cede.bounds, {"learner": (learner(), Instance()), "policy": (switching_policy(), optional(Array("indices", D)))}
+        ),
+    )
+    yield (
+        "Bounds.of_episode",
+        lambda: Call(
+            cede.bounds(learner()).of_episode,
+            {"start": (np.array([0.5, 0.5, 0.0]), Array("chances")), "start_agent": (1, Integer(0, 1))},
+        ),
+    )
+    yield (
+        "explain",
+        lambda: Call(
+            cede.explain,
+            {
+                "learner": (learner(), Instance()),
+                "t": (1, Integer(0, L - 1)),
+                "state": (1, Integer(0, S - 1)),
+                "prev_agent": (1, Integer(0, D - 1)),
+            },
+        ),
+    )
+    yield (
+        "Explanation.draw",
+        lambda: Call(cede.explain(learner(), 0, 0, 0).draw, {"path": (somewhere(".png"), FilePath())}, words={"path": ("path",)}),
+    )
+    yield (
+        "summarise",
+        lambda: Call(cede.summarise, {"learner": (learner(), Instance()), "by": (r"state (\d)", optional(Grouping()))}),
+    )
+    yield "Summary.draw", lambda: Call(cede.summarise(learner()).draw, {"path": (somewhere(".png"), FilePath())})
+    yield "load", lambda: Call(cede.load, {"source": (saved(), Source())})
+    yield "simulate", simulate_call
+    yield "simulate_fleet", simulate_fleet_call
+
+
+def simulate_call():
+    one = learner(episodes=0)
+    return Call(
+        cede.simulate,
+        {
+            "mdp": (mdp(), Instance()),
+            "learner": (one, Instance()),
+            "episodes": (2, Integer(1)),
+            "seed": (3, Seed()),
+            "evaluate_every": (1, Integer(1, 2**62)),
+            "progress": (False, Progress()),
+        },
+        one,
+    )
+
+
+def simulate_fleet_call():
+    one = fleet(episodes=0)
+    return Call(
+        cede.simulate_fleet,
+        {
+            "mdps": ([mdp(), mdp()], Sequence()),
+            "fleet": (one, Instance()),
+            "episodes": (2, Integer(1)),
+            "seed": (3, Integer(0)),
+            "engine": ("threads", Choice()),
+            "jobs": (1, optional(Integer(1, 10_000))),
+            "sync_every": (1, Integer(1, 2**62)),
+            "evaluate_every": (1, Integer(1, 2**62)),
+            "checkpoint": (None, optional(FilePath())),
+            "progress": (False, Progress()),
+        },
+        one,
+    )
+
+
+def methods():
+    def of(make, method, **arguments):
+        def call():
+            subject = make()
+            return Call(getattr(subject, method), arguments, subject)
+
+        return call
+
+    index = {"t": (1, Integer(0, L - 1)), "state": (1, Integer(0, S - 1)), "prev_agent": (1, Integer(0, D - 1))}
+    yield "Task.always", lambda: Call(task().always, {"agent": (1, Integer(0, D - 1))})
+    yield "Learner.choose", of(learner, "choose", **index)
+    yield "Learner.choose (greedy planning)", of(lambda: learner(planning="greedy"), "choose", **index)
+    step = {**index, "t": (0, Integer(0, L - 1)), "agent": (1, Integer(0, D - 1)), "action": (1, Integer(0, A - 1))}
+    yield "Learner.observe", of(learner, "observe", **step, next_state=(1, Integer(0, S - 1)))
+    end = {"replan": (True, optional(Flag())), "stays_in": (1, optional(Integer(0, S - 1)))}
+    yield "Learner.end_episode", of(learner, "end_episode", **end)
+    yield "Learner.observe_episode", of(learner, "observe_episode", episode=(episode(), Instance()))
+    yield "Learner.save", of(learner, "save", path=(somewhere(), FilePath()))
+    words = ("log", "column", "state", "agent", "action", "t[", "type", "rows", "episode")
+
+    def learn_from():
+        subject = learner()
+        given = {"log": (log(), Log()), "progress": (False, Progress())}
+        return Call(subject.learn_from, given, subject, {"log": words})
+
+    yield "Learner.learn_from", learn_from
+    yield "Fleet.add", of(fleet, "add", learner=(learner(), Instance()))
+    yield "Fleet.remove", of(fleet, "remove", learner=(1, Integer(0, 1)))
+    yield "Fleet.save", of(fleet, "save", path=(somewhere(), FilePath()))
+    yield "Fleet.merge", of(fleet, "merge", other=(fleet(), Instance()))
+    yield (
+        "Fleet.welcome",
+        of(
+            fleet,
+            "welcome",
+            task=(task(), Instance()),
+            known_agents=({"machine": policies()["machine"]}, optional(ByName())),
+            seed=(3, Integer(0, 2**31 - 1)),
+        ),
+    )
+    yield "Scale.at", lambda: Call(cede.Scale(0.5).at, {"layer": ("agents", Choice()), "episode": (3, Integer(1))})
+    yield "StepDown()", lambda: Call(cede.StepDown(1, 0.1, 5, 0.1), {"episode": (3, Integer(1))})
+
+
+def worlds():
+    costs = {"control_cost": (0.5, Number()), "switch_cost": (0.25, SwitchCost())}
+    each = {**costs, "control_cost": (0.5, Costs())}
+    yield (
+        "riverswim",
+        lambda: Call(
+            cede.worlds.riverswim,
+            {
+                "agents": (np.array([0.25, 0.5]), Array(shaped=False)),
+                "version": ("osband", Choice()),
+                "macro": (2, Integer(1, 10)),
+                "horizon": (5, Integer(1)),
+                **each,
+            },
+            words={"agents": ("agents",)},
+        ),
+    )
+    yield (
+        "riverswim_teams",
+        lambda: Call(
+            cede.worlds.riverswim_teams, {"n": (2, Integer(1)), "seed": (3, Integer(0)), "switch_cost": (0.25, SwitchCost())}
+        ),
+    )
+    yield (
+        "lane_driving",
+        lambda: Call(cede.worlds.lane_driving, {"sigma": (1.5, Number(0.0)), **costs, "traffic": ("light", optional(Choice()))}),
+    )
+    yield (
+        "lane_driving_teams",
+        lambda: Call(cede.worlds.lane_driving_teams, {"n": (2, Integer(1)), "seed": (3, Integer(0)), **costs}),
+    )
+
+
+class Model:
+    def predict(self, observation, deterministic=False):
+        return np.array(0), None
+
+
+def gym():
+    import gymnasium
+
+    frozen = gymnasium.make("FrozenLake-v1", is_slippery=True)
+    walkers = [cede.Agent("a", np.full((16, 4), 0.25)), cede.Agent("b", np.eye(4)[np.zeros(16, dtype=int)])]
+    yield "Actor", lambda: Call(cede.gym.Actor, {"name": ("a", Name()), "act": (lambda observation, state, rng: 0, Function())})
+    yield (
+        "actor",
+        lambda: Call(
+            cede.gym.actor,
+            {"name": ("a", Name()), "how": (policies()["human"], How("chances", shaped=False)), "sees": ("state", Choice())},
+            words={"how": ("policy",)},
+        ),
+    )
+    yield (
+        "tabulated",
+        lambda: Call(
+            cede.gym.tabulated,
+            {
+                "name": ("a", Name()),
+                "function": (lambda state: state % 2, Function()),
+                "n_states": (3, Integer(1)),
+                "n_actions": (2, Integer(2, None)),
+                "control_cost": (0.5, Number()),
+            },
+            words={"n_actions": ("n_actions", "answered")},
+        ),
+    )
+    yield (
+        "agent_from_sb3",
+        lambda: Call(
+            cede.gym.agent_from_sb3,
+            {
+                "model": (Model(), Instance()),
+                "encode": (lambda x: x, optional(Function())),
+                "name": ("a", Name()),
+                "deterministic": (True, Flag()),
+            },
+        ),
+    )
+    yield (
+        "ConsoleAgent",
+        lambda: Call(
+            cede.gym.ConsoleAgent,
+            {
+                "name": ("a", Name()),
+                "actions": (["left", "right"], Names(free=True)),
+                "fallback": (policies()["human"], How("chances", shaped=False)),
+                "timeout": (1.0, Number(0.0, 10**6)),
+                "show": (lambda observation, state: "x", optional(Function())),
+                "source": (io.StringIO(""), optional(Kind())),
+            },
+            words={"fallback": ("policy",), "actions": ("actions",)},
+        ),
+    )
+    yield (
+        "Bins",
+        lambda: Call(
+            cede.gym.Bins,
+            {"edges": ((np.array([0.0, 1.0]), np.array([0.5])), Sequence()), "labels": (("x", "y"), optional(Names()))},
+        ),
+    )
+    yield (
+        "uniform_bins",
+        lambda: Call(
+            cede.gym.uniform_bins,
+            {
+                "low": (np.array([0.0, 0.0]), Array()),
+                "high": (np.array([1.0, 2.0]), Array()),
+                "bins": (3, Integer(1)),
+                "labels": (["x", "y"], optional(Names())),
+            },
+            words={"bins": ("bins", "states")},
+        ),
+    )
+    yield (
+        "quantile_bins",
+        lambda: Call(
+            cede.gym.quantile_bins,
+            {
+                "observations": (np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 5.0]]), Array(shaped=False)),
+                "bins": (2, Integer(1)),
+                "labels": (["x", "y"], optional(Names())),
+            },
+            words={"bins": ("bins", "states"), "observations": ("observations",)},
+        ),
+    )
+    yield (
+        "SwitchingEnv",
+        lambda: Call(
+            cede.gym.SwitchingEnv,
+            {"mdp": (mdp(), Instance()), "time": (True, Flag()), "render_mode": (None, optional(Choice()))},
+        ),
+    )
+    yield (
+        "from_toy_text",
+        lambda: Call(
+            cede.gym.from_toy_text,
+            {
+                "env": (frozen, Instance()),
+                "agents": (walkers, Agents()),
+                "horizon": (5, Integer(1)),
+                "switch_cost": (0.25, SwitchCost()),
+                "start_agent": (1, Integer(0, 1)),
+            },
+        ),
+    )
+    yield (
+        "task_for",
+        lambda: Call(
+            cede.gym.task_for,
+            {
+                "env": (frozen, Instance()),
+                "agents": (["a", "b"], Names(free=True)),
+                "horizon": (5, Integer(1)),
+                "cost": (0.5, Number()),
+                "over_cost": (0.5, Number()),
+                "control_cost": (0.5, Costs()),
+                "switch_cost": (0.25, SwitchCost()),
+                "start_agent": (1, Integer(0, 1)),
+            },
+            words={"cost": ("cost",)},
+        ),
+    )
+
+    def run():
+        toy = cede.gym.from_toy_text(frozen, walkers, 5)
+        one = cede.ucrl2_mc(toy.task)
+        return Call(
+            cede.gym.run,
+            {
+                "env": (gymnasium.make("FrozenLake-v1"), Instance()),
+                "team": (toy.team, Instance()),
+                "learner": (one, Instance()),
+                "episodes": (1, Integer(1)),
+                "override": (lambda t, state, prev, chosen: chosen, optional(Function())),
+                "seed": (3, Integer(0, 2**32 - 1)),
+                "progress": (False, Progress()),
+            },
+            one,
+            {"team": ("team",)},
+        )
+
+    yield "run", run
+
+
+@cache
+def catalogue():
+    """All calls by name; each value makes a new Call."""
+    return dict((*constructors(), *functions(), *methods(), *worlds(), *gym()))

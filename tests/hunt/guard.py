@@ -1,0 +1,130 @@
+"""Run trials in a child process, and notice if it crashes or hangs."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+TESTS = Path(__file__).parent.parent
+PATIENCE = 180.0  # seconds without a new trial after which a child hangs
+MEMORY = 12 * 2**30  # bytes of address space of a child: what asks for more gets a MemoryError, and the machine stays usable
+
+REFUSED, SAME, SURVIVED, NO_MEMORY = "refused", "same result", "survived", "no memory"  # what trials may end in
+
+
+@dataclass
+class Trial:
+    """How one trial ended."""
+
+    end: str  # REFUSED, SAME, SURVIVED or NO_MEMORY; or what was found: "crash", "hang", "silently accepted", ...
+    what: str = ""  # which call, which file
+
+    @property
+    def found(self) -> bool:
+        return self.end not in (REFUSED, SAME, SURVIVED, NO_MEMORY)
+
+
+@dataclass
+class Result:
+    """What came of many trials of one area."""
+
+    trials: int = 0
+    seconds: float = 0.0
+    ends: Counter = field(default_factory=Counter)
+    findings: list = field(default_factory=list)  # area, number, end, what
+
+    def add(self, area, number, trial):
+        self.trials += 1
+        self.ends[trial.end] += 1
+        if trial.found:
+            self.findings.append({"area": area, "number": number, "end": trial.end, "what": trial.what[:2000]})
+
+
+def rng_of(seed, area, number):
+    """The random numbers of one trial."""
+    return np.random.default_rng([seed, int.from_bytes(area.encode(), "big") % 2**32, number])
+
+
+def work(area, seed, first, until, most, where):
+    """In the child: try until it is time, or `most` trials are done; leave the results, and the number of the running trial, in
+    files.
+    """
+    from hunt.areas import AREAS
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    trial, result = AREAS[area](), Result()
+    now = os.open(where / "now", os.O_RDWR | os.O_CREAT)
+    with (where / "trials").open("a") as out:
+        for number in range(first, first + most):
+            if time.time() > until:
+                break
+            os.pwrite(now, f"{number:20d}".encode(), 0)
+            ended = trial(rng_of(seed, area, number), lambda text: os.pwrite(now, f"{text[:900]:900s}".encode(), 20))
+            out.write(json.dumps([number, ended.end, ended.what[:2000]]) + "\n")
+            out.flush()
+    return result
+
+
+def hunt(area, seed, seconds, *, first=0, most=10**9, environment=None):
+    """Try one area for some seconds in child processes; return the Result. A child that dies is replaced."""
+    result, begun = Result(), time.monotonic()
+    number = first
+    with tempfile.TemporaryDirectory(prefix="cede-hunt-") as folder:
+        while time.monotonic() - begun < seconds and number < first + most:
+            where = Path(folder) / str(number)
+            where.mkdir()
+            left = seconds - (time.monotonic() - begun)
+            given = [area, seed, number, time.time() + left, first + most - number, str(where)]
+            command = [sys.executable, "-W", "error", "-X", "faulthandler", "-m", "hunt.guard", json.dumps(given)]
+            env = {**os.environ, "PYTHONPATH": str(TESTS), "TMPDIR": str(where), **(environment or {})}
+            with (where / "errors").open("w") as errors:
+                child = subprocess.Popen(command, cwd=TESTS, env=env, stdout=errors, stderr=errors, start_new_session=True)
+                hung = watch(child, where)
+            for line in (where / "trials").read_text().splitlines() if (where / "trials").exists() else ():
+                at, end, what = json.loads(line)
+                result.add(area, at, Trial(end, what))
+                number = at + 1
+            if hung or child.returncode != 0:
+                text = (where / "now").read_text(errors="replace").strip() if (where / "now").exists() else "before the first trial"
+                end = "hang" if hung else f"crash ({child.returncode})"
+                result.add(area, number, Trial(end, f"{text} ... {shortened((where / 'errors').read_text())}"))
+                number += 1
+            elif number < first + most and time.monotonic() - begun < seconds - 1:
+                break  # the child ended by itself: nothing is left to try
+    result.seconds = time.monotonic() - begun
+    return result
+
+
+def shortened(text):
+    """The beginning and the end of what a child said."""
+    return text if len(text) < 1500 else f"{text[:900]} ... {text[-600:]}"
+
+
+def watch(child, where):
+    """Wait for a child; kill it, and all whom it started, if there is no new trial for a long time. Return whether it hung."""
+    last, since = "", time.monotonic()
+    while child.poll() is None:
+        time.sleep(0.2)
+        now = (where / "now").read_text(errors="replace") if (where / "now").exists() else ""
+        if now != last:
+            last, since = now, time.monotonic()
+        if time.monotonic() - since > PATIENCE:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            return True
+    return False
+
+
+if __name__ == "__main__":
+    area, seed, first, until, most, where = json.loads(sys.argv[1])
+    work(area, seed, first, until, most, Path(where))
