@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check lint bench docs dist figures verdicts clean
+.PHONY: demo test check lint bench hunt docs dist figures verdicts clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -42,6 +42,14 @@ bench: $(READY)
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/fleets.py
 	$(BIN)/python benchmarks/cold_start.py
+
+# What comes from outside is made wrong in every way; 0 if nothing breaks. With KEEP=1 the result goes into docs/reliability.md.
+MINUTES ?= 10
+SEED ?= 1
+hunt: $(READY)
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
+	cd tests && ../$(BIN)/python -m hunt --minutes $(MINUTES) --seed $(SEED) $(if $(KEEP),--out hunt/result.json)
+	$(if $(KEEP),cd tests && ../$(BIN)/python -m hunt --page)
 
 # The site, strictly: a broken link or name fails. The documents' code is executed by the tests. Open out/site/index.html.
 docs: $(READY)

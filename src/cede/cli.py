@@ -442,10 +442,10 @@ def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 
 def printable(text: object) -> str:
-    """Return a text as it can be shown in a terminal without harm, line by line."""
+    """Return a text as it can be shown in a terminal without harm."""
     from cede._base.check import printable as shown
 
-    return "\n".join(shown(line) for line in str(text).split("\n"))
+    return shown(text)
 
 
 if __name__ == "__main__":

@@ -341,10 +341,10 @@ def test_an_interrupt_between_the_answer_and_the_books(monkeypatch, when):
     def interrupted(self, order, reports):
         calls.append(order)
         if len(calls) == 6 and when == "before":
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         enter(self, order, reports)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
+        if len(calls) == 6 and when == "after":
+            signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Run, "enter", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -355,7 +355,7 @@ def test_bad_runs(change, message):
 
 
 def test_bad_tasks():
-    with pytest.raises(ValueError, match="cost is 'x', must be an array of numbers"):
+    with pytest.raises(ValueError, match="cost is 'x', must be a finite number"):
         cede.gym.task_for(Corridor(), ["a"], 3, cost="x")
     assert cede.gym.task_for(Corridor(), ["a"], 3, state_names=list("abcdef")).state_names[5] == "f"
     with pytest.raises(ValueError, match="one that moves by its table P"):

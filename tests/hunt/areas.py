@@ -23,6 +23,7 @@ AREAS = {
     "racing saves": area("kills", "threads_that_save"),
     "threads": area("kills", "threads"),
     "interrupts": area("kills", "interrupts"),
+    "interrupted calls": area("kills", "interrupted_calls"),
     "disks": area("kills", "disks"),
     "workers": area("kills", "workers"),
     "parents": area("kills", "parents"),

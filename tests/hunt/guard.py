@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 TESTS = Path(__file__).parent.parent
+PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])  # where children find the hunt and the cede that it is of
 PATIENCE = 180.0  # seconds without a new trial after which a child hangs
 MEMORY = 12 * 2**30  # bytes of address space of a child: what asks for more gets a MemoryError, and the machine stays usable
 
@@ -60,7 +61,8 @@ def work(area, seed, first, until, most, where):
     """
     from hunt.areas import AREAS
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if area not in ("workers", "parents", "ray workers"):  # engines need more address space than they use
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     trial, result = AREAS[area](), Result()
     now = os.open(where / "now", os.O_RDWR | os.O_CREAT)
@@ -86,7 +88,7 @@ def hunt(area, seed, seconds, *, first=0, most=10**9, environment=None):
             left = seconds - (time.monotonic() - begun)
             given = [area, seed, number, time.time() + left, first + most - number, str(where)]
             command = [sys.executable, "-W", "error", "-X", "faulthandler", "-m", "hunt.guard", json.dumps(given)]
-            env = {**os.environ, "PYTHONPATH": str(TESTS), "TMPDIR": str(where), **(environment or {})}
+            env = {**os.environ, "PYTHONPATH": PATHS, "TMPDIR": str(where), **(environment or {})}
             with (where / "errors").open("w") as errors:
                 child = subprocess.Popen(command, cwd=TESTS, env=env, stdout=errors, stderr=errors, start_new_session=True)
                 hung = watch(child, where)

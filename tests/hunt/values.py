@@ -5,6 +5,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from pandas import DataFrame
 
 
 class Rude:
@@ -135,6 +136,7 @@ class Array(Kind):
             array + 1j,
             np.ma.masked_array(array, mask=np.ones(array.shape)),
         ]
+        found += [np.full(array.shape, None), array.astype(str).astype(bytes), np.zeros(array.shape, dtype="datetime64[s]")]
         if self.shaped:
             found += [array[None], array[..., :0], array.ravel()[: max(1, array.size - 1)] if array.size > 1 else array[None]]
             found += [np.concatenate([array, array[:1]]), array[:-1]]
@@ -165,6 +167,8 @@ class Array(Kind):
         elif (array.astype(np.float32) == array).all():
             forms.append(array.astype(np.float32))
         forms.append(np.ma.masked_array(array, mask=False))
+        if array.ndim == 2:
+            forms += [DataFrame(array), array.view(np.matrix), [list(row) for row in array]]
         return forms[rng.integers(len(forms))]
 
 

@@ -334,7 +334,7 @@ def test_an_interrupt_anywhere_in_a_round(monkeypatch, where):
     def interrupted(*arguments):
         calls.append(arguments)
         if len(calls) == 7:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return method(*arguments)
 
     monkeypatch.setattr(where, interrupted)

@@ -1,9 +1,9 @@
 """Interrupts (Ctrl-C) and other signals at moments when an exception would leave things in pieces: they wait until it is over."""
 
+import _signal  # type: ignore[import-not-found]  # what `signal` wraps: that turns every answer into an enumeration, at ten times the price
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -12,26 +12,51 @@ NAMES = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
 
 
-@contextmanager
-def interrupts_later() -> Iterator[list[int]]:
+class interrupts_later:
     """A context in which no signal handler of Python runs; those that were due run at its end.
 
-    Yields a list of the signals that come; whoever takes some out of it sees to them.
+    Its value is a list of the signals that come; whoever takes some out of it sees to them.
     """
-    came: list[int] = []
-    handlers: dict[int, Any] = {}
-    try:
+
+    __slots__ = ("came", "handlers")
+
+    def __enter__(self) -> list[int]:
+        self.came: list[int] = []
+        self.handlers: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():  # handlers run in the main thread only
-            for number in SIGNALS:
-                if callable(handler := signal.getsignal(number)):
-                    handlers[number] = handler
-                    signal.signal(number, lambda number, _: came.append(number))
-        yield came
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number in came:
-            handlers[number](number, None)
+            try:
+                for number in SIGNALS:
+                    handler = _signal.getsignal(number)
+                    if callable(handler):
+                        self.handlers[number] = handler
+                        _signal.signal(number, self.note)
+            except BaseException:  # a handler has run that was not replaced yet
+                self.put_back()
+                raise
+        return self.came
+
+    def note(self, number: int, frame: Any) -> None:
+        """Take note of a signal."""
+        self.came.append(number)
+
+    def put_back(self) -> None:
+        """Put all handlers back, even if one of them runs at once and raises an exception; that is raised at the end."""
+        raised, left = None, list(self.handlers.items())
+        while left:
+            try:
+                while left:
+                    _signal.signal(*left[-1])
+                    left.pop()
+            except BaseException as error:
+                raised = error
+        if raised is not None:
+            raise raised
+
+    def __exit__(self, *_: object) -> None:
+        if self.handlers:
+            self.put_back()
+            for number in self.came:
+                self.handlers[number](number, None)
 
 
 def uninterrupted(function: Function) -> Function:

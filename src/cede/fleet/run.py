@@ -143,10 +143,14 @@ class Run:
 
     def play_round(self) -> None:
         """Play one round and enter its results. If the shards are in this process, an interrupt waits until that is done."""
-        order = self.next_order()
+        order, reports = self.next_order(), None
         with interrupts_later() if self.engine.here else nullcontext():
-            reports = self.engine.play(order)
-            self.enter(order, reports)
+            try:
+                reports = self.engine.play(order)
+            finally:
+                if reports is not None:
+                    with interrupts_later():
+                        self.enter(order, reports)
 
     def next_order(self) -> Order:
         """Return the order of the next round: its number of episodes, and the constants and scales of the radii for each group and

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cede._base.arrays import Floats, Ints
 from cede._kernels import teams as kernels
 from cede._kernels.episodes import Steps, Truth
-from cede._kernels.learner import NEVER, is_due
+from cede._kernels.learner import NEVER, finish_plan, is_due
 from cede._kernels.model import ModelArrays
 from cede._kernels.radii import RadiiAhead
 from cede._kernels.random_streams import tie_seed
@@ -251,6 +251,7 @@ class WorkingGroup:
         if not teams.fresh[i] and is_due(self.learner, episode, teams.planned[i]):
             policy, value = (array[min(i, len(array) - 1)] for array in (teams.policy, teams.value))
             make_plan(self.learner, policy, value, int(tie_seed(teams.seed[i], episode)))
+            finish_plan(self.learner)
             teams.planned[i], teams.fresh[i] = episode, 1
 
     def _make_room(self, first: int, last: int, episodes: int) -> None:

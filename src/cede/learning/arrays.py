@@ -136,7 +136,9 @@ def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
 
 
 def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -> None:
-    """Make the plan of an episode from all that was counted, with as many threads as pay off. Equal to the kernel `plan_step`.
+    """Make the plan of an episode from all that was counted, with as many threads as pay off.
+
+    With the kernel `finish_plan`, which takes note of it, this is equal to the kernel `plan_step`.
 
     policy: (L, S, D), written. value: (L + 1, S, D), written. seed: of ties and samples.
     """
@@ -148,7 +150,6 @@ def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -
         scratch,
         lambda thread, phase: kernels.plan_pass(arrays, policy, value, seed, scratch, thread, phase),
     )
-    kernels.finish_plan(arrays)
 
 
 # ------------------------------------------------------------------------------------------------- layers

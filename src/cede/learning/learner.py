@@ -11,7 +11,7 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import save_arrays
 from cede._base.arrays import Floats, Policy, for_kernels
-from cede._base.interrupts import uninterrupted
+from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.progress import Progress
 from cede._kernels import learner as kernels
 from cede._kernels.baseline import UNDECIDED
@@ -44,7 +44,7 @@ from cede.learning.forgetting import Window
 from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.logs import LoggedSteps, read_log
 from cede.learning.settings import Settings, check_fits, shown
-from cede.learning.state import NOTHING, LearnerState, Seen, Sizes
+from cede.learning.state import NOTHING, LearnerState, Seen, Sizes, check_possible
 from cede.learning.turns import Turn, one_at_a_time
 from cede.planning.belief import Belief, snapshot
 from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
@@ -88,6 +88,7 @@ class Learner:
                 if not fades and (data != np.round(data)).any():
                     check.fail(told.name, f"a count of {layer}", data[data != np.round(data)][0], "whole: it forgets nothing")
             self._state = LearnerState.of(total)
+            check_possible(told.name, Sizes(task, told), self._state)
         self._live: Live | None = None  # the working form; either this or _state is None
         self._shared: EnvironmentTally | None = None  # the environment counts of the fleet, if it belongs to one
         self._steps: list[tuple[int, int, int, int, int, int]] = []  # steps of the running episode, observed one by one
@@ -104,7 +105,7 @@ class Learner:
         prev_agent = check.index("choose", "prev_agent", prev_agent, task.n_agents)
         if self.told.planning == "greedy":
             return int(self._visit(t, state)[prev_agent])
-        return int(self.plan.policy[t, state, prev_agent])
+        return int(self._plan().policy[t, state, prev_agent])
 
     @one_at_a_time
     def observe(self, t: int, state: int, prev_agent: int, agent: int, action: int, next_state: int) -> None:
@@ -133,7 +134,6 @@ class Learner:
         self._steps.append(step)
 
     @one_at_a_time
-    @uninterrupted
     def end_episode(self, *, replan: bool | None = None, stays_in: int | None = None) -> None:
         """End the running episode: count what was seen, and make a new plan if one is due. An episode may end before the horizon.
 
@@ -150,15 +150,16 @@ class Learner:
             check_outcomes("end_episode", self.told.structure, np.full_like(every, end), every, np.full_like(every, end))
         for layer in ("agents", "environment"):
             self.told.scale.at(layer, self.episode + 1)  # a schedule that fails must fail before anything is counted
-        left = self.task.horizon - self.observed
-        if end is not None and left > 0:
-            if self.told.planning == "greedy":
-                for t in range(self.task.horizon - left, self.task.horizon):
-                    self._visit(t, end)
-            self._working.tally.stay_in(end, left)
-        self.count_episode(end)
+        with interrupts_later():  # an episode is counted as a whole
+            left = self.task.horizon - self.observed
+            if end is not None and left > 0:
+                if self.told.planning == "greedy":
+                    for t in range(self.task.horizon - left, self.task.horizon):
+                        self._visit(t, end)
+                self._working.tally.stay_in(end, left)
+            self._count_episode(end)
         if wanted:
-            self.replan()
+            self._replan()
         elif wanted is False:
             self._working.stale = False
         else:
@@ -203,7 +204,7 @@ class Learner:
             for t, state in zip(steps.times, steps.states, strict=True):
                 self._visit(int(t), int(state))
         self._working.tally.add(*steps)
-        self.count_episode()
+        self._count_episode(None)
 
     def _keep_plan(self) -> None:
         """Make a new plan after an episode if one is due. Greedy planning makes none."""
@@ -218,6 +219,10 @@ class Learner:
 
         stays_in: as for `end_episode`.
         """
+        self._count_episode(stays_in)
+
+    def _count_episode(self, stays_in: int | None) -> None:
+        """Do the work of `count_episode`."""
         live = self._working
         if self._steps:
             times, states, prevs, agents, actions, nexts = np.array(self._steps, dtype=np.int64).T.copy()
@@ -249,13 +254,15 @@ class Learner:
         self._steps, self._episode = [], None
 
     @one_at_a_time
-    @uninterrupted
     def replan(self) -> None:
         """Make a new plan now, from all that was counted, whether one is due or not."""
+        self._replan()
+
+    def _replan(self) -> None:
+        """Do the work of `replan`."""
         if self.told.policy is None:
             live = self._working
-            live.plan = self._make_plan(live)
-            live.stale = False
+            self._make_plan(live)
             plan_changed(live.arrays, self.observed > 0)
 
     @one_at_a_time
@@ -377,7 +384,11 @@ class Learner:
         then. With a baseline it is the baseline's policy, of unknown value (NaN), unless the learner may deviate. With limits the
         value includes their prices.
         """
-        own = self.own_plan
+        return self._plan()
+
+    def _plan(self) -> Plan:
+        """Do the work of `plan`."""
+        own = self._plan_if_due()
         if self.told.baseline is None or self._may_deviate(own.policy):
             return own
         return Plan(self.told.baseline.policy, no_value(self.task))
@@ -398,7 +409,7 @@ class Learner:
         """Plan anew if there is no plan or the rule says so; return the plan in force."""
         live = self._working
         if live.plan is None or (live.stale and kernels.is_due(live.arrays, self.episode, live.planned)):
-            live.plan = self._make_plan(live)
+            return self._make_plan(live)
         live.stale = False
         return live.plan
 
@@ -445,7 +456,10 @@ class Learner:
     # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
 
     def _make_plan(self, live: "Live") -> Plan:
-        """Make the plan of the current episode: the given policy, or one from all that was counted."""
+        """Make the plan of the current episode, the given policy or one from all that was counted, and put it into force.
+
+        If it is interrupted, the plan before stays in force.
+        """
         if self.told.policy is not None:
             plan = Plan(self.told.policy, no_value(self.task))
         else:
@@ -453,7 +467,10 @@ class Learner:
             self._put_radii(live.arrays)
             make_plan(live.arrays, policy, value, self._tie_seed())
             plan = new_plan(policy, value)
-        live.planned = self.episode
+        with interrupts_later():
+            if self.told.policy is None:
+                kernels.finish_plan(live.arrays)
+            live.plan, live.planned, live.stale = plan, self.episode, False
         return plan
 
     def _visit(self, t: int, state: int) -> Policy:

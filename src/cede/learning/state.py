@@ -193,12 +193,29 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
         check_array("file", one, arrays[one.name], sizes)
     if found["policy"].size != 0 and found["value"].size == 0 and sizes.told.policy is None:
         check.fail("file", "the value of the plan", "missing", "there, as its policy is")
-    return LearnerState(**found)
+    state = LearnerState(**found)
+    check_possible("file", sizes, state)
+    return state
 
 
 def most_episodes(task: Task) -> int:
     """Return how many episodes may have been counted at most, so that the number of their steps does not overflow."""
     return MOST_COUNT // (task.horizon + 1)
+
+
+def check_possible(owner: str, sizes: Sizes, state: "LearnerState") -> None:
+    """Check that no more was counted than can have been seen in so many episodes. Radii rest on that: a row has at most so many
+    visits as there were steps.
+
+    Steps after an early end (`stays_in`) are counted in the environment once for each action.
+    """
+    steps, most = sizes.task.horizon, {"agents": 1, "environment": sizes.task.n_actions}
+    for name, episodes in (("agents", state.episodes), ("environment", state.environment_episodes)):
+        counted = float(getattr(state, name).number.sum())
+        if counted > episodes * steps * most[name] * (1 + 1e-9):
+            check.fail(
+                owner, f"the sum of the counts of {name}", f"{counted:g}", f"possible in {episodes} episodes of {steps} steps"
+            )
 
 
 def check_seen(owner: str, layer: str, seen: Seen, shape: tuple[int, int], owners: Ints | None = None) -> None:

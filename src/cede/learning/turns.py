@@ -37,7 +37,8 @@ def one_at_a_time(method: Method) -> Method:
         turn = self.turn
         with turn.lock:
             if turn is self.turn:
-                not_in_run(type(self).__name__, method.__name__, turn)
+                if turn.in_run:
+                    not_in_run(type(self).__name__, method.__name__, turn)
                 return method(self, *args, **kwargs)
         return call(self, *args, **kwargs)  # it joined or left a fleet while this thread was waiting
 
