@@ -206,7 +206,7 @@ class Episodes(Sequence):
         return [3, [None], [*value, 3], [object()], {"x": 1}, "ab"]
 
     def allows(self, value):
-        return isinstance(value, np.ndarray) and not len(value)
+        return isinstance(value, np.ndarray) and value.ndim > 0 and not len(value)
 
 
 class Grouping(Kind):
