@@ -1,6 +1,7 @@
 """Interrupts (Ctrl-C) and other signals at moments when an exception would leave things in pieces: they wait until it is over."""
 
-import _signal  # type: ignore[import-not-found]  # what `signal` wraps: that turns every answer into an enumeration, at ten times the price
+# Of `signal` we use what it wraps: `signal.getsignal` turns every answer into an enumeration, at ten times the price.
+import _signal  # type: ignore[import-not-found]
 import signal
 import threading
 from collections.abc import Callable

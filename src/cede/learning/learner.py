@@ -211,18 +211,12 @@ class Learner:
         if self.told.planning == "full":
             self._plan_if_due()
 
-    @one_at_a_time
-    @uninterrupted
-    def count_episode(self, stays_in: int | None = None) -> None:
+    def _count_episode(self, stays_in: int | None) -> None:
         """Count the running episode and end it, without planning. Whether a new plan is due is found out when the plan is next
         asked for.
 
         stays_in: as for `end_episode`.
         """
-        self._count_episode(stays_in)
-
-    def _count_episode(self, stays_in: int | None) -> None:
-        """Do the work of `count_episode`."""
         live = self._working
         if self._steps:
             times, states, prevs, agents, actions, nexts = np.array(self._steps, dtype=np.int64).T.copy()

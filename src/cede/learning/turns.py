@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from cede._base import check
+from cede._base.interrupts import interrupts_later
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -57,16 +58,20 @@ def run_of(owner: str, things: Iterable[Any]) -> Iterator[None]:
 
     owner: named in the error. things: objects with a `turn`.
     """
-    turns = sorted({id(thing.turn): thing.turn for thing in things}.items())  # always in one order: no two runs wait for each other
-    with ExitStack() as locks:
-        for _, turn in turns:
-            locks.enter_context(turn.lock)
-        for _, turn in turns:
-            not_in_run(owner, "a learner", turn)
-        for _, turn in turns:
-            turn.in_run = True
+    found = {id(thing.turn): thing.turn for thing in things}
+    turns = [turn for _, turn in sorted(found.items())]  # always in one order: no two runs wait for each other
+    ours: list[Turn] = []
     try:
+        with interrupts_later(), ExitStack() as locks:
+            for turn in turns:
+                locks.enter_context(turn.lock)
+            for turn in turns:
+                not_in_run(owner, "a learner", turn)
+            for turn in turns:
+                turn.in_run = True
+            ours += turns
         yield
     finally:
-        for _, turn in turns:
-            turn.in_run = False
+        with interrupts_later():
+            for turn in ours:
+                turn.in_run = False
