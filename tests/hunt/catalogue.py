@@ -209,6 +209,11 @@ class Episodes(Sequence):
         return isinstance(value, np.ndarray) and value.ndim > 0 and not len(value)
 
 
+class Edges(Sequence):
+    def allows(self, value):
+        return isinstance(value, list)  # the ragged one is a valid pair of borders
+
+
 class Grouping(Kind):
     def own_bad(self, value, rng):
         return ["(", 3, ["x"], b"x"]
@@ -311,7 +316,7 @@ def constructors():
                 "horizon": (L, Integer(1)),
                 "control_cost": (np.array([0.0, 0.25]), Array()),
                 "switch_cost": (0.5, SwitchCost()),
-                "start_agent": (0, Integer(0, 1)),
+                "start_agent": (0, Integer(0, 3)),
                 "varies_with": ([None, "time"], optional(Varies())),
                 "state_names": (["a", "b", "c"], optional(Names())),
                 "action_names": (["x", "y"], optional(Names())),
@@ -799,7 +804,7 @@ def gym():
         "Bins",
         lambda: Call(
             cede.gym.Bins,
-            {"edges": ((np.array([0.0, 1.0]), np.array([0.5])), Sequence()), "labels": (("x", "y"), optional(Names()))},
+            {"edges": ((np.array([0.0, 1.0]), np.array([0.5])), Edges()), "labels": (("x", "y"), optional(Names()))},
         ),
     )
     yield (

@@ -156,6 +156,9 @@ class Array(Kind):
             found += [changed(-0.25), array * 0.93, array * 0]
         return found
 
+    def allows(self, value):
+        return isinstance(value, memoryview)  # an array of small integers
+
     def same(self, value, rng):
         array = np.array(value)
         wide = np.repeat(array, 2, axis=0)[::2]  # every second row of another array

@@ -28,7 +28,7 @@ class StepDown:
 
     def __post_init__(self) -> None:
         for name in ("start", "step", "every", "least"):
-            object.__setattr__(self, name, check.number("StepDown", name, getattr(self, name), least=0.0))
+            object.__setattr__(self, name, checked_scale("StepDown", name, getattr(self, name)))
         if self.every <= 0:
             check.fail("StepDown", "every", self.every, "more than 0")
 
