@@ -103,7 +103,7 @@ def test_a_model_with_holes():
     for model, text in (
         ({1: {0: [(1.0, 1, 0.0, False)]}, 2: {0: [(1.0, 1, 0.0, False)]}}, "the states of P is .*, must be 0 to 1"),
         ({0: {0: [(1.0, 7, 0.0, False)]}, 1: {0: [(1.0, 1, 0.0, False)]}}, "a next state of .* is 7, must be"),
-        ({0: {0: [(1.0, 0, 0.0, False)]}, 1: {}}, "the number of actions of .* is 0, must be 1"),
+        ({0: {0: [(1.0, 0, 0.0, False)]}, 1: {}}, r"P\[1\] is \{\}, must be a dictionary of the actions"),
     ):
         Odd.P = model
         with pytest.raises(ValueError, match=text):

@@ -245,6 +245,13 @@ class How(Array):
         return callable(value)
 
 
+class OneForEach(Array):
+    """An array with one number for each agent, or one number for all."""
+
+    def allows(self, value):
+        return super().allows(value) or (isinstance(value, int) and not isinstance(value, bool))
+
+
 class Costs(Number):
     """A number, or an array with one for each agent."""
 
@@ -314,7 +321,7 @@ def constructors():
                 "env_cost": (np.array(task().env_cost), Array(shaped=False)),
                 "agents": (["machine", "human"], Names()),
                 "horizon": (L, Integer(1)),
-                "control_cost": (np.array([0.0, 0.25]), Array()),
+                "control_cost": (np.array([0.0, 0.25]), OneForEach()),
                 "switch_cost": (0.5, SwitchCost()),
                 "start_agent": (0, Integer(0, 3)),
                 "varies_with": ([None, "time"], optional(Varies())),

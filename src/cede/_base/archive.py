@@ -15,6 +15,7 @@ import json
 import os
 import re
 import secrets
+import stat
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from cede._base import check
+from cede._base.interrupts import interrupts_later
 
 try:
     import fcntl
@@ -56,28 +58,46 @@ def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
     write: a function that gets an open file and writes the contents to it. They go to a file of their own in the same directory,
     which is synced and then renamed to `path`; so of several who save to one path at once, the last whole one wins. What a killed
-    writer left there is removed.
+    writer left there is removed. Where `path` is a link, the file that it leads to is replaced; its mode stays. An interrupt waits.
     """
     try:
-        remove_leftovers(path.parent)
-        partial, file = new_partial(path)
-        try:
-            with file:  # locked until the file is closed, so that nobody takes it for a leftover
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-                partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-        sync_directory(path.parent)
+        with interrupts_later():
+            target = path.resolve() if path.is_symlink() else path
+            mode = mode_of(target)
+            remove_leftovers(target.parent)
+            partial, file = new_partial(target)
+            try:
+                with file:  # locked until the file is closed, so that nobody takes it for a leftover
+                    write(file)
+                    file.flush()
+                    if mode is not None:
+                        partial.chmod(mode)
+                    os.fsync(file.fileno())
+                    partial.replace(target)
+            except BaseException:
+                partial.unlink(missing_ok=True)
+                raise
+            sync_directory(target.parent)
     except OSError as error:
         if error.errno is None:
             raise
         raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
-LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.cede-partial")  # names of files that are being written
+def mode_of(path: Path) -> int | None:
+    """Return the permissions of the file at a path, None if there is none. Something that is no regular file is an error."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "Is a directory")
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "Is no regular file")
+    return stat.S_IMODE(found.st_mode)
+
+
+LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.cede-partial", re.DOTALL)  # names of files that are being written
 
 
 def new_partial(path: Path) -> tuple[Path, IO[bytes]]:
@@ -143,8 +163,7 @@ def check_writable(owner: str, place: str, given: Any) -> Path:
     """
     path = check.path(owner, place, given)
     try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "is a directory")
+        mode_of(path)
         partial, file = new_partial(path)
         file.close()
         partial.unlink()
@@ -188,6 +207,10 @@ def load_arrays(source: Path | bytes, kinds: str | tuple[str, ...], schema: int)
     """
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     kind, path = " or ".join(kinds), source if isinstance(source, Path) else "these bytes"
+    if isinstance(source, Path):
+        mode = source.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening it might wait for ever
+            raise UnreadableFile(f"{path}: is no regular file, must be a {kind} of cede")
     with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as opened:
         try:
             size = os.fstat(opened.fileno()).st_size if isinstance(source, Path) else len(source)

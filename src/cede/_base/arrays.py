@@ -1,5 +1,7 @@
 """Types of arrays, and helpers for sparse matrices: canonical form, distinct rows."""
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -7,6 +9,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Policy = NDArray[np.int16]  # (L, S, D): policy[t, s, prev_agent] is the agent to put in control
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Make an array read-only, and return it."""
+    array.setflags(write=False)
+    return array
 
 
 def for_kernels(policy: NDArray[np.integer]) -> Policy:

@@ -89,9 +89,18 @@ def path(owner: str, place: str, value: Any, expected: str = "the path of a file
         given = os.fspath(value) if isinstance(value, os.PathLike) else value
     except Exception:  # whatever a class of the user does
         given = None
-    if not isinstance(given, str) or "\0" in given or not Path(given).name:
+    if not isinstance(given, str) or "\0" in given or not Path(given).name or not is_text(given):
         fail(owner, place, show(value), expected)
     return Path(given)
+
+
+def is_text(value: str) -> bool:
+    """Return whether a string can be written as UTF-8: one half of a surrogate pair alone cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def generator(owner: str, place: str, seed: Any) -> np.random.Generator:
@@ -138,7 +147,7 @@ def integer(owner: str, place: str, value: Any, least: int, most: int | None = N
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
         fail(owner, place, show(value), expected)
     if value < least or (most is not None and value > most):
-        fail(owner, place, int(value), expected)
+        fail(owner, place, show(value), expected)
     return int(value)
 
 
@@ -194,7 +203,7 @@ def one_of(options: Sequence[Any]) -> str:
 
 def name(owner: str, place: str, value: Any) -> str:
     """Check that a value is a non-empty string, and return it."""
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or not is_text(value):
         fail(owner, place, show(value), "a non-empty string")
     return value
 
@@ -309,6 +318,8 @@ def names(owner: str, argument: str, value: Any, size: int) -> tuple[str, ...] |
     if not isinstance(value, Names) and (isinstance(value, Mapping | set) or not all(isinstance(item, str) for item in given)):
         fail(owner, argument, show(value), expected)
     result = value if isinstance(value, Names) else Names(given)
+    if not isinstance(value, Names) and not is_text("".join(result)):
+        fail(owner, argument, show(value), f"{expected} that can be written")
     if len(result) != size:
         fail(owner, f"the length of {argument}", len(result), str(size))
     return result

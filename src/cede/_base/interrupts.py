@@ -55,9 +55,18 @@ class interrupts_later:
 
     def __exit__(self, *_: object) -> None:
         if self.handlers:
-            self.put_back()
-            for number in self.came:
-                self.handlers[number](number, None)
+            try:
+                self.put_back()
+            finally:
+                self.call(self.came)
+
+    def call(self, numbers: list[int]) -> None:
+        """Call the handlers of signals, all of them even if one raises an exception."""
+        if numbers:
+            try:
+                self.handlers[numbers[0]](numbers[0], None)
+            finally:
+                self.call(numbers[1:])
 
 
 def uninterrupted(function: Function) -> Function:

@@ -71,7 +71,7 @@ def update_prices(limits, control, least, most):
     for member in range(control.size):
         price = limits.prices[member]
         price.episodes += 1.0
-        pace = (most - least if most > least else 1.0) / sqrt(price.episodes)
+        pace = (most - least if most > least else abs(most) if most != 0.0 else 1.0) / sqrt(price.episodes)
         share = control[member] / max(1.0, steps)
         price.above = max(0.0, price.above + pace * (share - limits.most[member]))
         price.below = max(0.0, price.below + pace * (limits.least[member] - share))

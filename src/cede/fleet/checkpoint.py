@@ -58,13 +58,14 @@ class Checkpoint:
         results, into which those of the file are copied. teams: the teams of the run. Without a file, write one at once, so that a
         place that cannot be written is noticed now.
         """
-        self.run = run
         if not self.path.exists():
+            self.run = run
             self.save(now, record, teams.states)  # fails now if the place cannot be written
             return now, teams.states
         if not self.resume:
             raise ValueError(f"{self.path}: is there already; resume it, or choose another file")
-        found, states = self.load(now, record, teams)
+        found, states = self.load(run, now, record, teams)
+        self.run = run
         self.resumed_at = found.done
         return found, states
 
@@ -88,8 +89,9 @@ class Checkpoint:
             raise OSError(f"{self.path}: could not be written ({error.strerror or error}); {kept}") from error
         self.saved_at = time.monotonic()
 
-    def load(self, now: RunState, record: RunRecord, teams: Grouping) -> tuple[RunState, list[Arrays]]:
-        """Read the file. Return where the run stood and the states of all groups, and copy the results so far into the record.
+    def load(self, run: str, now: RunState, record: RunRecord, teams: Grouping) -> tuple[RunState, list[Arrays]]:
+        """Read the file of a run with this fingerprint. Return where it stood and the states of all groups, and copy the results
+        so far into the record.
 
         It must be of this run, this version of cede, and not of more episodes than the record holds.
         """
@@ -98,7 +100,7 @@ class Checkpoint:
         if header.get("cede") != __version__:
             wrote = header.get("cede")
             raise ValueError(f"{self.path}: was written by cede {wrote}, must be {__version__}: its numbers may differ")
-        if header.get("run") != self.run:
+        if header.get("run") != run:
             raise ValueError(f"{self.path}: is of another run; teams, learners, seed and rounds must be the same to resume it")
         if isinstance(header.get("done"), int) and header["done"] > episodes:
             raise ValueError(f"{self.path}: holds {header['done']} episodes, must be at most {episodes}, those of this run")

@@ -54,8 +54,10 @@ class Fleet:
         sharing = [i for i, learner in enumerate(given) if learner.told.can_share]
         for i in sharing:
             same_structure("Fleet", f"learner {i}", given[sharing[0]].told.outcomes, given[i].told.outcomes)
-        for learner in given:
-            self._take_in(learner)
+        for i, learner in enumerate(given):
+            with learner.turn.lock:  # nobody uses it meanwhile; what was checked may have changed
+                self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
+                self._take_in(learner)
 
     @classmethod
     def restored(cls, task: Task, learners: Sequence[Learner], environment: EnvironmentTally | None) -> "Fleet":
@@ -68,7 +70,7 @@ class Fleet:
             if learner.told.can_share:
                 if environment is None:
                     check.fail("Fleet", "environment", "missing", f"what learner {i} shares")
-                learner.join(environment)
+                learner._join(environment)
             fleet._learners.append(learner)
         return fleet
 
@@ -102,6 +104,7 @@ class Fleet:
         return iter(self._learners)
 
     @property
+    @one_at_a_time
     def environment(self) -> sp.csr_array:
         """Return what all teams together have seen of the environment, as a sparse matrix of counts.
 
@@ -112,6 +115,7 @@ class Fleet:
         return self._environment.counts
 
     @property
+    @one_at_a_time
     def environment_episodes(self) -> int:
         """Return how many episodes, of all teams, were counted into `environment`."""
         return 0 if self._environment is None else self._environment.episodes
@@ -120,10 +124,11 @@ class Fleet:
     @uninterrupted
     def add(self, learner: Learner) -> None:
         """Add a team. From now on it plans from what the fleet has seen, and the fleet from what it has seen."""
-        self._check("Fleet.add", "learner", "the learner", learner)
-        if any(learner is other for other in self._learners):
-            check.fail("Fleet.add", "learner", "in the fleet already", "another one")
-        self._take_in(learner)
+        with checked_learner("Fleet.add", "learner", learner).turn.lock:  # nobody uses it meanwhile
+            self._check("Fleet.add", "learner", "the learner", learner)
+            if any(learner is other for other in self._learners):
+                check.fail("Fleet.add", "learner", "in the fleet already", "another one")
+            self._take_in(learner)
 
     @one_at_a_time
     @uninterrupted
@@ -141,7 +146,7 @@ class Fleet:
             place = check.index("Fleet.remove", "learner", learner, len(self))
         no_running_episode("Fleet.remove", "the learner", self._learners[place])
         gone = self._learners.pop(place)
-        gone.leave()
+        gone._leave()
         return gone
 
     @one_at_a_time
@@ -195,7 +200,7 @@ class Fleet:
         for learner in theirs:
             if learner.shared_environment is not None:
                 assert self._environment is not None
-                learner.join(self._environment)
+                learner._join(self._environment)
             self._learners.append(learner)
 
     def _check(self, owner: str, argument: str, who: str, learner: Any) -> None:
@@ -203,7 +208,7 @@ class Fleet:
         not_in_run(owner, argument, checked_learner(owner, argument, learner).turn)
         same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
         if learner.shared_environment is not None:
-            check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove, or Learner.leave)")
+            check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove)")
         if learner.told.can_share and self._environment is not None:
             same_structure(owner, who, self._environment.structure, learner.told.outcomes)
         no_running_episode(owner, who, learner)
@@ -211,11 +216,11 @@ class Fleet:
     def _take_in(self, learner: Learner) -> None:
         """Append a learner that was checked; add its environment counts to those of the fleet, if it can share."""
         if learner.told.can_share:
-            state, (_, (rows, columns)) = learner.state, shapes(learner.task, structure=learner.told.structure)
+            state, (_, (rows, columns)) = learner._packed(), shapes(learner.task, structure=learner.told.structure)
             seen = Sums(*np.divmod(state.environment.key, columns), state.environment.number)
             self._count(seen, state.environment_episodes, rows, columns, learner.told.outcomes)
             assert self._environment is not None
-            learner.join(self._environment)
+            learner._join(self._environment)
         self._learners.append(learner)
 
     def _count(self, seen: Sums, episodes: int, rows: int, columns: int, structure: Outcomes | None) -> None:

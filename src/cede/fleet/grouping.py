@@ -97,7 +97,7 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
     """
     found: dict[Any, list[int]] = {}
     memo: Memo = {}
-    before = [learner.state for learner in learners]
+    before = [learner._packed() for learner in learners]
     for i, (mdp, learner, state) in enumerate(zip(mdps, learners, before, strict=True)):
         found.setdefault(group_key(mdp, learner, state, memo), []).append(i)
     groups, states, ages, age = [], [], [], []

@@ -4,6 +4,7 @@ One loop serves a single team and a hundred thousand, wherever the shards are (e
 a round teams do not see one another, and what they add to the environment's counts are sums.
 """
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -12,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from cede._base import check
 from cede._base.arrays import Floats, Ints
 from cede._base.interrupts import interrupts_later
 from cede._base.progress import Progress
@@ -41,6 +43,18 @@ def stream_of(bits: np.random.PCG64) -> list[int]:
     """Return the state of a generator as kernels read it: state and increment, each as two 64-bit numbers, upper half first."""
     state, low = bits.state["state"], 2**64 - 1
     return [state["state"] >> 64, state["state"] & low, state["inc"] >> 64, state["inc"] & low]
+
+
+_engines_at_work: set[int] = set()  # ids of engines that are in a run
+_engines_lock = threading.Lock()
+
+
+def claim_engine(engine: Engine) -> None:
+    """Take note that an engine is in a run; fails if it is in another one already: its shards would be mixed up."""
+    with _engines_lock:
+        if id(engine) in _engines_at_work:
+            check.fail("simulate_fleet", "engine", "in another run", "one of its own for each run")
+        _engines_at_work.add(id(engine))
 
 
 class Run:
@@ -91,6 +105,11 @@ class Run:
         Whatever happens, learners are left in their state after some round, and no worker goes on. progress, label: see `Progress`.
         """
         try:
+            claim_engine(self.engine)
+        except BaseException:
+            self.is_over = True
+            raise
+        try:
             self.start(checkpoint)
             with Progress(label, self.episodes, progress, len(self.mdps)) as bar:
                 bar.skip(self.now.done)
@@ -110,6 +129,7 @@ class Run:
                 checkpoint.save(self.now, self.record, self.all_states())
             raise
         finally:
+            _engines_at_work.discard(id(self.engine))
             self.engine.close()
         return self.record
 
@@ -123,7 +143,8 @@ class Run:
             if not self.plays_alone and self.now.done % self.sync_every and self.now.done < self.episodes:
                 done = f"{checkpoint.path}: the number of episodes done is {self.now.done}"
                 raise ValueError(f"{done}, must be a multiple of sync_every = {self.sync_every} to go on from")
-        plans = cut_into_shards(self.teams, states, self.mdps, self.learners, self.engine.shards(len(self.mdps)))
+        shards = check.integer("Engine", "what shards() answered", self.engine.shards(len(self.mdps)), 1, len(self.mdps))
+        plans = cut_into_shards(self.teams, states, self.mdps, self.learners, shards)
         self.which = [plan.which for plan in plans]
         self.places = [[members.team for members in plan.members] for plan in plans]
         for places, found in zip(self.places, self.engine.start(plans), strict=True):
@@ -235,7 +256,7 @@ class Run:
                 group, before = self.teams.groups[number], [self.teams.before[place] for place in places]
                 after = unstack_states(group.told, stack, before, now.done, 0 if group.shared else now.done)
                 for place, state in zip(places, after, strict=True):
-                    self.learners[place].remember(state)
+                    self.learners[place]._remember(state)
         if self.shared is not None and now.table is not None:
             self.shared.table, self.shared.episodes = now.table, now.environment_episodes
         return whole

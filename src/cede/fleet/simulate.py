@@ -71,6 +71,7 @@ def simulate(
     In each episode the learner plans, its policy is played, and what was seen is counted. It continues from what it knows already.
 
     mdp: the true problem. learner: made for `mdp.task`. episodes: how many. seed: of what happens, an integer or a NumPy generator.
+    Of a generator with other bits than PCG64, NumPy's default, one number is drawn, as the seed of the whole call.
 
     evaluate_every: compute the exact cost of the policy in every n-th episode only, and use it for those in between too. The regret
     is then an approximation, and `settings` say so. This pays where evaluating costs more than learning: greedy planning makes no

@@ -48,7 +48,7 @@ def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
     if isinstance(how, Agent):
         return Actor(name, act_by_table(owner, how.policy))
     if callable(how):
-        return Actor(name, act_by_function(owner, how, sees == "observation"))
+        return Actor(name, act_by_function(owner, how, sees == "observation", None))
     table = check.array(owner, "policy", how, (None, None), "(S, A)")
     check.distributions(owner, "policy", table)
     return Actor(name, act_by_table(owner, table))
@@ -65,22 +65,25 @@ def act_by_table(owner: str, table: Floats) -> Act:
     return act
 
 
-def act_by_function(owner: str, function: Callable[[Any], Any], by_observation: bool) -> Act:
-    """Return the `act` of a function of the state, or of the observation, that returns an action or probabilities."""
+def act_by_function(owner: str, function: Callable[[Any], Any], by_observation: bool, n_actions: int | None) -> Act:
+    """Return the `act` of a function of the state, or of the observation, that returns an action or probabilities.
+
+    n_actions: how many probabilities there must be; None: not known yet.
+    """
 
     def act(observation: Any, state: int, rng: np.random.Generator) -> int:
-        return action_from_answer(owner, function(observation if by_observation else state), rng)
+        return action_from_answer(owner, function(observation if by_observation else state), rng, n_actions)
 
     return act
 
 
-def action_from_answer(owner: str, answer: Any, rng: np.random.Generator) -> int:
+def action_from_answer(owner: str, answer: Any, rng: np.random.Generator, n_actions: int | None) -> int:
     """Return the action that a function answered; if it answered probabilities, (A,), draw one."""
     given = np.asarray(answer) if check.ndim(answer) >= 0 else np.empty(0)
     if given.ndim == 1 and given.size == 1 and given.dtype.kind in "iu":  # an array of one action, as policies for batches return
         return int(given[0])
     if given.ndim == 1:
-        chances = check.array(owner, "what it answered", answer, (None,), "(A,)")
+        chances = check.array(owner, "what it answered", answer, (n_actions,), "(A,)")
         check.distributions(owner, "what it answered", chances)
         return int(rng.choice(len(chances), p=chances))
     if check.ndim(answer) != 0 or not isinstance(np.asarray(answer)[()], int | np.integer):
@@ -140,7 +143,7 @@ def keyboard(source: TextIO) -> "queue.SimpleQueue[str | None]":
         lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
         def listen() -> None:
-            for line in iter(source.readline, ""):
+            while isinstance(line := source.readline(), str) and line:
                 lines.put(line)
             lines.put(None)
 
@@ -217,7 +220,7 @@ class ConsoleAgent(Actor):
             answer = line.strip()
             if answer in self.actions:
                 return self.actions.index(answer)
-            if answer.isdecimal() and int(answer) < len(self.actions):
+            if answer.isdecimal() and len(answer) < 10 and int(answer) < len(self.actions):
                 return int(answer)
             self._say(f"{answer!r} is none of them. {choices}? ")
         self.taken_by_fallback += 1
@@ -250,6 +253,20 @@ def actors_of(owner: str, team: Any, task: Task) -> list[Actor]:
         check.fail(owner, "the names of team", sorted(map(str, team)), expected)
     for name, how in team.items():
         table = how.policy if isinstance(how, Agent) else how
-        if isinstance(table, np.ndarray | list | tuple) and np.shape(table)[-1:] != (task.n_actions,):
-            check.fail(owner, f"the number of actions of {name!r}", np.shape(table)[-1:], f"({task.n_actions},), as in the task")
-    return [team[name] if isinstance(team[name], Actor) else actor(name, team[name]) for name in names]
+        if isinstance(table, np.ndarray | list | tuple):
+            shape = check.array(f"actor {name!r}", "policy", table, (None,) * max(check.ndim(table), 1), "(S, A)").shape
+            if shape[-1] != task.n_actions:
+                check.fail(owner, f"the number of actions of {name!r}", shape[-1], f"{task.n_actions}, as in the task")
+            if shape[-2:-1] not in ((task.n_states,), (task.n_states - 1,)):
+                expected = f"{task.n_states}, as in the task, or one less without the state after the end"
+                check.fail(owner, f"the number of states of {name!r}", shape[-2:-1], expected)
+    return [actor_of(name, team[name], task.n_actions) for name in names]
+
+
+def actor_of(name: str, how: Any, n_actions: int) -> Actor:
+    """Return an Actor as it is; make one of anything else that `actor` takes, for so many actions."""
+    if isinstance(how, Actor):
+        return how
+    if callable(how) and not isinstance(how, Agent):
+        return Actor(name, act_by_function(f"actor {name!r}", how, False, n_actions))
+    return actor(name, how)

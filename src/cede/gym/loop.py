@@ -160,7 +160,7 @@ def run(
                 raise
             bar.advance(1)
     returns, cost, control, switches, lengths, terminated = zip(*rows, strict=True)
-    settings = {**learner.settings, "environment": str(getattr(env.spec, "id", env)), "environment_seed": seed}
+    settings = {**learner.settings, "environment": str(getattr(getattr(env, "spec", None), "id", env)), "environment_seed": seed}
     return GymHistory(
         np.array(returns, dtype=np.float64),
         np.array(cost, dtype=np.float64),
@@ -171,6 +171,15 @@ def run(
         task.members,
         settings,
     )
+
+
+def checked_step(answer: Any) -> tuple[Any, float, bool, bool]:
+    """Check what an environment's step returned; return observation, reward, terminated and truncated."""
+    if not isinstance(answer, tuple) or len(answer) != 5:
+        check.fail("run", "what env.step returned", check.show(answer), "(observation, reward, terminated, truncated, info)")
+    observation, reward, terminated, truncated, _ = answer
+    ends = [check.truth("run", name, end) for name, end in (("terminated", terminated), ("truncated", truncated))]
+    return observation, check.number("run", "the reward of env", reward), ends[0], ends[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +202,10 @@ class EpisodeRunner:
         while a human takes over from a machine for 2 steps, the machine acts, and the switch is counted once, at the first of them.
         """
         task, learner = self.learner.task, self.learner
-        observation, _ = self.env.reset(seed=seed)
+        answer = self.env.reset(seed=seed)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            check.fail("run", "what env.reset returned", check.show(answer), "(observation, info)")
+        observation = answer[0]
         state, agent = self.state_of(observation), int(task.start_agent)
         gained, cost, switches, steps, t = 0.0, 0.0, 0, 0, 0
         control = np.zeros(len(task.members), dtype=np.int64)
@@ -202,10 +214,10 @@ class EpisodeRunner:
             prev, agent = agent, self.next_agent(t, state, agent)
             who = self.actors[task.table[agent]]
             action = check.index("run", f"the action of {who.name!r}", who.act(observation, state, self.rng), task.n_actions)
-            observation, reward, terminated, truncated, _ = self.env.step(action)
+            observation, reward, terminated, truncated = checked_step(self.env.step(action))
             to = self.over if terminated and self.over is not None else self.state_of(observation)
             learner.observe(t, state, prev, agent, action, to)
-            gained, steps = gained + float(reward), steps + 1
+            gained, steps = gained + reward, steps + 1
             cost += float(task.step_cost(state, prev, agent, action))
             control[task.acting[agent]] += 1
             switches += int(task.aim[prev] != task.aim[agent])

@@ -71,21 +71,32 @@ def checked_model(owner: str, env: Any) -> tuple[Model, Floats]:
     model, start = getattr(inner, "P", None), getattr(inner, "initial_state_distrib", None)
     if not isinstance(model, dict) or not model:
         check.fail(owner, "env", check.show(env), "an environment with a tabular model P, as FrozenLake-v1 has")
-    if sorted(model) != list(range(len(model))):
-        check.fail(owner, "the states of P", check.show(sorted(model)), f"0 to {len(model) - 1}")
+    if set(model) != set(range(len(model))):
+        check.fail(owner, "the states of P", check.show(list(model)), f"0 to {len(model) - 1}")
     if start is None:
         check.fail(owner, "env", check.show(env), "an environment with initial_state_distrib, as FrozenLake-v1 has")
-    table = [
-        [[(float(p), int(to), float(reward), bool(over)) for p, to, reward, over in model[s][a]] for a in sorted(model[s])]
-        for s in sorted(model)
-    ]
-    for s, row in enumerate(table):
-        if len(row) != len(table[0]):
-            check.fail(owner, f"the number of actions of P[{s}]", len(row), f"{len(table[0])}, as of all")
-        for a, steps in enumerate(row):
-            for _, to, _, _ in steps:
-                check.index(owner, f"a next state of P[{s}][{a}]", to, len(table))
+    n_actions = len(model[0]) if hasattr(model[0], "__len__") else 0
+    table: Model = []
+    for s in range(len(model)):
+        row = model[s]
+        if not isinstance(row, dict) or not row or set(row) != set(range(n_actions)):
+            check.fail(owner, f"P[{s}]", check.show(row), "a dictionary of the actions 0, 1, ..., the same for all states")
+        steps = [check.items(owner, f"P[{s}][{a}]", row[a], "a list of possible steps") for a in range(n_actions)]
+        table.append([[checked_outcome(owner, f"P[{s}][{a}]", one, len(model)) for one in steps[a]] for a in range(n_actions)])
     return table, check.array(owner, "initial_state_distrib", start, (len(table),), "(S,)")
+
+
+def checked_outcome(owner: str, place: str, given: Any, n_states: int) -> tuple[float, int, float, bool]:
+    """Check one possible step of a table P: (probability, next state, reward, terminated)."""
+    if not isinstance(given, tuple | list) or len(given) != 4:
+        check.fail(owner, place, check.show(given), "steps (probability, next state, reward, terminated)")
+    chance, to, reward, over = given
+    return (
+        check.number(owner, f"a probability of {place}", chance, least=0.0),
+        check.index(owner, f"a next state of {place}", to, n_states),
+        check.number(owner, f"a reward of {place}", reward),
+        check.truth(owner, f"whether {place} terminates", over),
+    )
 
 
 def without_rounding_errors(transition: sp.csr_array) -> sp.csr_array:

@@ -135,10 +135,10 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     told = replace(learner.told, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None, baseline=None)
     plain, state = Learner(learner.task, told, seed=learner.seed, checked=True), learner.state
     if learner.shared_environment is not None:
-        plain.join(learner.shared_environment)
+        plain._join(learner.shared_environment)
     start = LearnerState()
     gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "bounds", "record")}
-    plain.remember(replace(state, **gone))
+    plain._remember(replace(state, **gone))
     return plain.beliefs
 
 

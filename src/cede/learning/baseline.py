@@ -13,6 +13,7 @@ import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
+from cede._base.remade import Remade
 from cede._kernels import baseline as kernels
 from cede._kernels.learner import LearnerArrays
 from cede._kernels.limits import step_costs
@@ -22,7 +23,7 @@ from cede.problem.task import Task, checked_switching_policy
 
 
 @dataclass(frozen=True, eq=False)
-class Baseline:
+class Baseline(Remade):
     """What a learner must never be much worse than. `ucrl2_mc` makes it from its arguments `baseline`, `alpha` and `start`."""
 
     policy: Policy  # (L, S, D)

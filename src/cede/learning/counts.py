@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, canonical
+from cede._base.remade import Remade
 from cede._kernels import layer as kernels
 from cede._kernels.layer import CountsArrays, Forgetting, OutcomeIndex
 from cede._kernels.tables import Sums, Table
@@ -24,7 +25,7 @@ from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False)
-class Episode:
+class Episode(Remade):
     """The steps of one episode, n of them (at most the horizon). `rollout` returns one; `Learner.observe_episode` and `count` take
     them. Its arrays are read-only.
     """
@@ -48,6 +49,8 @@ class Episode:
         if (len(found["states"]) - 1, *sides) != (n, n, n) or costs.shape != (n,):
             what = "the number of states - 1, prev_agents, agents, actions and costs"
             check.fail("Episode", what, (len(found["states"]) - 1, *sides, n, costs.size), "equal")
+        if n == 0:
+            check.fail("Episode", "the number of steps", 0, "at least 1")
         follows = found["prev_agents"][1:] == found["agents"][:-1]
         if not follows.all():
             i = int(np.argmin(follows)) + 1
@@ -170,7 +173,7 @@ NO_INTS: Ints = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class Counts(Remade):
     """Sparse sums over episodes: how often each agent took each action, and how often each next state followed.
 
     `count` makes them of episodes, `Learner.counts` returns those of a learner, and `+` adds two.

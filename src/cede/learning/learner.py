@@ -1,6 +1,7 @@
 """The learner: counts of what was seen, and the current plan. algorithms.py makes learners with different settings."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,10 @@ from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.logs import LoggedSteps, read_log
 from cede.learning.settings import Settings, check_fits, shown
 from cede.learning.state import NOTHING, LearnerState, Seen, Sizes, check_possible
-from cede.learning.turns import Turn, one_at_a_time
+from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
 from cede.planning.belief import Belief, snapshot
 from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
+from cede.planning.scale import Scale
 from cede.problem.task import Task
 
 MOST_SEED = 2**31 - 1
@@ -68,12 +70,13 @@ class Learner:
     """
 
     def __init__(self, task: Task, told: Settings, *, seed: int = 0, counts: Counts | None = None, checked: bool = False) -> None:
-        self.task = check.instance("Learner", "task", task, Task)
-        self.told = check.instance("Learner", "told", told, Settings)
+        self._task = check.instance("Learner", "task", task, Task)
+        self._told = check.instance("Learner", "told", told, Settings)
         if not checked:
             check_fits(told.name, task, told)
         self.turn = Turn()
-        self.seed = check.integer(told.name, "seed", seed, 0, MOST_SEED)
+        self._seed = check.integer(told.name, "seed", seed, 0, MOST_SEED)
+        self._scales: dict[int, Scale] = {}  # by episode: what a schedule answered when it was asked first
         self._state: LearnerState | None = LearnerState()
         if counts is not None:
             windows = [rule for rule in (*told.forget.values(), told.forget_environment) if isinstance(rule, Window)]
@@ -93,6 +96,21 @@ class Learner:
         self._shared: EnvironmentTally | None = None  # the environment counts of the fleet, if it belongs to one
         self._steps: list[tuple[int, int, int, int, int, int]] = []  # steps of the running episode, observed one by one
         self._episode: Episode | None = None  # the running episode, if it was observed all at once
+
+    @property
+    def task(self) -> Task:
+        """Return what it is told of the problem."""
+        return self._task
+
+    @property
+    def told(self) -> Settings:
+        """Return its settings."""
+        return self._told
+
+    @property
+    def seed(self) -> int:
+        """Return the seed of ties and samples."""
+        return self._seed
 
     # ------------------------------------------------------------------------------------------------- in a control loop
 
@@ -148,8 +166,11 @@ class Learner:
         if end is not None:
             every = np.arange(self.task.n_actions)
             check_outcomes("end_episode", self.told.structure, np.full_like(every, end), every, np.full_like(every, end))
-        for layer in ("agents", "environment"):
-            self.told.scale.at(layer, self.episode + 1)  # a schedule that fails must fail before anything is counted
+            if self.observed and end != self._last_state():
+                check.fail("end_episode", "stays_in", end, f"{self._last_state()}, where the last step led")
+            if isinstance(self.told.forget_environment, Window):
+                check.fail("end_episode", "stays_in", end, "left out with forget_environment=Window: use a HalfLife")
+        self._scale(self.episode + 1)  # a schedule that fails must fail before anything is counted
         with interrupts_later():  # an episode is counted as a whole
             left = self.task.horizon - self.observed
             if end is not None and left > 0:
@@ -176,16 +197,20 @@ class Learner:
         its own. But limits and a baseline are promises about the time in which the learner itself decides, so shares and costs of
         the log do not count for them.
         """
-        owner, progress = "learn_from", check.progress("learn_from", progress)
+        progress = check.progress("learn_from", progress)
+        with run_of("learn_from", [self]):  # what it asks of the user's functions must not come back to it
+            return self._learn_from("learn_from", log, progress)
+
+    def _learn_from(self, owner: str, log: Any, progress: bool | Callable[[int], None]) -> int:
+        """Do the work of `learn_from`."""
         if self.observed:
             check.fail(owner, "the number of steps of the running episode", self.observed, "0: end it first (end_episode)")
         episodes = read_log(owner, self.task, log)
         for number, steps in enumerate(episodes):
             place = f"next_state of step {{i}} of logged episode {number}"
             check_outcomes(owner, self.told.structure, steps.states, steps.actions, steps.next_states, place)
-        for layer in ("agents", "environment"):
-            for episode in range(self.episode, self.episode + len(episodes) + 1):
-                self.told.scale.at(layer, episode)  # a schedule that fails must fail before anything is counted
+        for episode in range(self.episode, self.episode + len(episodes) + 1):
+            self._scale(episode)  # a schedule that fails must fail before anything is counted
         last_only = self.told.planning == "greedy" or self.told.replan in ("every", 1)
         with Progress("log", len(episodes), progress, 1) as bar:
             for number, steps in enumerate(episodes):
@@ -211,6 +236,19 @@ class Learner:
         if self.told.planning == "full":
             self._plan_if_due()
 
+    def _last_state(self) -> int:
+        """Return where the last observed step of the running episode led."""
+        return self._steps[-1][5] if self._episode is None else int(self._episode.states[-1])
+
+    def _scale(self, episode: int) -> Scale:
+        """Return the scales of an episode, as numbers. A schedule is asked once for each episode."""
+        scale = self.told.scale
+        if not callable(scale.agents) and not callable(scale.environment):
+            return scale
+        if episode not in self._scales:
+            self._scales[episode] = Scale(scale.at("agents", episode), scale.at("environment", episode))
+        return self._scales[episode]
+
     def _count_episode(self, stays_in: int | None) -> None:
         """Count the running episode and end it, without planning. Whether a new plan is due is found out when the plan is next
         asked for.
@@ -231,6 +269,7 @@ class Learner:
         live.arrays.baseline.record["decided"] = UNDECIDED  # empty if there is no baseline
         live.tally.end_episode()
         live.stale = True
+        self._scales = {episode: scale for episode, scale in self._scales.items() if episode >= self.episode}
         if self.told.planning == "greedy":  # keeps no plan
             live.plan, live.planned = None, 0
 
@@ -283,13 +322,13 @@ class Learner:
         return self._shared
 
     @uninterrupted
-    def join(self, environment: EnvironmentTally) -> None:
+    def _join(self, environment: EnvironmentTally) -> None:
         """Share the environment counts of a fleet from now on: count into them, and plan from what all teams have seen.
 
         The learner drops its own counts of the environment; the caller, `Fleet`, has added them to the shared ones before. Its plan
         is dropped too.
         """
-        state = self.state
+        state = self._packed()
         gone: dict[str, Any] = {
             "environment": NOTHING,
             "environment_episodes": 0,
@@ -297,22 +336,27 @@ class Learner:
             "value": LearnerState().value,
             "planned": 0,
         }
-        self._shared, self.turn = environment, environment.turn
-        self.remember(replace(state, record=undecided(state.record), **gone))
+        self._shared = environment
+        self._remember(replace(state, record=undecided(state.record), **gone))
+        self.turn = environment.turn  # last: from now on others may use it
 
     @uninterrupted
-    def leave(self) -> None:
-        """Leave the fleet, and keep a copy of what it has seen of the environment. Use `Fleet.remove`, which also takes it off the
-        list.
-        """
+    def _leave(self) -> None:
+        """Leave the fleet, and keep a copy of what it has seen of the environment. `Fleet.remove` calls it."""
         if self._shared is not None:
-            state, shared = self.state, self._shared
-            self._shared, self.turn = None, Turn()
-            self.remember(replace(state, environment=Seen.of(shared.counts), environment_episodes=shared.episodes))
+            state, shared = self._packed(), self._shared
+            self._shared = None
+            self._remember(replace(state, environment=Seen.of(shared.counts), environment_episodes=shared.episodes))
+            self.turn = Turn()  # last: from now on others may use it
 
     @property
+    @one_at_a_time
     def state(self) -> LearnerState:
         """Return everything that it keeps between episodes, in packed form. The running episode is not in it."""
+        return self._packed()
+
+    def _packed(self) -> LearnerState:
+        """Do the work of `state`, during a run too: then it is what the run began with."""
         live = self._live
         if live is None:
             assert self._state is not None
@@ -332,7 +376,7 @@ class Learner:
             **get_state(live.arrays),
         )
 
-    def remember(self, state: LearnerState) -> None:
+    def _remember(self, state: LearnerState) -> None:
         """Replace everything that it keeps by a state, and drop the running episode."""
         self._state, self._live = state, None
         self._steps, self._episode = [], None
@@ -355,13 +399,15 @@ class Learner:
     def saved(self) -> SavedLearner:
         """Return everything of which the learner consists, in the form that goes into a file."""
         steps = np.array(self._steps, dtype=np.int64).reshape(-1, 6)
-        return SavedLearner(self.task, self.told, self.seed, self.state, steps, self._episode)
+        return SavedLearner(self.task, self.told, self.seed, self._packed(), steps, self._episode)
 
     @one_at_a_time
     @uninterrupted
     def resume(self, saved: SavedLearner) -> None:
-        """Take over the state and the running episode of a saved learner with the same task and settings."""
-        self.remember(saved.state)
+        """Take over the state and the running episode of a saved learner, with whose task and settings this one was made."""
+        if saved.task is not self.task or saved.told is not self.told:
+            check.fail("Learner.resume", "saved", "of another learner", "of the task and settings that this one was made with")
+        self._remember(saved.state)
         for step in saved.steps.tolist():
             self.observe(*step)
         if saved.episode is not None:
@@ -413,7 +459,7 @@ class Learner:
         """Return a copy of what was counted in all finished episodes; of the environment, by all teams that share it."""
         if self._live is not None:
             return self._live.tally.counts
-        told, counts = self.told, self.state.counts(Sizes(self.task, self.told))
+        told, counts = self.told, self._packed().counts(Sizes(self.task, self.told))
         agents = as_counts(counts.agents, fades=bool(told.forget))
         if self._shared is None:
             environment = as_counts(counts.environment, fades=told.forget_environment is not None)
@@ -423,14 +469,14 @@ class Learner:
     @property
     def episode(self) -> int:
         """Return the number of the episode that is running or comes next: k = 1, 2, ..."""
-        return (self.state.episodes if self._live is None else self._live.tally.episodes) + 1
+        return (self._packed().episodes if self._live is None else self._live.tally.episodes) + 1
 
     @property
     def environment_episodes(self) -> int:
         """Return how many episodes, of all teams that share it, were counted into what it knows of the environment."""
         if self._shared is not None:
             return self._shared.episodes
-        return self.state.environment_episodes if self._live is None else self._live.tally.environment_tally.episodes
+        return self._packed().environment_episodes if self._live is None else self._live.tally.environment_tally.episodes
 
     @property
     @one_at_a_time
@@ -498,14 +544,19 @@ class Learner:
 
     def _put_radii(self, arrays: LearnerArrays) -> None:
         """Write the constants and scales of this episode's radii into the arrays."""
-        put_radii(arrays.radii, self.told.scale, self._working.sizes, self.episode, self.environment_episodes)
+        put_radii(arrays.radii, self._scale(self.episode), self._working.sizes, self.episode, self.environment_episodes)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle holds: the packed state instead of the working form.
 
         The arrays of the working form share memory, which copying would undo.
         """
-        return {**self.__dict__, "_state": self.state, "_live": None, "_steps": list(self._steps)}
+        not_in_run("Learner", "a copy of it", self.turn)
+        return {**self.__dict__, "_state": self._packed(), "_live": None, "_steps": list(self._steps)}
+
+    def __copy__(self) -> "Learner":
+        """Return a copy that shares nothing: one that counted into the same fleet would be one team too many."""
+        return deepcopy(self)
 
     @property
     def _working(self) -> "Live":

@@ -85,10 +85,10 @@ def numbers(owner: str, name: str, column: Any, known: Any, size: int) -> Ints:
     """
     if not column.size:
         return np.empty(0, dtype=np.int64)
-    if column.dtype.kind in "OUS":
+    if column.dtype.kind in "OUST":
         column = looked_up(owner, name, column, known, size)
     if column.dtype.kind == "f":  # data frames turn integers into floats if some are missing
-        whole = np.isfinite(column) & (column == np.round(column))
+        whole = np.isfinite(column) & (column == np.round(column)) & (column >= 0) & (column < size)
         if not whole.all():
             i = int(np.argmin(whole))
             check.fail(owner, f"{name}[{i}]", column[i], f"an integer from 0 to {size - 1}")
@@ -106,12 +106,15 @@ def numbers(owner: str, name: str, column: Any, known: Any, size: int) -> Ints:
 def looked_up(owner: str, name: str, column: Any, known: Any, size: int) -> Any:
     """Return the number of each name in a column of names and numbers. Missing values are found here, too."""
     index = {text: i for i, text in enumerate(known or ())}
+    twice = {text for text in known or () if list(known).count(text) > 1} if len(index) < len(known or ()) else set()
     expected = f"an integer from 0 to {size - 1}" if known is None else f"one of {check.show(list(known))}"
     result = []
     for i, value in enumerate(column.tolist()):
         number = index.get(value) if isinstance(value, str) else value
-        if isinstance(number, bool) or not isinstance(number, int | float):
+        if isinstance(number, bool) or not isinstance(number, int | float | np.integer | np.floating):
             check.fail(owner, f"{name}[{i}]", check.show(value), expected)
+        if isinstance(value, str) and value in twice:
+            check.fail(owner, f"{name}[{i}]", check.show(value), "a name that only one has; give the number")
         result.append(number)
     return np.array(result)
 
@@ -130,7 +133,11 @@ def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
         changes = [0, *(i for i in range(1, n) if episode[i] != episode[i - 1])]
         met: dict[Any, int] = {}
         for i in changes:
-            before = met.setdefault(np.asarray(episode[i]).item(), i)
+            value = episode[i].item() if isinstance(episode[i], np.generic) else episode[i]
+            try:
+                before = met.setdefault(value, i)
+            except TypeError:
+                check.fail(owner, f"episode[{i}]", check.show(value), "a number or a name")
             if before != i:
                 check.fail(owner, f"episode[{i}]", repr(episode[i]), f"another one: that of row {before} has ended already")
         return changes

@@ -13,6 +13,7 @@ import numpy as np
 
 from cede._base import archive, check
 from cede._base.arrays import Floats, Policy
+from cede._base.remade import Remade
 from cede.learning.baseline import Baseline
 from cede.learning.forgetting import Forget, HalfLife, Window
 from cede.planning.belief import RADII
@@ -41,7 +42,7 @@ OWN = {"own": True}  # marks fields that are a team's own: teams that differ onl
 
 
 @dataclass(frozen=True, eq=False)
-class Settings:
+class Settings(Remade):
     """All that a learner was told, beside its task and seed. The functions of algorithms.py make it from their arguments.
 
     Fields with the metadata OWN may differ between teams that run in one group.
@@ -87,8 +88,21 @@ class Settings:
         self._check_forgetting(owner)
         self._check_limits(owner)
         self._check_baseline(owner)
+        self._check_beliefs(owner)
         if self.flat and (self.structure is not None or self.known_agents or self.known_environment is not None):
             check.fail(owner, "what is known or declared", "given", "left out with one table for agents and environment")
+
+    def _check_beliefs(self, owner: str) -> None:
+        """Check that the form of the beliefs is one that some learner has: kernels are made for these."""
+        sampled, sets = self.prior > 0, self.radius is not None
+        if sampled and (sets or self.flat or self.planning == "greedy"):
+            check.fail(owner, "prior", self.prior, "0 with confidence sets, with one table for all, or with greedy planning")
+        if (self.radius == "appendix" and not self.flat) or self.agents_radius == "appendix" or (self.agents_radius and not sets):
+            check.fail(owner, "radius", f"{self.radius!r} and {self.agents_radius!r}", "sets that this learner can have")
+        if self.flat and (self.radius not in ("printed", "appendix") or self.agents_radius is not None):
+            check.fail(owner, "radius", repr(self.radius), "'printed' or 'appendix' with one table for agents and environment")
+        if self.flat and (self.limits is not None or self.forgets):
+            check.fail(owner, "limits and forgetting", "given", "left out with one table for agents and environment")
 
     def _check_forgetting(self, owner: str) -> None:
         """Check the rules to forget, and that the other settings allow forgetting."""

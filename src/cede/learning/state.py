@@ -86,7 +86,7 @@ def kept(
 
 @dataclass(frozen=True, eq=False)
 class LearnerState:
-    """What one learner keeps between episodes. `Learner.state` returns it, and `Learner.remember` takes it."""
+    """What one learner keeps between episodes. `Learner.state` returns it."""
 
     episodes: int = 0  # episodes that were counted
     environment_episodes: int = 0  # episodes that were counted into `environment`

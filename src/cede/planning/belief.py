@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, distinct_rows
+from cede._base.remade import Remade
 from cede._kernels import radii as kernels
 from cede._kernels.model import BeliefArrays
 from cede._kernels.tables import Table
@@ -39,7 +40,7 @@ from cede.problem.model import Environment, TwoLayerMDP
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class Belief(Remade):
     """The confidence sets of one layer: all tables whose rows lie within `width` (L1) of the rows of `centre`.
 
     `Learner.beliefs` returns two of them, and `optimistic_plan` plans with two, one for the agents and one

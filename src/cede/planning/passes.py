@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy, for_kernels
+from cede._base.remade import Remade
 from cede._kernels import backup as kernels
 from cede._kernels.backup import CHOOSE, FOLLOW, PHASES
 from cede._kernels.backward import backward, begin, start_mean
@@ -31,7 +32,7 @@ WORTH_THREADS = 100_000  # outcomes times time steps of a plan below which one t
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Remade):
     """A switching policy and the value that it is believed to have. It can be used without the learner that made it.
 
     `solve`, `optimistic_plan` and `Learner.plan` return one.

@@ -35,7 +35,7 @@ class StepDown:
     def __call__(self, episode: int) -> float:
         """Return the scale of an episode, numbered from 1."""
         episode = check.integer("StepDown", "episode", episode, 1)
-        return max(self.start - self.step * floor((episode - 1) / self.every), self.least)
+        return max(self.start - self.step * floor(min((episode - 1) / self.every, 1e18)), self.least)
 
 
 ScaleOf = float | Callable[[int], float]

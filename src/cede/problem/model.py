@@ -17,14 +17,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from cede._base import check
-from cede._base.arrays import Floats, canonical
+from cede._base.arrays import Floats, canonical, read_only
+from cede._base.remade import Remade
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.takeover import MOST_DELAY
 from cede.problem.task import KIND, LETTERS, Task, VariesWith, checked_names, checked_policy, checked_switch_cost
 
 
 @dataclass(frozen=True, eq=False)
-class Environment:
+class Environment(Remade):
     """How the system moves from state to state, and what each step costs there.
 
     transition: probabilities of the next state, an (S, A, S) array or a SciPy sparse `(S*A, S)` matrix with row `s*A + a`; kept
@@ -50,6 +51,8 @@ class Environment:
         start = check.array("Environment", "start", self.start, (n_states,), "(S,)")
         check.distributions("Environment", "start", start)
         put = object.__setattr__
+        for array in (transition.data, transition.indices, transition.indptr):
+            array.setflags(write=False)
         put(self, "transition", transition)
         put(self, "cost", cost)
         put(self, "start", start)
@@ -67,7 +70,7 @@ class Environment:
     @cached_property
     def cumulated_start(self) -> Floats:
         """Return the running sums of `start`, (S,), from which the first state is drawn."""
-        return np.cumsum(self.start)
+        return read_only(np.cumsum(self.start))
 
 
 def checked_transition(value: Any) -> sp.csr_array:
@@ -107,7 +110,7 @@ def checked_transition(value: Any) -> sp.csr_array:
 
 
 @dataclass(frozen=True, eq=False)
-class Agent:
+class Agent(Remade):
     """Somebody who can be in control: a person, a machine, a model.
 
     policy: the probability of each action in each state, (S, A). With varies_with="time" it is (L, S, A), one table for each time
@@ -143,7 +146,7 @@ class Agent:
 
 
 @dataclass(frozen=True, eq=False)
-class Team:
+class Team(Remade):
     """The agents that share the system, and the cost of handing control from one to another.
 
     agents: D agents with different names. switch_cost: one number (each hand-over costs that much and staying is free), or a (D, D)
@@ -170,7 +173,7 @@ class Team:
 
 
 @dataclass(frozen=True, eq=False)
-class TwoLayerMDP:
+class TwoLayerMDP(Remade):
     """The whole problem: an environment, a team, and a horizon. `task` is the part of it that a learner is told.
 
     horizon: L, the number of steps of an episode. start_agent: who is in control before the first step, an index or a name.

@@ -25,12 +25,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
 from cede._base.arrays import Ints
+from cede._base.remade import Remade
 
 Rule = Callable[[Any, Any], tuple[Any, Mapping[Any, Any]]]  # rule(state, action) -> (case, {outcome: next state})
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class Outcomes(Remade):
     """Which places share one distribution over outcomes, and what each outcome means in each place.
 
     For the environment a place is a pair (s, a), and an outcome means a next state. For an agent a place is a state s, and an
@@ -162,6 +163,7 @@ class Outcomes:
         """Return the number of outcomes of each case, (cases,)."""
         result = np.zeros(self.n_cases, dtype=np.int64)
         result[self.case] = (self.to >= 0).sum(axis=1)
+        result.setflags(write=False)
         return result
 
     @cached_property
@@ -184,7 +186,7 @@ class Outcomes:
 
 
 @dataclass(frozen=True, eq=False)
-class Structure:
+class Structure(Remade):
     """What is declared of a problem: which states are alike to an agent, and which pairs (s, a) are alike in the environment.
 
     agents: by the agents' names, a label for each state, (S,): the agent acts alike in all states of one label. Or Outcomes, if it

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
-from cede._base.arrays import Floats, Policy, for_kernels
+from cede._base.arrays import Floats, Policy, for_kernels, read_only
+from cede._base.remade import Remade
 from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, next_agent_towards
 
 VariesWith = Literal["time", "prev_agent"] | None
@@ -32,7 +33,7 @@ LETTERS = {None: "(S, A)", "time": "(L, S, A)", "prev_agent": "(D, S, A)"}
 
 # A plan holds (L + 1) S D values; beyond this many no machine could keep one, and products of sizes could overflow.
 MOST_VALUES = 2**40
-MOST_COST = 1e100  # so that no sum of costs can overflow
+MOST_COST, LEAST_COST = 1e100, 1e-100  # so that no sum of costs can overflow, and no square become 0
 
 
 def checked_policy(owner: str, policy: ArrayLike, varies_with: VariesWith, shape: Sequence[int] | None = None) -> Floats:
@@ -87,7 +88,7 @@ def name_index(owner: str, place: str, given: Any, names: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Task(Remade):
     """What a learner is told of a problem: sizes, costs, horizon and the names of the agents, but no probabilities.
 
     Build one directly for a system of your own, or take `mdp.task`.
@@ -154,11 +155,14 @@ class Task:
         values = (horizon + 1) * env_cost.shape[0] * self.n_agents
         if values > MOST_VALUES:
             check.fail("Task", "(horizon + 1) x states x agents", values, f"at most {MOST_VALUES}")
+        largest = 0.0
         for name in ("env_cost", "control_cost", "switch_cost"):
             costs = getattr(self, name)
-            largest = float(np.abs(costs[np.isfinite(costs)]).max())
+            largest = max(largest, float(np.abs(costs[np.isfinite(costs)]).max()))
             if largest > MOST_COST:
                 check.fail("Task", f"the largest {name}", largest, f"at most {MOST_COST:g} in size")
+        if 0.0 < largest < LEAST_COST:
+            check.fail("Task", "the largest cost", largest, f"0, or at least {LEAST_COST:g} in size: use a smaller unit")
         put(self, "start_agent", self.agent_index("Task", "start_agent", self.start_agent))
         put(self, "state_names", check.names("Task", "state_names", self.state_names, env_cost.shape[0]))
         put(self, "action_names", check.names("Task", "action_names", self.action_names, env_cost.shape[1]))
@@ -238,7 +242,7 @@ class Task:
 
         In the example of this module: [0, 1, 0, 0], since the machine acts while the human takes over.
         """
-        return np.array(self.roles.acting, dtype=np.int64)
+        return read_only(np.array(self.roles.acting, dtype=np.int64))
 
     @cached_property
     def aim(self) -> NDArray[np.int64]:
@@ -246,7 +250,7 @@ class Task:
 
         In the example of this module: [0, 1, 1, 1], since both steps of the hand-over lead to the human.
         """
-        return np.array(self.roles.aim, dtype=np.int64)
+        return read_only(np.array(self.roles.aim, dtype=np.int64))
 
     @cached_property
     def table(self) -> NDArray[np.int64]:
@@ -254,7 +258,7 @@ class Task:
 
         In the example of this module: [0, 1, 0, 0]; with on_takeover=["human"]: [0, 1, 2, 2].
         """
-        return np.array(self.roles.table, dtype=np.int64)
+        return read_only(np.array(self.roles.table, dtype=np.int64))
 
     def step_cost(self, state: Any, prev_agent: Any, agent: Any, action: Any) -> Any:
         """Return the cost of a step: environment, control and switching cost (Eq. 1), added in the order of the kernels.
@@ -309,22 +313,22 @@ class Task:
         A policy has one slot; L slots if it varies with time; D slots if it varies with the previous agent.
         """
         sizes = {None: 1, "time": self.horizon, "prev_agent": self.n_agents}
-        return np.array([sizes[kind] for kind in self.table_varies], dtype=np.int64)
+        return read_only(np.array([sizes[kind] for kind in self.table_varies], dtype=np.int64))
 
     @cached_property
     def first_slot(self) -> NDArray[np.int64]:
         """Return the first slot of each policy, (T,): the slots of all policies lie one after the other in one array."""
-        return np.concatenate([[0], np.cumsum(self.n_slots)[:-1]])
+        return read_only(np.concatenate([[0], np.cumsum(self.n_slots)[:-1]]))
 
     @cached_property
     def slot(self) -> NDArray[np.int64]:
         """Return the first slot of the policy that each agent acts by, (D,)."""
-        return np.ascontiguousarray(self.first_slot[self.table])
+        return read_only(np.ascontiguousarray(self.first_slot[self.table]))
 
     @cached_property
     def vary(self) -> NDArray[np.int64]:
         """Return varies_with as the codes CONSTANT, BY_TIME, BY_PREV_AGENT that compiled code reads, (D,)."""
-        return np.array([KIND[kind] for kind in self.varies_with or ()], dtype=np.int64)
+        return read_only(np.array([KIND[kind] for kind in self.varies_with or ()], dtype=np.int64))
 
     def slot_shape(self, table: int) -> tuple[int, ...]:
         """Return the shape that a policy must have, given its index among `tables`: (S, A), (L, S, A) or (D, S, A)."""
