@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ from cede.cli import app
 from cede.learning.files import SCHEMA
 from cede.problem.takeover import Modes
 from hunt.calls import digest
-from hunt.catalogue import mdp, policies, somewhere, task
+from hunt.catalogue import episode, mdp, policies, somewhere, task
 from hunt.files import bytes_of, checkpointed, run_to
 from problems import random_mdp
 
@@ -654,6 +655,341 @@ def test_signals_wait_and_are_not_lost():
         assert came[-1] == "reached"
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def test_settings_that_no_learner_has_are_refused():
+    """Memory was corrupted: a file could ask for samples of a table that has no room for them."""
+    ucrl2, plain = cede.ucrl2(task()).told, cede.ucrl2_mc(task()).told
+    wrong = [
+        (ucrl2, {"prior": 1.0, "radius": None}),
+        (ucrl2, {"limits": (np.zeros(2), np.ones(2))}),
+        (ucrl2, {"forget_environment": cede.HalfLife(5.0)}),
+        (ucrl2, {"radius": "bernstein"}),
+        (plain, {"prior": 1.0}),
+        (plain, {"radius": "appendix"}),
+        (plain, {"radius": None, "agents_radius": "printed"}),
+        (cede.posterior_sampling(task()).told, {"planning": "greedy"}),
+    ]
+    for told, change in wrong:
+        with pytest.raises(ValueError, match="must be"):
+            replace(told, **change)
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda thing: pickle.loads(pickle.dumps(thing))])
+def test_copies_are_read_only_too(way):
+    """A copy of an array is writable: kernels trusted what was changed in it."""
+    learner = cede.fixed(task(), 1)
+    _, environment = cede.ucrl2_mc(task()).beliefs
+    arrays = [
+        way(episode()).states,
+        way(environment).row,
+        way(environment).centre.column,
+        way(learner).told.policy,
+        way(cede.solve(mdp())).policy,
+        way(mdp()).environment.transition.indices,
+        way(task()).env_cost,
+        way(mdp().structure).environment.to,
+        task().slot,
+        mdp().environment.cumulated_start,
+        mdp().structure.environment.n_outcomes,
+    ]
+    assert [array.flags.writeable for array in arrays] == [False] * len(arrays)
+    assert way(mdp()).task.agents == task().agents
+    assert way(mdp(delay=1).task).modes == mdp(delay=1).task.modes
+
+
+def test_what_a_learner_is_made_of_cannot_be_replaced():
+    learner = cede.ucrl2_mc(task())
+    for name in ("task", "told", "seed"):
+        with pytest.raises(AttributeError):
+            setattr(learner, name, None)
+    other = cede.ucrl2_mc(cede.worlds.riverswim().task)
+    with pytest.raises(ValueError, match=r"Learner.resume: saved is of another learner"):
+        learner.resume(other.saved)
+
+
+def test_special_files_are_left_alone(tmp_path):
+    """Reading from a pipe waited for ever; saving to a device replaced it."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(cede.UnreadableFile, match="pipe: is no regular file"):
+        cede.load(tmp_path / "pipe")
+    with pytest.raises(OSError, match="Is no regular file"):
+        cede.ucrl2_mc(task()).save(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_save_keeps_links_and_permissions(tmp_path):
+    learner = cede.ucrl2_mc(task())
+    learner.save(tmp_path / "one.cede")
+    (tmp_path / "one.cede").chmod(0o600)
+    (tmp_path / "link").symlink_to("one.cede")
+    cede.ucrl2_mc(task(), seed=5).save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "one.cede").stat().st_mode & 0o777 == 0o600
+    assert cede.load(tmp_path / "one.cede").seed == 5
+
+
+def test_leftovers_of_any_name_are_removed(tmp_path):
+    (tmp_path / f".a\nb.{'0' * 16}.cede-partial").write_bytes(b"left")
+    cede.ucrl2_mc(task()).save(tmp_path / "one.cede")
+    assert [found.name for found in tmp_path.iterdir()] == ["one.cede"]
+
+
+def test_no_episode_is_lost_while_a_learner_joins_and_leaves():
+    fleet, learner, done, stop = cede.Fleet([cede.ucrl2_mc(task())]), cede.ucrl2_mc(task(), seed=1), [], []
+    one = episode()
+
+    def work():
+        while not stop:
+            learner.learn_from([one], progress=False)
+            done.append(1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    for _ in range(15):  # each time it takes a copy of what the fleet knows with it, and adds it again
+        fleet.add(learner)
+        fleet.remove(learner)
+    stop.append(1)
+    thread.join()
+    assert learner.episode - 1 == len(done)
+
+
+def test_where_an_episode_stays_is_where_it_was():
+    learner = cede.ucrl2_mc(task())
+    learner.observe(0, 0, 0, 0, 0, 2)
+    with pytest.raises(ValueError, match="end_episode: stays_in is 0, must be 2, where the last step led"):
+        learner.end_episode(stays_in=0)
+    learner.end_episode(stays_in=2)
+    windowed = cede.ucrl2_mc(task(), forget_environment=cede.Window(1))
+    windowed.observe(0, 0, 0, 0, 0, 2)
+    with pytest.raises(ValueError, match="end_episode: stays_in is 2, must be left out with forget_environment=Window"):
+        windowed.end_episode(stays_in=2)
+
+
+def test_an_episode_has_steps():
+    with pytest.raises(ValueError, match="Episode: the number of steps is 0, must be at least 1"):
+        cede.Episode([0], [], [], [], [])
+
+
+def test_a_name_that_two_states_have_is_refused_in_a_log():
+    named = cede.Task(np.ones((3, 2)), ["m", "h"], 4, state_names=["a", "a", "b"])
+    log = {"state": ["a"], "agent": ["m"], "action": [0], "next_state": ["b"], "t": [0]}
+    with pytest.raises(ValueError, match=r"state\[0\] is 'a', must be a name that only one has"):
+        cede.greedy(named).learn_from(log)
+    assert cede.greedy(named).learn_from({**log, "state": [1]}, progress=False) == 1
+
+
+@pytest.mark.parametrize("power", [0, 55, 200])
+def test_limits_hold_where_all_costs_are_equal(power):
+    agents = [cede.Agent(name, np.ones((1, 1))) for name in ("machine", "human")]
+    environment = cede.Environment(np.ones((1, 1, 1)), [[2.0**power]], [1.0])
+    problem = cede.TwoLayerMDP(environment, cede.Team(agents), 4)
+    learner = cede.ucrl2_mc(problem.task, at_most={"human": 0.1})
+    history = cede.simulate(problem, learner, 400, progress=False)
+    assert history.control[:, 1].mean() / 4 < 0.15
+
+
+def test_costs_too_small_to_square_are_refused():
+    with pytest.raises(ValueError, match="Task: the largest cost is 1e-150, must be 0, or at least 1e-100 in size"):
+        cede.Task(np.full((2, 2), 1e-150), ["a"], 3)
+
+
+def test_a_refused_run_leaves_the_checkpoint_of_another_alone(tmp_path):
+    point = cede.Checkpoint(tmp_path / "run.npz", seconds=0)
+
+    def run(episodes, checkpoint, progress=False):
+        fleet = cede.Fleet([cede.ucrl2_mc(task(), seed=i) for i in range(2)])
+        return cede.simulate_fleet([mdp()] * 2, fleet, episodes, jobs=1, checkpoint=checkpoint, progress=progress)
+
+    def again(done):
+        with pytest.raises(ValueError, match="is there already"):
+            run(3, point)
+
+    run(4, point, again)
+    assert len(run(6, cede.Checkpoint(tmp_path / "run.npz", resume=True)).regret) == 6
+
+
+def test_an_engine_serves_one_run_at_a_time():
+    engine, refused = cede.engines.Threads(1), []
+
+    def again(done):
+        with pytest.raises(ValueError, match="simulate_fleet: engine is in another run"):
+            cede.simulate_fleet([mdp()], cede.Fleet([cede.ucrl2_mc(task())]), 2, engine=engine)
+        refused.append(done)
+
+    fleet = cede.Fleet([cede.ucrl2_mc(task())])
+    cede.simulate_fleet([mdp()], fleet, 3, engine=engine, progress=again)
+    assert refused
+    assert fleet.environment_episodes == 3
+
+
+@pytest.mark.parametrize("answer", [0, -1, 5, "x", 1.5])
+def test_an_engine_with_odd_shards_is_refused(answer):
+    class Odd(cede.engines.Threads):
+        def shards(self, n_teams):
+            return answer
+
+    fleet = cede.Fleet([cede.ucrl2_mc(task(), seed=i) for i in range(2)])
+    with pytest.raises(ValueError, match=r"Engine: what shards\(\) answered is .*, must be an integer from 1 to 2"):
+        cede.simulate_fleet([mdp()] * 2, fleet, 2, engine=Odd(1), progress=False)
+
+
+def test_a_run_is_not_copied_or_looked_at_in_the_middle():
+    fleet = cede.Fleet([cede.ucrl2_mc(task(), seed=i) for i in range(2)])
+
+    def look(done):
+        reads = [lambda: copy.deepcopy(fleet.learners[0]), lambda: pickle.dumps(fleet.learners[0]), lambda: fleet.environment]
+        for read in [*reads, lambda: fleet.environment_episodes, lambda: fleet.learners[0].state]:
+            with pytest.raises(ValueError, match="used during a run"):
+                read()
+
+    cede.simulate_fleet([mdp()] * 2, fleet, 2, progress=look)
+    stray = copy.copy(fleet.learners[0])
+    stray.learn_from([episode()], progress=False)
+    assert fleet.environment_episodes == 4
+
+
+def test_learning_from_a_log_is_not_entered_twice():
+    learner, refused = cede.ucrl2_mc(task()), []
+
+    def meddle(done):
+        for call in (lambda: learner.observe(0, 0, 0, 0, 0, 0), lambda: learner.learn_from([episode()])):
+            with pytest.raises(ValueError, match="used during a run"):
+                call()
+        refused.append(done)
+
+    assert learner.learn_from([episode(), episode()], progress=meddle) == 2
+    assert refused
+    assert learner.counts.environment.sum() == 8
+
+
+def test_a_schedule_is_asked_once_for_each_episode():
+    asked = []
+
+    def moody(k):
+        asked.append(k)
+        if asked.count(k) > 2:  # once for each layer
+            raise RuntimeError
+        return 0.5
+
+    learner = cede.ucrl2_mc(task(), scale=moody)
+    for _ in range(3):
+        learner.choose(0, 0, 0)
+        learner.observe(0, 0, 0, 1, 1, 2)
+        learner.end_episode()
+    _ = learner.plan, learner.beliefs
+    assert max(asked.count(k) for k in asked) == 2
+
+
+def test_two_signals_at_once_are_both_handled():
+    came, before = [], signal.getsignal(signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, lambda *_: came.append("usr1"))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            with_two_signals()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert came == ["usr1"]
+
+
+def with_two_signals():
+    with interrupts_later():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGUSR1)
+
+
+def test_a_learner_is_free_after_any_interrupt():
+    """An interrupt between two lines left a mark on the learner: it was in a run for ever."""
+    learner, before, rng = cede.ucrl2_mc(task()), signal.getsignal(signal.SIGALRM), np.random.default_rng(0)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    cede.simulate(mdp(), learner, 1, progress=False)
+    signal.signal(signal.SIGALRM, stop)
+    until = time.monotonic() + 2
+    try:
+        while time.monotonic() < until:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 2e-5 + rng.random() * 3e-4)
+                cede.simulate(mdp(), learner, 1, progress=False)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    cede.simulate(mdp(), learner, 1, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((0, 0.0, False, False), "what env.step returned is .*, must be"),
+        ((0, "1", False, False, {}), "the reward of env is '1', must be a finite number"),
+        ((0, float("nan"), False, False, {}), "the reward of env is nan"),
+        ((0, 0.0, "False", False, {}), "terminated is 'False', must be True or False"),
+        ((0, 0.0, False, None, {}), "truncated is None, must be True or False"),
+    ],
+)
+def test_answers_of_environments_are_checked(answer, message):
+    import gymnasium
+
+    class Odd(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def step(self, action):
+            return answer
+
+    learner = cede.ucrl2_mc(task())
+    team = {"machine": policies()["machine"], "human": policies()["human"]}
+    with pytest.raises(ValueError, match=message):
+        cede.gym.run(Odd(), team, learner, episodes=2, progress=False)
+    assert learner.episode == 1
+    with pytest.raises(ValueError, match=r"actor 'human': the shape of what it answered is \(3,\)"):
+        cede.gym.run(
+            Odd(), {**team, "human": lambda s: [0.2, 0.3, 0.5]}, learner, episodes=1, override=lambda *_: 1, progress=False
+        )
+    with pytest.raises(ValueError, match=r"the number of states of 'human' is \(50,\), must be 3"):
+        cede.gym.run(Odd(), {**team, "human": np.full((50, 2), 0.5)}, learner, episodes=1, progress=False)
+
+
+def test_a_stream_of_bytes_does_not_fill_the_memory():
+    stream = io.BytesIO(b"1\n")
+    agent = cede.gym.ConsoleAgent("human", ["a", "b"], lambda s: 0, timeout=1, source=stream, target=io.StringIO())
+    assert agent.act(0, 0, np.random.default_rng(0)) == 0
+    long = cede.gym.ConsoleAgent(
+        "human", ["a", "b"], lambda s: 1, timeout=1, source=io.StringIO("9" * 5000 + "\n"), target=io.StringIO()
+    )
+    assert long.act(0, 0, np.random.default_rng(0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cede.Window(10**5000), "Window: episodes is a int, must be an integer"),
+        (lambda: cede.ucrl2_mc(task()).save("/tmp/\ud800x"), "save: path is .*, must be the path of a file"),
+        (lambda: cede.Agent("\ud800", np.ones((1, 1))), "Agent: name is .*, must be a non-empty string"),
+        (lambda: learn(state=[1e300]), r"state\[0\] is 1e\+300, must be an integer from 0 to 2"),
+        (lambda: learn(episode=np.array([{}], dtype=object)), r"episode\[0\] is \{\}, must be a number or a name"),
+    ],
+)
+def test_odd_values_get_clear_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+    assert cede.StepDown(1.0, 0.5, 1e-320, 0.25)(7) == 0.25
+
+
+def learn(**columns):
+    plain = {"state": [0], "agent": [0], "action": [0], "next_state": [1], "t": [0]}
+    return cede.greedy(task()).learn_from({**plain, **columns}, progress=False)
+
+
+def test_columns_of_numpy_integers_are_numbers():
+    assert learn(state=np.array([np.int64(2)], dtype=object)) == 1
 
 
 def test_a_picture_that_cannot_be_written_leaves_no_figure_open(tmp_path):

@@ -55,7 +55,7 @@ class Fleet:
         for i in sharing:
             same_structure("Fleet", f"learner {i}", given[sharing[0]].told.outcomes, given[i].told.outcomes)
         for i, learner in enumerate(given):
-            with learner.turn.lock:  # nobody uses it meanwhile; what was checked may have changed
+            with learner.turn:  # nobody uses it meanwhile; what was checked may have changed
                 self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
                 self._take_in(learner)
 
@@ -124,7 +124,7 @@ class Fleet:
     @uninterrupted
     def add(self, learner: Learner) -> None:
         """Add a team. From now on it plans from what the fleet has seen, and the fleet from what it has seen."""
-        with checked_learner("Fleet.add", "learner", learner).turn.lock:  # nobody uses it meanwhile
+        with checked_learner("Fleet.add", "learner", learner).turn:  # nobody uses it meanwhile
             self._check("Fleet.add", "learner", "the learner", learner)
             if any(learner is other for other in self._learners):
                 check.fail("Fleet.add", "learner", "in the fleet already", "another one")

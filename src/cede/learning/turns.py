@@ -18,13 +18,27 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Turn:
-    """Whose turn it is: a lock for short calls, and whether a run is going on. A copy is free, whoever has the original."""
+    """Whose turn it is: a lock for short calls, and whether a run is going on. A copy is free, whoever has the original.
 
-    __slots__ = ("in_run", "lock")
+    Used as a context manager. Who waits stands in the door, so that a thread which calls again and again cannot always be first.
+    """
+
+    __slots__ = ("door", "in_run", "lock")
 
     def __init__(self) -> None:
+        self.door = threading.Lock()
         self.lock = threading.RLock()
         self.in_run = False
+
+    def __enter__(self) -> None:
+        if self.lock._is_owned():  # type: ignore[attr-defined]  # as threading.Condition asks it
+            self.lock.acquire()
+        else:
+            with self.door:
+                self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
 
     def __reduce__(self) -> Any:
         return Turn, ()
@@ -36,7 +50,7 @@ def one_at_a_time(method: Method) -> Method:
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         turn = self.turn
-        with turn.lock:
+        with turn:
             if turn is self.turn:
                 if turn.in_run:
                     not_in_run(type(self).__name__, method.__name__, turn)
@@ -64,7 +78,7 @@ def run_of(owner: str, things: Iterable[Any]) -> Iterator[None]:
     try:
         with interrupts_later(), ExitStack() as locks:
             for turn in turns:
-                locks.enter_context(turn.lock)
+                locks.enter_context(turn)
             for turn in turns:
                 not_in_run(owner, "a learner", turn)
             for turn in turns:
