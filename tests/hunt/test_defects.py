@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from rich.console import Console
-from scipy.optimize import linprog
 from typer.testing import CliRunner
 
 import cede
@@ -33,6 +32,7 @@ from hunt.calls import digest
 from hunt.catalogue import episode, mdp, policies, somewhere, task
 from hunt.files import bytes_of, checkpointed, run_to
 from problems import random_mdp
+from reference import occupancy_lp
 
 # ------------------------------------------------------------------------------------------------- 1, 2: forged files
 
@@ -132,35 +132,6 @@ def limits_of(seed, n):
     return np.maximum(0, middle - rng.random(n) * 0.3), np.minimum(1, middle + rng.random(n) * 0.3)
 
 
-def occupancy(problem, least, most):
-    """The linear programme over x[t, s, prev, d], in a unit in which its costs are near 1."""
-    t = problem.task
-    L, S, D, A = t.horizon, t.n_states, t.n_agents, t.n_actions
-    index, dense = np.arange(L * S * D * D).reshape(L, S, D, D), problem.environment.transition.toarray()
-    cost, move = np.zeros(index.size), np.zeros((L, S, D, D, S))
-    for at in np.ndindex(index.shape):
-        time_, s, prev, d = at
-        agent = problem.team.agents[d]
-        rows = {None: agent.policy, "time": None, "prev_agent": None}[agent.varies_with]
-        rows = rows if rows is not None else agent.policy[time_ if agent.varies_with == "time" else prev]
-        cost[index[at]] = t.control_cost[d] + t.switch_cost[prev, d] + rows[s] @ t.env_cost[s]
-        move[at] = sum(rows[s, a] * dense[s * A + a] for a in range(A))
-    flow, right = [], []
-    for time_, s, prev in np.ndindex(L, S, D):
-        row = np.zeros(index.size)
-        row[index[time_, s, prev]] = 1.0
-        if time_ > 0:
-            row[index[time_ - 1, :, :, prev]] -= move[time_ - 1, :, :, prev, s]
-        flow.append(row)
-        right.append(problem.environment.start[s] if time_ == 0 and prev == t.start_agent else 0.0)
-    share = np.array([np.bincount(index[..., d].ravel(), minlength=index.size) / L for d in range(D)])
-    unit = max(1e-300, np.abs(cost).max())
-    limited = np.concatenate([share, -share])
-    found = linprog(cost / unit, A_ub=limited, b_ub=np.concatenate([most, -least]), A_eq=np.array(flow), b_eq=right)
-    assert found.status == 0
-    return found.fun * unit
-
-
 @pytest.mark.parametrize("unit", [1e-9, 1e-8, 1e-6, 1e-3, 1.0, 1e6, 1e12])
 def test_the_least_cost_scales_with_the_unit(unit):
     """In small units a mixture was returned that cost up to 21 times too much; in large ones an assertion failed."""
@@ -175,7 +146,7 @@ def test_the_least_cost_scales_with_the_unit(unit):
         names = problem.task.agents
         given = {"at_most": dict(zip(names, most, strict=True)), "at_least": dict(zip(names, least, strict=True))}
         got = cede.solve(in_units(problem, unit), **given)
-        assert got.cost / unit == pytest.approx(occupancy(problem, least, most), rel=1e-9, abs=1e-9)
+        assert got.cost / unit == pytest.approx(occupancy_lp(problem, least, most), rel=1e-9, abs=1e-9)
         assert (got.shares >= least - 1e-9).all()
         assert (got.shares <= most + 1e-9).all()
 
@@ -188,7 +159,7 @@ def test_one_dear_state_does_not_blur_the_others(extra):
         names = problem.task.agents
         given = {"at_most": dict(zip(names, most, strict=True)), "at_least": dict(zip(names, least, strict=True))}
         got = cede.solve(problem, **given)
-        assert got.cost <= occupancy(problem, least, most) * (1 + 1e-9) + 1e-9
+        assert got.cost <= occupancy_lp(problem, least, most) * (1 + 1e-9) + 1e-9
         assert got.cost == pytest.approx(lower_bound(problem, got.prices, least, most), rel=1e-11)
 
 

@@ -4,41 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 import cede
 from cede.planning.control_shares import shares_of
 from problems import random_mdp
-from reference import slot_of
-
-
-def occupancy_lp(mdp, least, most):
-    """min cost over x[t, s, prev, d], the probability of being in (s, prev) at t and handing control to d: flow and shares."""
-    task, dense = mdp.task, mdp.environment.transition.toarray()
-    L, S, D, A = task.horizon, task.n_states, task.n_agents, task.n_actions
-    index = np.arange(L * S * D * D).reshape(L, S, D, D)
-    cost, flow, right = np.zeros(index.size), [], []
-    move = np.zeros((L, S, D, D, S))
-    for t, s, prev, d in np.ndindex(index.shape):
-        agent = mdp.team.agents[d]
-        table = agent.policy if agent.varies_with is None else agent.policy[slot_of(agent.varies_with, t, prev)]
-        cost[index[t, s, prev, d]] = task.control_cost[d] + task.switch_cost[prev, d] + table[s] @ task.env_cost[s]
-        move[t, s, prev, d] = sum(table[s, a] * dense[s * A + a] for a in range(A))
-    for t, s, prev in np.ndindex(L, S, D):
-        row = np.zeros(index.size)
-        row[index[t, s, prev]] = 1.0
-        if t > 0:
-            row[index[t - 1, :, :, prev]] -= move[t - 1, :, :, prev, s]
-        flow.append(row)
-        right.append(mdp.environment.start[s] if t == 0 and prev == task.start_agent else 0.0)
-    share = np.zeros((D, index.size))
-    for d in range(D):
-        share[d, index[..., d].ravel()] = 1 / L
-    upper = np.concatenate([share, -share])
-    limits = np.concatenate([most, -least])
-    result = linprog(cost, A_ub=upper, b_ub=limits, A_eq=np.array(flow), b_eq=right, method="highs")
-    assert result.status == 0, result.message
-    return result.fun
+from reference import occupancy_lp
 
 
 @given(seed=st.integers(0, 10**6))
