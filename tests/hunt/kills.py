@@ -174,18 +174,24 @@ def interrupts(rng, note):
     note("interrupts")
     one, stream, costs = cede.ucrl2_mc(mdp().task), np.random.default_rng(3), []
 
+    armed = []
+
     def stop(*_):
-        raise KeyboardInterrupt
+        if armed:  # while a unit was compiled a signal may have been put off; it must not come between two runs
+            raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, stop)
     try:
         while one.episode <= 400:
             begun = one.episode
             try:
+                armed.append(True)
                 signal.setitimer(signal.ITIMER_REAL, 0.0005 + float(rng.random()) * 0.03)
                 cede.simulate(mdp(), one, 401 - begun, seed=stream, progress=False)
+                armed.clear()
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except KeyboardInterrupt:
+                armed.clear()
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 costs.append(one.episode - begun)
     finally:

@@ -628,6 +628,25 @@ def test_signals_wait_and_are_not_lost():
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.parametrize(("name", "value"), [("fresh", 1), ("planned", 5)])
+def test_a_checkpoint_of_a_plan_that_there_is_not_is_refused(name, value, tmp_path):
+    """A segmentation fault, found by the hunt: the file said that a team had a plan, and it had none."""
+    from cede.fleet.checkpoint import KIND
+    from cede.fleet.checkpoint import SCHEMA as CHECKPOINT
+
+    _, arrays = load_arrays(checkpointed(), KIND, CHECKPOINT)
+    groups = [i for i in range(9) if f"groups/{i}/planned" in arrays and f"groups/{i}/policy" not in arrays]
+    assert groups
+    for group in groups:
+
+        def spoil(header, arrays, group=group):
+            arrays[f"groups/{group}/{name}"][:] = value
+
+        (tmp_path / "run.npz").write_bytes(forged(checkpointed(), KIND, spoil, CHECKPOINT))
+        with pytest.raises(cede.UnreadableFile, match=r"run\.npz: cannot be read, .* of a plan that there is not"):
+            run_to(tmp_path / "run.npz", 6, True)
+
+
 def test_settings_that_no_learner_has_are_refused():
     """Memory was corrupted: a file could ask for samples of a table that has no room for them."""
     ucrl2, plain = cede.ucrl2(task()).told, cede.ucrl2_mc(task()).told

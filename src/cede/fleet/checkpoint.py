@@ -129,7 +129,8 @@ class Checkpoint:
             check.fail("file", "the number of groups", check.show(header["groups"]), str(len(teams.groups)))
         states = [below(arrays, f"groups/{i}") for i in range(len(teams.groups))]
         for i, (state, group, like) in enumerate(zip(states, teams.groups, teams.states, strict=True)):
-            check_states(f"file, group {i}", group, state, like)
+            played = np.array([teams.before[place].episodes for place in teams.places[i]], dtype=np.int64) + done
+            check_states(f"file, group {i}", group, state, like, played)
         results = record.ledger.first(done)
         for name, column in results.items():
             given = arrays[f"ledger/{name}"]

@@ -147,10 +147,11 @@ def first_states(group: TeamGroup, states: Sequence[LearnerState], policies: Seq
     return result
 
 
-def check_states(owner: str, group: TeamGroup, states: Arrays, like: Arrays) -> None:
+def check_states(owner: str, group: TeamGroup, states: Arrays, like: Arrays, episodes: Ints) -> None:
     """Check the stacked arrays of a group that come from a file, before a kernel reads them.
 
-    like: the stack of the same teams now, which must have the same fields and number of teams.
+    like: the stack of the same teams now, which must have the same fields and number of teams. episodes: (n,) that each team has
+    played.
     """
     if states.keys() != like.keys():
         check.fail(owner, "the fields", sorted(states), f"{sorted(like)}")
@@ -162,6 +163,9 @@ def check_states(owner: str, group: TeamGroup, states: Arrays, like: Arrays) -> 
     if not np.isfinite(states["judged_cost"]).all() or (states["judged"] < -1).any():
         check.fail(owner, "what was evaluated", "impossible", "finite costs of episodes")
     check_stack(owner, group.sizes, states, n)
+    kept = "policy" in states  # else a team has no plan between two episodes, and must make one
+    if (states["planned"] > episodes + kept).any() or (states["fresh"] > (kept & (states["planned"] > 0))).any():
+        check.fail(owner, "planned and fresh", "of a plan that there is not", "of one that was made and is kept")
 
 
 # ------------------------------------------------------------------------------------------------- shards
