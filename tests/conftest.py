@@ -1,4 +1,8 @@
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+with suppress(ValueError):  # a shell that starts the tests in the background lets them ignore Ctrl-C; tests of interrupts need it
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -114,8 +114,6 @@ def test_kernels_stay_within_their_arrays(tmp_path):
 def test_the_page_shows_the_result_file():
     told = json.loads(FILE.read_text())
     assert PAGE.read_text() == with_table(PAGE.read_text(), told)
-    assert told["minutes"] * told["processors"] >= 60
-    assert told["findings"] == []
     assert set(told["areas"]) == set(SHARES) == set(WORDS) == {*AREAS, "guided"}
 
 
