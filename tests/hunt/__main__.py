@@ -116,7 +116,8 @@ def written(results, seed, minutes, path):
         for area, result in sorted(results.items(), key=lambda item: list(SHARES).index(item[0]))
     }
     findings = [finding for result in results.values() for finding in result.findings]
-    path.write_text(json.dumps({**about, "processors": os.cpu_count(), "areas": areas, "findings": findings}, indent=1) + "\n")
+    text = json.dumps({**about, "processors": os.cpu_count(), "areas": areas, "findings": findings}, indent=1)
+    path.write_text(text.replace(str(TESTS.parent), "") + "\n")  # no path of this machine
 
 
 def table(told):
