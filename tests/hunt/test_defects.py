@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import errno
 import io
 import json
 import os
@@ -719,6 +720,18 @@ def test_a_save_keeps_links_and_permissions(tmp_path):
     assert cede.load(tmp_path / "one.cede").seed == 5
 
 
+def test_where_files_cannot_be_locked_saves_work_and_leftovers_stay(tmp_path, monkeypatch):
+    def without_locks(*_):
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    living = tmp_path / ".a.cede.0123456789abcdef.cede-partial"
+    living.write_bytes(b"of a writer that may be alive")
+    monkeypatch.setattr(archive.fcntl, "flock", without_locks)
+    archive.write_whole(tmp_path / "b.txt", "text")
+    assert (tmp_path / "b.txt").read_text() == "text"
+    assert living.exists()
+
+
 def test_leftovers_of_any_name_are_removed(tmp_path):
     (tmp_path / f".a\nb.{'0' * 16}.cede-partial").write_bytes(b"left")
     cede.ucrl2_mc(task()).save(tmp_path / "one.cede")
@@ -961,7 +974,7 @@ def test_a_stream_of_bytes_does_not_fill_the_memory():
     ("call", "message"),
     [
         (lambda: cede.Window(10**5000), "Window: episodes is a int, must be an integer"),
-        (lambda: cede.ucrl2_mc(task()).save("/tmp/\ud800x"), "save: path is .*, must be the path of a file"),
+        (lambda: cede.ucrl2_mc(task()).save("\ud800x"), "save: path is .*, must be the path of a file"),
         (lambda: cede.Agent("\ud800", np.ones((1, 1))), "Agent: name is .*, must be a non-empty string"),
         (lambda: learn(state=[1e300]), r"state\[0\] is 1e\+300, must be an integer from 0 to 2"),
         (lambda: learn(episode=np.array([{}], dtype=object)), r"episode\[0\] is \{\}, must be a number or a name"),

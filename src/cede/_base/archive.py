@@ -109,15 +109,19 @@ def new_partial(path: Path) -> tuple[Path, IO[bytes]]:
     while True:
         partial = path.with_name(f".{name}.{secrets.token_hex(8)}.cede-partial")
         file = partial.open("xb")
-        if try_lock(file) and is_same(partial, file):
+        try:
+            is_ours = try_lock(file) and is_same(partial, file)
+        except OSError:  # a file system without locks: there nobody takes it for a leftover
+            is_ours = True
+        if is_ours:
             return partial, file
         file.close()  # somebody took it for a leftover in the moment before it was locked
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what killed writers left in a directory: files with such a name that nobody has locked."""
-    if fcntl is None:
-        return
+    """Remove what killed writers left in a directory: files with such a name that nobody has locked. Where files cannot be locked,
+    nobody can tell who is alive, and they stay.
+    """
     with suppress(OSError):
         found = [Path(entry.path) for entry in os.scandir(directory) if LEFTOVER.fullmatch(entry.name)]
         for partial in found:
@@ -127,14 +131,13 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def try_lock(file: IO[bytes]) -> bool:
-    """Lock a file if nobody else has; tell whether it is locked. Where files cannot be locked, the answer is yes."""
+    """Lock a file if nobody else has; tell whether it is locked now. Where files cannot be locked: OSError."""
+    if fcntl is None:
+        raise OSError(errno.ENOTSUP, "Files cannot be locked")
     try:
-        if fcntl is not None:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks
-        return True
     return True
 
 

@@ -104,11 +104,7 @@ class Run:
 
         Whatever happens, learners are left in their state after some round, and no worker goes on. progress, label: see `Progress`.
         """
-        try:
-            claim_engine(self.engine)
-        except BaseException:
-            self.is_over = True
-            raise
+        claim_engine(self.engine)
         try:
             self.start(checkpoint)
             with Progress(label, self.episodes, progress, len(self.mdps)) as bar:
