@@ -41,7 +41,14 @@ def main(episodes, out, training=4000, seed=0):
     labels = ["x", "speed", "angle", "turning"]
     bins = cede.gym.uniform_bins([-2.4, -2, -0.2, -2], [2.4, 2, 0.2, 2], [1, 1, 8, 8], labels=labels)
     task = cede.gym.task_for(
-        env, ["model", "expert"], HORIZON, encode=bins, over_cost=1.0, control_cost=[0.0, EXPERT_COST], start_agent="expert"
+        env,
+        ["model", "expert"],
+        HORIZON,
+        encode=bins,
+        cost=0.0,
+        over_cost=1.0,
+        control_cost=[0.0, EXPERT_COST],
+        start_agent="expert",
     )
     told = {"encode": bins, "seed": seed, "progress": False}
     alone = {n: cede.gym.run(env, team, cede.fixed(task, n), episodes=max(5, episodes // 20), **told) for n in task.agents}

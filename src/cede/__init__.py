@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     from cede.learning.counts import Counts as Counts
     from cede.learning.counts import Episode as Episode
     from cede.learning.counts import count as count
+    from cede.learning.endless import EndlessLearner as EndlessLearner
     from cede.learning.forgetting import HalfLife as HalfLife
     from cede.learning.forgetting import Window as Window
     from cede.learning.learner import Learner as Learner
     from cede.learning.structure_check import StructureCheck as StructureCheck
     from cede.learning.structure_check import check_structure as check_structure
     from cede.planning.belief import Belief as Belief
+    from cede.planning.belief import CostBelief as CostBelief
     from cede.planning.control_shares import Mixture as Mixture
     from cede.planning.flatten import flatten as flatten
     from cede.planning.passes import Plan as Plan
@@ -73,12 +75,13 @@ _HOME = {
     "planning.planner": ("solve", "evaluate", "expected_cost", "optimistic_plan"),
     "planning.control_shares": ("Mixture",),
     "planning.flatten": ("flatten",),
-    "planning.belief": ("Belief",),
+    "planning.belief": ("Belief", "CostBelief"),
     "planning.scale": ("Scale", "StepDown"),
     "learning.counts": ("Counts", "Episode", "count"),
     "learning.structure_check": ("StructureCheck", "check_structure"),
     "learning.forgetting": ("HalfLife", "Window"),
     "learning.learner": ("Learner",),
+    "learning.endless": ("EndlessLearner",),
     "learning.algorithms": ("ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
     "insight.bounds": ("Bounds", "bounds"),
     "insight.explain": ("Explanation", "explain"),

@@ -212,16 +212,16 @@ def test_foreign_files(tmp_path):
     refused(tmp_path / "pickle.cede", buffer.getvalue())
     mdp = cede.worlds.riverswim()
     cede.simulate_fleet([mdp], cede.Fleet([cede.ucrl2_mc(mdp.task)]), 2, progress=False, checkpoint=tmp_path / "run.npz")
-    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 2, must be a learner or fleet of schema 2"):
+    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 3, must be a learner or fleet of schema 3"):
         cede.load(tmp_path / "run.npz")
 
 
 def test_a_newer_version(saved, tmp_path):
     path = write(tmp_path / "one.cede", saved)
-    header, arrays = files.load_arrays(path, "learner", 2)
+    header, arrays = files.load_arrays(path, "learner", SCHEMA)
     kind = {name: value for name, value in header.items() if name not in ("kind", "schema")}
-    files.save_arrays(path, "learner", 3, kind, arrays)
-    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 3, must be at most 2: it is of a newer cede"):
+    files.save_arrays(path, "learner", SCHEMA + 1, kind, arrays)
+    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 4, must be at most 3: it is of a newer cede"):
         cede.load(path)
 
 
@@ -242,10 +242,10 @@ def test_arrays_that_claim_terabytes(tmp_path):
 def forge(saved, tmp_path, change):
     """A file with a right checksum and wrong contents."""
     path = write(tmp_path / "forged.cede", saved)
-    header, arrays = files.load_arrays(path, "learner", 2)
+    header, arrays = files.load_arrays(path, "learner", SCHEMA)
     change(header, arrays)
     about = {name: value for name, value in header.items() if name not in ("kind", "schema")}
-    files.save_arrays(path, "learner", 2, about, arrays)
+    files.save_arrays(path, "learner", SCHEMA, about, arrays)
     with pytest.raises(cede.UnreadableFile, match=r"forged.cede: cannot be read, must be a learner of cede; it is damaged"):
         cede.load(path)
 
@@ -298,13 +298,13 @@ def test_fuzz_of_the_header(saved, tmp_path):
     """Values of the header replaced by others at random: refused, or a learner that works."""
     rng = np.random.default_rng(1)
     path = write(tmp_path / "fuzz.cede", saved)
-    header, arrays = files.load_arrays(path, "learner", 2)
+    header, arrays = files.load_arrays(path, "learner", SCHEMA)
     junk = [None, -1, 0, 1, 2**70, 1e300, "x", [], {}, True, [1, 2], {"class": "Window", "episodes": 1}]
     for _ in range(150):
         forged = json.loads(json.dumps({name: value for name, value in header.items() if name not in ("kind", "schema")}))
         inner = forged[rng.choice(["task", "told", "state"])] if rng.random() < 0.7 else forged
         inner[rng.choice(sorted(inner))] = junk[rng.integers(len(junk))]
-        files.save_arrays(path, "learner", 2, forged, arrays)
+        files.save_arrays(path, "learner", SCHEMA, forged, arrays)
         try:
             learner = cede.load(path)
         except cede.UnreadableFile:
@@ -342,7 +342,7 @@ def test_packing_alone():
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 # The digest of all fields that files hold, by schema. A change of the format is a new schema: raise the number, add its digest.
-FORMATS = {2: "e1b1c0087b7c57d1"}
+FORMATS = {2: "e1b1c0087b7c57d1", 3: "753ff184b5546fe2"}
 
 
 def format_digest():
@@ -358,23 +358,24 @@ def test_the_schema_rises_whenever_the_format_does():
     assert format_digest() == FORMATS[SCHEMA], "the format has changed: raise SCHEMA, and add this digest to FORMATS"
 
 
+@pytest.mark.parametrize("schema", [1, 2])
 @pytest.mark.parametrize("kind", ["learner", "fleet"])
-def test_files_of_an_older_schema_are_refused_with_the_right_word(kind):
-    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema 1, must be 2: it is of an older cede"):
-        cede.load(GOLDEN / f"{kind}-schema-1.cede")
+def test_files_of_an_older_schema_are_refused_with_the_right_word(kind, schema):
+    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema {schema}, must be 3: it is of an older cede"):
+        cede.load(GOLDEN / f"{kind}-schema-{schema}.cede")
 
 
 def test_a_checkpoint_of_an_older_schema_is_refused_with_the_right_word():
     mdps = cede.worlds.riverswim_teams(1)
     fleet = cede.Fleet([cede.ucrl2_mc(mdps[0].task)])
     old = cede.Checkpoint(GOLDEN / "checkpoint-schema-1.cede", resume=True)
-    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 2: it is of an older cede"):
+    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 3: it is of an older cede"):
         cede.simulate_fleet(mdps, fleet, 3, checkpoint=old, progress=False)
 
 
 def test_files_of_this_schema_are_read():
     """Written once, when the schema was fixed: whoever changes how they are read sees it here."""
-    learner, fleet = cede.load(GOLDEN / "learner-schema-2.cede"), cede.load(GOLDEN / "fleet-schema-2.cede")
+    learner, fleet = cede.load(GOLDEN / "learner-schema-3.cede"), cede.load(GOLDEN / "fleet-schema-3.cede")
     assert learner.episode == 41
     assert learner.observed == 1
     assert learner.settings["at_most"] == {"p=0.7": 0.5}
@@ -382,5 +383,8 @@ def test_files_of_this_schema_are_read():
     assert fleet.environment_episodes == 60
     for one in (learner, *fleet):
         assert np.isfinite(one.plan.value).any() or one.told.baseline is not None
-    again = cede.load((GOLDEN / "learner-schema-2.cede").read_bytes())  # from bytes, as from a file
+    endless = cede.load(GOLDEN / "endless-schema-3.cede")
+    assert (type(endless).__name__, endless.steps, endless.plan.policy.shape) == ("EndlessLearner", 500, (6, 2))
+    assert learner.counts.costs.shape == (12, 4)
+    again = cede.load((GOLDEN / "learner-schema-3.cede").read_bytes())  # from bytes, as from a file
     np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)

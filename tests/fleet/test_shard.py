@@ -61,7 +61,7 @@ def test_what_was_added_can_be_taken_back(base, more):
         table.lengthen_to(table.end + 40)
         add(table, row, column, 1.0)
     for row, column in more[::-1]:
-        take(table, row, column)
+        take(table, row, column, 1.0)
     np.testing.assert_array_equal(table.matrix().toarray(), before)
     np.testing.assert_array_equal(table.total, before.sum(axis=1))
     assert (table.matrix().data > 0).all()

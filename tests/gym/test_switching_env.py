@@ -47,7 +47,7 @@ def test_rewards_are_minus_costs():
         returns.append(total)
     expected = -cede.expected_cost(mdp, policy)
     assert np.mean(returns) == pytest.approx(expected, abs=4 * np.std(returns) / len(returns) ** 0.5)
-    with pytest.raises(ValueError, match="must be below 20: call reset first"):
+    with pytest.raises(ValueError, match="the episode is over, must be begun: call reset first"):
         env.step(0)
 
 

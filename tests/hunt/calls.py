@@ -129,7 +129,7 @@ def any_order(rng, note):
             t, state, prev = t + 1, to, who
         elif choice == 3:
             for each in (one, twin):
-                each.end_episode(stays_in=state if t and rng.integers(2) and each is one else None) if not t else each.end_episode()
+                each.end_episode()
             t, prev = 0, 0
         elif choice == 4 and not t:
             for each in (one, twin):
@@ -158,7 +158,7 @@ def refused_calls(one, rng, t):
         lambda: one.observe(t, 0, 0, 0, 99, 0),
         lambda: one.observe(t, anything(rng), 0, 0, 0, 0),
         lambda: one.end_episode(replan=np.array([True, False])),
-        lambda: one.end_episode(stays_in=99),
+        lambda: one.end_episode(replan=99),
         lambda: one.observe_episode(None),
         lambda: one.learn_from({"state": [99], "agent": [0], "action": [0], "next_state": [0], "t": [0]}),
         lambda: one.choose(99, 0, 0),

@@ -2,7 +2,7 @@
 
 import io
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -97,6 +97,28 @@ def learner(kind="ucrl2_mc", episodes=3, **told):
     made = getattr(cede, kind)(task(), **told)
     if episodes:
         cede.simulate(mdp(), made, episodes, progress=False)
+    return made
+
+
+@cache
+def endless():
+    return replace(mdp(), horizon=None, discount=0.75)
+
+
+def endless_learner(steps=40, **told):
+    made = cede.ucrl2_mc(endless().task.with_unknown_costs((0.0, 2.0)), scale=0.1, **told)
+    cede.simulate(endless(), made, steps=steps, progress=False)
+    return made
+
+
+def rested(one):
+    one.end_episode()
+    return one
+
+
+def unknown_learner(**told):
+    made = cede.ucrl2_mc(task().with_unknown_costs((0.0, 2.0)), **told)
+    cede.simulate(mdp(), made, 3, progress=False)
     return made
 
 
@@ -245,6 +267,35 @@ class How(Array):
         return callable(value)
 
 
+class Unknown(Array):
+    """Costs, NaN where they are not known."""
+
+    def own_bad(self, value, rng):
+        return [value[..., None], value[:-1], np.full_like(value, np.inf), np.full_like(value, -np.inf), "x", object()]
+
+
+class Ranges(Kind):
+    """The least and the most that something can be."""
+
+    def own_bad(self, value, rng):
+        return [(1.0, 0.0), (0.0, 0.0), (0.0,), 3.0, "ab", (0.0, np.inf), (np.nan, 1.0), (0.0, 1.0, 2.0), ("0", "1")]
+
+    def allows(self, value):
+        return isinstance(value, list | tuple | np.ndarray) and len(value) == 2
+
+
+class Ends(Kind):
+    """States in which episodes end."""
+
+    def own_bad(self, value, rng):
+        return [[S], [-1], 3, "ab", [0.5], ["nowhere"], list(range(S)), [None]]
+
+    def allows(self, value):
+        return (isinstance(value, list | tuple | set | dict) or (isinstance(value, np.ndarray) and value.ndim > 0)) and not len(
+            value
+        )
+
+
 class OneForEach(Array):
     """An array with one number for each agent, or one number for all."""
 
@@ -256,7 +307,7 @@ class Costs(Number):
     """A number, or an array with one for each agent."""
 
     def own_bad(self, value, rng):
-        return [np.zeros(D + 1), [np.nan, 0.0], "x", np.nan, np.inf, [[1.0, 2.0]], {"a": 1}]
+        return [np.zeros(D + 1), [np.nan, 0.0], "x", np.nan, np.inf, [[1.0, 2.0]], {"nobody": 1}]
 
 
 POLICY = {"policy": ("policy",), "agent": ("agent", "policy")}
@@ -278,7 +329,23 @@ def constructors():
                 "start": (np.array([0.5, 0.5, 0.0]), Array("chances")),
                 "state_names": (["a", "b", "c"], optional(Names())),
                 "action_names": (["x", "y"], optional(Names())),
+                "enter_cost": (np.array([0.0, 1.0, 2.0]), optional(OneForEach())),
+                "terminal": ([2], Ends()),
             },
+        ),
+    )
+    yield (
+        "Environment that varies with time",
+        lambda: Call(
+            cede.Environment,
+            {
+                "transition": (np.stack([p, p[:, ::-1]]), Array("chances")),
+                "cost": (mdp().environment.cost, Array()),
+                "start": (np.array([0.5, 0.5, 0.0]), Array("chances")),
+                "varies_with": ("time", optional(Choice())),  # periods say it, too
+                "periods": (np.array([0, 1, 1, 0]), optional(Array("indices", 2, shaped=False))),
+            },
+            words={"transition": ("transition",)},
         ),
     )
     yield (
@@ -309,8 +376,36 @@ def constructors():
                 "horizon": (L, Integer(1)),
                 "start_agent": (1, Integer(0, 1)),
                 "structure": (structure(), optional(Instance())),
+                "discount": (0.5, optional(Number(0.0, 1.0, True))),
             },
             words={"horizon": ("horizon",)},
+        ),
+    )
+    yield (
+        "Task with unknown costs, ends and a discount",
+        lambda: Call(
+            cede.Task,
+            {
+                "env_cost": (np.array([[np.nan, 1.0], [0.5, np.nan], [0.25, 0.25]]), optional(Unknown())),
+                "agents": (["machine", "human"], Names(free=True)),
+                "horizon": (L, optional(Integer(1))),
+                "n_states": (S, optional(Integer(S, S))),
+                "n_actions": (A, optional(Integer(A, A))),
+                "cost_range": ((0.0, 2.0), Ranges()),
+                "enter_cost": (np.array([0.0, np.nan, 2.0]), optional(Unknown())),
+                "enter_cost_range": ((0.0, 3.0), optional(Ranges())),
+                "terminal": ([2], Ends()),
+                "discount": (0.5, optional(Number(0.0, 1.0, True))),
+                "periods": (np.array([0, 0, 1, 1]), optional(Array("indices", L))),
+            },
+            words={
+                "terminal": ("terminal", "an episode ends there"),
+                "agents": ("agents",),
+                "env_cost": ("env_cost", "cost"),
+                "horizon": ("horizon", "periods", "terminal", "env_cost"),
+                "n_states": ("n_states", "states"),
+                "discount": ("discount", "terminal"),
+            },
         ),
     )
     yield (
@@ -461,6 +556,8 @@ def constructors():
                 "agents": (episode().agents, Array("indices")),
                 "actions": (episode().actions, Array("indices")),
                 "costs": (episode().costs, Array()),
+                "env_costs": (episode().env_costs, optional(Unknown())),
+                "enter_costs": (episode().enter_costs, optional(Unknown())),
             },
             words={"states": ("states",), "agents": ("agents",), "costs": ("costs",)},
         ),
@@ -487,6 +584,34 @@ def constructors():
                 "seed": (3, Integer(0, 2**31 - 1)),
                 "counts": (learner().counts, optional(Instance())),
             },
+        ),
+    )
+    yield (
+        "EndlessLearner",
+        lambda: Call(
+            cede.EndlessLearner,
+            {
+                "task": (endless_learner().task, Instance()),
+                "told": (endless_learner().told, Instance()),
+                "seed": (3, Integer(0, 2**31 - 1)),
+                "counts": (endless_learner().counts, optional(Instance())),
+            },
+        ),
+    )
+    low = np.zeros((S, A))
+    yield (
+        "CostBelief",
+        lambda: Call(
+            cede.CostBelief,
+            {
+                "low": (low, Array()),
+                "high": (low + 1.0, Array()),
+                "mean": (low + 0.5, optional(Array())),
+                "enter_low": (np.zeros(S), Array()),
+                "enter_high": (np.ones(S), Array()),
+                "enter_mean": (np.ones(S), optional(Array())),
+            },
+            words={"low": ("low", "high"), "enter_low": ("enter_low", "enter_high"), "high": ("high", "low")},
         ),
     )
     yield "Fleet", lambda: Call(cede.Fleet, {"learners": ([learner(), learner(seed=1)], Sequence())})
@@ -551,7 +676,7 @@ def functions():
         "known_environment": (None, optional(Instance())),
         "forget": (None, optional(Kind())),
         "forget_environment": (None, optional(Kind())),
-        "replan": ("every", Choice()),
+        "replan": ("every", optional(Choice())),
         "seed": (3, Integer(0, 2**31 - 1)),
     }
     yield (
@@ -584,7 +709,7 @@ def functions():
                 "radius": ("appendix", Choice()),
                 "scale": (0.5, Factor(0.0)),
                 "planning": ("full", Choice()),
-                "replan": ("every", Choice()),
+                "replan": ("every", optional(Choice())),
                 "seed": (3, Integer(0, 2**31 - 1)),
             },
         ),
@@ -684,7 +809,14 @@ def methods():
     yield "Learner.choose (greedy planning)", of(lambda: learner(planning="greedy"), "choose", **index)
     step = {**index, "t": (0, Integer(0, L - 1)), "agent": (1, Integer(0, D - 1)), "action": (1, Integer(0, A - 1))}
     yield "Learner.observe", of(learner, "observe", **step, next_state=(1, Integer(0, S - 1)))
-    end = {"replan": (True, optional(Flag())), "stays_in": (1, optional(Integer(0, S - 1)))}
+    end = {"replan": (True, optional(Flag()))}
+    measured = {"next_state": (1, Integer(0, S - 1)), "cost": (0.5, Number(0.0, 2.0))}
+    yield "Learner.observe (unknown costs)", of(unknown_learner, "observe", **step, **measured)
+    here = {name: index[name] for name in ("state", "prev_agent")}
+    yield "EndlessLearner.choose", of(endless_learner, "choose", **here)
+    walk = {"state": index["state"], "agent": step["agent"], "action": step["action"], **measured}
+    yield "EndlessLearner.observe", of(lambda: rested(endless_learner()), "observe", prev_agent=(1, Integer(0, D - 1)), **walk)
+    yield "EndlessLearner.end_episode", of(endless_learner, "end_episode", **end)
     yield "Learner.end_episode", of(learner, "end_episode", **end)
     yield "Learner.observe_episode", of(learner, "observe_episode", episode=(episode(), Instance()))
     yield "Learner.save", of(learner, "save", path=(somewhere(), FilePath()))
@@ -725,7 +857,8 @@ def worlds():
                 "agents": (np.array([0.25, 0.5]), Array(shaped=False)),
                 "version": ("osband", Choice()),
                 "macro": (2, Integer(1, 10)),
-                "horizon": (5, Integer(1)),
+                "discount": (0.5, optional(Number(0.0, 1.0, True))),
+                "horizon": (5, optional(Integer(1))),
                 **each,
             },
             words={"agents": ("agents",)},
@@ -853,9 +986,10 @@ def gym():
             {
                 "env": (frozen, Instance()),
                 "agents": (walkers, Agents()),
-                "horizon": (5, Integer(1)),
+                "horizon": (5, optional(Integer(1))),
                 "switch_cost": (0.25, SwitchCost()),
                 "start_agent": (1, Integer(0, 1)),
+                "discount": (0.5, optional(Number(0.0, 1.0, True))),
             },
         ),
     )
@@ -867,13 +1001,14 @@ def gym():
                 "env": (frozen, Instance()),
                 "agents": (["a", "b"], Names(free=True)),
                 "horizon": (5, Integer(1)),
-                "cost": (0.5, Number()),
+                "cost": (0.5, optional(Number())),
+                "cost_range": ((0.0, 1.0), Ranges()),
                 "over_cost": (0.5, Number()),
                 "control_cost": (0.5, Costs()),
                 "switch_cost": (0.25, SwitchCost()),
                 "start_agent": (1, Integer(0, 1)),
             },
-            words={"cost": ("cost",)},
+            words={"cost": ("cost",), "horizon": ("horizon", "over_cost")},
         ),
     )
 

@@ -53,7 +53,7 @@ def test_numbers(seed):
         policy[t, s, prev] = agent
         assert option.plain == pytest.approx(cede.evaluate(imagined, policy)[t, s, prev], abs=1e-9)
         assert sum(option.parts.values()) == pytest.approx(option.plain)
-        low, high = extremes(mdp.task, *learner.beliefs, policy)
+        low, high = extremes(mdp.task, *learner.beliefs, policy, learner.costs)
         assert option.optimistic == pytest.approx(low[t, s, prev])
         assert option.pessimistic == pytest.approx(high[t, s, prev])
         assert option.optimistic <= option.plain + 1e-9 <= option.pessimistic + 2e-9

@@ -32,13 +32,25 @@ WAYS = {
     "limits": {"at_most": {"p=0.7": 0.4}},
     "baseline": {"baseline": "p=0.7"},
     "kept plan": {"replan": 5},
+    "unknown costs": {},
+    "unknown costs, windows": {"forget_environment": cede.Window(2)},
+    "endless": {"at_most": {"p=0.7": 0.4}, "replan": 7},
 }
+ENDLESS = replace(MDP, horizon=None)
+
+
+def task_of(way):
+    if way == "endless":
+        return ENDLESS.task
+    return MDP.task.with_unknown_costs() if way.startswith("unknown") else MDP.task
 
 
 def learners(way, n=3):
-    found = [cede.ucrl2_mc(MDP.task, scale=0.3, seed=i, **WAYS[way]) for i in range(n)]
+    found = [cede.ucrl2_mc(task_of(way), scale=0.3, seed=i, **WAYS[way]) for i in range(n)]
     for i, learner in enumerate(found):
-        if i:
+        if i and way == "endless":
+            cede.simulate(ENDLESS, learner, steps=30 * i, seed=i, progress=False)
+        elif i:
             cede.simulate(MDP, learner, 4 * i, seed=i, progress=False)
     return found
 
@@ -46,14 +58,14 @@ def learners(way, n=3):
 def test_every_field_is_declared():
     names = [one.name for one in fields(LearnerState)]
     assert names == [*NUMBERS, *SEEN, *(one.name for one in ARRAYS)]
-    kept = {one.name for way in WAYS for one in has(learners(way, 1)[0].told)}
+    kept = {one.name for way in WAYS for one in has(Sizes(task_of(way), learners(way, 1)[0].told))}
     assert kept == {one.name for one in ARRAYS} - {"policy", "value"}  # some way here has each of them
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_states_are_packed_stacked_cut_and_joined(way):
     some = learners(way)
-    sizes, states = Sizes(MDP.task, some[0].told), [learner.state for learner in some]
+    sizes, states = Sizes(task_of(way), some[0].told), [learner.state for learner in some]
     for state in states:
         again = unpack_state(sizes, *pack_state(state))
         for one in ARRAYS:
@@ -63,10 +75,10 @@ def test_states_are_packed_stacked_cut_and_joined(way):
     apart = joined([part_of(stacked, 0, 1), part_of(stacked, 1, 1), part_of(stacked, 1, 3)])
     for name, array in stacked.items():
         np.testing.assert_array_equal(apart[name], array)
-    for after, before in zip(unstack_states(some[0].told, apart, states, 2, 1), states, strict=True):
+    for after, before in zip(unstack_states(sizes, apart, states, 2, 1), states, strict=True):
         assert (after.episodes, after.environment_episodes) == (before.episodes + 2, before.environment_episodes + 1)
         np.testing.assert_array_equal(after.agents.key, before.agents.key)
-        for one in has(some[0].told):
+        for one in has(sizes):
             wanted = getattr(before, one.name)
             np.testing.assert_array_equal(getattr(after, one.name), wanted if wanted.size else at_start(one, sizes))
 
@@ -75,19 +87,19 @@ def test_states_are_packed_stacked_cut_and_joined(way):
 def test_every_declared_array_is_checked_alike_for_files_and_checkpoints(way):
     learner = learners(way)[2]
     assert learner.plan is not None
-    sizes, state = Sizes(MDP.task, learner.told), learner.state
+    sizes, state = Sizes(task_of(way), learner.told), learner.state
     numbers, arrays = pack_state(state)
     stacked = stack_states(sizes, [state], keeps_plans=True)
     names = [one.name for one in ARRAYS if one.name in stacked and getattr(state, one.name).size]
     assert "policy" in names
     for name in names:
-        for harm in (lambda a: a[:-1], lambda a: a.astype(np.float32), lambda a: a[..., None]):
+        for harm in (lambda a: a[..., :-1], lambda a: a.astype(np.float32), lambda a: a[..., None]):
             with pytest.raises(ValueError, match=f"the shape of {name}"):
                 unpack_state(sizes, numbers, {**arrays, name: harm(arrays[name])})
             with pytest.raises(ValueError, match=f"the shape of {name}"):
                 check_stack("test", sizes, {**stacked, name: harm(stacked[name][0])[None]}, 1)
         wrong = np.full_like(arrays[name], 99) if arrays[name].dtype.kind == "i" else np.full_like(arrays[name], np.inf)
-        wrong = wrong * 10**6 if arrays[name].dtype == np.int64 else wrong
+        wrong = np.full_like(wrong, 2**60) if arrays[name].dtype == np.int64 else wrong
         with pytest.raises(ValueError, match=r"policy|not finite|beyond the table"):
             unpack_state(sizes, numbers, {**arrays, name: wrong})
         with pytest.raises(ValueError, match=r"policy|not finite|beyond the table"):
@@ -97,8 +109,8 @@ def test_every_declared_array_is_checked_alike_for_files_and_checkpoints(way):
 @pytest.mark.parametrize("name", SEEN)
 @pytest.mark.parametrize("bad", [np.inf, np.nan, 0.0, -1.0])
 def test_counts_that_cannot_be_are_refused_by_files_and_checkpoints_alike(name, bad):
-    learner = learners("plain")[2]
-    sizes = Sizes(MDP.task, learner.told)
+    learner = learners("unknown costs")[2]
+    sizes = Sizes(learner.task, learner.told)
     numbers, arrays = pack_state(learner.state)
     wrong = arrays[f"{name}_number"].copy()
     wrong[3] = bad
@@ -121,5 +133,5 @@ def test_numbers_that_cannot_be_are_refused(bad):
 
 def test_a_state_without_its_plan_is_as_at_the_start():
     state = replace(LearnerState(), planned=3)
-    assert state.plan is None
+    assert state.plan(MDP.task) is None
     assert not state.must_use_plan

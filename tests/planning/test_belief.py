@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede._kernels.radii import appendix_constant, cost_constant, printed_constant, steps_before
+from cede._kernels.radii import appendix_constant, constants_of, cost_constant, printed_constant
+from cede.learning.arrays import radius_sizes
 from cede.planning.belief import Belief, holds, radii, true_beliefs
 from problems import play, random_mdp
 
@@ -14,7 +15,7 @@ from problems import play, random_mdp
 def test_printed_radii_are_the_papers():
     """Section 3, computed as printed where the numbers still fit."""
     k, horizon, S, A, D, delta, n = 5, 10, 6, 3, 2, 0.1, np.array([0.0, 1.0, 7.0])
-    steps = steps_before(k, horizon)
+    steps = (k - 1) * horizon
     agents = np.sqrt(2 * np.log((k - 1) ** 7 * horizon**7 * S * D * 2 ** (A + 1) / delta) / np.maximum(1, n))
     environment = np.sqrt(2 * np.log((k - 1) ** 7 * horizon**7 * S * A * 2 ** (S + 1) / delta) / np.maximum(1, n))
     np.testing.assert_allclose(radii(n, printed_constant(steps=steps, rows=S * D, outcomes=A, delta=delta)), agents, rtol=1e-14)
@@ -26,7 +27,7 @@ def test_printed_radii_are_the_papers():
 def test_appendix_radius_is_the_papers():
     k, horizon, S, D, delta, n = 9, 20, 6, 3, 0.05, np.array([0.0, 4.0])
     expected = np.sqrt(14 * S * np.log(2 * (k - 1) * horizon * D * S / delta) / np.maximum(1, n))
-    found = radii(n, appendix_constant(steps=steps_before(k, horizon), rows=S * D, outcomes=S, delta=delta))
+    found = radii(n, appendix_constant(steps=(k - 1) * horizon, rows=S * D, outcomes=S, delta=delta))
     np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
@@ -37,8 +38,9 @@ def test_cost_radius_is_jakschs():
 
 def test_first_episode_and_huge_state_spaces_stay_finite():
     """NOTES, traps 2 and 3: log 0 and 2^(|S| + 1)."""
-    assert steps_before(1, 10) == 1
-    assert steps_before(2, 10) == 10
+    sizes = radius_sizes(cede.worlds.riverswim().task, cede.ucrl2_mc(cede.worlds.riverswim().task).told)
+    assert constants_of(sizes, 0.0, 0.0) == constants_of(sizes, 1.0, 1.0)
+    assert constants_of(sizes, 0.0, 0.0) < constants_of(sizes, 20.0, 20.0)
     constant = printed_constant(steps=1, rows=3 * 10**5, outcomes=10**5, delta=0.1)
     assert constant == pytest.approx(2 * (math.log(3e6) + 100_001 * math.log(2)))
 

@@ -178,7 +178,7 @@ def test_fleets_share_counts_by_case():
     assert newcomer.told.structure.environment is outcomes
     with pytest.raises(ValueError, match=r"Fleet\.add: the environment's structure of the learner is none, must be the same"):
         fleet.add(cede.ucrl2_mc(mdps[0].task))
-    with pytest.raises(ValueError, match="Fleet: the environment's structure of learner 1 is one of 6 cases"):
+    with pytest.raises(ValueError, match="Fleet: the environment's structure of learner 1 is one where environment has 6 cases"):
         cede.Fleet([cede.ucrl2_mc(mdps[0].task), cede.ucrl2_mc(mdps[0].task, structure=mdps[0].structure)])
 
 

@@ -12,15 +12,21 @@ POLICY, VALUE = types.int16[:, :, ::1], types.float64[:, :, ::1]
 
 
 @kernel
-def find_same_start(switch_cost, vary, same_start):
-    """Write to same_start[prev] the first previous agent from whom every hand-over costs the same: from there all is the same."""
+def find_same_start(switch_cost, vary, first_state, last_state, same_start):
+    """Write to same_start[prev] the first previous agent from whom every hand-over costs the same: from there all is the same.
+
+    switch_cost: (S or 1, D, D), of which the states from first_state to last_state (exclusive) are compared.
+    """
     n_agents = same_start.size
     for prev in range(n_agents):
         same_start[prev] = prev
         for first in range(prev):
             equal = True
-            for d in range(n_agents):
-                equal = equal and switch_cost[prev, d] == switch_cost[first, d] and vary[d] != BY_PREV_AGENT
+            for s in range(first_state, last_state):
+                for d in range(n_agents):
+                    equal = equal and switch_cost[s, prev, d] == switch_cost[s, first, d] and vary[d] != BY_PREV_AGENT
+                if not equal:
+                    break
             if equal:
                 same_start[prev] = first
                 break
@@ -30,7 +36,7 @@ def find_same_start(switch_cost, vary, same_start):
 def begin(problem, afresh, value, scratch):
     """Prepare a pass, before its threads start. afresh: 1, or 0 where value, (L + 1, S, D), holds the cost of a known policy."""
     horizon, changed, busy, taken, done = scratch.busy.size, scratch.changed, scratch.busy, scratch.taken, scratch.done
-    find_same_start(problem.switch_cost, problem.vary, scratch.same_start)
+    find_same_start(problem.switch_cost, problem.vary, np.int64(0), problem.switch_cost.shape[0], scratch.same_start)
     for i in range(taken.size):
         taken[i] = 0
         done[i] = 0
@@ -53,7 +59,7 @@ def backward(model, mode, policy, before, value, source, seed, scratch, thread, 
     the phase after the last, or the one in which it waited too long for another thread.
     """
     horizon = policy.shape[0]
-    same_rows = mode != FOLLOW  # are the rows that are needed the same at all times?
+    same_rows = mode != FOLLOW and model.problem.period.size == 0  # are the rows that are needed the same at all times?
     for d in range(model.problem.vary.size):
         same_rows = same_rows and model.problem.vary[d] != BY_TIME
     none = np.int64(-1)

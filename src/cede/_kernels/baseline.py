@@ -124,7 +124,10 @@ def least_cost_within(model, policy, value, start, start_agent, scratch, thread)
 def negate_costs(problem, opposite):
     """Write the negated costs of control and hand-over. A hand-over that is not possible stays so: no policy has it."""
     control_cost, switch_cost = problem.control_cost, problem.switch_cost
-    for d in range(control_cost.size):
-        opposite.control_cost[d] = -control_cost[d]
-        for to in range(control_cost.size):
-            opposite.switch_cost[d, to] = inf if switch_cost[d, to] == inf else -switch_cost[d, to]
+    for s in range(control_cost.shape[0]):
+        for d in range(control_cost.shape[1]):
+            opposite.control_cost[s, d] = -control_cost[s, d]
+    for s in range(switch_cost.shape[0]):
+        for d in range(switch_cost.shape[1]):
+            for to in range(switch_cost.shape[1]):
+                opposite.switch_cost[s, d, to] = inf if switch_cost[s, d, to] == inf else -switch_cost[s, d, to]

@@ -1,11 +1,12 @@
 """Episodes under the true tables."""
 
+import numpy as np
 from numba import types
 
-from cede._kernels.bundle import Bundle, Float1, Int1
+from cede._kernels.bundle import Bundle, Float1, Float3, Int1
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.layer import slot_of
-from cede._kernels.model import ModelArrays
+from cede._kernels.model import ModelArrays, block_at, ends_in
 
 
 class Truth(Bundle):
@@ -17,6 +18,7 @@ class Truth(Bundle):
     start_agent: int
     acting: Int1  # (D,) the member who acts when each agent is in control
     aim: Int1  # (D,) the member who is in control then, or is taking over
+    random_cost: Float3  # (S, A, Q) what the environment may charge, all equally likely; empty: always the mean
 
 
 class Steps(Bundle):
@@ -25,7 +27,10 @@ class Steps(Bundle):
     states: Int1  # (L + 1,)
     who: Int1  # (L + 1,) who[0] = d_0, who[t + 1] acts at time t
     actions: Int1  # (L,)
-    costs: Float1  # (L,)
+    costs: Float1  # (L,) environment, control, switching and arriving together; at an end also the rest of the steps
+    env_costs: Float1  # (L,) what the environment charged for each action
+    enter_costs: Float1  # (L,) what it charged for arriving
+    n: int  # steps that were taken: fewer than L if the episode ended before
 
 
 @kernel
@@ -41,30 +46,65 @@ def draw(table, r, chance):
 
 
 @kernel
-def enter(truth, chance, steps):
-    """Draw the first state of an episode. chance: (2 L + 1,) uniform numbers, the last one for this."""
+def first_state(truth, chance):
+    """Draw the first state of an episode with a uniform number."""
     s = 0
-    while s < truth.start.size - 1 and truth.cumulated_start[s] <= chance[chance.size - 1]:
+    while s < truth.start.size - 1 and truth.cumulated_start[s] <= chance:
         s += 1
-    steps.states[0] = s
+    return s
+
+
+@kernel
+def enter(truth, chance, steps):
+    """Draw the first state of an episode. chance: uniform numbers, two for each step, a third one for each if costs are random, and
+    the last one for this.
+    """
+    steps.states[0] = first_state(truth, chance[chance.size - 1])
     steps.who[0] = truth.start_agent
+    steps.n = 0
 
 
-@unit(types.none, Truth, types.int64, types.int64, types.float64[::1], Steps)
-def step(truth, t, d, chance, steps):
-    """Let agent d act at time t, under the true tables."""
-    problem, agents, environment = truth.model.problem, truth.model.agents, truth.model.environment
-    s, prev = steps.states[t], steps.who[t]
-    a = draw(agents.table, agents.row[problem.slot[d] + slot_of(problem.vary[d], t, prev), s], chance[2 * t])
-    steps.states[t + 1] = draw(environment.table, environment.row[s, a], chance[2 * t + 1])
+@unit(types.none, Truth, types.int64, types.int64, types.float64, types.float64, types.float64, Steps)
+def step(truth, t, d, chance_of_action, chance_of_state, chance_of_cost, steps):
+    """Let agent d act at time t, under the true tables, with a uniform number for each thing that is drawn."""
+    problem, agents, environment, random_cost = truth.model.problem, truth.model.agents, truth.model.environment, truth.random_cost
+    s, prev, now = steps.states[t], steps.who[t], t if problem.left.size > 0 else np.int64(0)
+    a = draw(agents.table, agents.row[problem.slot[d] + slot_of(problem.vary[d], t, prev), s], chance_of_action)
+    to = draw(environment.table, environment.row[block_at(problem, now) + s, a], chance_of_state)
+    steps.states[t + 1] = to
     steps.who[t + 1] = d
     steps.actions[t] = a
-    steps.costs[t] = problem.env_cost[s, a] + problem.control_cost[d] + problem.switch_cost[prev, d]
+    steps.env_costs[t] = problem.env_cost[s, a]
+    if random_cost.size > 0:
+        which = chance_of_cost * random_cost.shape[2]
+        steps.env_costs[t] = random_cost[s, a, min(np.int64(which), random_cost.shape[2] - 1)]
+    steps.enter_costs[t] = problem.enter_cost[to] if problem.enter_cost.size > 0 else 0.0
+    control_cost = problem.control_cost[min(s, problem.control_cost.shape[0] - 1), d]
+    switch_cost = problem.switch_cost[min(s, problem.switch_cost.shape[0] - 1), prev, d]
+    steps.costs[t] = steps.env_costs[t] + control_cost + switch_cost + steps.enter_costs[t]
+    if ends_in(problem, to) and problem.left.size > 0:
+        steps.costs[t] += problem.discount * (problem.env_cost[to, 0] * problem.left[t + 1])
+    steps.n = t + 1
+
+
+@kernel
+def step_with(truth, t, d, chance, steps):
+    """Let agent d act at time t of an episode with a horizon. chance: see `enter`."""
+    chance_of_cost = chance[2 * steps.actions.size + t] if truth.random_cost.size > 0 else 0.0
+    step(truth, t, d, chance[2 * t], chance[2 * t + 1], chance_of_cost, steps)
+
+
+@kernel
+def is_over(truth, steps):
+    """Return whether an episode has ended before the horizon."""
+    return ends_in(truth.model.problem, steps.states[steps.n])
 
 
 @kernel
 def play_episode(truth, policy, chance, steps):
-    """Play one episode of a policy, (L, S, D), with these random numbers, (2 L + 1,)."""
+    """Play one episode of a policy, (L, S, D), with these random numbers, see `enter`."""
     enter(truth, chance, steps)
-    for t in range(policy.shape[0]):
-        step(truth, t, policy[t, steps.states[t], steps.who[t]], chance, steps)
+    t = 0
+    while t < policy.shape[0] and not is_over(truth, steps):
+        step_with(truth, t, policy[t, steps.states[t], steps.who[t]], chance, steps)
+        t += 1

@@ -5,7 +5,7 @@ from numba import types
 
 from cede._kernels.bundle import Bundle, Float1, Int1, Int2
 from cede._kernels.compiling import inlined, kernel, unit
-from cede._kernels.model import BY_PREV_AGENT, BY_TIME, BeliefArrays
+from cede._kernels.model import BY_PREV_AGENT, BY_TIME, BeliefArrays, block_at
 from cede._kernels.radii import linear_part, radii, radius
 from cede._kernels.tables import Table, add, take
 
@@ -37,7 +37,7 @@ class CountsArrays(Bundle):
     seen: Table  # what was counted; rows from `counted` on hold what is known
     counted: int  # rows that are counted
     n_columns: int  # outcomes that a row can have
-    place: Int2  # agents: (slots, S); environment: (S, A), or (S, slots) for UCRL2: the row in which a step is counted
+    place: Int2  # agents: (slots, S); environment: (periods * S, A), or with slots for UCRL2: the row in which a step is counted
     outcomes: OutcomeIndex
     forgetting: Forgetting
 
@@ -91,7 +91,8 @@ def outcome_of(index, i, j, to):
 def cells_of(agents, environment, problem, flat, t, s, prev, d, a, to):
     """Return where a step is counted: row and column of the agents' table, row and column of the environment's."""
     slot = problem.slot[d] + slot_of(problem.vary[d], t, prev)
-    row, environment_row = agents.place[slot, s], environment.place[s, slot if flat else a]
+    now = block_at(problem, t) + s
+    row, environment_row = agents.place[slot, s], environment.place[now, slot if flat else a]
     return row, outcome_of(agents.outcomes, slot, s, a), environment_row, outcome_of(environment.outcomes, s, a, to)
 
 
@@ -163,7 +164,7 @@ def forget(counts, episode, keys):
                 for t in range(recent.shape[1]):
                     key = recent[gone, t]
                     if key >= 0 and fading.window[key // columns] == window:
-                        take(table, key // columns, key % columns)
+                        take(table, key // columns, key % columns, 1.0)
         now = (episode - 1) % longest
         for t in range(recent.shape[1]):
             recent[now, t] = keys[t] if t < keys.size else -1
@@ -205,12 +206,18 @@ def believe_row(layer, r, constant, scale):
             unfold(layer.counts.seen, case, layer.belief.table, r)
 
 
+@inlined
+def row_has_doubled(layer, r):
+    """Return whether row r was visited as often since the plan was made as before it, or for the first time."""
+    return layer.counts.seen.total[r] >= layer.planned_visits[r] + max(1.0, layer.planned_visits[r])
+
+
 @unit(types.boolean, LayerArrays)
 def has_doubled(layer):
-    """Return whether a row was visited as often since the plan was made as before it, or for the first time."""
-    found, total, planned = False, layer.counts.seen.total, layer.planned_visits
-    for r in range(planned.size):
-        found = found or total[r] >= planned[r] + max(1.0, planned[r])
+    """Return whether some row has doubled."""
+    found = False
+    for r in range(layer.planned_visits.size):
+        found = found or row_has_doubled(layer, r)
     return found
 
 

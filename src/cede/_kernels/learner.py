@@ -3,18 +3,22 @@
 Plans are made in full (`plan_step`), or greedily, only where the learner is (`visit`).
 """
 
+from math import sqrt
+
 import numpy as np
 from numba import types
 
-from cede._kernels.backup import CHOOSE, RAISE, backup, slots_at
+from cede._kernels.backup import CHOOSE, PHASES, RAISE, arrive, backup, slots_at
 from cede._kernels.backward import POLICY, VALUE, backward, begin, find_same_start
 from cede._kernels.baseline import DEVIATE, KEEP_TO, UNDECIDED, Baseline, least_cost_within, proven_by_costs
 from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2
 from cede._kernels.compiling import kernel, unit
+from cede._kernels.costs import CostLayer, believe_cost, believe_costs, put_cost, put_costs
+from cede._kernels.endless import Endless, settle
 from cede._kernels.layer import LayerArrays, believe_layer, believe_row, has_doubled, note_visits
-from cede._kernels.limits import Limits, set_prices
-from cede._kernels.model import ModelArrays
-from cede._kernels.radii import PRINTED, Radii, linear_part, radius
+from cede._kernels.limits import Limits, set_prices, step_costs, update_prices
+from cede._kernels.model import ModelArrays, block_at
+from cede._kernels.radii import Radii, RadiusSizes, linear_part
 from cede._kernels.sampling import sample_layer
 from cede._kernels.scratch import PassScratch, ThreadScratch
 
@@ -25,42 +29,33 @@ class GreedyBounds(Bundle):
     """Values for greedy planning, only ever raised; all arrays are empty where plans are made in full."""
 
     values: Float3  # (L + 1, S, D)
-    least: Float2  # (L + 1, D) their least over states
+    arrival: Float3  # (L + 1, S, D) enter_cost(s) + discount values[t, s, d]; the same array where that is `values`
+    least: Float2  # (L + 1, D) the least of `arrival` over states
     least_at: Int2  # (L + 1, D) the first state that has it
 
 
 class LearnerArrays(Bundle):
-    """A learner: two layers of what it saw and believes, what it plans for, and what it promises."""
+    """A learner: two layers of what it saw and believes, costs that it learns, what it plans for, and what it promises."""
 
     agents: LayerArrays
     environment: LayerArrays
+    costs: CostLayer
     model: ModelArrays  # the beliefs of both layers, and what things cost
     flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
     prior: float  # pseudo-counts of a row from which tables are sampled; 0: they are not
     sticks: int  # see `sample_layer`
-    env_cost: Float2  # (S, A) what the task says
-    learned_cost: Float2  # (S, slots) env_cost of the problem, written where UCRL2 must learn it; else empty
     least_cost: Float1  # (S,) least environment cost over actions
     spread: Float1  # (S,) greatest minus least
-    replan: int  # episodes that share a plan; DOUBLING or NEVER
+    least_enter: float  # least cost of arriving in a state
+    most_enter: float
+    replan: int  # episodes that share a plan, or steps where there is no horizon; DOUBLING or NEVER
+    endless: Endless  # for plans without horizon
+    accuracy: float  # of such a plan, times the square root of the steps seen
     radii: Radii  # of the running episode
+    sizes: RadiusSizes  # from which they follow
     greedy: GreedyBounds
     limits: Limits
     baseline: Baseline
-
-
-@unit(types.none, LearnerArrays, types.int64, types.int64)
-def learn_cost(learner, s, c):
-    """Write the believed cost of slot c in state s, where UCRL2 must learn it: the mean seen minus its radius."""
-    seen, r = learner.agents.counts.seen, c * learner.learned_cost.shape[0] + s
-    result = learner.least_cost[s]
-    if seen.total[r] > 0.0:
-        mean = 0.0
-        for j in range(seen.start[r], seen.start[r] + seen.size[r]):
-            mean += seen.weight[j] * learner.env_cost[s, seen.column[j]]
-        width = radius(PRINTED, seen.total[r], learner.radii.cost, learner.radii.environment_scale)
-        result = max(result, mean / seen.total[r] - learner.spread[s] * width)
-    learner.learned_cost[s, c] = result
 
 
 @unit(types.none, LearnerArrays, types.int64)
@@ -76,9 +71,11 @@ def believe(learner, seed):
     if sampled:
         sample_layer(agents, learner.prior, learner.sticks, seed, np.int64(0))
         sample_layer(environment, learner.prior, learner.sticks, seed, agents.counts.counted)
-    for s in range(learner.learned_cost.shape[0]):
-        for c in range(learner.learned_cost.shape[1]):
-            learn_cost(learner, s, c)
+    if learner.costs.least.size > 0:
+        believe_costs(learner.costs, radii.cost, radii.environment_scale, learner.prior, seed)
+        put_costs(learner.costs, learner.model.problem, learner.costs.low, 1.0)
+        if learner.baseline.policy.size > 0:
+            put_costs(learner.costs, learner.baseline.opposite.problem, learner.costs.high, -1.0)
 
 
 @kernel
@@ -91,13 +88,32 @@ def is_due(learner, episode, planned):
     return learner.replan != NEVER and episode - planned >= learner.replan
 
 
+@unit(types.none, LearnerArrays)
+def move_prices(learner):
+    """Move the prices of limits by the steps that were taken since the last plan; where there is no horizon."""
+    limits, problem, taken = learner.limits, learner.model.problem, 0
+    for member in range(limits.taken.size):
+        taken += limits.taken[member]
+    if taken > 0:
+        enter, costs = (learner.least_enter, learner.most_enter), limits.control_cost
+        least, most = step_costs(
+            learner.least_cost, learner.spread, enter[0], enter[1], costs, problem.switch_cost, problem.terminal
+        )
+        update_prices(limits, limits.taken, least, most)
+    for member in range(limits.taken.size):
+        limits.taken[member] = 0
+
+
 @kernel
 def prepare_plan(learner, value, seed, scratch):
     """Do all that comes before the pass of a plan: beliefs, prices, and the start of the pass."""
     believe(learner, seed)
     if learner.limits.priced.size > 0:
+        if learner.limits.taken.size > 0:
+            move_prices(learner)
         set_prices(learner.limits)
-    begin(learner.model.problem, np.int64(1), value, scratch)
+    if learner.model.problem.left.size > 0:
+        begin(learner.model.problem, np.int64(1), value, scratch)
 
 
 @kernel
@@ -118,10 +134,20 @@ def plan_pass(learner, policy, value, seed, scratch, thread, phase):
 
 
 @unit(types.none, LearnerArrays, POLICY, VALUE, types.int64, PassScratch, ThreadScratch)
+def plan_endless(learner, policy, value, seed, scratch, thread):
+    """Find the fixed point of a plan without horizon, from the value of the last plan on: (1, S, D) and (2, S, D) are written."""
+    accuracy = learner.accuracy / sqrt(max(1.0, learner.radii.steps))
+    settle(learner.model, np.int64(CHOOSE), policy[0], value, seed, accuracy, learner.endless, scratch, thread)
+
+
+@unit(types.none, LearnerArrays, POLICY, VALUE, types.int64, PassScratch, ThreadScratch)
 def plan_step(learner, policy, value, seed, scratch, thread):
     """Make the plan of an episode from all that was counted: beliefs, prices, pass, visits. One thread."""
     prepare_plan(learner, value, seed, scratch)
-    plan_pass(learner, policy, value, seed, scratch, thread, np.int64(0))
+    if learner.model.problem.left.size > 0:
+        plan_pass(learner, policy, value, seed, scratch, thread, np.int64(0))
+    else:
+        plan_endless(learner, policy, value, seed, scratch, thread)
     finish_plan(learner)
 
 
@@ -140,10 +166,12 @@ def believe_at(learner, t, s):
             for c in range(first, last):
                 believe_row(agents, agents.belief.row[problem.slot[d] + c, s], radii.agents, radii.agents_scale)
     environment.belief.linear = linear_part(environment.kind, radii.environment_scale)
+    here = block_at(problem, t) + s
     for a in range(environment.belief.row.shape[1]):
-        believe_row(environment, environment.belief.row[s, a], radii.environment, radii.environment_scale)
-        if learner.learned_cost.size > 0:
-            learn_cost(learner, s, a)
+        believe_row(environment, environment.belief.row[here, a], radii.environment, radii.environment_scale)
+        if learner.costs.least.size > 0 and learner.costs.counts.place[s, a] >= 0:
+            believe_cost(learner.costs, learner.costs.counts.place[s, a], radii.cost, radii.environment_scale)
+            put_cost(learner.costs, problem, s, a, learner.costs.low, 1.0)
 
 
 @kernel
@@ -167,27 +195,30 @@ def visit(learner, policy, t, s, seed, scratch, thread):
 
     Greedy planning (Efroni, Merlis, Ghavamzadeh and Mannor 2019), with the switch as the decision.
     """
-    horizon, n_agents, values = policy.shape[0], policy.shape[2], learner.greedy.values
-    find_same_start(learner.model.problem.switch_cost, learner.model.problem.vary, scratch.same_start)
+    horizon, n_agents, values, arrival = policy.shape[0], policy.shape[2], learner.greedy.values, learner.greedy.arrival
+    problem = learner.model.problem
+    row = min(s, problem.switch_cost.shape[0] - 1)
+    find_same_start(problem.switch_cost, problem.vary, row, row + 1, scratch.same_start)
     believe_at(learner, t, s)
     for d in range(n_agents):
         thread.same[d] = d
         thread.least[d] = learner.greedy.least[t + 1, d]
-        thread.constant[d] = t == horizon - 1
+        thread.constant[d] = t == horizon - 1 and problem.enter_cost.size == 0
         thread.uniform_width[d] = -1.0
         thread.is_ranked[d] = False
-    first = 3 * (horizon - 1 - t)
-    for phase in range(first, first + 3):
+    first = PHASES * (horizon - 1 - t)
+    for phase in range(first, first + PHASES):
         scratch.taken[phase] = 0
         scratch.done[phase] = 0
     scratch.changed[t] = 0
     scratch.stamp += horizon
-    none, mode = np.int64(0), np.int64(RAISE)
-    backup(learner.model, mode, t, values[t + 1], values[t], policy[t], policy[t], values[t], seed, scratch, thread, s, none, none)
+    none, mode, now = np.int64(0), np.int64(RAISE), values[t]
+    backup(learner.model, mode, t, arrival[t + 1], now, policy[t], policy[t], now, seed, scratch, thread, s, none, none)
     if scratch.changed[t]:
+        arrive(problem, now, s, s + 1, arrival[t])
         for d in range(n_agents):
             if learner.greedy.least_at[t, d] == s:
-                find_least(values, t, d, learner.greedy.least, learner.greedy.least_at)
+                find_least(arrival, t, d, learner.greedy.least, learner.greedy.least_at)
 
 
 # ------------------------------------------------------------------------------------------------- a baseline

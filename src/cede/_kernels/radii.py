@@ -2,8 +2,10 @@
 
 from math import log, sqrt
 
+from numba import types
+
 from cede._kernels.bundle import Bundle, Float1, Float2
-from cede._kernels.compiling import inlined, kernel
+from cede._kernels.compiling import inlined, kernel, unit
 
 PRINTED, APPENDIX, BERNSTEIN, NO_RADIUS = 0, 1, 2, -1  # kinds of radii
 LOG_2 = log(2.0)
@@ -15,12 +17,15 @@ class RadiusSizes(Bundle):
 
     agents_kind: int  # PRINTED, APPENDIX, BERNSTEIN or NO_RADIUS
     environment_kind: int
-    delta: float
-    horizon: int
+    delta: float  # of the sets around tables
+    horizon: int  # steps of an episode; 1 where there is no horizon, and episodes are steps
     outcomes: int  # most that a row of the environment can have: |S|, or fewer by its structure
     n_actions: int
     agent_rows: int  # |S||D|; more where agents vary, cases where states look alike
     environment_rows: int  # |S||A|; |S||D| for UCRL2; or cases
+    cost_kind: int  # of the intervals around costs that are learned
+    cost_rows: int  # how many these are
+    cost_delta: float
 
 
 class Radii(Bundle):
@@ -29,6 +34,8 @@ class Radii(Bundle):
     agents: float  # constants
     environment: float
     cost: float
+    steps: float  # seen before; and in the environment, by all teams that share it
+    common: float
     agents_scale: float
     environment_scale: float
 
@@ -39,6 +46,8 @@ class RadiiAhead(Bundle):
     agents: Float2  # (ages, episodes)
     environment: Float2
     cost: Float2
+    steps: Float2
+    common: Float2
     agents_scale: Float2
     environment_scale: Float2
 
@@ -49,6 +58,8 @@ class Constants(Bundle):
     agents: Float1  # (episodes,)
     environment: Float1
     cost: Float1
+    steps: Float1
+    common: Float1
 
 
 @inlined
@@ -57,14 +68,10 @@ def set_radii(radii, ahead, age, i):
     radii.agents = ahead.agents[age, i]
     radii.environment = ahead.environment[age, i]
     radii.cost = ahead.cost[age, i]
+    radii.steps = ahead.steps[age, i]
+    radii.common = ahead.common[age, i]
     radii.agents_scale = ahead.agents_scale[age, i]
     radii.environment_scale = ahead.environment_scale[age, i]
-
-
-@kernel
-def steps_before(episode, horizon):
-    """Return t_k = max(1, (k - 1) L): the paper's (k - 1) L is 0 in the first episode, and has no logarithm."""
-    return max(1, (episode - 1) * horizon)
 
 
 @kernel
@@ -89,6 +96,12 @@ def cost_constant(steps, rows, delta):
 def bernstein_constant(rows, outcomes, delta):
     """Return the logarithm of what the probability of a failure is divided by, except for the visits."""
     return log(6.0) + log(rows) + log(outcomes) - log(delta)
+
+
+@kernel
+def bernstein_cost_constant(rows, delta):
+    """Return the same for the means of costs, which fail with probability at most delta in all."""
+    return log(3.0) + log(max(1, rows)) - log(delta)
 
 
 @inlined
@@ -120,26 +133,46 @@ def radii(kind, visits, case, counted, constant, extra, scale, result):
 
 
 @kernel
+def constants_of(sizes, steps, common):
+    """Return the constants of the radii of agents, environment and costs after so many steps.
+
+    common: steps in the environment's table. A fleet's table is seen by all its teams, and Lemma 3 needs t_k to be at least the
+    visits of a row. Both count from 1: the paper's (k - 1) L is 0 in the first episode, and has no logarithm.
+    """
+    steps, common = max(1.0, steps), max(1.0, common)
+    agents, environment, cost = 0.0, 0.0, 0.0
+    if sizes.environment_kind == BERNSTEIN:
+        environment = bernstein_constant(sizes.environment_rows, sizes.outcomes, sizes.delta)
+    elif sizes.environment_kind == APPENDIX:
+        environment = appendix_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
+    elif sizes.environment_kind == PRINTED:
+        environment = printed_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
+    if sizes.agents_kind == BERNSTEIN:
+        agents = bernstein_constant(sizes.agent_rows, sizes.n_actions, sizes.delta)
+    elif sizes.agents_kind == PRINTED:
+        agents = printed_constant(steps, sizes.agent_rows, sizes.n_actions, sizes.delta)
+    if sizes.cost_kind == BERNSTEIN:
+        cost = bernstein_cost_constant(sizes.cost_rows, sizes.cost_delta)
+    elif sizes.cost_kind == PRINTED:
+        cost = cost_constant(steps, sizes.cost_rows, sizes.cost_delta)
+    return agents, environment, cost
+
+
+@unit(types.none, RadiusSizes, types.int64, types.int64, Constants)
 def constants_ahead(sizes, episode, environment_episodes, result):
     """Write the constants of the radii of the next episodes, from `episode` on.
 
-    environment_episodes: counted into the environment's table so far. A fleet's table is seen by all its teams, and Lemma 3 needs
-    t_k to be at least the visits of a row.
+    environment_episodes: counted into the environment's table so far.
     """
     for i in range(result.cost.size):
-        result.agents[i], result.environment[i], result.cost[i] = 0.0, 0.0, 0.0
-        steps = steps_before(episode + i, sizes.horizon)
-        common = steps_before(environment_episodes + i + 1, sizes.horizon)
-        kind = sizes.environment_kind
-        if kind == BERNSTEIN:
-            result.environment[i] = bernstein_constant(sizes.environment_rows, sizes.outcomes, sizes.delta)
-        elif kind == APPENDIX:
-            result.environment[i] = appendix_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
-        elif kind == PRINTED:
-            result.environment[i] = printed_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
-        if sizes.agents_kind == BERNSTEIN:
-            result.agents[i] = bernstein_constant(sizes.agent_rows, sizes.n_actions, sizes.delta)
-        elif sizes.agents_kind == PRINTED:
-            result.agents[i] = printed_constant(steps, sizes.agent_rows, sizes.n_actions, sizes.delta)
-        if kind != NO_RADIUS:
-            result.cost[i] = cost_constant(steps, sizes.agent_rows, sizes.delta)
+        steps, common = float((episode + i - 1) * sizes.horizon), float((environment_episodes + i) * sizes.horizon)
+        result.steps[i], result.common[i] = steps, common
+        result.agents[i], result.environment[i], result.cost[i] = constants_of(sizes, steps, common)
+
+
+@kernel
+def put_constants(sizes, more, ahead, age, radii):
+    """Write the constants after `more` steps of a team of some age since `ahead` was made; for runs without horizon."""
+    radii.steps, radii.common = ahead.steps[age, 0] + more, ahead.common[age, 0] + more
+    radii.agents, radii.environment, radii.cost = constants_of(sizes, radii.steps, radii.common)
+    radii.agents_scale, radii.environment_scale = ahead.agents_scale[age, 0], ahead.environment_scale[age, 0]

@@ -93,7 +93,7 @@ def uniform_minimum(after, d, best, width, guess, thread):
 def environment_minima(belief, t, after, stamp, first, last, only, scratch, thread):  # noqa: PLR0912 (one loop, compiled as one)
     """Write scratch.x[r, d] = min_p sum_s' p(s') v(s', d) over the set of row r, for every agent d that needs it.
 
-    after: (S, D) v = v_{t+1}. Rows from first to last (exclusive); or, if only is not -1, those of these actions in that state.
+    after: (S, D) v = v_{t+1}. Rows from first to last (exclusive); or, if only is not -1, those of these actions in that place.
     marks[r, d] == stamp: agent d needs the row. guess[r, d]: the outcome at which the mass ran out when this step was planned last
     (-1: never); later_guess: the same of the step after it.
     """
@@ -157,18 +157,19 @@ def environment_minima(belief, t, after, stamp, first, last, only, scratch, thre
 
 
 @inlined
-def known_mean(table, r, s, cost, x, d, row):
+def known_mean(table, r, s, here, cost, x, d, row):
     """Return sum_a p(a) (c_e(s, a) + x(s, a)) for an agent whose row r is certain; only the actions that it takes are looked at.
+    here: the place of state s among the rows of the environment.
 
     Summed as differences from the first action: where all actions are equal there is no rounding, and ties stay ties.
     """
     columns, weights, start = table.column, table.weight, table.start[r]
     first = columns[start]
-    base = cost[s, first] + x[row[s, first], d]
+    base = cost[s, first] + x[row[here, first], d]
     result = 0.0
     for j in range(start + 1, start + table.size[r]):
         a = columns[j]
-        result += weights[j] * (cost[s, a] + x[row[s, a], d] - base)
+        result += weights[j] * (cost[s, a] + x[row[here, a], d] - base)
     return base + result / table.total[r]
 
 

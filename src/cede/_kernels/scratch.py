@@ -14,6 +14,7 @@ class PassScratch(Bundle):
     The guesses remember where searches ended. Used again for a similar plan they save work, and change nothing else.
     """
 
+    arrival: Float2  # (S, D) enter_cost(s) + discount v_{t+1}(s, d); empty where that is v_{t+1} itself
     x: Float2  # (rows, D) least expected v_{t+1}(., d) of each environment row
     marks: Int32s2  # (rows, D) the stamp of the last step that needed the row for this agent
     guess: Int32s3  # (L, rows + 1, D) outcome at which the mass ran out, -1: never; the last row is the uniform one
@@ -21,8 +22,8 @@ class PassScratch(Bundle):
     same_start: Int1  # (D,) see `find_same_start`
     changed: Int1  # (L + 1,) did a value of this time step change?
     busy: Int1  # (L,) is there anything to do at this time step?
-    taken: Int1  # (3 L,) chunks of each phase that a thread has begun
-    done: Int1  # (3 L,) chunks that are finished
+    taken: Int1  # (4 L,) chunks of each phase that a thread has begun
+    done: Int1  # (4 L,) chunks that are finished
     stamp: int  # one for each time step ever done with this scratch
 
 
@@ -52,9 +53,14 @@ class ThreadScratch(Bundle):
     floor: Float2  # (S, D) values that are only ever raised
 
 
-def new_pass_scratch(horizon: int, n_agents: int, n_rows: int, agent_rows: int) -> PassScratch:
-    """Make what the threads of a pass share. n_rows, agent_rows: of the tables of environment and agents."""
+def new_pass_scratch(horizon: int, n_agents: int, n_rows: int, agent_rows: int, arrivals: int) -> PassScratch:
+    """Make what the threads of a pass share.
+
+    n_rows, agent_rows: of the tables of environment and agents. arrivals: S where arriving costs something or later steps count
+    less, else 0.
+    """
     return PassScratch(
+        arrival=np.empty((arrivals, n_agents)),
         x=np.empty((n_rows, n_agents)),
         marks=np.full((n_rows, n_agents), -1, dtype=np.int32),
         guess=np.full((horizon, n_rows + 1, n_agents), -1, dtype=np.int32),
@@ -62,8 +68,8 @@ def new_pass_scratch(horizon: int, n_agents: int, n_rows: int, agent_rows: int) 
         same_start=np.empty(n_agents, dtype=np.int64),
         changed=np.empty(horizon + 1, dtype=np.int64),
         busy=np.empty(horizon, dtype=np.int64),
-        taken=np.empty(3 * horizon, dtype=np.int64),
-        done=np.empty(3 * horizon, dtype=np.int64),
+        taken=np.empty(4 * horizon, dtype=np.int64),
+        done=np.empty(4 * horizon, dtype=np.int64),
     )
 
 

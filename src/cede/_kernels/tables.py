@@ -239,13 +239,16 @@ add = unit(types.none, Table, types.int64, types.int64, types.float64)(add_to_ro
 add_key = unit(types.none, KeyTable, types.int64, types.int64, types.float64)(renamed(add_to_row, "add_key"))
 
 
-@unit(types.none, Table, types.int64, types.int64)
-def take(table, r, column):
-    """Undo that one `column` was counted in row r."""
+@unit(types.none, Table, types.int64, types.int64, types.float64)
+def take(table, r, column, amount):
+    """Undo that an amount was added to `column` of row r. What is not there is not taken: a file may say that it was."""
     columns, weights = table.column, table.weight
     lo, last = find(table, r, column), table.start[r] + table.size[r] - 1
-    table.total[r] -= 1.0
-    weights[lo] -= 1.0
+    if lo > last or columns[lo] != column:
+        return
+    amount = min(amount, weights[lo])
+    table.total[r] -= amount
+    weights[lo] -= amount
     if weights[lo] == 0.0:
         for j in range(lo, last):
             columns[j] = columns[j + 1]

@@ -14,11 +14,14 @@ from cede._kernels.backward import POLICY, VALUE, backward, begin, start_mean
 from cede._kernels.baseline import RECORD, negate_costs, record_episode
 from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Float4, Int1, Int2, Int3, Int16s3, Int16s4, UInt64s2
 from cede._kernels.compiling import kernel, unit
-from cede._kernels.episodes import Steps, Truth, enter, step
-from cede._kernels.layer import CountsArrays, cells_of, forget
-from cede._kernels.learner import LearnerArrays, is_due, may_deviate, plan_step, visit
+from cede._kernels.costs import N_SUMS, add_part, count_costs, forget_costs, parts_of_sums, restore_row, rows_of_costs
+from cede._kernels.endless import Endless, settle, settle_gains
+from cede._kernels.episodes import Steps, Truth, enter, first_state, is_over, step, step_with
+from cede._kernels.layer import CountsArrays, cells_of, forget, row_has_doubled, slot_of
+from cede._kernels.learner import DOUBLING, NEVER, LearnerArrays, is_due, may_deviate, plan_step, visit
 from cede._kernels.limits import PRICE, step_costs, update_prices
-from cede._kernels.radii import RadiiAhead, set_radii
+from cede._kernels.model import ends_in
+from cede._kernels.radii import RadiiAhead, put_constants, set_radii
 from cede._kernels.random_streams import draw_uniform, tie_seed
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede._kernels.tables import KeyTable, Table, add, add_key, growth, restore, take
@@ -32,8 +35,9 @@ class TeamArrays(Bundle):
 
     agents_seen: KeyTable  # a row for each team; columns: row * n_columns + column of the agents' table
     environment_seen: KeyTable  # the same of an environment that is not shared
-    control_cost: Float2  # (n, D)
-    switch_cost: Float3  # (n, D, D)
+    costs_seen: KeyTable  # and of its costs
+    control_cost: Float3  # (n, S or 1, D)
+    switch_cost: Float4  # (n, S or 1, D, D)
     slot: Int2  # (n, D) first slot of each agent in the table of all true agents
     start_agent: Int1  # (n,)
     seed: Int1  # (n,) of ties and samples
@@ -41,6 +45,9 @@ class TeamArrays(Bundle):
     stream: UInt64s2  # (n, 4) of random numbers, see `draw_uniform`
     judged: Int1  # (n,) for which episode the policy was made that was evaluated last, 0: none was
     judged_cost: Float1  # (n,) what it costs
+    state: Int1  # (n,) without horizon: where the team is, -1: its run has not begun
+    agent: Int1  # (n,) and who is in control there
+    best_value: Float3  # (n or 1, S, D) with a discount and no horizon: the value of the best policy
     planned: Int1  # (n,) for which episode the plan was made, 0: there is none
     fresh: Int1  # (n,) 1: the plan is to be used in the next episode in any case
     policy: Int16s4  # (n or 1, L, S, D)
@@ -48,11 +55,16 @@ class TeamArrays(Bundle):
     agents_planned_visits: Float2  # (n or 1, rows)
     environment_planned_visits: Float2
     bounds: Float4  # (n or 1, L + 1, S, D) see `GreedyBounds`
+    arrival: Float4
     least_bound: Float3
     least_bound_at: Int3
     agents_recent: Int3  # (n or 1, window, L) see `Forgetting`
     environment_recent: Int3
+    costs_recent_row: Int3  # (n or 1, window, 2 L) see `CostLayer`
+    costs_recent_part: Float3
     prices: Annotated[NDArray[np.void], PRICE, 2]  # (n or 1, members)
+    taken: Int2  # (n or 1, members) see `Limits`
+    found: Float2  # (n or 1, 2) without horizon: gain and error of the plan
     record: Annotated[NDArray[np.void], RECORD, 2]  # (n or 1, 1)
 
 
@@ -71,19 +83,27 @@ class Workspace(Bundle):
     agent_keys: Int1  # (n L,) where the steps of n episodes were counted: row * n_columns + column of the agents' table
     environment_rows: Int1  # (n L,)
     environment_outcomes: Int1  # (n L,)
-    chance: Float1  # (2 L + 1,) random numbers of an episode
+    cost_rows: Int1  # (2 n L,) where the costs of each step, and of arriving, were counted, -1: nowhere
+    cost_parts: Float1  # (2 n L,) and what was
+    counted: int  # steps that the team at work has counted
+    chance: Float1  # random numbers of an episode, see `enter`; without horizon those of a step, see `play_block`
     agents_known: int  # where counted rows begin in the pool of the agents' table: behind what is known
     environment_known: int
     at_work: int  # which team is, -1: none
     shared: int  # 1: the environment's table is that of all teams, and `delta` counts what they add
     snapshot: Table  # the environment as it was when the round began
     delta: Table  # what was seen since
+    cost_snapshot: Table  # the same of its costs
+    cost_delta: Table
+    endless: Endless  # for evaluations without horizon
+    accuracy: float  # of these
 
 
 class LedgerArrays(Bundle):
     """What is written down of each team in a round."""
 
-    expected_cost: Float2  # (teams, episodes) exact, of the policy
+    expected_cost: Float2  # (teams, episodes) exact, of the policy; without horizon see `play_block`
+    regret: Float2  # (teams, episodes) without horizon, of a block of steps; else written later
     cost: Float2  # (teams, episodes) realised
     control: Int3  # (teams, episodes, members) steps of each
     switches: Int2  # (teams, episodes)
@@ -135,10 +155,12 @@ def point_at_team(workspace, teams, i):
     if learner.limits.most.size > 0:
         learner.limits.control_cost = teams.control_cost[i]
         learner.limits.prices = teams.prices[min(i, teams.prices.shape[0] - 1)]
+        learner.limits.taken = teams.taken[min(i, teams.taken.shape[0] - 1)]
     else:
         problem.control_cost = teams.control_cost[i]
     problem.switch_cost = teams.switch_cost[i]
     visits, bounds = min(i, teams.agents_planned_visits.shape[0] - 1), min(i, teams.bounds.shape[0] - 1)
+    learner.greedy.arrival = teams.arrival[bounds]
     learner.agents.planned_visits = teams.agents_planned_visits[visits]
     learner.environment.planned_visits = teams.environment_planned_visits[visits]
     learner.greedy.values = teams.bounds[bounds]
@@ -146,6 +168,8 @@ def point_at_team(workspace, teams, i):
     learner.greedy.least_at = teams.least_bound_at[bounds]
     learner.agents.counts.forgetting.recent = teams.agents_recent[min(i, teams.agents_recent.shape[0] - 1)]
     learner.environment.counts.forgetting.recent = teams.environment_recent[min(i, teams.environment_recent.shape[0] - 1)]
+    learner.costs.recent_row = teams.costs_recent_row[min(i, teams.costs_recent_row.shape[0] - 1)]
+    learner.costs.recent_part = teams.costs_recent_part[min(i, teams.costs_recent_part.shape[0] - 1)]
     if learner.baseline.policy.size > 0:
         learner.baseline.record = teams.record[min(i, teams.record.shape[0] - 1)]
         negate_costs(problem, learner.baseline.opposite.problem)
@@ -159,15 +183,18 @@ def point_at_team(workspace, teams, i):
 def come_to_work(workspace, teams, i):
     """Lay out what team i has seen, if it is not there already, and point the workspace at the team's own arrays."""
     agents, environment, last = workspace.learner.agents.counts, workspace.learner.environment.counts, workspace.at_work
+    costs = workspace.learner.costs.counts
     if last != i:
         if last >= 0:
             clear(teams.agents_seen, last, agents, workspace.agents_known)
             if not workspace.shared:
                 clear(teams.environment_seen, last, environment, workspace.environment_known)
+                clear(teams.costs_seen, last, costs, np.int64(0))
         workspace.at_work = -1
         lay_out(teams.agents_seen, i, agents, workspace.agents_known)
         if not workspace.shared:
             lay_out(teams.environment_seen, i, environment, workspace.environment_known)
+            lay_out(teams.costs_seen, i, costs, np.int64(0))
         workspace.value_known = 0
         workspace.at_work = i
     point_at_team(workspace, teams, i)
@@ -205,19 +232,43 @@ def pack(counts, kept, i):
     kept.total[i] = total
 
 
-@unit(types.none, Workspace, TeamArrays, types.int64, types.int64)
-def put_away(workspace, teams, i, steps):
+@kernel
+def put_costs_away(workspace, teams, i):
+    """Do what `put_away` does, for costs."""
+    costs, rows, parts = workspace.learner.costs.counts, workspace.cost_rows, workspace.cost_parts
+    fades = costs.forgetting.factor.size > 0
+    for j in range(2 * workspace.counted):
+        r = rows[j]
+        if r < 0:
+            continue
+        if workspace.shared:
+            restore_row(costs.seen, workspace.cost_snapshot, r)
+            add_part(workspace.cost_delta, r, parts[j])
+        elif not fades:
+            coarse, rest, square = parts_of_sums(parts[j])
+            amounts = (1.0, coarse, rest, square)
+            for column in range(N_SUMS):
+                if amounts[column] > 0.0:
+                    add_key(teams.costs_seen, i, r * N_SUMS + column, amounts[column])
+    if fades:
+        pack(costs, teams.costs_seen, i)
+
+
+@unit(types.none, Workspace, TeamArrays, types.int64)
+def put_away(workspace, teams, i):
     """Add the steps that were counted to what is kept of team i. A shared environment is again as all teams saw it; what the team
     added is in delta.
     """
     agents, environment = workspace.learner.agents.counts, workspace.learner.environment.counts
     agents_fade, environment_fades = agents.forgetting.factor.size > 0, environment.forgetting.factor.size > 0
     rows, outcomes = workspace.environment_rows, workspace.environment_outcomes
-    for j in range(steps):
+    if workspace.learner.costs.least.size > 0:
+        put_costs_away(workspace, teams, i)
+    for j in range(workspace.counted):
         if not agents_fade:
             add_key(teams.agents_seen, i, workspace.agent_keys[j], 1.0)
         if workspace.shared:
-            take(environment.seen, rows[j], outcomes[j])
+            take(environment.seen, rows[j], outcomes[j], 1.0)
             add(workspace.delta, rows[j], outcomes[j], 1.0)
         elif not environment_fades:
             add_key(teams.environment_seen, i, rows[j] * environment.n_columns + outcomes[j], 1.0)
@@ -244,29 +295,37 @@ def evaluate(truth, policy, before, value, afresh, scratch, thread):
     return start_mean(truth.start, value, truth.start_agent)
 
 
-@unit(types.none, Workspace, types.int64)
-def count_episode(workspace, first):
-    """Count the episode that was played, and write down where, from place `first` on."""
-    learner, steps = workspace.learner, workspace.steps
-    agents, environment, problem = learner.agents.counts, learner.environment.counts, learner.model.problem
-    states, who, actions = steps.states, steps.who, steps.actions
-    for t in range(actions.size):
-        s, prev, d, a = states[t], who[t], who[t + 1], actions[t]
-        row, column, environment_row, outcome = cells_of(
-            agents, environment, problem, learner.flat, t, s, prev, d, a, states[t + 1]
-        )
+@unit(types.none, Workspace, types.int64, types.int64)
+def count_played(workspace, begin, end):
+    """Count the steps that were played from time begin to end (exclusive), and write down where."""
+    learner, steps, at = workspace.learner, workspace.steps, workspace.counted
+    agents, environment, costs, problem = learner.agents.counts, learner.environment.counts, learner.costs, learner.model.problem
+    states, who, actions, first = steps.states, steps.who, steps.actions, 2 * workspace.counted
+    for t in range(begin, end):
+        s, prev, d, a, to = states[t], who[t], who[t + 1], actions[t], states[t + 1]
+        row, column, environment_row, outcome = cells_of(agents, environment, problem, learner.flat, t, s, prev, d, a, to)
         add(agents.seen, row, column, 1.0)
         add(environment.seen, environment_row, outcome, 1.0)
-        workspace.agent_keys[first + t] = row * agents.n_columns + column
-        workspace.environment_rows[first + t] = environment_row
-        workspace.environment_outcomes[first + t] = outcome
+        workspace.agent_keys[at] = row * agents.n_columns + column
+        workspace.environment_rows[at] = environment_row
+        workspace.environment_outcomes[at] = outcome
+        if costs.least.size > 0:
+            place = problem.slot[d] + slot_of(problem.vary[d], t, prev) if learner.flat else a
+            workspace.cost_rows[2 * at], workspace.cost_rows[2 * at + 1] = rows_of_costs(costs, s, place, to)
+            workspace.cost_parts[2 * at], workspace.cost_parts[2 * at + 1] = steps.env_costs[t], steps.enter_costs[t]
+        at += 1
+    if costs.least.size > 0:
+        count_costs(costs, workspace.cost_rows[first : 2 * at], workspace.cost_parts[first : 2 * at])
+    workspace.counted = at
 
 
 @unit(types.none, Workspace, types.int64, types.int64)
 def forget_episode(workspace, first, episode):
-    """Let the counts of both layers fade after an episode, whose steps were written down from place `first` on."""
+    """Let the counts of all layers fade after an episode, whose steps were written down from place `first` on."""
     learner, rows, outcomes = workspace.learner, workspace.environment_rows, workspace.environment_outcomes
-    last, columns = first + workspace.steps.actions.size, learner.environment.counts.n_columns
+    last, columns = workspace.counted, learner.environment.counts.n_columns
+    if learner.costs.counts.forgetting.factor.size > 0:
+        forget_costs(learner.costs, episode, workspace.cost_rows[2 * first : 2 * last], workspace.cost_parts[2 * first : 2 * last])
     if learner.agents.counts.forgetting.factor.size > 0:
         forget(learner.agents.counts, episode, workspace.agent_keys[first:last])
     if learner.environment.counts.forgetting.factor.size > 0:
@@ -282,10 +341,12 @@ def play_greedily(workspace, policy, seed):
     """Play an episode while planning greedily: back up each state as it is visited."""
     truth, steps, chance = workspace.truth, workspace.steps, workspace.chance
     enter(truth, chance, steps)
-    for t in range(policy.shape[0]):
+    t = 0
+    while t < policy.shape[0] and not is_over(truth, steps):
         s = steps.states[t]
         visit(workspace.learner, policy, t, s, seed, workspace.scratch, workspace.thread)
-        step(truth, t, policy[t, s, steps.who[t]], chance, steps)
+        step_with(truth, t, policy[t, s, steps.who[t]], chance, steps)
+        t += 1
 
 
 @unit(types.none, Workspace, TeamArrays, RadiiAhead, types.int64, types.int64, types.int64, LedgerArrays, POLICY, VALUE)
@@ -299,7 +360,11 @@ def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, polic
     scratch, true_scratch, thread = workspace.scratch, workspace.true_scratch, workspace.thread
     horizon, age = policy.shape[0], teams.age[i]
     limits, baseline, greedy = learner.limits, learner.baseline, learner.greedy.values.size > 0
-    least_cost, most_cost = step_costs(learner.least_cost, learner.spread, teams.control_cost[i], learner.model.problem.switch_cost)
+    problem = learner.model.problem
+    arriving = (learner.least_enter, learner.most_enter)
+    ends = (teams.control_cost[i], problem.switch_cost, problem.terminal)
+    least_cost, most_cost = step_costs(learner.least_cost, learner.spread, arriving[0], arriving[1], ends[0], ends[1], ends[2])
+    dearest = problem.left[0] * most_cost  # of all episodes
     forgets = learner.agents.counts.forgetting.factor.size + learner.environment.counts.forgetting.factor.size > 0
     for e in range(ledger.cost.shape[1]):
         k = episode + e
@@ -312,7 +377,7 @@ def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, polic
         teams.fresh[i] = 0
         acting, name = policy, teams.planned[i]
         cautious = baseline.policy.size > 0
-        if cautious and not may_deviate(learner, policy, truth.start_agent, horizon * most_cost, scratch, thread):
+        if cautious and not may_deviate(learner, policy, truth.start_agent, dearest, scratch, thread):
             acting, name = baseline.policy, np.int64(-1)
         if looking and name != teams.judged[i]:  # the same plan costs the same
             afresh = np.int64(workspace.value_known == 0)
@@ -324,11 +389,14 @@ def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, polic
             play_greedily(workspace, policy, ties)
         else:
             enter(truth, chance, steps)
-            for t in range(horizon):
-                step(truth, t, acting[t, steps.states[t], steps.who[t]], chance, steps)
-        total, handed = 0.0, 0
-        for t in range(horizon):
-            total += steps.costs[t]
+            t = 0
+            while t < horizon and not is_over(truth, steps):
+                step_with(truth, t, acting[t, steps.states[t], steps.who[t]], chance, steps)
+                t += 1
+        total, handed, weight = 0.0, 0, 1.0
+        for t in range(steps.n):
+            total += weight * steps.costs[t]
+            weight *= problem.discount
             ledger.control[i, e, truth.acting[steps.who[t + 1]]] += 1
             handed += truth.aim[steps.who[t + 1]] != truth.aim[steps.who[t]]
         ledger.cost[i, e] = total
@@ -336,10 +404,99 @@ def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, polic
         if limits.most.size > 0:
             update_prices(limits, ledger.control[i, e], least_cost, most_cost)
         if cautious:
-            record_episode(baseline, True, total, horizon * most_cost)
-        count_episode(workspace, e * horizon)
+            record_episode(baseline, True, total, dearest)
+        first = workspace.counted
+        count_played(workspace, np.int64(0), steps.n)
         if forgets:
-            forget_episode(workspace, e * horizon, k)
+            forget_episode(workspace, first, k)
+
+
+# ------------------------------------------------------------------------------------------------- without horizon
+
+
+@unit(types.float64, Workspace, POLICY, types.int64, types.int64)
+def evaluate_endless(workspace, policy, s, d):
+    """Evaluate a policy, (1, S, D), under the true tables: with a discount its value goes to workspace.true_value[0], for averages
+    the cost of a step in the long run, from state s after agent d, is returned.
+    """
+    truth, value, endless, accuracy = workspace.truth, workspace.true_value, workspace.endless, workspace.accuracy
+    for i in range(value.shape[1]):
+        for j in range(value.shape[2]):
+            value[0, i, j] = 0.0
+    mode, none, scratch, thread = np.int64(FOLLOW), np.int64(0), workspace.true_scratch, workspace.thread
+    settle(truth.model, mode, policy[0], value, none, accuracy, endless, scratch, thread)
+    if truth.model.problem.discount == 1.0 and endless.error > accuracy:  # the long run depends on where it begins
+        settle_gains(truth.model, policy[0], value, accuracy, endless, scratch, thread)
+        return value[1, s, d]
+    return endless.gain
+
+
+@unit(types.none, Workspace, TeamArrays, RadiiAhead, types.int64, types.int64, types.int64, LedgerArrays, POLICY, VALUE)
+def play_block(workspace, teams, ahead, i, episode, e, ledger, policy, value):
+    """Play one block of steps of team i, whose run has no horizon: before each step plan where it is due, after it count.
+
+    episode: the number of the block's first step, from 1. e: the column of the ledger. expected_cost is the mean over the steps of
+    what the policy in force costs: for averages a step of it in the long run, with a discount all that comes, from where the team
+    is. regret: how much more than the best policy, added up. Before each step random numbers are drawn: of the action, of the next
+    state, of the state in which the next run begins if this one ends, and of the cost if it is random.
+    """
+    learner, truth, steps, chance = workspace.learner, workspace.truth, workspace.steps, workspace.chance
+    block, discounted = steps.actions.size, truth.model.problem.discount < 1.0
+    if teams.state[i] < 0:
+        draw_uniform(teams.stream[i], chance)
+        teams.state[i], teams.agent[i] = first_state(truth, chance[2]), truth.start_agent
+    steps.states[0], steps.who[0] = teams.state[i], teams.agent[i]
+    due = not teams.fresh[i] and is_due(learner, episode, teams.planned[i])
+    done = episode - 1  # steps counted before
+    expected, regret, total, handed = 0.0, 0.0, 0.0, 0
+    best = teams.best_value[min(i, teams.best_value.shape[0] - 1)]
+    for t in range(block):
+        s, prev = steps.states[t], steps.who[t]
+        if due:
+            put_constants(learner.sizes, workspace.counted, ahead, teams.age[i], learner.radii)
+            plan_step(learner, policy, value, tie_seed(teams.seed[i], done + t + 1), workspace.scratch, workspace.thread)
+            teams.planned[i] = done + t + 1
+            teams.found[i, 0], teams.found[i, 1] = learner.endless.gain, learner.endless.error
+        teams.fresh[i] = 0
+        if teams.judged[i] != teams.planned[i] or (discounted and not workspace.value_known):
+            teams.judged_cost[i] = evaluate_endless(workspace, policy, s, prev)
+            teams.judged[i], workspace.value_known = teams.planned[i], 1
+        now = workspace.true_value[0, s, prev] if discounted else teams.judged_cost[i]
+        expected += now
+        if discounted:
+            regret += now - best[s, prev]
+        d = np.int64(policy[0, s, prev])
+        draw_uniform(teams.stream[i], chance)
+        step(truth, t, d, chance[0], chance[1], chance[chance.size - 1], steps)
+        total += steps.costs[t]
+        ledger.control[i, e, truth.acting[d]] += 1
+        if learner.limits.taken.size > 0:
+            learner.limits.taken[truth.acting[d]] += 1
+        handed += truth.aim[d] != truth.aim[prev]
+        at = workspace.counted
+        count_played(workspace, t, t + 1)
+        if learner.agents.counts.forgetting.factor.size + learner.environment.counts.forgetting.factor.size > 0:
+            forget_episode(workspace, at, done + t + 1)
+        due = has_come(learner, workspace, at, done + t + 2 - teams.planned[i])
+        if ends_in(truth.model.problem, steps.states[t + 1]):
+            steps.states[t + 1], steps.who[t + 1] = first_state(truth, chance[2]), truth.start_agent
+    teams.state[i], teams.agent[i] = steps.states[block], steps.who[block]
+    ledger.expected_cost[i, e] = expected / block
+    ledger.regret[i, e] = regret
+    ledger.cost[i, e] = total
+    ledger.switches[i, e] = handed
+
+
+@kernel
+def has_come(learner, workspace, at, steps):
+    """Return whether it is time for a new plan after the step that was written down at place `at`: what `is_due` returns, but only
+    the rows of this step are looked at. steps: since the plan was made.
+    """
+    if learner.replan == DOUBLING:
+        agents, environment = learner.agents, learner.environment
+        row = workspace.agent_keys[at] // agents.counts.n_columns
+        return row_has_doubled(agents, row) or row_has_doubled(environment, workspace.environment_rows[at])
+    return learner.replan != NEVER and steps >= learner.replan
 
 
 @kernel
@@ -352,29 +509,63 @@ def play_teams(workspace, teams, ahead, episodes, evaluate_every, first, last, l
     learner = workspace.learner
     agents, environment, snapshot = learner.agents.counts, learner.environment.counts, workspace.snapshot
     steps = workspace.steps.actions.size * ledger.cost.shape[1]
-    needed = 0
+    costs, needed, cost_needed, learns = learner.costs.counts, 0, 0, learner.costs.least.size > 0
     if workspace.shared:
         needed = growth(snapshot.end, environment.counted, environment.n_columns, steps)
+        cost_needed = growth(workspace.cost_snapshot.end, costs.counted, np.int64(N_SUMS), 2 * N_SUMS * steps) if learns else 0
     for i in range(max(first, at[0]), last):
         come_to_work(workspace, teams, i)
         if environment.seen.column.size - environment.seen.end < needed:
             restore(environment.seen, snapshot)
+        if costs.seen.column.size - costs.seen.end < cost_needed:
+            restore(costs.seen, workspace.cost_snapshot)
         reserve(teams.agents_seen, i, steps, agents.counted * agents.n_columns)
         if not workspace.shared:
             reserve(teams.environment_seen, i, steps, environment.counted * environment.n_columns)
+            reserve(teams.costs_seen, i, 2 * N_SUMS * steps, costs.counted * N_SUMS)
         policy = teams.policy[min(i, teams.policy.shape[0] - 1)]
         value = teams.value[min(i, teams.value.shape[0] - 1)]
-        play_team(workspace, teams, ahead, i, episodes[teams.age[i]], evaluate_every, ledger, policy, value)
-        put_away(workspace, teams, i, steps)
+        workspace.counted = 0
+        if policy.shape[0] == workspace.steps.actions.size and learner.model.problem.left.size > 0:
+            play_team(workspace, teams, ahead, i, episodes[teams.age[i]], evaluate_every, ledger, policy, value)
+        else:
+            for e in range(ledger.cost.shape[1]):
+                first_step = episodes[teams.age[i]] + workspace.counted
+                play_block(workspace, teams, ahead, i, first_step, e, ledger, policy, value)
+        put_away(workspace, teams, i)
         at[0] = i + 1
 
 
 @kernel
+def endless_optimum(workspace, teams, i, policy, value):
+    """Return the least cost of a step in the long run of team i; with a discount the least cost of all that comes from the start,
+    and write its value from everywhere into teams.best_value.
+    """
+    truth, endless = workspace.truth, workspace.endless
+    for s in range(value.shape[1]):
+        for d in range(value.shape[2]):
+            value[0, s, d] = 0.0
+    mode, none, accuracy = np.int64(CHOOSE), np.int64(0), workspace.accuracy
+    settle(truth.model, mode, policy[0], value, none, accuracy, endless, workspace.true_scratch, workspace.thread)
+    if truth.model.problem.discount == 1.0:
+        return endless.gain
+    for s in range(value.shape[1]):
+        for d in range(value.shape[2]):
+            teams.best_value[i, s, d] = value[0, s, d]
+    return start_mean(truth.start, value, truth.start_agent)
+
+
+@kernel
 def find_optima(workspace, teams, policy, value, first, last, result):
-    """Write the least expected cost of an episode of each team from first to last, when all is known. policy, value: scratch."""
+    """Write the least expected cost of an episode of each team from first to last, when all is known; without horizon, see
+    `endless_optimum`. policy, value: scratch.
+    """
     truth = workspace.truth
     for i in range(first, last):
         point_at_team(workspace, teams, i)
+        if truth.model.problem.left.size == 0:
+            result[i] = endless_optimum(workspace, teams, i, policy, value)
+            continue
         begin(truth.model.problem, np.int64(1), value, workspace.true_scratch)
         mode, none = np.int64(CHOOSE), np.int64(0)
         backward(truth.model, mode, policy, policy, value, value, none, workspace.true_scratch, workspace.thread, none)

@@ -16,14 +16,14 @@ from cede._base.archive import UnreadableFile, load_arrays, save_arrays
 from cede._kernels.tables import Sums, Table
 from cede.fleet.grouping import Grouping, check_states
 from cede.fleet.history import RunRecord
-from cede.learning.counts import check_counted
+from cede.learning.counts import check_counted, check_sums
 from cede.learning.files import below
 from cede.learning.learner import Learner
 from cede.learning.state import Arrays, Seen, check_seen, most_episodes
 from cede.planning.scale import Scale
 from cede.problem.model import TwoLayerMDP
 
-KIND, SCHEMA = "checkpoint", 2
+KIND, SCHEMA = "checkpoint", 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,7 @@ class RunState:
     number: int  # the last round that was played
     done: int  # episodes that every team has played
     table: Table | None  # counts of the shared environment; None: no team shares it
+    costs: Table | None  # and sums of its costs
     environment_episodes: int  # episodes that were counted into it
 
 
@@ -78,9 +79,10 @@ class Checkpoint:
         header = {"cede": __version__, "run": self.run, "done": now.done, "groups": len(states)}
         arrays = {f"groups/{i}/{name}": array for i, state in enumerate(states) for name, array in state.items()}
         arrays |= {f"ledger/{name}": column for name, column in record.ledger.first(now.done).items()}
-        if now.table is not None:
-            seen = packed_table(now.table)
-            arrays |= {"environment/key": seen.key, "environment/number": seen.number}
+        if now.table is not None and now.costs is not None:
+            for name, one in (("environment", now.table), ("costs", now.costs)):
+                seen = packed_table(one)
+                arrays |= {f"{name}/key": seen.key, f"{name}/number": seen.number}
             header["environment_episodes"] = now.environment_episodes
         try:
             save_arrays(self.path, KIND, SCHEMA, header, arrays)
@@ -114,22 +116,29 @@ class Checkpoint:
     ) -> tuple[RunState, list[Arrays]]:
         """Do the work of `load` after the header was checked. Every array is checked here, since kernels trust them afterwards."""
         done = check.integer("file", "done", header["done"], 0, record.ledger.cost.shape[1])
-        table, counted = None, 0
-        if now.table is not None:
-            sides = (now.table.n_rows, now.table.n_columns)
-            seen = Seen(arrays["environment/key"], arrays["environment/number"])
-            check_seen("file", "the environment", seen, sides)
-            sums = Sums(*np.divmod(seen.key, sides[1]), seen.number)
-            outcomes = next((group.told.outcomes for group in teams.groups if group.shared), None)
-            check_counted("file", outcomes, sums.row, sums.column)
+        tables: list[Table | None] = [None, None]
+        counted = 0
+        if now.table is not None and now.costs is not None:
+            for i, (name, one) in enumerate((("environment", now.table), ("costs", now.costs))):
+                sides = (one.n_rows, one.n_columns)
+                seen = Seen(arrays[f"{name}/key"], arrays[f"{name}/number"])
+                check_seen("file", name, seen, sides)
+                sums = Sums(*np.divmod(seen.key, sides[1]), seen.number)
+                if name == "environment":
+                    outcomes = next((group.told.outcomes for group in teams.groups if group.shared), None)
+                    check_counted("file", outcomes, sums.row, sums.column)
+                else:
+                    check_sums("file", seen.matrix(sides))
+                tables[i] = table = Table.empty(*sides)
+                table.add(sums)
             most = most_episodes(teams.groups[0].task)
-            table, counted = Table.empty(*sides), check.integer("file", "episodes", header["environment_episodes"], 0, most)
-            table.add(sums)
+            counted = check.integer("file", "episodes", header["environment_episodes"], 0, most)
         if header["groups"] != len(teams.groups):
             check.fail("file", "the number of groups", check.show(header["groups"]), str(len(teams.groups)))
         states = [below(arrays, f"groups/{i}") for i in range(len(teams.groups))]
         for i, (state, group, like) in enumerate(zip(states, teams.groups, teams.states, strict=True)):
-            played = np.array([teams.before[place].episodes for place in teams.places[i]], dtype=np.int64) + done
+            steps = done if group.task.horizon is not None else done * group.block
+            played = np.array([teams.before[place].episodes for place in teams.places[i]], dtype=np.int64) + steps
             check_states(f"file, group {i}", group, state, like, played)
         results = record.ledger.first(done)
         for name, column in results.items():
@@ -140,7 +149,7 @@ class Checkpoint:
                 check.finite("file", name, given)
         for name, column in results.items():
             column[...] = arrays[f"ledger/{name}"]
-        return RunState(0, done, table, counted), states
+        return RunState(0, done, tables[0], tables[1], counted), states
 
 
 def packed_table(table: Table) -> Seen:
@@ -171,16 +180,17 @@ def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence
 
     for group, scale, places, state in zip(teams.groups, teams.scales, teams.places, teams.states, strict=True):
         told = replace(group.told, policy=None)  # the policies are in the states
-        about = (archive.digest(told), group.shared, group.task.horizon, group.task.varies_with, group.task.modes)
+        about = (archive.digest(told), archive.digest(group.task), group.shared, group.block)
         digest.update(repr(about).encode())
         digest.update(archive.digest(group.environment).encode())
         add(*(sampled(scale, layer) for layer in ("agents", "environment")))
-        add(group.task.env_cost, places)
+        add(places)
         add(*(state[name] for name in sorted(state)))
     for mdp, learner in zip(mdps, learners, strict=True):
         add(mdp.task.control_cost, mdp.task.switch_cost, mdp.task.start_agent, learner.seed)
         add(*mdp.policies)
-    if now.table is not None:
-        seen = packed_table(now.table)
-        add(seen.key, seen.number, now.environment_episodes)
+    for table in (now.table, now.costs):
+        if table is not None:
+            seen = packed_table(table)
+            add(seen.key, seen.number, now.environment_episodes)
     return digest.hexdigest()

@@ -15,10 +15,10 @@ import numpy as np
 from cede._base import archive, check
 from cede._base.archive import Arrays, checksum
 from cede._kernels.tables import Sums, Table
-from cede.learning.counts import EnvironmentTally, check_counted, shapes
+from cede.learning.counts import EnvironmentTally, check_counted, check_sums, shapes
 from cede.learning.files import CLASSES, Header, SavedLearner, below, pack_own, pack_told, unpack_own, unpack_told
 from cede.learning.state import Seen, check_seen, most_episodes
-from cede.problem.structure import Outcomes, Structure, checked_structure
+from cede.problem.structure import checked_structure
 from cede.problem.task import Task
 
 
@@ -50,11 +50,11 @@ def pack_fleet(fleet: SavedFleet) -> tuple[Header, Arrays]:
     header: Header = {"groups": groups, "learners": learners, "environment": None}
     header["task"] = archive.describe(fleet.task, "first", arrays)
     if fleet.environment is not None:
-        table, outcomes = fleet.environment.table, fleet.environment.structure
-        sums = table.sums()
-        arrays |= {"environment/key": sums.row * table.n_columns + sums.column, "environment/number": sums.amount}
-        described = archive.describe(outcomes, "environment/outcomes", arrays)
-        header["environment"] = {"episodes": fleet.environment.episodes, "outcomes": described}
+        for name, table in (("environment", fleet.environment.table), ("costs", fleet.environment.costs)):
+            sums = table.sums()
+            arrays |= {f"{name}/key": sums.row * table.n_columns + sums.column, f"{name}/number": sums.amount}
+        described = archive.describe(fleet.environment.structure, "environment/structure", arrays)
+        header["environment"] = {"episodes": fleet.environment.episodes, "structure": described}
     return header, arrays
 
 
@@ -76,19 +76,22 @@ def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arr
     """Make the environment counts that the learners of a fleet share; None if they share none. task: that of the fleet."""
     if header is None:
         return None
-    outcomes = archive.rebuild(header["outcomes"], arrays, CLASSES)
-    if outcomes is not None and not isinstance(outcomes, Outcomes):
-        check.fail("file", "the structure of the environment", "another thing", "Outcomes")
-    structure = None if outcomes is None else Structure(environment=outcomes)
+    structure = archive.rebuild(header["structure"], arrays, CLASSES)
     checked_structure("file", structure, task.n_states, task.n_actions, task.tables)
-    _, (rows, columns) = shapes(task, structure=structure)
-    seen = Seen(arrays["environment/key"], arrays["environment/number"])
-    check_seen("file", "the environment", seen, (rows, columns))
-    sums = Sums(*np.divmod(seen.key, columns), seen.number)
-    check_counted("file", outcomes, sums.row, sums.column)
-    table = Table.empty(rows, columns)
-    table.add(sums)
-    return EnvironmentTally(table, rows, check.integer("file", "episodes", header["episodes"], 0, most_episodes(task)), outcomes)
+    _, *layers = shapes(task, structure=structure)
+    tables = []
+    for name, (rows, columns) in zip(("environment", "costs"), layers, strict=True):
+        seen = Seen(arrays[f"{name}/key"], arrays[f"{name}/number"])
+        check_seen("file", name, seen, (rows, columns))
+        sums = Sums(*np.divmod(seen.key, columns), seen.number)
+        if name == "environment":
+            check_counted("file", None if structure is None else structure.environment, sums.row, sums.column)
+        else:
+            check_sums("file", seen.matrix((rows, columns)))
+        tables.append(Table.empty(rows, columns))
+        tables[-1].add(sums)
+    episodes = check.integer("file", "episodes", header["episodes"], 0, most_episodes(task))
+    return EnvironmentTally(tables[0], tables[1], layers[0][0], episodes, structure)
 
 
 def concatenated(members: Sequence[Arrays]) -> Arrays:

@@ -18,11 +18,12 @@ from cede._base.interrupts import uninterrupted
 from cede._kernels.tables import Sums, Table
 from cede.fleet.files import SavedFleet, pack_fleet
 from cede.learning.counts import EnvironmentTally, shapes
+from cede.learning.endless import new_learner
 from cede.learning.files import SCHEMA
 from cede.learning.learner import Learner
-from cede.learning.settings import checked_task, for_newcomer
+from cede.learning.settings import Settings, checked_task, for_newcomer
 from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
-from cede.problem.structure import Outcomes
+from cede.problem.structure import Structure
 from cede.problem.task import Task
 
 
@@ -53,7 +54,7 @@ class Fleet:
             known.add(id(learner))
         sharing = [i for i, learner in enumerate(given) if learner.told.can_share]
         for i in sharing:
-            same_structure("Fleet", f"learner {i}", given[sharing[0]].told.outcomes, given[i].told.outcomes)
+            same_structure("Fleet", f"learner {i}", shared_structure(given[sharing[0]].told), shared_structure(given[i].told))
         for i, learner in enumerate(given):
             with learner.turn:  # nobody uses it meanwhile; what was checked may have changed
                 self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
@@ -116,6 +117,14 @@ class Fleet:
 
     @property
     @one_at_a_time
+    def cost_sums(self) -> sp.csr_array:
+        """Return what all teams together have seen of costs that are learned, (rows, 4); see `Counts.costs`."""
+        if self._environment is None:
+            check.fail("Fleet", "cost_sums", "shared by no team", "asked of a fleet with a learner that shares the environment")
+        return self._environment.cost_sums
+
+    @property
+    @one_at_a_time
     def environment_episodes(self) -> int:
         """Return how many episodes, of all teams, were counted into `environment`."""
         return 0 if self._environment is None else self._environment.episodes
@@ -169,7 +178,7 @@ class Fleet:
             check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
         known = checked_task(owner, task).known_agents(owner, {} if known_agents is None else known_agents)
         same_environment(owner, "the newcomer", self._task, task)
-        newcomer = Learner(task, for_newcomer(task, first.told, first.task, known), seed=seed)
+        newcomer = new_learner(task, for_newcomer(task, first.told, first.task, known), seed=seed)
         self._check(owner, "task", "the newcomer", newcomer)
         self._take_in(newcomer)
         return newcomer
@@ -195,8 +204,7 @@ class Fleet:
         theirs, environment = other._learners, other._environment
         other._learners, other._environment = [], None
         if environment is not None:
-            sizes = (environment.rows, environment.table.n_columns)
-            self._count(environment.table.sums(), environment.episodes, *sizes, environment.structure)
+            self._count(environment.table.sums(), environment.costs.sums(), environment)
         for learner in theirs:
             if learner.shared_environment is not None:
                 assert self._environment is not None
@@ -210,32 +218,38 @@ class Fleet:
         if learner.shared_environment is not None:
             check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove)")
         if learner.told.can_share and self._environment is not None:
-            same_structure(owner, who, self._environment.structure, learner.told.outcomes)
+            same_structure(owner, who, self._environment.structure, shared_structure(learner.told))
         no_running_episode(owner, who, learner)
 
     def _take_in(self, learner: Learner) -> None:
         """Append a learner that was checked; add its environment counts to those of the fleet, if it can share."""
         if learner.told.can_share:
-            state, (_, (rows, columns)) = learner._packed(), shapes(learner.task, structure=learner.told.structure)
-            seen = Sums(*np.divmod(state.environment.key, columns), state.environment.number)
-            self._count(seen, state.environment_episodes, rows, columns, learner.told.outcomes)
+            state, (_, counts, sums) = learner._packed(), shapes(learner.task, structure=learner.told.structure)
+            tables = (Table.empty(*counts), Table.empty(*sums))
+            sizes = EnvironmentTally(*tables, counts[0], state.environment_episodes, shared_structure(learner.told))
+            seen, costs = (
+                Sums(*np.divmod(one.key, n), one.number) for one, n in ((state.environment, counts[1]), (state.costs, sums[1]))
+            )
+            self._count(seen, costs, sizes)
             assert self._environment is not None
             learner._join(self._environment)
         self._learners.append(learner)
 
-    def _count(self, seen: Sums, episodes: int, rows: int, columns: int, structure: Outcomes | None) -> None:
-        """Add sparse counts to what the fleet knows of the environment. Its table is replaced as a whole, so that copies stay as
-        they are.
+    def _count(self, seen: Sums, costs: Sums, like: EnvironmentTally) -> None:
+        """Add sparse counts, and sums of costs, to what the fleet knows of the environment. Its tables are replaced as a whole, so
+        that copies stay as they are.
 
-        episodes: how many episodes they are from. rows, columns, structure: of the environment's table.
+        like: a tally with the sizes and the structure of the environment's tables, and the number of episodes that are added.
         """
         if self._environment is None:
-            self._environment = EnvironmentTally(Table.empty(rows, columns), rows, 0, structure, turn=self.turn)
-        if len(seen.row):
-            table = self._environment.table.copy()
-            table.add(seen)
-            self._environment.table = table
-        self._environment.episodes += episodes
+            table, sums = (Table.empty(one.n_rows, one.n_columns) for one in (like.table, like.costs))
+            self._environment = EnvironmentTally(table, sums, like.rows, 0, like.structure, turn=self.turn)
+        for name, more in (("table", seen), ("costs", costs)):
+            if len(more.row):
+                table = getattr(self._environment, name).copy()
+                table.add(more)
+                setattr(self._environment, name, table)
+        self._environment.episodes += like.episodes
 
 
 def checked_learner(owner: str, argument: str, learner: Any) -> Learner:
@@ -249,25 +263,39 @@ def no_running_episode(owner: str, who: str, learner: Learner) -> None:
         check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
 
 
-def same_structure(owner: str, who: str, one: Outcomes | None, other: Outcomes | None) -> None:
+def shared_structure(told: Settings) -> Structure | None:
+    """Return what is declared of the environment and its costs, which learners that share them must have in common."""
+    return None if told.structure is None else told.structure.of_environment
+
+
+def same_structure(owner: str, who: str, one: Structure | None, other: Structure | None) -> None:
     """Check that two declared structures of the environment are equal: counts by one mean nothing in another. None: nothing is
     declared.
     """
     if (one is None) != (other is None) or (one is not None and other is not None and one.digest != other.digest):
-        shown = ["none" if part is None else f"one of {part.n_cases} cases" for part in (other, one)]
+        shown = ["none" if part is None else f"one where {part}" for part in (other, one)]
         check.fail(owner, f"the environment's structure of {who}", shown[0], f"the same as that of the fleet, {shown[1]}")
 
 
 def same_environment(owner: str, who: str, one: Task, other: Task) -> None:
-    """Check that two tasks have the same states, actions, environment costs and horizon. All else may differ."""
+    """Check that two tasks have the same states, actions, environment costs, ends and horizon. All else may differ."""
     for what, a, b in (
         ("number of states", one.n_states, other.n_states),
         ("number of actions", one.n_actions, other.n_actions),
         ("horizon", one.horizon, other.horizon),
+        ("discount", one.discount, other.discount),
+        ("terminal states", one.terminal, other.terminal),
+        ("cost_range", one.cost_range, other.cost_range),
+        ("enter_cost_range", one.enter_cost_range, other.enter_cost_range),
+        ("periods", *(None if task.periods is None else task.periods.tolist() for task in (one, other))),
     ):
         if a != b:
-            check.fail(owner, f"the {what} of {who}", b, f"{a}, as of the first learner")
-    if one.env_cost is not other.env_cost and not np.array_equal(one.env_cost, other.env_cost):
-        where = np.argwhere(one.env_cost != other.env_cost)[0]
-        place = check.place_of(f"{who}: env_cost", where)
-        check.fail(owner, place, other.env_cost[tuple(where)], f"{one.env_cost[tuple(where)]}, as of the first learner")
+            check.fail(owner, f"the {what} of {who}", check.show(b), f"{check.show(a)}, as of the first learner")
+    for what in ("env_cost", "enter_cost"):
+        mine, theirs = getattr(one, what), getattr(other, what)
+        if (mine is None) != (theirs is None):
+            check.fail(owner, f"the {what} of {who}", "another", "that of the first learner")
+        if mine is not theirs and mine is not None and not np.array_equal(mine, theirs, equal_nan=True):
+            where = np.argwhere(~((mine == theirs) | (np.isnan(mine) & np.isnan(theirs))))[0]
+            place = check.place_of(f"{who}: {what}", where)
+            check.fail(owner, place, theirs[tuple(where)], f"{mine[tuple(where)]}, as of the first learner")

@@ -17,7 +17,7 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.tables import Table
 from cede.learning.learner import Learner
-from cede.learning.settings import Memo, Settings, alike_key
+from cede.learning.settings import Memo, Settings, alike_key, key_of
 from cede.learning.state import Arrays, LearnerState, Sizes, check_stack, part_of, stack_states
 from cede.planning.scale import Scale
 from cede.problem.model import Environment, TwoLayerMDP
@@ -31,6 +31,8 @@ RUN_FIELDS: dict[str, tuple[tuple[int, ...], Any]] = {
     "stream": ((4,), np.uint64),  # random numbers
     "judged": ((), np.int64),  # the episode for which the policy that was evaluated last was made; 0: none was
     "judged_cost": ((), np.float64),  # the expected cost of that policy
+    "state": ((), np.int64),  # without horizon: where the team is, -1: its run has not begun
+    "agent": ((), np.int64),  # and who is in control there
 }
 
 
@@ -44,6 +46,7 @@ class TeamGroup:
     environment: Environment  # the true environment
     shared: bool  # whether these teams share the fleet's belief about the environment
     keeps_plans: bool  # whether plans are stored from one episode to the next
+    block: int  # without horizon: steps that are recorded together; else the horizon
 
     @property
     def sizes(self) -> Sizes:
@@ -56,8 +59,8 @@ class GroupMembers:
     """What each of n teams of one group has of its own, and does not change during a run."""
 
     team: Ints  # (n,) indices in the fleet
-    control_cost: Floats  # (n, D)
-    switch_cost: Floats  # (n, D, D)
+    control_cost: Floats  # (n, S or 1, D)
+    switch_cost: Floats  # (n, S or 1, D, D)
     slot: Ints  # (n, D) first slot of each agent in the shard's table of true agents
     start_agent: Ints  # (n,)
     seed: Ints  # (n,)
@@ -90,10 +93,11 @@ class Grouping:
     sharing: int  # the number of teams that share the environment
 
 
-def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], streams: Streams) -> Grouping:
+def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], streams: Streams, block: int = 1) -> Grouping:
     """Sort teams into groups, and stack their states.
 
-    mdps, learners: the true problem and the learner of each team. streams: (n, 4) random streams, see `streams_of`.
+    mdps, learners: the true problem and the learner of each team. streams: (n, 4) random streams, see `streams_of`. block: without
+    horizon, steps that are recorded together.
     """
     found: dict[Any, list[int]] = {}
     memo: Memo = {}
@@ -105,7 +109,10 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
         mdp, learner, state = mdps[places[0]], learners[places[0]], before[places[0]]
         shared = learner.shared_environment is not None
         bare = replace(learner.told, scale=Scale())  # a scale may be a function; its values come with every order
-        group = TeamGroup(learner.task, bare, mdp.task.vary, mdp.environment, shared, keeps_plan(learner.told, state))
+        steps = learner.task.horizon or block
+        group = TeamGroup(
+            learner.task, bare, mdp.task.vary, mdp.environment, shared, keeps_plan(learner.task, learner.told, state), steps
+        )
         policies = [policy for i in places if (policy := learners[i].told.policy) is not None]
         groups.append(group)
         states.append(first_states(group, [before[i] for i in places], policies, streams[places]))
@@ -121,13 +128,15 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
 def group_key(mdp: TwoLayerMDP, learner: Learner, state: LearnerState, memo: Memo) -> tuple[Any, ...]:
     """Return a hashable key that is equal for teams of one group. memo: see `key_of`."""
     task, told, roles = learner.task, learner.told, learner.task.roles
-    problem = (roles.table, roles.acting, roles.aim, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment))
-    return problem, alike_key(task, told, memo), learner.shared_environment is not None, keeps_plan(told, state)
+    sides = (mdp.task.control_cost.ndim, mdp.task.switch_cost.ndim, task.horizon, task.discount, task.learns_costs)
+    costs = key_of((task.env_cost, task.enter_cost, task.cost_range, task.enter_cost_range), memo) if task.learns_costs else None
+    problem = (roles.table, roles.acting, roles.aim, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment), sides, costs)
+    return problem, alike_key(task, told, memo), learner.shared_environment is not None, keeps_plan(task, told, state)
 
 
-def keeps_plan(told: Settings, state: LearnerState) -> bool:
+def keeps_plan(task: Task, told: Settings, state: LearnerState) -> bool:
     """Return whether the plan of an episode may be needed after it, so that it must be stored for each team."""
-    lasts = told.replan not in ("every", 1) or state.must_use_plan
+    lasts = task.horizon is None or told.replan not in ("every", 1) or state.must_use_plan
     return told.policy is not None or (told.planning == "full" and lasts)
 
 
@@ -140,6 +149,7 @@ def first_states(group: TeamGroup, states: Sequence[LearnerState], policies: Seq
     n = len(states)
     result: Arrays = {name: np.zeros((n, *shape), dtype=dtype) for name, (shape, dtype) in RUN_FIELDS.items()}
     result["stream"] = streams
+    result["state"] = np.full(n, -1, dtype=np.int64)
     result |= stack_states(group.sizes, states, group.keeps_plans and not policies)
     if policies:
         result["policy"] = np.stack(policies)
@@ -162,6 +172,11 @@ def check_states(owner: str, group: TeamGroup, states: Arrays, like: Arrays, epi
             check.fail(owner, f"the shape of {name}", f"{array.shape} of {array.dtype}", f"{(n, *shape)} of {np.dtype(dtype)}")
     if not np.isfinite(states["judged_cost"]).all() or (states["judged"] < -1).any():
         check.fail(owner, "what was evaluated", "impossible", "finite costs of episodes")
+    for name, size, least in (("state", group.task.n_states, -1), ("agent", group.task.n_agents, 0)):
+        if (states[name] < least).any() or (states[name] >= size).any() or (group.task.horizon and states[name].max() > 0):
+            check.fail(owner, f"the {name} of a team", "impossible", f"from {least} to {size - 1}")
+    if group.task.terminal and group.task.horizon is None and group.task.is_terminal[states["state"][states["state"] >= 0]].any():
+        check.fail(owner, "the state of a team", "one in which its run is over", "one in which it goes on")
     check_stack(owner, group.sizes, states, n)
     kept = "policy" in states  # else a team has no plan between two episodes, and must make one
     if (states["planned"] > episodes + kept).any() or (states["fresh"] > (kept & (states["planned"] > 0))).any():
@@ -229,8 +244,8 @@ def members_of(
     slots = [np.array([true_agents.slot(policy) for policy in mdps[i].policies])[mdps[i].task.table] for i in places]
     return GroupMembers(
         team=np.array(places, dtype=np.int64),
-        control_cost=np.array([mdps[i].task.control_cost for i in places]).reshape(n, n_agents),
-        switch_cost=np.array([mdps[i].task.switch_cost for i in places]).reshape(n, n_agents, n_agents),
+        control_cost=np.array([mdps[i].task.control_cost for i in places]).reshape(n, -1, n_agents),
+        switch_cost=np.array([mdps[i].task.switch_cost for i in places]).reshape(n, -1, n_agents, n_agents),
         slot=np.array(slots, dtype=np.int64).reshape(n, n_agents),
         start_agent=np.array([mdps[i].task.start_agent for i in places], dtype=np.int64),
         seed=np.array([learners[i].seed for i in places], dtype=np.int64),

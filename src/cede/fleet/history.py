@@ -16,6 +16,7 @@ class Ledger:
     """The results of N teams in K episodes: one array for each column."""
 
     expected_cost: Floats  # (N, K) exact expected cost of each policy
+    regret: Floats  # (N, K) exact, of each episode
     cost: Floats  # (N, K) realised cost of each episode
     control: Ints  # (N, K, members of the largest team) steps in which each member acted
     switches: Ints  # (N, K) hand-overs
@@ -25,7 +26,7 @@ class Ledger:
         """Make a ledger of zeros. members: of the largest team."""
         shape = (teams, episodes)
         counts = {"control": np.zeros((*shape, members), dtype=np.int64), "switches": np.zeros(shape, dtype=np.int64)}
-        return cls(expected_cost=np.zeros(shape), cost=np.zeros(shape), **counts)
+        return cls(expected_cost=np.zeros(shape), regret=np.zeros(shape), cost=np.zeros(shape), **counts)
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -56,15 +57,16 @@ class RunRecord:
         """Make a record without results."""
         return cls(Ledger.empty(len(mdps), episodes, max(mdp.team.n_agents for mdp in mdps)), np.empty(len(mdps)))
 
-    @property
-    def regret(self) -> Floats:
-        """Return the regret of each episode, (N, K): its expected cost minus the optimum (Eq. 6)."""
-        return self.ledger.expected_cost - self.optimum[:, None]
-
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The results of a run of one learner for K episodes, with D agents. `simulate` returns it."""
+    """The results of a run of one learner for K episodes, with D agents. `simulate` returns it.
+
+    Without a horizon a run consists of K blocks of steps instead, as many as `settings["record_every"]` says. For averages the
+    expected cost of a block is that of a step in the long run under the policies in force, and regret counts how much more that is
+    than for the best policy, step by step. With a discount the expected cost is that of all that comes, under the policy in force
+    from where the team was, averaged over the steps; regret adds up how much more that is than under the best policy from there.
+    """
 
     regret: Floats  # (K,) cumulative regret after each episode, exact (Eq. 6)
     expected_cost: Floats  # (K,) exact expected cost of each episode's policy
@@ -79,9 +81,8 @@ class History:
     def of(cls, record: RunRecord, agents: tuple[str, ...], settings: Mapping[str, Any]) -> "History":
         """Make the history of a run of one team. agents: names of the members. settings: what to repeat the run with."""
         columns = {name: column[0] for name, column in record.ledger.columns.items()}
-        return cls(
-            regret=np.cumsum(record.regret[0]), optimum=float(record.optimum[0]), agents=agents, settings=settings, **columns
-        )
+        columns["regret"] = np.cumsum(columns["regret"])
+        return cls(optimum=float(record.optimum[0]), agents=agents, settings=settings, **columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +101,6 @@ class FleetHistory:
     @classmethod
     def of(cls, record: RunRecord, settings: Mapping[str, Any]) -> "FleetHistory":
         """Make the history of a run of a fleet. settings: what to repeat the run with."""
-        regret = record.regret
-        sums = {"regret": np.cumsum(regret.sum(axis=0)), "team_regret": regret.sum(axis=1)}
-        return cls(**sums, optimum=record.optimum, settings=settings, **record.ledger.columns)
+        columns, regret = dict(record.ledger.columns), record.ledger.regret
+        columns |= {"regret": np.cumsum(regret.sum(axis=0)), "team_regret": regret.sum(axis=1)}
+        return cls(optimum=record.optimum, settings=settings, **columns)

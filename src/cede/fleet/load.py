@@ -6,6 +6,7 @@ from cede._base import check
 from cede._base.archive import UnreadableFile, load_arrays
 from cede.fleet.files import unpack_fleet
 from cede.fleet.fleet import Fleet
+from cede.learning.endless import new_learner
 from cede.learning.files import SCHEMA, SavedLearner, unpack_learner
 from cede.learning.learner import Learner
 
@@ -35,7 +36,7 @@ def load(source: str | Path | bytes) -> Learner | Fleet:
 
 def new(saved: SavedLearner) -> Learner:
     """Make a learner with the task, settings and seed of a saved one, which has seen nothing yet."""
-    return Learner(saved.task, saved.told, seed=saved.seed, checked=True)
+    return new_learner(saved.task, saved.told, seed=saved.seed, checked=True)
 
 
 def restored(saved: SavedLearner) -> Learner:

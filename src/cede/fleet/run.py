@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -62,7 +63,8 @@ class Run:
 
     mdps, learners: the true problem and the learner of each team. episodes: of every team. streams: (n, 4) random streams, see
     `streams_of`. engine, sync_every, evaluate_every: see `simulate_fleet`; without an engine, all is done in this thread. at_end:
-    called once with the number of episodes done, when the learners have got their states back.
+    called once with the number of episodes done, when the learners have got their states back. block: without horizon, the steps
+    of what is recorded as an episode.
     """
 
     def __init__(
@@ -76,19 +78,22 @@ class Run:
         sync_every: int = 1,
         evaluate_every: int = 1,
         at_end: Callable[[int], None] | None = None,
+        block: int = 1,
     ) -> None:
         self.mdps, self.learners, self.episodes = mdps, learners, episodes
         self.engine = Threads(1) if engine is None else engine
         self.sync_every, self.evaluate_every = sync_every, evaluate_every
-        self.teams: Grouping = group_teams(mdps, learners, streams)
+        self.teams: Grouping = group_teams(mdps, learners, streams, block)
+        self.per_entry = block if mdps[0].horizon is None else 1  # what counts as an episode is a step where there is no horizon
         self.sizes = [radius_sizes(group.task, group.told) for group in self.teams.groups]
         shared = [tally for learner in learners if (tally := learner.shared_environment) is not None]
         self.shared: EnvironmentTally | None = shared[0] if shared else None
         self.which: list[Sequence[int]] = []  # by shard: indices of the groups that it has teams of
         self.places: list[list[Ints]] = []  # by shard and group: indices of the teams in the fleet
         self.record = RunRecord.empty(mdps, episodes)
-        table, counted = (None, 0) if self.shared is None else (self.shared.table, self.shared.episodes)
-        self.now = RunState(0, 0, table, counted)
+        nothing = (None, None, 0)
+        tables = nothing if self.shared is None else (self.shared.table, self.shared.costs, self.shared.episodes)
+        self.now = RunState(0, 0, *tables)
         self.earlier = {0: self.now}  # by round: the states to which the engine may have to go back
         self.at_once = 1
         self.at_end = at_end
@@ -178,27 +183,33 @@ class Run:
         numbers: list[list[dict[str, Floats]]] = []
         for group, scale, sizes, ages in zip(self.teams.groups, self.teams.scales, self.sizes, self.teams.ages, strict=True):
             here = []
+            done = now.done * self.per_entry
             for episodes, own in ages:
-                seen = now.environment_episodes if group.shared else own + now.done
-                here.append(radii_ahead(scale, sizes, episodes + now.done + 1, seen, n))
+                seen = now.environment_episodes if group.shared else own + done
+                here.append(radii_ahead(scale, sizes, episodes + done + 1, seen, n))
                 n = min(n, len(here[-1]["cost"]))
-            first.append(np.array([episodes + now.done + 1 for episodes, _ in ages], dtype=np.int64))
+            first.append(np.array([episodes + done + 1 for episodes, _ in ages], dtype=np.int64))
             numbers.append(here)
         by_group = tuple({name: np.array([one[name][:n] for one in here]) for name in here[0]} for here in numbers)
-        return Order(now.number + 1, n, tuple(first), by_group, self.evaluate_every, now.table)
+        return Order(now.number + 1, n, tuple(first), by_group, self.evaluate_every, now.table, now.costs)
 
     def enter(self, order: Order, reports: Sequence[Report]) -> None:
         """Enter the results of a round. It may be repeated after an interrupt: it counts only when `now` is replaced."""
         now = self.now
         played = slice(now.done, now.done + order.episodes)
-        table = None if now.table is None else now.table.copy()
+        table, costs = (None if one is None else one.copy() for one in (now.table, now.costs))
         for places, report in zip(self.places, reports, strict=True):
-            for teams, ledger in zip(places, report.ledgers, strict=True):
+            for teams, reported in zip(places, report.ledgers, strict=True):
+                ledger = reported
+                if self.mdps[0].horizon is not None or self.mdps[0].discount is None:
+                    lost = self.per_entry * (ledger.expected_cost - self.record.optimum[teams][:, None])
+                    ledger = replace(ledger, regret=lost)
                 self.record.ledger.enter(teams, played, ledger)
-            if table is not None:
+            if table is not None and costs is not None:
                 table.add(report.delta)
-        counted = now.environment_episodes + order.episodes * self.teams.sharing
-        self.now = RunState(order.number, played.stop, table, counted)
+                costs.add(report.cost_delta)
+        counted = now.environment_episodes + order.episodes * self.teams.sharing * self.per_entry
+        self.now = RunState(order.number, played.stop, table, costs, counted)
         self.earlier[order.number] = self.now
         for number in [n for n in self.earlier if n < self.engine.kept_number]:
             del self.earlier[number]
@@ -250,9 +261,11 @@ class Run:
         for which, by_group, stacks in zip(self.which, self.places, states, strict=True):
             for number, places, stack in zip(which, by_group, stacks, strict=True):
                 group, before = self.teams.groups[number], [self.teams.before[place] for place in places]
-                after = unstack_states(group.told, stack, before, now.done, 0 if group.shared else now.done)
+                done = now.done * self.per_entry
+                after = unstack_states(group.sizes, stack, before, done, 0 if group.shared else done)
                 for place, state in zip(places, after, strict=True):
                     self.learners[place]._remember(state)
         if self.shared is not None and now.table is not None:
-            self.shared.table, self.shared.episodes = now.table, now.environment_episodes
+            assert now.costs is not None
+            self.shared.table, self.shared.costs, self.shared.episodes = now.table, now.costs, now.environment_episodes
         return whole

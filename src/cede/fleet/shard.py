@@ -5,7 +5,7 @@ the same answer, so nothing counts twice. Between rounds all that a shard knows 
 kept, and put into another shard.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Ints
 from cede._kernels import teams as kernels
+from cede._kernels.costs import N_SUMS
 from cede._kernels.episodes import Steps, Truth
+from cede._kernels.layer import CountsArrays
 from cede._kernels.learner import NEVER, finish_plan, is_due
 from cede._kernels.model import ModelArrays
 from cede._kernels.radii import RadiiAhead
@@ -22,14 +24,16 @@ from cede._kernels.tables import KeyTable, Sums, Table, growth, restore
 from cede._kernels.teams import LedgerArrays, TeamArrays, Workspace
 from cede.fleet.grouping import RUN_FIELDS, GroupMembers, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
-from cede.learning.arrays import make_plan, new_arrays, new_tally, optimistic_start, refresh_layer
+from cede.learning.arrays import arrivals, make_plan, new_arrays, new_tally, optimistic_start, refresh_layer
 from cede.learning.counts import EnvironmentTally, shapes
 from cede.learning.state import ARRAYS, SEEN, Arrays, LearnerState
 from cede.planning.belief import Belief, true_environment
+from cede.planning.endless import accuracy_for, new_endless
 from cede.planning.passes import empty_plan, pass_scratch, problem_of, thread_scratch, threads_for
 from cede.problem.model import Environment
 from cede.problem.task import Task
 
+STEPS_WRITTEN_DOWN = ("agent_keys", "environment_rows", "environment_outcomes")  # arrays of the workspace
 TEAMS_AT_ONCE = 64  # teams in one call of compiled code; an interrupt is noticed between calls
 
 
@@ -43,6 +47,7 @@ class Order:
     radii: tuple[dict[str, Floats], ...]  # by group: arrays (ages, episodes) by the names of `Radii`
     evaluate_every: int
     snapshot: Table | None  # counts of the shared environment before the round, read only; None: no team shares it
+    cost_snapshot: Table | None  # the same of the sums of costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +57,7 @@ class Report:
     number: int
     ledgers: tuple[Ledger, ...]  # by group, first axes (teams, episodes)
     delta: Sums  # what the round adds to the counts of the shared environment
+    cost_delta: Sums  # and to the sums of costs
 
 
 class Shard:
@@ -62,12 +68,14 @@ class Shard:
         places = np.arange(plan.agents.n_rows).reshape(-1, first.n_states)
         truth = Belief(plan.agents, np.zeros(plan.agents.n_rows), places)
         structure = next((group.told.structure for group in plan.groups if group.shared), None)
-        _, (rows, columns) = shapes(first, structure=structure)
-        self.environment = EnvironmentTally(Table.empty(rows, columns), rows, 0)  # the shared one, as the team at work sees it
-        self.delta = Table.empty(rows, columns)
+        _, *layers = shapes(first, structure=structure)
+        table, costs = (Table.empty(*sides) for sides in layers)
+        self.environment = EnvironmentTally(table, costs, layers[0][0], 0)  # the shared one, as the team at work sees it
+        self.delta, self.cost_delta = (Table.empty(*sides) for sides in layers)
         self.which = plan.which
         given = zip(plan.groups, plan.members, plan.states, strict=True)
-        self.groups = [WorkingGroup(group, members, truth, state, self.environment, self.delta) for group, members, state in given]
+        deltas = (self.delta, self.cost_delta)
+        self.groups = [WorkingGroup(group, members, truth, state, self.environment, deltas) for group, members, state in given]
         self.number = plan.number
         self.order: Order | None = None
         self.report: Report | None = None
@@ -88,16 +96,22 @@ class Shard:
             self._begin(order)
         for number, group in zip(self.which, self.groups, strict=True):
             group.play(order, number)
-        self.report = Report(order.number, tuple(group.ledger for group in self.groups), self.delta.sums())
+        ledgers = tuple(group.ledger for group in self.groups)
+        self.report = Report(order.number, ledgers, self.delta.sums(), self.cost_delta.sums())
         self.number = order.number
         return self.report
 
     def _begin(self, order: Order) -> None:
         """Prepare a new round: take over the shared environment counts, and make room for results."""
         if order.snapshot is not None and any(group.group.shared for group in self.groups):
-            self.environment.table.lengthen_to(order.snapshot.end)
-            restore(self.environment.table, order.snapshot)
-            self.delta.clear()
+            for table, snapshot, delta in (
+                (self.environment.table, order.snapshot, self.delta),
+                (self.environment.costs, order.cost_snapshot, self.cost_delta),
+            ):
+                assert snapshot is not None
+                table.lengthen_to(snapshot.end)
+                restore(table, snapshot)
+                delta.clear()
         for group in self.groups:
             group.begin(order)
         self.order = order
@@ -115,14 +129,21 @@ class WorkingGroup:
     """The teams of one group in a shard, and the workspace that serves them, a team at a time.
 
     truth: the true tables of all agents of the shard. state: the stacked states. environment: the shared environment counts, as the
-    team at work sees them. delta: the table that gathers what the teams of this shard add to them in a round.
+    team at work sees them. deltas: the tables, of counts and of costs, that gather what the teams of this shard add to them in a
+    round.
     """
 
     def __init__(
-        self, group: TeamGroup, members: GroupMembers, truth: Belief, state: Arrays, environment: EnvironmentTally, delta: Table
+        self,
+        group: TeamGroup,
+        members: GroupMembers,
+        truth: Belief,
+        state: Arrays,
+        environment: EnvironmentTally,
+        deltas: tuple[Table, Table],
     ) -> None:
         task, told = group.task, group.told
-        self.group, self.members, self.delta = group, members, delta
+        self.group, self.members, (self.delta, self.cost_delta) = group, members, deltas
         self.tally = new_tally(task, told, LearnerState(), environment if group.shared else None)
         self.learner = new_arrays(task, told, self.tally)
         layers = dict(zip(SEEN, group.sizes.layers, strict=True))
@@ -158,15 +179,21 @@ class WorkingGroup:
                 problem.control_cost, problem.switch_cost = given["control_cost"][i], given["switch_cost"][i]
                 bounds[i] = optimistic_start(self.learner, self.group.task)
         if bounds.size:
-            given |= {"least_bound": bounds.min(axis=2), "least_bound_at": bounds.argmin(axis=2).astype(np.int64)}
+            arrival = given["arrival"] = arrivals(self.group.task, bounds)
+            given |= {"least_bound": arrival.min(axis=2), "least_bound_at": arrival.argmin(axis=2).astype(np.int64)}
+        if self.group.task.horizon is None:
+            given["best_value"] = np.zeros((self.n_teams, self.group.task.n_states, self.group.task.n_agents))
+            if "found" not in self.keeps:
+                given["found"] = np.zeros((self.n_teams, 2))
         return TeamArrays(**given)
 
     def _workspace(self, truth: Belief) -> Workspace:
         """Make the workspace in which the kernels let one team after the other play."""
         task, environment = self.group.task, self.group.environment
         policy, value = empty_plan(task)
-        problem = problem_of(task)
+        problem = problem_of(task, environment.cost)
         problem.vary = self.group.vary
+        problem.enter_cost = np.empty(0) if environment.enter_cost is None else environment.enter_cost
         model = ModelArrays(agents=truth.arrays, environment=true_environment(environment).arrays, problem=problem)
         known = [table.end for table in (self.tally.agents.seen, self.tally.environment.seen)]
         return Workspace(
@@ -175,21 +202,26 @@ class WorkingGroup:
             **self._scratch(model),
             before=policy,
             true_value=value,
-            steps=new_steps(task),
-            **{name: np.empty(0, dtype=np.int64) for name in ("agent_keys", "environment_rows", "environment_outcomes")},
-            chance=np.empty(2 * task.horizon + 1),
+            steps=new_steps(self.group.block),
+            **{name: np.empty(0, dtype=np.int64) for name in (*STEPS_WRITTEN_DOWN, "cost_rows")},
+            cost_parts=np.empty(0),
+            chance=np.empty(numbers_drawn(environment, task)),
             agents_known=known[0],
             environment_known=0 if self.group.shared else known[1],
             at_work=-1,
             shared=int(self.group.shared),
             snapshot=self.delta,
             delta=self.delta,
+            cost_snapshot=self.cost_delta,
+            cost_delta=self.cost_delta,
+            endless=new_endless(task),
+            accuracy=0.0 if task.horizon is not None else accuracy_for(known_costs(task, environment)),
         )
 
     def _scratch(self, true_model: ModelArrays) -> dict[str, Any]:
         """Return the scratch arrays of the thread that runs this: of a plan, of an evaluation, and its own."""
         task = self.group.task
-        shape = (task.horizon, task.n_states, task.n_agents)
+        shape = (task.plan_steps, task.n_states, task.n_agents)
         n_actions = max(self.learner.environment.belief.row.shape[1], task.n_actions)
         return {
             "scratch": pass_scratch(self.learner.model, shape),
@@ -213,12 +245,14 @@ class WorkingGroup:
 
     def begin(self, order: Order) -> None:
         """Prepare a new round: make room for steps and results, and start with the first team."""
-        steps, workspace = order.episodes * self.group.task.horizon, self.workspace
+        steps, workspace = order.episodes * self.group.block, self.workspace
         if workspace.agent_keys.size < steps:
-            for name in ("agent_keys", "environment_rows", "environment_outcomes"):
+            for name in STEPS_WRITTEN_DOWN:
                 setattr(workspace, name, np.empty(steps, dtype=np.int64))
-        if order.snapshot is not None:
-            workspace.snapshot = order.snapshot
+            if self.learner.costs.least.size:
+                workspace.cost_rows, workspace.cost_parts = np.empty(2 * steps, dtype=np.int64), np.empty(2 * steps)
+        if order.snapshot is not None and order.cost_snapshot is not None:
+            workspace.snapshot, workspace.cost_snapshot = order.snapshot, order.cost_snapshot
         self.ledger = Ledger.empty(self.n_teams, order.episodes, len(self.group.task.members))
         self.at[0] = 0
 
@@ -227,7 +261,7 @@ class WorkingGroup:
         self._take_scratch()
         first, radii = order.first[number], RadiiAhead(**order.radii[number])
         ledger = LedgerArrays(**self.ledger.columns)
-        alone = order.episodes == 1 and self.worth_threads()
+        alone = order.episodes == 1 and self.group.task.horizon is not None and self.worth_threads()
         while self.at[0] < self.n_teams:
             begin = int(self.at[0])
             end = begin + 1 if alone else min(begin + TEAMS_AT_ONCE, self.n_teams)
@@ -238,8 +272,8 @@ class WorkingGroup:
 
     def worth_threads(self) -> bool:
         """Return whether plans are made, and are large enough that several threads for one of them are faster."""
-        plans = self.group.told.planning == "full" and self.learner.replan != NEVER
-        return plans and threads_for(self.learner.environment.belief, self.group.task.horizon) > 1
+        plans = self.group.told.planning == "full" and self.learner.replan != NEVER and self.group.task.horizon is not None
+        return plans and threads_for(self.learner.environment.belief, self.group.task.plan_steps) > 1
 
     def _plan_with_threads(self, i: int, first: Ints, radii: dict[str, Floats]) -> None:
         """Make the plan of team i with several threads, if one is due. first, radii: of the order, for this group."""
@@ -256,24 +290,29 @@ class WorkingGroup:
 
     def _make_room(self, first: int, last: int, episodes: int) -> None:
         """Make all pools long enough for what the teams from first to last may see in some episodes: kernels trust in that."""
-        steps, workspace, environment = episodes * self.group.task.horizon, self.workspace, self.tally.environment
-        self._lengthen("agents", workspace.agents_known, steps, first, last)
+        steps, workspace, environment = episodes * self.group.block, self.workspace, self.tally.environment
+        costs, sums = self.tally.costs.counts, 2 * N_SUMS * steps
+        self._lengthen("agents", self.tally.agents, workspace.agents_known, steps, first, last)
         if self.group.shared:
             base, more, sides = int(workspace.snapshot.end), (last - first) * steps, (environment.counted, environment.n_columns)
             environment.seen.lengthen_to(base + growth.py_func(base, *sides, steps))
             self.delta.lengthen_to(self.delta.end + growth.py_func(self.delta.end, *sides, more))
+            base, sides = int(workspace.cost_snapshot.end), (costs.counted, N_SUMS)
+            costs.seen.lengthen_to(base + growth.py_func(base, *sides, sums))
+            self.cost_delta.lengthen_to(self.cost_delta.end + growth.py_func(self.cost_delta.end, *sides, (last - first) * sums))
         else:
-            self._lengthen("environment", workspace.environment_known, steps, first, last)
+            self._lengthen("environment", environment, workspace.environment_known, steps, first, last)
+            self._lengthen("costs", costs, 0, sums, first, last)
         refresh_layer(self.learner.environment, self.group.told, self.group.task.n_states)
 
-    def _lengthen(self, layer: str, known: int, steps: int, first: int, last: int) -> None:
+    def _lengthen(self, layer: str, counts: CountsArrays, known: int, steps: int, first: int, last: int) -> None:
         """Make the pools of one layer long enough: that of the workspace for any of these teams, that of what is kept for all of
         them.
 
-        layer: "agents" or "environment". known: where counted rows begin in the pool of the workspace. steps: how many each team
-        plays.
+        layer, counts: "agents", "environment" or "costs", and where it is counted. known: where counted rows begin in the pool of
+        the workspace. steps: how many each team plays.
         """
-        counts, kept = getattr(self.tally, layer), self.seen[layer]
+        kept = self.seen[layer]
         entries = int(kept.size[first:last].max())
         base = max(int(counts.seen.end), known + entries)
         counts.seen.lengthen_to(base + growth.py_func(entries, counts.counted, counts.n_columns, steps))
@@ -300,13 +339,26 @@ def own(array: NDArray[Any]) -> NDArray[Any]:
     return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
 
 
-def new_steps(task: Task) -> Steps:
-    """Make arrays for the steps of one episode."""
-    states, who, actions = (np.empty(task.horizon + n, dtype=np.int64) for n in (1, 1, 0))
-    return Steps(states=states, who=who, actions=actions, costs=np.empty(task.horizon))
+def known_costs(task: Task, environment: Environment) -> Task:
+    """Return a task with all costs of the environment known."""
+    return replace(task, env_cost=environment.cost, enter_cost=environment.enter_cost)
+
+
+def new_steps(steps: int) -> Steps:
+    """Make arrays for so many steps: those of an episode, or without horizon those of a block."""
+    states, who, actions = (np.empty(steps + n, dtype=np.int64) for n in (1, 1, 0))
+    costs = {name: np.empty(steps) for name in ("costs", "env_costs", "enter_costs")}
+    return Steps(states=states, who=who, actions=actions, **costs)
+
+
+def numbers_drawn(environment: Environment, task: Task) -> int:
+    """Return how many random numbers are drawn for an episode (see `enter`), or without horizon for a step (see `play_block`)."""
+    for_each = 2 + (environment.random_cost is not None)
+    return for_each + 1 if task.horizon is None else for_each * task.plan_steps + 1
 
 
 def true_problem(task: Task, environment: Environment, model: ModelArrays) -> Truth:
     """Return the true problem in the form in which kernels play it."""
     start = {"start": environment.start, "cumulated_start": environment.cumulated_start, "start_agent": int(task.start_agent)}
-    return Truth(model=model, **start, acting=task.acting, aim=task.aim)
+    random_cost = np.empty((0, 0, 0)) if environment.random_cost is None else environment.random_cost
+    return Truth(model=model, **start, acting=task.acting, aim=task.aim, random_cost=random_cost)

@@ -6,6 +6,7 @@ computed exactly by dynamic programming from the start distribution. It contains
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,25 +19,31 @@ from cede.fleet.engines import Engine, engine_of
 from cede.fleet.fleet import Fleet
 from cede.fleet.history import FleetHistory, History, RunRecord
 from cede.fleet.run import Run, stream_of, streams_of
-from cede.fleet.shard import new_steps, true_problem
+from cede.fleet.shard import new_steps, numbers_drawn, true_problem
 from cede.learning.counts import Episode
 from cede.learning.learner import Learner
 from cede.learning.settings import MOST_EPISODES
 from cede.learning.turns import run_of
 from cede.planning.belief import true_beliefs
+from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, model_of
 from cede.problem.model import TwoLayerMDP, check_support
 from cede.problem.task import checked_switching_policy
 
 Seed = int | np.random.Generator
+MOST_BLOCK = 10**7  # steps without horizon that are recorded together
 
 
 def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episode:
     """Play one episode under the true model, and return its steps.
 
-    mdp: the problem. policy: a switching policy, (L, S, D), or a Plan. seed: an integer or a NumPy generator.
+    mdp: the problem, with a horizon. policy: a switching policy, (L, S, D), or a Plan. seed: an integer or a NumPy generator.
     """
     check.instance("rollout", "mdp", mdp, TwoLayerMDP)
+    if mdp.horizon is None:
+        check.fail(
+            "rollout", "the horizon of mdp", None, "a number of steps: a run without horizon has no end (simulate plays one)"
+        )
     given = policy.policy if isinstance(policy, Plan) else policy
     return roll(mdp, checked_switching_policy("rollout", mdp.task, given), generator("rollout", seed))
 
@@ -50,18 +57,25 @@ def generator(owner: str, seed: Seed) -> np.random.Generator:
 
 
 def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
-    """Play one episode without the checks of `rollout`. It draws 2 L + 1 uniform numbers, even if fewer are needed."""
-    steps = new_steps(mdp.task)
+    """Play one episode without the checks of `rollout`. It draws 2 L + 1 uniform numbers, even if fewer are needed; 3 L + 1 if
+    costs are random.
+    """
+    length = mdp.task.plan_steps
+    steps = new_steps(length)
     truth = true_problem(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
-    play_episode(truth, policy, rng.random(2 * mdp.horizon + 1), steps)
-    return Episode(steps.states, steps.who[:-1], steps.who[1:], steps.actions, steps.costs)
+    play_episode(truth, policy, rng.random(numbers_drawn(mdp.environment, mdp.task)), steps)
+    n = steps.n
+    charged = {"env_costs": steps.env_costs[:n], "enter_costs": steps.enter_costs[:n]}
+    return Episode(steps.states[: n + 1], steps.who[:n], steps.who[1 : n + 1], steps.actions[:n], steps.costs[:n], **charged)
 
 
 def simulate(
     mdp: TwoLayerMDP,
     learner: Learner,
-    episodes: int,
+    episodes: int | None = None,
     *,
+    steps: int | None = None,
+    record_every: int | None = None,
     seed: Seed = 0,
     evaluate_every: int = 1,
     progress: bool | Callable[[int], None] = True,
@@ -70,7 +84,9 @@ def simulate(
 
     In each episode the learner plans, its policy is played, and what was seen is counted. It continues from what it knows already.
 
-    mdp: the true problem. learner: made for `mdp.task`. episodes: how many. seed: of what happens, an integer or a NumPy generator.
+    mdp: the true problem. learner: made for `mdp.task`, or for the same with costs that it does not know. episodes: how many. Where
+    there is no horizon, give steps instead: the run begins in a state that is drawn from `start`, and record_every of its steps are
+    recorded together (by default about a thousandth of all). seed: of what happens, an integer or a NumPy generator.
     Of a generator with other bits than PCG64, NumPy's default, one number is drawn, as the seed of the whole call.
 
     evaluate_every: compute the exact cost of the policy in every n-th episode only, and use it for those in between too. The regret
@@ -82,15 +98,37 @@ def simulate(
     """
     check.instance("simulate", "mdp", mdp, TwoLayerMDP)
     check.instance("simulate", "learner", learner, Learner)
-    episodes = check.integer("simulate", "episodes", episodes, 1, MOST_EPISODES)
+    episodes, block = checked_length("simulate", mdp, episodes, steps, record_every)
     evaluate_every = check.integer("simulate", "evaluate_every", evaluate_every, 1, MOST_EPISODES)
     progress, rng = check.progress("simulate", progress), generator("simulate", seed)
     with run_of("simulate", [learner]):
         fits("simulate", mdp, learner)
-        record = play(mdp, learner, episodes, rng, progress, evaluate_every)
+        record = play(mdp, learner, episodes, rng, progress, evaluate_every, block)
     told = "generator" if isinstance(seed, np.random.Generator) else int(seed)
-    settings = {**learner.settings, "evaluate_every": evaluate_every, "simulation_seed": told}
+    recorded = {"evaluate_every": evaluate_every} if mdp.horizon is not None else {"record_every": block}
+    settings = {**learner.settings, **recorded, "simulation_seed": told}
     return History.of(record, mdp.task.members, settings)
+
+
+def checked_length(owner: str, mdp: TwoLayerMDP, episodes: Any, steps: Any, record_every: Any) -> tuple[int, int]:
+    """Check how long a run shall be; return how many episodes are recorded, and the steps of each.
+
+    Without horizon an episode is a block of steps that are recorded together.
+    """
+    if mdp.horizon is not None:
+        for name, given in (("steps", steps), ("record_every", record_every)):
+            if given is not None:
+                check.fail(owner, name, check.show(given), "left out where there is a horizon: give episodes")
+        return check.integer(owner, "episodes", episodes, 1, MOST_EPISODES), mdp.horizon
+    if episodes is not None:
+        check.fail(owner, "episodes", check.show(episodes), "left out where there is no horizon: give steps")
+    total = check.integer(owner, "steps", steps, 1, MOST_EPISODES)
+    if record_every is None:
+        record_every = next(n for n in range(max(1, total // 1000), total + 1) if total % n == 0)
+    block = check.integer(owner, "record_every", record_every, 1, MOST_BLOCK)
+    if total % block:
+        check.fail(owner, "steps", total, f"a multiple of record_every = {block}")
+    return total // block, block
 
 
 def play(
@@ -100,19 +138,23 @@ def play(
     rng: np.random.Generator,
     progress: bool | Callable[[int], None] = False,
     evaluate_every: int = 1,
+    block: int = 1,
 ) -> RunRecord:
-    """Run a learner without the checks of `simulate`, as a fleet of one. It draws 2 L + 1 uniform numbers from rng for each
-    episode.
+    """Run a learner without the checks of `simulate`, as a fleet of one. For each episode it draws as many uniform numbers from rng
+    as `numbers_drawn` says. block: without horizon, the steps that are recorded together.
     """
     bits = rng.bit_generator
     if not isinstance(bits, np.random.PCG64):  # of another kind of generator one number is drawn, as the seed of a PCG64
         bits = np.random.PCG64(int(rng.integers(2**63)))
-    streams, drawn = np.array([stream_of(bits)], dtype=np.uint64), 2 * mdp.horizon + 1
+    streams = np.array([stream_of(bits)], dtype=np.uint64)
+    drawn = numbers_drawn(mdp.environment, mdp.task)
 
     def advance(done: int) -> None:
-        bits.advance(done * drawn)
+        steps = done if mdp.horizon is not None or not done else done * block + 1  # the first state is drawn like a step
+        bits.advance(steps * drawn)
 
-    return Run([mdp], [learner], episodes, streams, evaluate_every=evaluate_every, at_end=advance).play(progress, learner.told.name)
+    run = Run([mdp], [learner], episodes, streams, evaluate_every=evaluate_every, at_end=advance, block=block)
+    return run.play(progress, learner.told.name)
 
 
 def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
@@ -129,6 +171,9 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
         ("agents", told.agents, task.agents),
         ("modes", told.modes, task.modes),
         ("horizon", told.horizon, task.horizon),
+        ("discount", told.discount, task.discount),
+        ("terminal", told.terminal, task.terminal),
+        ("periods", *(None if one.periods is None else one.periods.tolist() for one in (told, task))),
         ("start_agent", told.start_agent, task.start_agent),
     ):
         if mine != theirs:
@@ -139,16 +184,33 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     outcomes = learner.told.outcomes
     if outcomes is not None:
         check_support(owner, outcomes, mdp.environment)
-    for what in ("env_cost", "control_cost", "switch_cost"):
+    for what in ("control_cost", "switch_cost"):
         if not np.array_equal(getattr(told, what), getattr(task, what)):
             check.fail(owner, f"the learner's {what}", "another", "that of mdp")
+    nothing = np.zeros(task.n_states)
+    for what, ends in (("env_cost", told.cost_range), ("enter_cost", told.enter_cost_range)):
+        mine, truth = (nothing if getattr(one, what) is None else getattr(one, what) for one in (told, task))
+        unknown = np.isnan(mine)
+        if (mine != truth)[~unknown].any():
+            check.fail(owner, f"the learner's {what}", "another", "that of mdp, or not known (NaN)")
+        possible = truth[..., None] if what == "enter_cost" or mdp.environment.random_cost is None else mdp.environment.random_cost
+        charged = possible[unknown]
+        if charged.size and (charged.min() < ends[0] or charged.max() > ends[1]):
+            got = f"from {charged.min():g} to {charged.max():g}"
+            check.fail(
+                owner, f"{what} of mdp, where the learner does not know it,", got, f"from {ends[0]:g} to {ends[1]:g}, its range"
+            )
+    if mdp.horizon is None and mdp.discount is None:
+        check_connected(owner, mdp)
 
 
 def simulate_fleet(
     mdps: Sequence[TwoLayerMDP],
     fleet: Fleet,
-    episodes: int,
+    episodes: int | None = None,
     *,
+    steps: int | None = None,
+    record_every: int | None = None,
     seed: int = 0,
     engine: str | Engine = "threads",
     jobs: int | None = None,
@@ -163,12 +225,13 @@ def simulate_fleet(
     engine and every number of jobs gives the same bits.
 
     mdps: the true problem of each team, in the order of the learners; teams that share must have the same transitions. fleet: the
-    learners. episodes: of every team. seed: an integer; team i draws from stream i of it.
+    learners. episodes: of every team; where there is no horizon, give steps, of which record_every are recorded together (see
+    `simulate`). seed: an integer; team i draws from stream i of it.
 
     engine: where teams run: "threads", "processes" (on this machine) or "ray"; or an object, as in
     cede.engines.Ray(address="auto"). jobs: the number of workers; by default one for each processor. sync_every: teams exchange
-    what they have seen after every so many episodes only, which is faster if workers are far apart; in between each learns from its
-    own episodes.
+    what they have seen after every so many episodes (or recorded blocks of steps) only, which is faster if workers are far apart;
+    in between each learns from its own episodes.
 
     evaluate_every, progress: as for `simulate`. checkpoint: a file to which the run is written from time to time, as a path or a
     `Checkpoint`; Checkpoint(path, resume=True) continues from it.
@@ -176,7 +239,7 @@ def simulate_fleet(
     owner = "simulate_fleet"
     evaluate_every = check.integer(owner, "evaluate_every", evaluate_every, 1, MOST_EPISODES)
     sync_every = check.integer(owner, "sync_every", sync_every, 1, MOST_EPISODES)
-    episodes, seed = check.integer(owner, "episodes", episodes, 1, MOST_EPISODES), check.integer(owner, "seed", seed, 0)
+    seed = check.integer(owner, "seed", seed, 0)
     check.instance(owner, "fleet", fleet, Fleet)
     progress = check.progress(owner, progress)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
@@ -191,13 +254,14 @@ def simulate_fleet(
         for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
             fits(f"{owner}, team {i}", mdp, learner)
         check_same_environment(owner, mdps, fleet)
-        return play_fleet(mdps, fleet, episodes, seed, chosen, sync_every, evaluate_every, checkpoint, progress)
+        length = checked_length(owner, mdps[0], episodes, steps, record_every)
+        return play_fleet(mdps, fleet, length, seed, chosen, sync_every, evaluate_every, checkpoint, progress)
 
 
 def play_fleet(
     mdps: Sequence[TwoLayerMDP],
     fleet: Fleet,
-    episodes: int,
+    length: tuple[int, int],
     seed: int,
     engine: Engine,
     sync_every: int,
@@ -205,18 +269,20 @@ def play_fleet(
     checkpoint: Checkpoint | None,
     progress: bool | Callable[[int], None],
 ) -> FleetHistory:
-    """Run a fleet without the checks of `simulate_fleet`."""
+    """Run a fleet without the checks of `simulate_fleet`. length: as `checked_length` returns it."""
+    episodes, block = length
     settings = {
         **fleet.learners[0].settings,
         "algorithms": sorted({learner.told.name for learner in fleet}),
         "teams": len(mdps),
         "sync_every": sync_every,
-        "evaluate_every": evaluate_every,
+        **({"evaluate_every": evaluate_every} if mdps[0].horizon is not None else {"record_every": block}),
         "simulation_seed": seed,
     }
     label = f"{len(mdps)} teams, {', '.join(settings['algorithms'])}"
     streams = streams_of(seed, len(mdps))
-    run = Run(mdps, fleet.learners, episodes, streams, engine=engine, sync_every=sync_every, evaluate_every=evaluate_every)
+    rules: dict[str, Any] = {"sync_every": sync_every, "evaluate_every": evaluate_every, "block": block}
+    run = Run(mdps, fleet.learners, episodes, streams, engine=engine, **rules)
     return FleetHistory.of(run.play(progress, label, checkpoint), settings)
 
 
@@ -226,6 +292,11 @@ def check_same_environment(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Fleet
     known: dict[int, int] = {}  # environments that were compared already
     for i in sharing:
         one, other = mdps[sharing[0]].environment.transition, mdps[i].environment.transition
+        costs = (mdps[sharing[0]].environment, mdps[i].environment)
+        if fleet.learners[i].task.learns_costs and not np.array_equal(costs[0].cost, costs[1].cost):
+            check.fail(
+                owner, f"the cost of team {i}'s environment", "another", f"that of team {sharing[0]}: they share what they see"
+            )
         if known.setdefault(id(other), i) == i and (one != other).nnz:
             row, column = (int(part[0]) for part in (one != other).nonzero())
             place = check.place_of(f"team {i}: transition", (*divmod(row, mdps[i].environment.n_actions), column))

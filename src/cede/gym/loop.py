@@ -2,14 +2,15 @@
 
 Episodes of the environment and of the learner's task need not have the same length:
 
-- If an episode terminates before the task's horizon, the learner is told that the rest of its steps are spent in a state that is
-  never left, at the cost that the task has for that state.
+- If an episode terminates, the learner's episode ends, too: in a state that the task declares to be terminal.
 - If it is truncated (cut off by a time limit), the learner is told only the steps that were seen.
 - If it is longer than the horizon, the learner sees several episodes, each of which begins where the one before ended.
+- If the task has no horizon and averages, its run has no end: when an episode terminates, the next state is that in which the next
+  episode begins.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,14 @@ from cede._base.progress import Progress
 from cede.gym.actors import Actor, actors_of
 from cede.gym.encoders import encoder_of
 from cede.gym.toy_text import DONE
+from cede.learning.endless import EndlessLearner
 from cede.learning.learner import Learner
+from cede.problem.costs import checked_range
 from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task
 
-OVER = "over"  # name of the state that `task_for` adds, in which an episode stays after it has terminated
+OVER = "over"  # name of the state that `task_for` adds, in which an episode ends
+REWARDS = (-1.0, 1.0)  # by default, what a reward and so a cost can be
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,9 @@ class GymHistory:
     """What happened in K episodes of an environment, with a team of D members."""
 
     returns: Floats  # (K,) sum of the environment's rewards
-    cost: Floats  # (K,) sum of the task's environment, control and switching costs of the steps that were taken
+    cost: (
+        Floats  # (K,) what the episode cost by the task: environment, control, hand-overs, arriving, and after an end what was left
+    )
     control: Ints  # (K, D) number of steps in which each member acted
     switches: Ints  # (K,) number of hand-overs
     lengths: Ints  # (K,) number of steps
@@ -45,23 +51,31 @@ class GymHistory:
 def task_for(
     env: Any,
     agents: Sequence[str],
-    horizon: int,
+    horizon: int | None,
     *,
     encode: Callable[[Any], int] | None = None,
-    cost: Any = 0.0,
+    cost: Any = None,
+    cost_range: tuple[float, float] = REWARDS,
+    terminal: Any = None,
     over_cost: float = 0.0,
+    discount: float | None = None,
     control_cost: Any = 0.0,
     switch_cost: Any = 0.0,
     start_agent: Any = 0,
     **more: Any,
 ) -> Task:
-    """Return the Task for a Gymnasium environment: the states of `encode`, and "over", where terminated episodes stay.
+    """Return the Task for a Gymnasium environment: the states of `encode`, and "over", where terminated episodes end.
 
     env: with a Discrete action space. agents: names of the members. encode: an encoder with n_states, such as `uniform_bins`
-    makes; not needed for Discrete and MultiDiscrete observations. cost: the cost of a step, one number, (S,) or (S, A) without the
-    state "over"; the learner is told costs and does not learn them from rewards. over_cost: the cost of each step that is left of
-    the horizon after an episode has terminated: 0 if ending is the goal, a cost of failure if it is not. All other arguments are
-    those of `Task`.
+    makes; not needed for Discrete and MultiDiscrete observations.
+
+    cost: the cost of a step, one number, (S,) or (S, A) without the state "over". None, the default, to learn it from rewards: it
+    is minus the reward, which must lie within cost_range.
+
+    terminal: states in which episodes end, if `encode` tells them from others: then no state is added. over_cost: the cost of each
+    step that is left of the horizon after an episode has terminated, for the state "over": 0 if ending is the goal or rewards say
+    it all, a cost of failure if it is not. All other arguments are those of `Task`. With neither horizon nor discount there are no
+    ends, and no state is added.
     """
     owner = "task_for"
     check_env(owner, env)
@@ -70,22 +84,33 @@ def task_for(
     if n_states is None:
         check.fail(owner, "encode", check.show(coder), "a function that says how many states there are (n_states), or build a Task")
     n_states = check.integer(owner, "n_states of encode", n_states, 1)
-    if check.ndim(cost) == 0:
-        cost = np.full(n_states, check.number(owner, "cost", cost))
-    costs = check.copied(owner, "cost", cost, "() or (S,) or (S, A)")
+    ends = checked_range(owner, "cost_range", cost_range)
+    if cost is None:
+        costs = np.full(n_states, np.nan)
+    else:
+        given = np.full(n_states, check.number(owner, "cost", cost)) if check.ndim(cost) == 0 else cost
+        costs = check.copied(owner, "cost", given, "() or (S,) or (S, A)")
     if costs.shape not in ((n_states,), (n_states, n_actions)):
         check.fail(owner, "the shape of cost", costs.shape, f"() or (S,) = ({n_states},) or (S, A) = ({n_states}, {n_actions})")
     table = np.broadcast_to(costs[:, None] if costs.ndim == 1 else costs, (n_states, n_actions))
-    after = np.full((1, n_actions), check.number(owner, "over_cost", over_cost))
-    names = getattr(coder, "names", None)
+    afterwards = check.number(owner, "over_cost", over_cost)
+    names, adds = getattr(coder, "names", None), terminal is None and (horizon is not None or discount is not None)
+    if afterwards and not (adds and horizon is not None):
+        check.fail(owner, "over_cost", afterwards, 'left out: there is no state "over" with steps that are left')
+    if adds:
+        table = np.concatenate([table, np.full((1, n_actions), afterwards)])
+        names = None if names is None else [*names, OVER]
     return Task(
-        env_cost=np.concatenate([table, after]),
+        env_cost=table,
         agents=agents,
         horizon=horizon,
+        discount=discount,
+        terminal=[n_states] if adds else terminal if terminal is not None else (),
+        cost_range=ends if cost is None else None,
         control_cost=control_cost,
         switch_cost=switch_cost,
         start_agent=start_agent,
-        **{"state_names": None if names is None else [*names, OVER], **more},
+        **{"state_names": names, **more},
     )
 
 
@@ -118,8 +143,8 @@ def run(
 
     team: a Team, a sequence of actors, or a mapping from names to actors, functions or tables (see `actor`); the names are those
     of `learner.task.tables`. encode: a function from observations to states, not needed for Discrete and MultiDiscrete spaces. If
-    the task has one state more than `encode`, an episode that terminates goes to that last state (`task_for`); if not, it stays in
-    the state in which it terminated (`from_toy_text`).
+    the task has one state more than `encode`, an episode that terminates goes to that last state (`task_for`); if not, it must
+    terminate in a state that the task declares to be terminal. Costs that the task does not state are minus the rewards.
 
     override: a function override(t, state, prev_agent, chosen) that returns the agent who really gets control, an index or a name.
     Use it where people may take control, or where somebody else decides while the learner only watches.
@@ -190,9 +215,10 @@ class EpisodeRunner:
     actors: Sequence[Actor]  # (T,) in the order of task.tables
     learner: Learner
     encode: Callable[[Any], int]  # from an observation to a state
-    over: int | None  # the state after an episode has terminated; None: it stays where it terminated
+    over: int | None  # the state to which an episode goes when it terminates; None: it ends in the state in which it terminated
     override: Callable[[int, int, int, int], int] | None
     rng: np.random.Generator  # for the actors' actions
+    begun: list[Any] = field(default_factory=list)  # the first observation of an episode that was begun already
 
     def run_episode(self, seed: int | None) -> tuple[Any, ...]:
         """Run one episode, let the learner see it, and return one entry for each of the first six fields of `GymHistory`.
@@ -202,12 +228,9 @@ class EpisodeRunner:
         while a human takes over from a machine for 2 steps, the machine acts, and the switch is counted once, at the first of them.
         """
         task, learner = self.learner.task, self.learner
-        answer = self.env.reset(seed=seed)
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            check.fail("run", "what env.reset returned", check.show(answer), "(observation, info)")
-        observation = answer[0]
+        observation = self.reset(seed)
         state, agent = self.state_of(observation), int(task.start_agent)
-        gained, cost, switches, steps, t = 0.0, 0.0, 0, 0, 0
+        gained, cost, weight, switches, steps, t = 0.0, 0.0, 1.0, 0, 0, 0
         control = np.zeros(len(task.members), dtype=np.int64)
         terminated = truncated = False
         while not (terminated or truncated):
@@ -215,19 +238,66 @@ class EpisodeRunner:
             who = self.actors[task.table[agent]]
             action = check.index("run", f"the action of {who.name!r}", who.act(observation, state, self.rng), task.n_actions)
             observation, reward, terminated, truncated = checked_step(self.env.step(action))
-            to = self.over if terminated and self.over is not None else self.state_of(observation)
-            learner.observe(t, state, prev, agent, action, to)
+            to = self.next_state(observation, terminated)
+            self.observe(t, (state, prev, agent, action, to), reward)
             gained, steps = gained + reward, steps + 1
-            cost += float(task.step_cost(state, prev, agent, action))
+            charged = -reward if np.isnan(task.env_cost[state, action]) else float(task.env_cost[state, action])
+            arriving = 0.0 if task.enter_cost is None else float(task.enter_cost[to])
+            after = task.cost_of_ending(t + 1, to) if task.is_terminal[to] else 0.0
+            cost += weight * (float(task.step_cost(state, prev, agent, charged, arriving)) + after)
+            weight *= task.factor
             control[task.acting[agent]] += 1
             switches += int(task.aim[prev] != task.aim[agent])
             state, t = to, t + 1
-            if t == task.horizon and not terminated:
+            if task.horizon is not None and t == task.horizon and not terminated:
                 learner.end_episode()
-                t = 0
-        if t > 0:
-            learner.end_episode(stays_in=state if terminated else None)
+                t, weight = 0, 1.0
+        if task.horizon is None or t > 0:
+            learner.end_episode()
         return gained, cost, control, switches, steps, terminated
+
+    def reset(self, seed: int | None) -> Any:
+        """Begin an episode of the environment; return its first observation."""
+        if self.begun:
+            return self.begun.pop()
+        answer = self.env.reset(seed=seed)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            check.fail("run", "what env.reset returned", check.show(answer), "(observation, info)")
+        return answer[0]
+
+    def next_state(self, observation: Any, terminated: bool) -> int:
+        """Return the state in which a step has led.
+
+        If it ended the episode that is the one for after the end, or one that the task declares to be terminal. Where the task has
+        no ends, it is the one in which the next episode begins, and that is begun.
+        """
+        task = self.learner.task
+        if terminated and self.over is not None:
+            return self.over
+        if terminated and task.horizon is None and not task.terminal:
+            first = self.reset(None)
+            self.begun.append(first)
+            return self.state_of(first)
+        to = self.state_of(observation)
+        if terminated != bool(task.is_terminal[to]):
+            ends = (
+                "one in which an episode ends (terminal), or a state more for that" if terminated else "another one: it is terminal"
+            )
+            check.fail("run", f"the state in which env {'terminated' if terminated else 'went on'}", to, ends)
+        return to
+
+    def observe(self, t: int, step: tuple[int, int, int, int, int], reward: float) -> None:
+        """Let the learner see a step: state, prev_agent, agent, action and next state. Unknown costs are minus the reward."""
+        task, cost = self.learner.task, None
+        if np.isnan(task.env_cost[step[0], step[3]]):
+            cost, ends = -reward, task.cost_range
+            if not ends[0] <= cost <= ends[1]:
+                expected = f"from {-ends[1]:g} to {-ends[0]:g}: give task_for a cost_range that holds minus every reward"
+                check.fail("run", "the reward of env", reward, expected)
+        if isinstance(self.learner, EndlessLearner):
+            self.learner.observe(*step, cost)
+        else:
+            self.learner.observe(t, *step, cost)
 
     def next_agent(self, t: int, state: int, prev: int) -> int:
         """Return who gets control next: whom the learner chooses, or whom override names.
@@ -235,12 +305,12 @@ class EpisodeRunner:
         If the agent that override names cannot get control at once, the result is the next step on the way to it: a hand-over may
         take several steps, and one that has begun must be finished.
         """
-        agent, task = self.learner.choose(t, state, prev), self.learner.task
+        learner, task = self.learner, self.learner.task
+        agent = learner.choose(state, prev) if isinstance(learner, EndlessLearner) else learner.choose(t, state, prev)
         if self.override is None:
             return agent
         given = task.agent_index("run", "the agent that override gave", self.override(t, state, prev, agent))
-        at_once = np.isfinite(task.switch_cost[prev, given])
-        return given if at_once else next_agent_towards(task.switch_cost, given)[prev]
+        return given if task.can_hand_over[prev, given] else next_agent_towards(task.can_hand_over, given)[prev]
 
     def state_of(self, observation: Any) -> int:
         """Return the state of an observation; check that it is one of the task's, and not the one for after the end."""

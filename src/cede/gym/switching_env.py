@@ -21,7 +21,8 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
     Action: which member of the team should get control. If a hand-over takes time, the action begins it; while a hand-over is under
     way, the action has no effect. Observation: MultiDiscrete, the state and the agent in control. With time=True the time step
     comes before them; the best policy depends on it. Reward: minus the cost of the step. `info`: who acted ("agent"), the action
-    that was taken ("action"), and the three costs. The episode terminates after `horizon` steps.
+    that was taken ("action"), and the costs: of the environment, of control, of the hand-over, of arriving, and after an end what
+    the rest of the steps cost. The episode terminates after `horizon` steps, or where the problem has an end.
 
     render_mode: None or "rgb_array".
     """
@@ -33,45 +34,53 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         check.choice("SwitchingEnv", "render_mode", render_mode, (None, "rgb_array"))
         self.mdp, self.time, self.render_mode = mdp, check.truth("SwitchingEnv", "time", time), render_mode
         task = mdp.task
+        if self.time and task.horizon is None:
+            check.fail("SwitchingEnv", "time", True, "False without a horizon")
         sizes = [task.n_states, task.n_agents]
         self.observation_space = gymnasium.spaces.MultiDiscrete([task.horizon, *sizes] if self.time else sizes)
         self.action_space = gymnasium.spaces.Discrete(len(task.members))
         # (members, D): the agent who is in control next, given the member who should be and the agent who was before
-        self._next = np.array([next_agent_towards(task.switch_cost, member) for member in range(len(task.members))])
+        self._next = np.array([next_agent_towards(task.can_hand_over, member) for member in range(len(task.members))])
         self._cumulated = [np.cumsum(policy, axis=-1) for policy in mdp.policies]
-        self.t, self.state, self.agent = task.horizon, 0, int(task.start_agent)  # no step before the first reset
+        self.t, self.state, self.agent, self.is_over = 0, 0, int(task.start_agent), True  # no step before the first reset
         self.path: list[tuple[int, int]] = []  # for each step the state and the member who acted in it, for pictures
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; return the first observation and an empty `info`, as Gymnasium wants it. Options are ignored."""
         super().reset(seed=seed)
-        self.t, self.agent, self.path = 0, int(self.mdp.task.start_agent), []
+        self.t, self.agent, self.path, self.is_over = 0, int(self.mdp.task.start_agent), [], False
         self.state = self._draw(self.mdp.environment.cumulated_start)
         return self._observation(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Hand control to a member and let it act once; return observation, reward, terminated, truncated and `info`."""
-        task, s = self.mdp.task, self.state
-        if self.t >= task.horizon:
-            check.fail("SwitchingEnv.step", "the number of steps", self.t, f"below {task.horizon}: call reset first")
+        task, s, environment = self.mdp.task, self.state, self.mdp.environment
+        if self.is_over:
+            check.fail("SwitchingEnv.step", "the episode", "over", "begun: call reset first")
         member = check.index("SwitchingEnv.step", "action", np.asarray(action)[()], len(task.members))
         prev, agent = self.agent, int(self._next[member, self.agent])
         table = self._cumulated[task.table[agent]]
         varies = task.table_varies[task.table[agent]]
         row = table[s] if varies is None else table[self.t if varies == "time" else prev, s]
         taken = self._draw(row)
-        places = self.mdp.environment.transition
+        places = environment.tables[0 if environment.periods is None else int(environment.periods[self.t])]
         begin, end = places.indptr[s * task.n_actions + taken : s * task.n_actions + taken + 2]
         to = int(places.indices[begin + self._draw(np.cumsum(places.data[begin:end]))])
+        control, switching = task.control_costs(s, prev, agent)
+        possible = environment.random_cost
+        charged = task.env_cost[s, taken] if possible is None else self.np_random.choice(possible[s, taken])
         costs = {
-            "env_cost": float(task.env_cost[s, taken]),
-            "control_cost": float(task.control_cost[agent]),
-            "switch_cost": float(task.switch_cost[prev, agent]),
+            "env_cost": float(charged),
+            "control_cost": float(control),
+            "switch_cost": float(switching),
+            "enter_cost": 0.0 if task.enter_cost is None else float(task.enter_cost[to]),
+            "cost_after_end": task.cost_of_ending(self.t + 1, to) if task.is_terminal[to] else 0.0,
         }
         self.path.append((s, int(task.acting[agent])))
         self.state, self.agent, self.t = to, agent, self.t + 1
+        self.is_over = bool(task.is_terminal[to]) or self.t == task.horizon
         info = {"agent": task.members[task.acting[agent]], "action": taken, **costs}
-        return self._observation(), 0.0 - sum(costs.values()), self.t == task.horizon, False, info
+        return self._observation(), 0.0 - sum(costs.values()), self.is_over, False, info
 
     def _observation(self) -> Any:
         """Return [state, agent], or [t, state, agent] with time=True; after the last step t is still the last one."""
@@ -122,8 +131,9 @@ def draw_lane(axes: Any, env: SwitchingEnv) -> None:
                 rows[t + 1, lane + side] = states.ahead[s, 1 + side]
     stretch = road.Road(np.zeros(len(rows), dtype=int), rows)
     driven = Drive(stretch, np.array(lanes), np.array([who for _, who in env.path], dtype=int), 0.0)
-    draw_drive(axes, driven, members, f"step {env.t} of {env.mdp.horizon}")
-    axes.set_ylim(0, env.mdp.horizon + 2)
+    last = env.mdp.horizon or max(env.t, 10)
+    draw_drive(axes, driven, members, f"step {env.t}" + ("" if env.mdp.horizon is None else f" of {last}"))
+    axes.set_ylim(0, last + 2)
     axes.plot(lanes[-1] + 0.5, len(lanes) - 0.5, "^", color="black", markersize=9, zorder=6)
     axes.legend(handles=legend_handles(), loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize=6, frameon=False)
 
@@ -134,7 +144,12 @@ def draw_states(axes: Any, env: SwitchingEnv) -> None:
         label = label_of(env.mdp.task.members[who]) if who not in [w for _, w in env.path[:t]] else None
         axes.plot(t, s, "s", color=AGENT_COLOURS[who % len(AGENT_COLOURS)], label=label)
     axes.plot(env.t, env.state, "k^")
-    axes.set(xlim=(-0.5, env.mdp.horizon + 0.5), ylim=(-0.5, env.mdp.task.n_states - 0.5), xlabel="time", ylabel="state")
+    axes.set(
+        xlim=(-0.5, (env.mdp.horizon or max(env.t, 10)) + 0.5),
+        ylim=(-0.5, env.mdp.task.n_states - 0.5),
+        xlabel="time",
+        ylabel="state",
+    )
     if env.path:
         axes.legend(fontsize=6)
 

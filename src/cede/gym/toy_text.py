@@ -15,16 +15,24 @@ Model = list[list[list[tuple[float, int, float, bool]]]]  # [s][a]: (probability
 DONE = "done"  # name of the state that `from_toy_text` may add, in which an episode stays after it has terminated
 
 
-def from_toy_text(env: Any, agents: Sequence[Agent], horizon: int, *, switch_cost: Any = 0.0, start_agent: Any = 0) -> TwoLayerMDP:
+def from_toy_text(
+    env: Any,
+    agents: Sequence[Agent],
+    horizon: int | None,
+    *,
+    switch_cost: Any = 0.0,
+    start_agent: Any = 0,
+    discount: float | None = None,
+) -> TwoLayerMDP:
     """Make a two-layer problem of a Gymnasium environment such as FrozenLake.
 
     env: has a table `P[s][a] = [(probability, next state, reward, terminated), ...]` and `initial_state_distrib`. agents: with
-    policies over the states of the environment, (S, A). horizon: the steps of an episode; a time limit of the environment is
-    ignored. switch_cost, start_agent: as in `Team` and `TwoLayerMDP`.
+    policies over the states of the environment, (S, A). horizon: the steps of an episode, or None; a time limit of the environment
+    is ignored. switch_cost, start_agent, discount: as in `Team` and `TwoLayerMDP`.
 
-    Costs are minus the expected rewards. After an episode has terminated it stays in its last state at no cost. If some state can
-    be entered both by terminating and otherwise, a state "done" is added as the last one, and terminated episodes stay there. What
-    agents do in it does not matter, and their policies get a row for it.
+    Costs are minus the expected rewards. The states in which an episode terminates are the ends of the problem: nothing is charged
+    after them. If some state can be entered both by terminating and otherwise, a state "done" is added as the last one, and
+    terminated episodes end there. What agents do in it does not matter, and their policies get a row for it.
     """
     owner = "from_toy_text"
     table, start = checked_model(owner, env)
@@ -45,10 +53,11 @@ def from_toy_text(env: Any, agents: Sequence[Agent], horizon: int, *, switch_cos
     transition = sp.csr_array((np.array(data, dtype=np.float64), (rows, columns)), shape=(n * n_actions, n))
     first = np.append(start, 0.0) if extra else start
     names = [str(s) for s in range(n_states)] + [DONE] * extra
-    environment = Environment(without_rounding_errors(transition), cost, first, state_names=names)
+    tables = {"transition": without_rounding_errors(transition), "cost": cost, "start": first}
+    environment = Environment(**tables, state_names=names, terminal=sorted(absorbing))
     agents = check.items(owner, "agents", agents, "a sequence of Agents")
     team = Team([with_policy_for_done(owner, agent, n_states, n) for agent in agents], switch_cost)
-    return TwoLayerMDP(environment, team, horizon, start_agent)
+    return TwoLayerMDP(environment, team, horizon, start_agent, discount=discount)
 
 
 def states_before_the_end(table: Model, start: Floats) -> set[int]:

@@ -6,13 +6,14 @@ greatest value of a sum is minus the least value of its negative. One kernel com
 
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede.learning.learner import Learner
-from cede.planning.belief import Belief
-from cede.planning.passes import Plan, negated, value_under
+from cede.planning.belief import Belief, CostBelief
+from cede.planning.passes import Plan, gain_under, negated, value_under
 from cede.problem.task import Task, checked_switching_policy
 
 
@@ -23,8 +24,8 @@ class Bounds:
     If the truth lies in the learner's confidence sets, all intervals hold at once. If `guaranteed`, that has probability 1 - delta.
     """
 
-    low: Floats  # (L + 1, S, D)
-    high: Floats  # (L + 1, S, D)
+    low: Floats  # (L + 1, S, D); without horizon (S, D), for averages of a step in the long run, the same everywhere
+    high: Floats  # the same
     guaranteed: bool  # whether the radii are not scaled down and no counts fade
     delta: float
 
@@ -33,10 +34,11 @@ class Bounds:
 
         start: (S,) probabilities of the first state. start_agent: index of the agent that is in control before the first step.
         """
-        chances = check.array("Bounds.of_episode", "start", start, (self.low.shape[1],), "(S,)")
+        low, high = (end[0] if end.ndim == 3 else end for end in (self.low, self.high))
+        chances = check.array("Bounds.of_episode", "start", start, (low.shape[0],), "(S,)")
         check.distributions("Bounds.of_episode", "start", chances)
-        agent = check.index("Bounds.of_episode", "start_agent", start_agent, self.low.shape[2])
-        return float(chances @ self.low[0, :, agent]), float(chances @ self.high[0, :, agent])
+        agent = check.index("Bounds.of_episode", "start_agent", start_agent, low.shape[1])
+        return float(chances @ low[:, agent]), float(chances @ high[:, agent])
 
 
 def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
@@ -53,11 +55,20 @@ def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
         check.fail(owner, "learner", f"{told.name}, {kind}", "one with sets of both layers (ucrl2_mc)")
     given = learner.plan.policy if policy is None else policy.policy if isinstance(policy, Plan) else policy
     checked = checked_switching_policy(owner, learner.task, given)
-    low, high = extremes(learner.task, *learner.beliefs, checked)
+    low, high = extremes(learner.task, *learner.beliefs, checked, learner.costs)
+    if learner.task.horizon is None:
+        low, high = low[0], high[0]
     return Bounds(low, high, not told.is_scaled and not told.forgets, told.delta)
 
 
-def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy) -> tuple[Floats, Floats]:
-    """Return the least and the greatest value of a policy over all tables within beliefs, (L + 1, S, D) each."""
-    low, high = (value_under(one, agents, environment, policy) for one in (task, negated(task)))
+def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy, costs: CostBelief) -> tuple[Floats, Floats]:
+    """Return the least and the greatest value of a policy over all tables and costs within beliefs, (L + 1, S, D) each; without
+    horizon (1, S, D), for averages the cost of a step in the long run.
+    """
+    cheapest, dearest = costs.least("bounds", task), negated(costs.most("bounds", task))
+    if task.horizon is None and task.discount is None:
+        shape = (1, task.n_states, task.n_agents)
+        low, high = (np.full(shape, gain_under(one, agents, environment, policy)) for one in (cheapest, dearest))
+    else:
+        low, high = (value_under(one, agents, environment, policy) for one in (cheapest, dearest))
     return low, -high + 0.0

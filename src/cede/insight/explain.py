@@ -9,22 +9,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
 
 import numpy as np
 
 from cede._base import check
+from cede._base.arrays import Floats, Policy
 from cede._base.extras import label, pyplot, save_picture
-from cede.insight.bounds import extremes
 from cede.learning.baseline import is_kept_to
 from cede.learning.counts import places_of
+from cede.learning.endless import new_learner
 from cede.learning.learner import Learner
 from cede.learning.state import LearnerState
 from cede.planning.belief import Belief
-from cede.planning.passes import value_under
-from cede.problem.task import Task
+from cede.planning.passes import follow_once, gain_under, negated, value_under
+from cede.problem.task import NOT_GIVEN, Task
 
-COSTS = {"environment": "env_cost", "control": "control_cost", "switching": "switch_cost"}
+COSTS = {"environment": ("env_cost", "enter_cost"), "control": ("control_cost",), "switching": ("switch_cost",)}
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Explanation:
     it.
     """
 
-    t: int
+    t: int | None  # None where there is no horizon
     state: int
     prev_agent: int
     chosen: int  # index of the agent in the task
@@ -65,42 +65,78 @@ class Explanation:
         return draw(self, check.path("draw", "path", path))
 
 
-def explain(learner: Learner, t: int, state: int, prev_agent: int | str) -> Explanation:
+def explain(learner: Learner, t: int | None = None, state: int = NOT_GIVEN, prev_agent: int | str = NOT_GIVEN) -> Explanation:
     """Explain whom a learner puts in control: the cost of every option, and one sentence in words.
 
-    learner: any but UCRL2. t: the time step. state: the index of the state. prev_agent: who was in control before, index or name.
+    learner: any but UCRL2. t: the time step; left out where there is no horizon. state: the index of the state. prev_agent: who was
+    in control before, index or name.
 
     For every agent that could take over, the result has the optimistic, plain and pessimistic cost of the rest of the episode, how
-    often it was seen here, and how sure the learner is.
+    often it was seen here, and how sure the learner is. With a discount it is the discounted cost of all that comes. For averages
+    it is relative to a run that begins in state 0, and only what was seen counts: sets bound the cost of a step, not this.
     """
     owner = "explain"
     check.instance(owner, "learner", learner, Learner)
     if learner.told.flat:
         check.fail(owner, "learner", learner.told.name, "one that tells agents and environment apart")
     task = learner.task
-    t, state = check.index(owner, "t", t, task.horizon), check.index(owner, "state", state, task.n_states)
+    if task.horizon is None and t is not None:
+        check.fail(owner, "t", check.show(t), "left out: the task has no horizon")
+    now = 0 if task.horizon is None else check.index(owner, "t", t, task.horizon)
+    state = check.index(owner, "state", state, task.n_states)
+    if task.is_terminal[state]:
+        check.fail(owner, "state", state, "one in which an episode goes on: it ends there, and nobody is in control")
     prev = task.agent_index(owner, "prev_agent", prev_agent)
-    plan = learner.plan.policy
-    chosen = learner.choose(t, state, prev) if learner.told.planning == "greedy" else int(plan[t, state, prev])
+    plan = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
+    chosen = learner.choose(now, state, prev) if learner.told.planning == "greedy" else int(plan[now, state, prev])
     priced, extra = with_prices(learner)
-    bounded = learner.told.radius is not None
-    plain_sets = frequencies(learner)
+    averages = task.horizon is None and task.discount is None
+    bounded = learner.told.radius is not None and not averages
+    plain_sets, costs = frequencies(learner), learner.costs
     sets = learner.beliefs if bounded else plain_sets
+    plain_task = costs.middle(owner, task)
+    candidates = np.flatnonzero(task.can_hand_over[prev]).tolist()
     options = []
-    candidates = np.flatnonzero(np.isfinite(task.switch_cost[prev])).tolist()
+    value_of = {"plain": Ahead(plain_sets, plan, now)}
+    if bounded:
+        value_of |= {"low": Ahead(sets, plan, now), "high": Ahead(sets, plan, now)}
     for agent in candidates:
-        policy = plan.copy()
-        policy[t, state, prev] = agent
-        here = (t, state, prev)
-        low, high = (float(value[here]) for value in extremes(priced, *sets, policy))
-        parts = {part: float(value_under(only(task, field), *plain_sets, policy)[here]) for part, field in COSTS.items()}
+        here = (state, prev, agent)
+        parts = {part: value_of["plain"].cost(part, only(plain_task, fields), *here) for part, fields in COSTS.items()}
         if extra is not None:
-            parts["limits"] = float(value_under(extra, *plain_sets, policy)[here])
-        rows = seen_here(learner, sets, t, state, prev, agent)
-        options.append(Option(task.agents[agent], low, sum(parts.values()), high, parts, *rows, agent))
-    text = in_words(task, options, candidates, chosen, prev, bounded)
+            parts["limits"] = value_of["plain"].cost("limits", extra, *here)
+        plain = low = high = sum(parts.values())
+        if bounded:
+            low = value_of["low"].cost("all", costs.least(owner, priced), *here)
+            high = 0.0 - value_of["high"].cost("all", negated(costs.most(owner, priced)), *here)
+        rows = seen_here(learner, sets, now, state, prev, agent)
+        options.append(Option(task.agents[agent], low, plain, high, parts, *rows, agent))
+    text = in_words(task, options, candidates, chosen, state, prev, bounded)
     whole = check.printable(kept_to(learner) + text + dearer(learner.prices))  # names are data
-    return Explanation(t, state, prev, chosen, tuple(options), bounded, whole)
+    return Explanation(None if task.horizon is None else now, state, prev, chosen, tuple(options), bounded, whole)
+
+
+class Ahead:
+    """What it costs if an agent takes over now and a plan is followed afterwards, within sets of tables.
+
+    The value of the plan is computed once for each kind of costs, and from it one step of the Bellman operator for each agent.
+    """
+
+    def __init__(self, sets: tuple[Belief, Belief], plan: Policy, t: int) -> None:
+        self.sets, self.plan, self.t = sets, plan, t
+        self.values: dict[str, tuple[Task, Floats, float]] = {}  # by kind of costs: task, value after this step, gain
+
+    def cost(self, kind: str, task: Task, state: int, prev: int, agent: int) -> float:
+        """Return the cost from a state on, after prev, if an agent takes over. kind, task: what counts as cost."""
+        if kind not in self.values:
+            value = value_under(task, *self.sets, self.plan)
+            averages = task.horizon is None and task.discount is None
+            gain = gain_under(task, *self.sets, self.plan) if averages else 0.0
+            self.values[kind] = (task, value[self.t + 1 if task.horizon is not None else 0], gain)
+        task, after, gain = self.values[kind]
+        policy = self.plan[self.t].copy()
+        policy[state, prev] = agent
+        return float(follow_once(task, *self.sets, after, policy, t=self.t)[state, prev]) - gain
 
 
 def with_prices(learner: Learner) -> tuple[Task, Task | None]:
@@ -111,7 +147,7 @@ def with_prices(learner: Learner) -> tuple[Task, Task | None]:
     if not prices:
         return task, None
     extra = np.array([prices[name] for name in task.members])[task.acting]
-    return replace(task, control_cost=task.control_cost + extra), replace(only(task, "control_cost"), control_cost=extra)
+    return replace(task, control_cost=task.control_cost + extra), task.only_costs(control_cost=extra)
 
 
 def kept_to(learner: Learner) -> str:
@@ -133,20 +169,18 @@ def dearer(prices: dict[str, float]) -> str:
 def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     """Return the frequencies that the learner has seen, as beliefs of width 0, of the agents and of the environment."""
     told = replace(learner.told, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None, baseline=None)
-    plain, state = Learner(learner.task, told, seed=learner.seed, checked=True), learner.state
+    plain, state = new_learner(learner.task, told, seed=learner.seed, checked=True), learner.state
     if learner.shared_environment is not None:
         plain._join(learner.shared_environment)
     start = LearnerState()
-    gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "bounds", "record")}
+    gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "found", "bounds", "record")}
     plain._remember(replace(state, **gone))
     return plain.beliefs
 
 
-def only(task: Task, kept: str) -> Task:
-    """Return the task with all costs set to 0 except one. kept: "env_cost", "control_cost" or "switch_cost"."""
-    nothing: dict[str, Any] = {"env_cost": np.zeros_like(task.env_cost), "control_cost": 0.0, "switch_cost": 0.0}
-    del nothing[kept]
-    return replace(task, **nothing)
+def only(task: Task, kept: Sequence[str]) -> Task:
+    """Return the task with all costs set to 0 except some, by the names of its fields."""
+    return task.only_costs(**{name: getattr(task, name) for name in kept})
 
 
 def seen_here(
@@ -166,13 +200,16 @@ def seen_here(
     taken = table.column[table.start[mine] : table.start[mine] + table.size[mine]][weights > 0]
     certain = sets[0].width[mine] == 0 and len(taken)
     actions = [int(a) for a in taken] if certain else list(range(task.n_actions))
-    rows = [int(environment_place[state, a]) for a in actions]
+    place = state if task.periods is None else int(task.periods[t]) * task.n_states + state
+    rows = [int(environment_place[place, a]) for a in actions]
     outcome_visits = min(float(counts.environment[[row]].sum()) for row in rows)
-    widest = max(float(sets[1].width[sets[1].row[state, a]]) for a in actions)
+    widest = max(float(sets[1].width[sets[1].row[place, a]]) for a in actions)
     return visits, float(sets[0].width[mine]), outcome_visits, widest
 
 
-def in_words(task: Task, options: Sequence[Option], candidates: Sequence[int], chosen: int, prev: int, bounded: bool) -> str:
+def in_words(
+    task: Task, options: Sequence[Option], candidates: Sequence[int], chosen: int, state: int, prev: int, bounded: bool
+) -> str:
     """Return one sentence: what the choice is expected to save against the agent that was in control before, or the next best one.
 
     options, candidates: the options, and the agent of each. bounded: whether the learner has confidence sets.
@@ -192,10 +229,11 @@ def in_words(task: Task, options: Sequence[Option], candidates: Sequence[int], c
     against = f" against the {task.members[task.aim[candidates[best]]]}" if stays else ""
     between = f" (between {least:.1f} and {most:.1f})" if bounded else ""
     if saved >= 0:
-        text = f"{head}: expected to save {saved:.1f}{against} over the rest of the episode{between}"
+        span = "over the rest of the episode" if task.horizon is not None else "in the long run"
+        text = f"{head}: expected to save {saved:.1f}{against} {span}{between}"
     else:
         text = f"{head} to find out: by what was seen it costs {-saved:.1f} more{against}, but it may save up to {most:.1f}"
-    handing = float(task.switch_cost[prev, chosen])
+    handing = float(task.control_costs(state, prev, chosen)[1])
     if not stays and handing > 0:
         text += f", although the hand-over costs {handing:.2g}" if saved >= 0 else f"; the hand-over costs {handing:.2g}"
     times = "never" if mine.visits == 0 else "once" if mine.visits == 1 else f"{mine.visits:,.0f} times"
@@ -231,7 +269,7 @@ def draw(explanation: Explanation, path: Path) -> Path:
     names = [f"{option.agent}{' (chosen)' if i == chosen else ''}" for i, option in enumerate(explanation.options)]
     left.set_yticks(range(len(names)), [label(name) for name in names])
     left.invert_yaxis()
-    left.set_xlabel("cost of the rest of the episode")
+    left.set_xlabel("cost of the rest of the episode" if explanation.t is not None else "cost in the long run")
     right.set_xlabel("what it is made of, by what was seen")
     right.legend(fontsize=7, frameon=False)
     picture.suptitle("\n".join(label(line) for line in wrap(explanation.text, 110)), fontsize=8)

@@ -73,17 +73,18 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
     visits = counts.environment.sum(axis=1)
     per_state = np.zeros(task.n_states)
     if not told.flat:
-        per_state = visits[places_of(task, structure=told.structure)[1]].sum(axis=1)
+        per_state = visits[places_of(task, structure=told.structure)[1]].sum(axis=1).reshape(-1, task.n_states).sum(axis=0)
     bounded = told.radius is not None and not told.flat
     interval = bounds(learner) if bounded else None
-    policy = learner.plan.policy
+    policy = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
     groups = []
     for name in dict.fromkeys(labels):
         here = np.array([i for i, other in enumerate(labels) if other == name])
         shares = np.bincount(task.aim[policy[:, here].ravel()], minlength=len(task.members)) / policy[:, here].size
         ends = None
         if interval is not None:
-            low, high = (float(end[0, here, task.start_agent].mean()) for end in (interval.low, interval.high))
+            first = (end.reshape(-1, task.n_states, task.n_agents)[0] for end in (interval.low, interval.high))
+            low, high = (float(end[here, task.start_agent].mean()) for end in first)
             ends = (low, high)
         groups.append(Group(name, len(here), float(per_state[here].sum()), tuple(shares.tolist()), ends))
     rows = counts.agents.sum(axis=1)
@@ -137,10 +138,11 @@ def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
                 row, width = int(agents_place[slot, s]), float(agents.width[agents.row[slot, s]])
                 if width > 0:
                     found.setdefault((name, row), WideRow(name, names[s], float(seen_agents[row]), width))
-    for s, a in np.ndindex(task.n_states, task.n_actions):
-        row, width = int(environment_place[s, a]), float(environment.width[environment.row[s, a]])
+    for i, a in np.ndindex(*environment_place.shape):
+        row, width = int(environment_place[i, a]), float(environment.width[environment.row[i, a]])
         if width > 0:
-            place = f"{names[s]}, {actions[a]}"
+            period, s = divmod(i, task.n_states)
+            place = f"{names[s]}, {actions[a]}" + (f", period {period}" if task.periods is not None else "")
             found.setdefault(("environment", row), WideRow("environment", place, float(seen_environment[row]), width))
     seen = [row for row in found.values() if row.visits > 0]
     typical = float(np.median([row.width for row in seen])) if seen else 0.0

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede.learning.baseline import checked_baseline
+from cede.learning.endless import new_learner
 from cede.learning.forgetting import Forget
 from cede.learning.learner import MOST_SEED, Learner
 from cede.learning.settings import (
@@ -28,6 +29,7 @@ from cede.learning.settings import (
     checked_knowledge,
     checked_limits,
     checked_task,
+    resolved,
 )
 from cede.planning.passes import Plan
 from cede.planning.planner import solve
@@ -54,7 +56,7 @@ def ucrl2_mc(
     alpha: float = 0.1,
     start: ArrayLike | None = None,
     planning: Planning = "full",
-    replan: Replan = "every",
+    replan: Replan = None,
     seed: int = 0,
 ) -> Learner:
     """Make a UCRL2-MC learner (Algorithm 1): optimism over separate confidence sets of every agent and of the environment.
@@ -86,8 +88,10 @@ def ucrl2_mc(
 
     planning: "full" makes a whole plan; "greedy" backs up only the states that are visited, from values that are only ever raised
     (Efroni et al. 2019), which is much cheaper; docs/speed.md says what it costs in regret. replan: make a new plan for "every"
-    episode; when some count has doubled since the last plan ("doubling", the rule of UCRL2); or every n episodes, with n an
-    integer. seed: breaks ties between agents.
+    episode; when some count has doubled since the last plan ("doubling", the rule of UCRL2, and the default where there is no
+    horizon); or every n episodes, without horizon every n steps, with n an integer. seed: breaks ties between agents.
+
+    Costs that the task does not state are learned: the plan uses the least mean within an interval (planning/belief.py).
     """
     owner = "ucrl2_mc"
     told = Settings(
@@ -97,12 +101,12 @@ def ucrl2_mc(
         scale=scale_of(owner, scale),
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment),
-        **checked_limits(owner, task, at_most, at_least),
+        **(limits := checked_limits(owner, task, at_most, at_least)),
         baseline=checked_baseline(owner, task, baseline, alpha, start),
         planning=planning,
-        replan=replan,
+        replan=resolved(owner, task, replan, limits["limits"], planning),
     )
-    return Learner(task, told, seed=seed, checked=True)
+    return new_learner(task, told, seed=seed, checked=True)
 
 
 def checked_prior(owner: str, prior: Any) -> float:
@@ -126,7 +130,7 @@ def posterior_sampling(
     forget_environment: Forget | None = None,
     at_most: Mapping[str, float] | None = None,
     at_least: Mapping[str, float] | None = None,
-    replan: Replan = "every",
+    replan: Replan = None,
     seed: int = 0,
 ) -> Learner:
     """Make a learner by posterior sampling (Strens 2000; Osband, Russo and Van Roy 2013).
@@ -145,10 +149,10 @@ def posterior_sampling(
         prior=checked_prior(owner, prior),
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment),
-        **checked_limits(owner, task, at_most, at_least),
-        replan=replan,
+        **(limits := checked_limits(owner, task, at_most, at_least)),
+        replan=resolved(owner, task, replan, limits["limits"]),
     )
-    return Learner(task, told, seed=seed, checked=True)
+    return new_learner(task, told, seed=seed, checked=True)
 
 
 def ucrl2(
@@ -158,7 +162,7 @@ def ucrl2(
     radius: str = "appendix",
     scale: Scale | ScaleOf = 1.0,
     planning: Planning = "full",
-    replan: Replan = "every",
+    replan: Replan = None,
     seed: int = 0,
 ) -> Learner:
     """Make a UCRL2 learner for the switching problem (Algorithm 2 of the appendix): optimism over p(s' | s, d), ignoring actions.
@@ -176,9 +180,9 @@ def ucrl2(
         scale=scale_of(owner, scale),
         flat=True,
         planning=planning,
-        replan=replan,
+        replan=resolved(owner, task, replan, None, planning),
     )
-    return Learner(checked_task(owner, task), told, seed=seed, checked=True)
+    return new_learner(checked_task(owner, task), told, seed=seed, checked=True)
 
 
 def greedy(
@@ -192,7 +196,7 @@ def greedy(
     at_most: Mapping[str, float] | None = None,
     at_least: Mapping[str, float] | None = None,
     planning: Planning = "full",
-    replan: Replan = "every",
+    replan: Replan = None,
     seed: int = 0,
 ) -> Learner:
     """Make a learner that plans as if the frequencies seen so far were the truth; rows that were not seen count as uniform.
@@ -205,11 +209,11 @@ def greedy(
         radius=None,
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment),
-        **checked_limits(owner, task, at_most, at_least),
+        **(limits := checked_limits(owner, task, at_most, at_least)),
         planning=planning,
-        replan=replan,
+        replan=resolved(owner, task, replan, limits["limits"], planning),
     )
-    return Learner(task, told, seed=seed, checked=True)
+    return new_learner(task, told, seed=seed, checked=True)
 
 
 def fixed(task: Task, agent: int | str | ArrayLike | Plan) -> Learner:
@@ -219,9 +223,13 @@ def fixed(task: Task, agent: int | str | ArrayLike | Plan) -> Learner:
     checked_task("fixed", task)
     if not isinstance(agent, Plan) and check.ndim(agent) == 0:
         index = task.agent_index("fixed", "agent", agent)
-        return Learner(task, Settings(task.agents[index], radius=None, policy=task.always(index)), checked=True)
+        return new_learner(
+            task,
+            Settings(task.agents[index], radius=None, policy=task.always(index).reshape(-1, task.n_states, task.n_agents)),
+            checked=True,
+        )
     policy = checked_switching_policy("fixed", task, agent.policy if isinstance(agent, Plan) else agent)
-    return Learner(task, Settings("fixed policy", radius=None, policy=policy), checked=True)
+    return new_learner(task, Settings("fixed policy", radius=None, policy=policy), checked=True)
 
 
 def oracle(mdp: TwoLayerMDP, *, seed: int = 0) -> Learner:
@@ -230,4 +238,5 @@ def oracle(mdp: TwoLayerMDP, *, seed: int = 0) -> Learner:
     """
     check.instance("oracle", "mdp", mdp, TwoLayerMDP)
     seed = check.integer("oracle", "seed", seed, 0, MOST_SEED)
-    return Learner(mdp.task, Settings("oracle", radius=None, policy=solve(mdp, seed=seed).policy), seed=seed, checked=True)
+    policy = solve(mdp, seed=seed).policy.reshape(-1, mdp.task.n_states, mdp.task.n_agents)
+    return new_learner(mdp.task, Settings("oracle", radius=None, policy=policy), seed=seed, checked=True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels import learner as kernels
 from cede._kernels.backup import CHOOSE
+from cede._kernels.costs import CostLayer
 from cede._kernels.layer import LayerArrays
 from cede._kernels.learner import GreedyBounds, LearnerArrays
 from cede._kernels.model import BeliefArrays, ModelArrays
@@ -24,15 +25,18 @@ from cede._kernels.tables import Table
 from cede.learning.baseline import baseline_arrays
 from cede.learning.counts import EnvironmentTally, Tally, all_agents, cases_of, shapes
 from cede.learning.forgetting import forgetting_arrays
-from cede.learning.limits import limits_arrays
+from cede.learning.limits import ends_of_step_costs, limits_arrays
 from cede.learning.settings import Settings
 from cede.learning.state import LearnerState, Sizes
 from cede.planning.belief import RADII, Belief, true_environment
-from cede.planning.flatten import certain_policies, flatten
-from cede.planning.passes import empty_plan, pass_scratch, problem_of, run_pass, share_pass
+from cede.planning.endless import new_endless
+from cede.planning.flatten import certain_policies
+from cede.planning.passes import empty_plan, pass_scratch, problem_of, run_pass, share_pass, thread_scratch
 from cede.planning.scale import Scale
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
+
+ACCURACY = 0.1  # of plans without horizon: this part of the range of values, over the square root of the steps seen
 
 
 def new_tally(task: Task, told: Settings, state: LearnerState, shared: EnvironmentTally | None) -> Tally:
@@ -44,8 +48,8 @@ def new_tally(task: Task, told: Settings, state: LearnerState, shared: Environme
     agents = [(int(n) * rows, told.forget.get(name)) for name, n, rows in zip(task.tables, task.n_slots, cases, strict=True)]
     sizes = Sizes(task, told)
     forgetting = (
-        forgetting_arrays(agents, task.horizon, state.agents_recent.copy()),
-        forgetting_arrays([(sizes.layers[1][0], told.forget_environment)], task.horizon, state.environment_recent.copy()),
+        forgetting_arrays(agents, task.plan_steps, state.agents_recent.copy()),
+        forgetting_arrays([(sizes.layers[1][0], told.forget_environment)], task.plan_steps, state.environment_recent.copy()),
     )
     known: dict[str, sp.csr_array] = {}
     if told.known_agents:
@@ -60,34 +64,51 @@ def new_tally(task: Task, told: Settings, state: LearnerState, shared: Environme
 def new_arrays(task: Task, told: Settings, tally: Tally) -> LearnerArrays:
     """Make the arrays of a learner for the kernels. They read and write the tables of the tally in place."""
     agents, environment = agents_layer(task, told, tally), environment_layer(task, told, tally)
-    least, most = task.env_cost.min(axis=1), task.env_cost.max(axis=1)
-    env_cost, learned_cost = task.env_cost, np.empty((0, 0))
-    if told.flat:
-        env_cost = flatten(task).env_cost
-        if (most > least).any():
-            env_cost = learned_cost = env_cost.copy()  # the planner reads what `believe` writes
-    problem, limits = problem_of(task, env_cost), limits_arrays(task, told.limits)
+    (least, most), enter = task.extremes_of_env_cost, task.extremes_of_enter_cost
+    costs, sizes = tally.costs, radius_sizes(task, told)
+    costs.kind = sizes.cost_kind
+    problem, limits = problem_of(task, first_env_cost(task, told, costs)), limits_arrays(task, told.limits)
+    if costs.enter_place.size:
+        problem.enter_cost = np.where(np.isnan(task.enter_cost), enter[0], task.enter_cost)  # the planner reads what is believed
     if told.limits is not None:
         problem.control_cost = limits.priced  # the planner reads what `set_prices` writes
     model = ModelArrays(agents=agents.belief, environment=environment.belief, problem=problem)
-    nothing = {"values": np.empty((0, 0, 0)), "least": np.empty((0, 0)), "least_at": np.empty((0, 0), dtype=np.int64)}
-    return LearnerArrays(
+    none = np.empty((0, 0, 0))
+    bounds = {"values": none, "arrival": none, "least": np.empty((0, 0)), "least_at": np.empty((0, 0), dtype=np.int64)}
+    arrays = LearnerArrays(
         agents=agents,
         environment=environment,
+        costs=costs,
         model=model,
         flat=int(told.flat),
         prior=float(told.prior),
         sticks=sticks_for(told.prior),
-        env_cost=task.env_cost,
-        learned_cost=learned_cost,
         least_cost=least,
         spread=most - least,
+        least_enter=enter[0],
+        most_enter=enter[1],
         replan=replan_code(told),
         radii=Radii(),
-        greedy=GreedyBounds(**nothing),
+        sizes=sizes,
+        endless=new_endless(task),
+        greedy=GreedyBounds(**bounds),
         limits=limits,
         baseline=baseline_arrays(task, told.baseline, told.delta, model),
     )
+    if task.horizon is None:
+        low, high = ends_of_step_costs(arrays, limits.control_cost)
+        arrays.accuracy = ACCURACY * (high - low or abs(high) or 1.0) / (1.0 if task.discount is None else 1.0 - task.discount)
+    return arrays
+
+
+def first_env_cost(task: Task, told: Settings, costs: CostLayer) -> Floats:
+    """Return the array of costs that a learner plans with: what the task says; where costs are learned, one of its own, into which
+    what is believed is written.
+    """
+    known = task.env_cost
+    if told.flat:  # the actions are the slots: where actions differ in cost, theirs is learned
+        known = np.repeat(task.extremes_of_env_cost[0][:, None], int(task.n_slots.sum()), axis=1)
+    return known if not costs.least.size else np.where(np.isnan(known), 0.0, known)
 
 
 # Where the arrays that a learner keeps beside counts and plan (state.py) lie among those of the kernels, by name.
@@ -97,6 +118,9 @@ KEPT: dict[str, Callable[[LearnerArrays], NDArray[Any]]] = {
     "bounds": lambda arrays: arrays.greedy.values,
     "agents_recent": lambda arrays: arrays.agents.counts.forgetting.recent,
     "environment_recent": lambda arrays: arrays.environment.counts.forgetting.recent,
+    "costs_recent_row": lambda arrays: arrays.costs.recent_row,
+    "costs_recent_part": lambda arrays: arrays.costs.recent_part,
+    "taken": lambda arrays: arrays.limits.taken,
     "prices": lambda arrays: arrays.limits.prices.view(np.float64),
     "record": lambda arrays: arrays.baseline.record.view(np.float64),
 }
@@ -106,7 +130,7 @@ def put_state(arrays: LearnerArrays, task: Task, told: Settings, state: LearnerS
     """Copy into the arrays of a learner what its state holds beside counts and plan; what is empty is as at the start."""
     if told.planning == "greedy":
         has_bounds = state.bounds.size and not np.isnan(state.bounds.flat[0])
-        put_bounds(arrays.greedy, state.bounds.copy() if has_bounds else optimistic_start(arrays, task))
+        put_bounds(arrays.greedy, task, state.bounds.copy() if has_bounds else optimistic_start(arrays, task))
     for name, place in KEPT.items():
         kept = getattr(state, name)
         if kept.size and name != "bounds":
@@ -118,10 +142,22 @@ def get_state(arrays: LearnerArrays) -> dict[str, NDArray[Any]]:
     return {name: place(arrays).copy() for name, place in KEPT.items()}
 
 
-def put_bounds(greedy: GreedyBounds, values: Floats) -> None:
-    """Set the values of greedy planning, (L + 1, S, D), and their minima over states, which the kernels keep beside them."""
-    greedy.values, greedy.least = values, values.min(axis=1)
-    greedy.least_at = values.argmin(axis=1).astype(np.int64)
+def put_bounds(greedy: GreedyBounds, task: Task, values: Floats) -> None:
+    """Set the values of greedy planning, (L + 1, S, D), and what the kernels keep beside them: what it costs to arrive, and the
+    minima of that over states.
+    """
+    greedy.values, greedy.arrival = values, arrivals(task, values)
+    greedy.least = greedy.arrival.min(axis=1)
+    greedy.least_at = greedy.arrival.argmin(axis=1).astype(np.int64)
+
+
+def arrivals(task: Task, values: Floats) -> Floats:
+    """Return what it costs to arrive, with all that comes after, from values, (..., S, D); the same array where that is equal."""
+    if task.enter_cost is None and task.discount is None:
+        return values
+    enter = 0.0 if task.enter_cost is None else task.enter_cost[:, None]
+    result: Floats = enter + task.factor * values
+    return result
 
 
 def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
@@ -130,6 +166,9 @@ def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
     """
     for layer in (arrays.environment,) if arrays.flat else (arrays.agents, arrays.environment):
         layer.belief.width[layer.case < layer.counts.counted] = 2.0
+    place = arrays.costs.counts.place
+    if place.size:  # costs that are not known are at their least
+        arrays.model.problem.env_cost[place >= 0] = arrays.costs.least[place[place >= 0]]
     policy, bounds = empty_plan(task)
     run_pass(arrays.model, CHOOSE, policy, bounds, 0)
     return bounds
@@ -140,10 +179,16 @@ def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -
 
     With the kernel `finish_plan`, which takes note of it, this is equal to the kernel `plan_step`.
 
-    policy: (L, S, D), written. value: (L + 1, S, D), written. seed: of ties and samples.
+    policy: (L, S, D), written. value: (L + 1, S, D), written; without horizon (2, S, D), of which value[0] is where the search for
+    the fixed point begins. seed: of ties and samples.
     """
     scratch = pass_scratch(arrays.model, policy.shape)
     kernels.prepare_plan(arrays, value, seed, scratch)
+    if not arrays.model.problem.left.size:
+        n_states, n_agents = policy.shape[1:]
+        thread = thread_scratch(n_states, arrays.environment.belief.row.shape[1], n_agents)
+        kernels.plan_endless(arrays, policy, value, seed, scratch, thread)
+        return
     share_pass(
         arrays.model,
         len(policy),
@@ -300,6 +345,7 @@ def replan_code(told: Settings) -> int:
         return kernels.NEVER
     if isinstance(told.replan, str):
         return kernels.DOUBLING if told.replan == "doubling" else 1
+    assert told.replan is not None
     return told.replan
 
 
@@ -309,20 +355,27 @@ def radius_sizes(task: Task, told: Settings) -> RadiusSizes:
     As in the paper all agents count, also those that are known, these with one slot each whatever they vary with. If it is declared
     which states are alike to an agent, only agents that are learned count, with their cases.
     """
-    _, (rows, outcomes) = shapes(task, flat=told.flat, structure=told.structure)
+    _, (rows, outcomes), (cost_rows, _) = shapes(task, flat=told.flat, structure=told.structure)
     slots = [1 if d in told.known_agents and not told.flat else int(n) for d, n in enumerate(task.n_slots)]
     cases = cases_of(task, told.structure)
     if told.structure is not None and told.structure.agents:
         slots = [0 if d in told.known_agents else n for d, n in enumerate(slots)]
+    agent_rows = sum(n * seen for n, seen in zip(slots, cases, strict=True))
+    learns = cost_rows > 0 and told.radius is not None
+    # UCRL2's intervals around mean costs are those of its own paper; else delta is split, see planning/belief.py
+    tables, costs = (told.delta, told.delta) if told.flat or not learns else (told.delta * 2 / 3, told.delta / 3)
     return RadiusSizes(
         agents_kind=RADII[told.agents_radius or told.radius],
         environment_kind=RADII[told.radius],
-        delta=told.delta,
-        horizon=task.horizon,
+        delta=tables,
+        horizon=task.plan_steps,
         outcomes=outcomes,
         n_actions=task.n_actions,
-        agent_rows=sum(n * seen for n, seen in zip(slots, cases, strict=True)),
+        agent_rows=agent_rows,
         environment_rows=rows,
+        cost_kind=RADII["printed" if told.flat else "bernstein"] if learns else RADII[None],
+        cost_rows=agent_rows if told.flat else cost_rows,
+        cost_delta=costs,
     )
 
 
@@ -334,9 +387,10 @@ def radii_ahead(scale: Scale, sizes: RadiusSizes, episode: int, environment_epis
     """
     scales = {f"{layer}_scale": scale.ahead(layer, episode, n) for layer in ("agents", "environment")}
     n = min(len(part) for part in scales.values())
-    constants = Constants(agents=np.empty(n), environment=np.empty(n), cost=np.empty(n))
+    names = ("agents", "environment", "cost", "steps", "common")
+    constants = Constants(**{name: np.empty(n) for name in names})
     constants_ahead(sizes, episode, environment_episodes, constants)
-    found = {"agents": constants.agents, "environment": constants.environment, "cost": constants.cost}
+    found = {name: getattr(constants, name) for name in names}
     return {**found, **{name: part[:n] for name, part in scales.items()}}
 
 

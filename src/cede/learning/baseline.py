@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from cede._base import check
-from cede._base.arrays import Floats, Ints, Policy
+from cede._base.arrays import Floats, Policy
 from cede._base.remade import Remade
 from cede._kernels import baseline as kernels
 from cede._kernels.learner import LearnerArrays
 from cede._kernels.limits import step_costs
-from cede._kernels.model import ModelArrays, ProblemArrays
+from cede._kernels.model import ModelArrays
+from cede.learning.limits import ends_of_step_costs
+from cede.learning.logs import LoggedSteps
 from cede.planning.passes import empty_plan, negated, problem_of
 from cede.problem.task import Task, checked_switching_policy
 
@@ -46,8 +48,7 @@ class Baseline(Remade):
     def check_fits(self, owner: str, task: Task) -> None:
         """Check that policy, alpha and start fit a task, and that no step of the task can have a negative cost."""
         checked_switching_policy(owner, task, self.policy)
-        added = (task.control_cost + task.switch_cost)[np.isfinite(task.switch_cost)]
-        least = float(task.env_cost.min() + added.min())
+        least = least_step_cost(task)
         if least < 0:
             expected = "at least 0 with a baseline: a part of a negative cost is no allowance"
             check.fail(owner, "the least that a step can cost", least, expected)
@@ -65,6 +66,8 @@ def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: A
         if start is not None:
             check.fail(owner, "start", "given", "left out without a baseline")
         return None
+    if task.horizon is None:
+        check.fail(owner, "baseline", check.show(baseline), "left out without a horizon: its proofs count whole episodes")
     if check.ndim(baseline) == 0:
         agent = task.agent_index(owner, "baseline", baseline)
         name, policy = task.agents[agent], task.always(agent)
@@ -82,11 +85,9 @@ def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: 
         nobody, nothing = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0, 0))
         none = {"policy": nobody, "start": np.empty(0), "value": nothing, "record": np.empty(0, dtype=kernels.RECORD)}
         return kernels.Baseline(**none, opposite=model)
-    other = negated(task)
-    # copies: kernels write the costs of each team into them
-    costs = {"control_cost": other.control_cost.copy(), "switch_cost": other.switch_cost.copy()}
-    same = problem_of(other)
-    opposite = ProblemArrays(slot=same.slot, vary=same.vary, env_cost=same.env_cost, **costs)
+    opposite = problem_of(negated(task))
+    for name in ("env_cost", "control_cost", "switch_cost", "enter_cost"):  # kernels write costs into them
+        setattr(opposite, name, getattr(opposite, name).copy())
     return kernels.Baseline(
         policy=baseline.policy,
         alpha=baseline.alpha,
@@ -98,44 +99,35 @@ def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: 
     )
 
 
-def record_episode(
-    task: Task, arrays: LearnerArrays, policy: Policy | None, steps: tuple[Ints, Ints, Ints, Ints], stays_in: int | None
-) -> None:
+def record_episode(task: Task, arrays: LearnerArrays, policy: Policy | None, steps: LoggedSteps) -> None:
     """Record the cost of a finished episode: as one that deviated from the baseline, or as one that kept to it.
 
-    policy: the learner's own plan, (L, S, D); None if it has none. steps: states, previous agents, agents and actions, (n,) each.
-    stays_in: the state in which the episode ended early and for good, if it did.
+    policy: the learner's own plan, (L, S, D); None if it has none. steps: all that were taken.
     """
     if not arrays.baseline.policy.size:
         return
-    states, prevs, agents, actions = steps
     keeps = arrays.baseline.record["decided"][0] == kernels.KEEP_TO
     decided = arrays.baseline.policy if keeps or policy is None else policy
-    total = float(np.cumsum(task.step_cost(states, prevs, agents, actions))[-1])  # added one by one, as kernels do: the same bits
-    if stays_in is not None:
-        total += cost_of_staying(task, decided, len(actions), stays_in, int(agents[-1]))
-    longest = task.horizon * most_step_cost(arrays)
+    costs = task.step_cost(steps.states, steps.prev_agents, steps.agents, steps.costs, steps.enter_costs)
+    if task.is_terminal[steps.next_states[-1]]:
+        costs[-1] += task.cost_of_ending(int(steps.times[-1]) + 1, int(steps.next_states[-1]))
+    total = float(np.cumsum(costs)[-1])  # added one by one, as kernels do: the same bits
+    longest = float(task.left[0]) * most_step_cost(arrays)
     total = min(total, longest)  # a hand-over that the task calls impossible would cost infinity
-    followed = np.array_equal(decided[np.arange(len(actions)), states, prevs], agents)
+    followed = np.array_equal(decided[np.arange(len(costs)), steps.states, steps.prev_agents], steps.agents)
     kernels.record_episode(arrays.baseline, followed, total, longest)
 
 
-def cost_of_staying(task: Task, policy: Policy, begin: int, state: int, agent: int) -> float:
-    """Return the most that the rest of an episode, from time `begin` on, can cost in a state that nothing leads out of.
-
-    policy: (L, S, D), which decides who is in control. agent: who was in control last. The dearest action of the state is assumed.
-    """
-    total, dearest = 0.0, int(task.env_cost[state].argmax())
-    for t in range(begin, task.horizon):
-        prev, agent = agent, int(policy[t, state, agent])
-        total += float(task.step_cost(state, prev, agent, dearest))
-    return total
-
-
 def most_step_cost(arrays: LearnerArrays) -> float:
-    """Return the greatest cost that a step can have, without the prices of limits."""
-    problem = arrays.model.problem
-    return float(step_costs(arrays.least_cost, arrays.spread, problem.control_cost, problem.switch_cost)[1])
+    """Return the greatest cost that a step can have. Learners with a baseline have no limits, whose prices would be in it."""
+    return ends_of_step_costs(arrays, arrays.model.problem.control_cost)[1]
+
+
+def least_step_cost(task: Task) -> float:
+    """Return the least that a step of a task can cost."""
+    n, (least, most) = task.n_agents, task.extremes_of_env_cost
+    control, switching = task.control_cost.reshape(-1, n), task.switch_cost.reshape(-1, n, n)
+    return float(step_costs(least, most - least, *task.extremes_of_enter_cost, control, switching, task.is_terminal)[0])
 
 
 def plan_changed(arrays: LearnerArrays, running: bool) -> None:

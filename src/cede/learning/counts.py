@@ -14,14 +14,17 @@ import scipy.sparse as sp
 from cede._base import check
 from cede._base.arrays import Floats, Ints, canonical
 from cede._base.remade import Remade
+from cede._kernels import costs as cost_kernels
 from cede._kernels import layer as kernels
+from cede._kernels.costs import N_SUMS, CostLayer
 from cede._kernels.layer import CountsArrays, Forgetting, OutcomeIndex
-from cede._kernels.tables import Sums, Table
+from cede._kernels.tables import Table
 from cede.learning.forgetting import forgetting_arrays
 from cede.learning.turns import Turn
 from cede.planning.passes import problem_of
+from cede.problem.costs import partly_known
 from cede.problem.structure import Outcomes, Structure, checked_structure, n_cases
-from cede.problem.task import Task
+from cede.problem.task import BY_PREV_AGENT, BY_TIME, Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +37,9 @@ class Episode(Remade):
     prev_agents: Ints  # (n,) who was in control before; the first is the start agent
     agents: Ints  # (n,) who was in control
     actions: Ints  # (n,)
-    costs: Floats  # (n,) cost of each step: environment, control and switching together
+    costs: Floats  # (n,) cost of each step: environment, control, switching and arriving together
+    env_costs: Floats | None = None  # (n,) what the environment charged for each action; needed where that must be learned
+    enter_costs: Floats | None = None  # (n,) what it charged for arriving; the same
 
     def __post_init__(self) -> None:
         found: dict[str, Any] = {}
@@ -59,6 +64,9 @@ class Episode(Remade):
                 "Episode", f"prev_agents[{i}]", int(found["prev_agents"][i]), f"{who}, who was in control in the step before"
             )
         check.finite("Episode", "costs", costs)
+        for name in ("env_costs", "enter_costs"):
+            if getattr(self, name) is not None:
+                found[name] = partly_known("Episode", name, getattr(self, name), (n,), "(n,)")
         for name, array in found.items():
             array.setflags(write=False)
             object.__setattr__(self, name, array)
@@ -78,17 +86,57 @@ Shape = tuple[int, int]
 MOST_COUNT = 2**62
 
 
-def shapes(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[Shape, Shape]:
-    """Return (rows, columns) of the counts of the agents, and of those of the environment.
+def shapes(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[Shape, Shape, Shape]:
+    """Return (rows, columns) of the counts of the agents, of those of the environment, and of the sums of costs that are learned.
 
     flat: for UCRL2, whose environment table has a row for each state and slot. structure: if declared, rows are cases.
     """
     rows = sum(int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, structure), strict=True))
+    costs = (len(cost_places(task, flat=flat, structure=structure).least), N_SUMS)
     if structure is not None and structure.environment is not None:
         outcomes = structure.environment
-        return (rows, task.n_actions), (outcomes.n_cases, outcomes.to.shape[1])
-    slots = int(task.n_slots.sum())
-    return (rows, task.n_actions), (task.n_states * (slots if flat else task.n_actions), task.n_states)
+        return (rows, task.n_actions), (outcomes.n_cases, outcomes.to.shape[1]), costs
+    places = task.n_periods * task.n_states * (int(task.n_slots.sum()) if flat else task.n_actions)
+    return (rows, task.n_actions), (places, task.n_states), costs
+
+
+@dataclass(frozen=True, eq=False)
+class CostPlaces:
+    """Where costs that must be learned are counted, and what they can be. `cost_places` makes it."""
+
+    place: Ints  # (S, A), or (S, slots) for UCRL2: the row of each cost, -1: it is known; empty: all are
+    enter_place: Ints  # (S,) the row of the cost of arriving, -1: it is known; empty: all are
+    least: Floats  # (rows,)
+    spread: Floats  # (rows,) the most minus the least
+
+
+def cost_places(task: Task, *, flat: bool = False, structure: Structure | None = None) -> CostPlaces:
+    """Return where costs are counted that must be learned. Arguments: as for `shapes`.
+
+    UCRL2, which ignores actions, must learn the mean cost of every agent in every state where actions differ in cost.
+    """
+    low, high = task.extremes_of_env_cost
+    unknown = np.isnan(task.env_cost)
+    if flat:
+        unknown = np.repeat(((high > low) & ~task.is_terminal)[:, None], int(task.n_slots.sum()), axis=1)
+    labels = np.arange(unknown.size).reshape(unknown.shape)
+    if structure is not None and structure.costs is not None and not flat:
+        labels = structure.costs
+    used, number = np.unique(labels[unknown], return_inverse=True)
+    place = np.full(unknown.shape, -1, dtype=np.int64)
+    place[unknown] = number
+    least, spread = np.empty(len(used)), np.empty(len(used))
+    states = np.nonzero(unknown)[0]
+    ends = (low, high) if flat else (np.full(task.n_states, end) for end in task.cost_range or (0.0, 0.0))
+    lowest, highest = ends
+    least[number], spread[number] = lowest[states], (highest - lowest)[states]
+    enter_place = np.empty(0, dtype=np.int64)
+    if task.enter_cost is not None and np.isnan(task.enter_cost).any():
+        enter_unknown = np.isnan(task.enter_cost)
+        enter_place = np.where(enter_unknown, len(used) + np.cumsum(enter_unknown) - 1, -1)
+        n, (begin, end) = int(enter_unknown.sum()), task.enter_cost_range
+        least, spread = np.concatenate([least, np.full(n, begin)]), np.concatenate([spread, np.full(n, end - begin)])
+    return CostPlaces(place if len(used) else np.empty((0, 0), dtype=np.int64), enter_place, least, spread)
 
 
 def cases_of(task: Task, structure: Structure | None) -> list[int]:
@@ -105,19 +153,20 @@ def new_layers(task: Task, *, flat: bool = False, structure: Structure | None = 
     the environment by state and action, or as the structure numbers its cases.
     """
     whole = all_agents(task, structure)
-    (agent_rows, n_actions), (rows, columns) = shapes(task, flat=flat, structure=structure)
+    (agent_rows, n_actions), (rows, columns), _ = shapes(task, flat=flat, structure=structure)
     relabelled = structure is not None and any(isinstance(seen, Outcomes) for seen in structure.agents.values())
     agents = {"place": whole.case[whole.row], "outcomes": outcome_index(whole if relabelled else None)}
     outcomes = None if structure is None else structure.environment
     if outcomes is not None:
         environment = {"place": outcomes.case[outcomes.row], "outcomes": outcome_index(outcomes)}
     else:
-        environment = {"place": np.arange(rows).reshape(task.n_states, -1), "outcomes": outcome_index(None)}
+        places = np.arange(rows).reshape(task.n_periods * task.n_states, -1)
+        environment = {"place": places, "outcomes": outcome_index(None)}
     return {**agents, "counted": agent_rows, "n_columns": n_actions}, {**environment, "counted": rows, "n_columns": columns}
 
 
 def places_of(task: Task, *, structure: Structure | None = None) -> tuple[Ints, Ints]:
-    """Return the row in which each place is counted: (slots, S) for the agents' table, (S, A) for the environment's."""
+    """Return the row in which each place is counted: (slots, S) for the agents' table, (P * S, A) for the environment's."""
     agents, environment = new_layers(task, structure=structure)
     return agents["place"], environment["place"]
 
@@ -187,29 +236,34 @@ class Counts(Remade):
     environment: sp.csr_array  # (S * A, S) int64; flat: (S * slots, S); or (cases, outcomes)
     episodes: int
     environment_episodes: int  # counted into `environment`; more than `episodes` in a fleet, whose teams share it
+    costs: Any = None  # (rows, 4) of each unknown cost, from 0 to 1 in its range: count, sum (in two parts), sum of squares
 
     def __post_init__(self) -> None:
         for name in ("episodes", "environment_episodes"):
             object.__setattr__(self, name, check.integer("Counts", name, getattr(self, name), 0, MOST_COUNT))
-        for name in ("agents", "environment"):
+        if self.costs is None:
+            object.__setattr__(self, "costs", sp.csr_array((0, N_SUMS), dtype=np.float64))
+        for name in ("agents", "environment", "costs"):
             object.__setattr__(self, name, checked_counts("Counts", name, getattr(self, name)))
+        check_sums("Counts", self.costs)
 
     @classmethod
     def zeros(cls, task: Task, *, flat: bool = False, structure: Structure | None = None) -> "Counts":
         """Make counts of nothing for a task. flat: for UCRL2. structure: as declared, or None."""
-        agents, environment = shapes(task, flat=flat, structure=structure)
+        agents, environment, costs = shapes(task, flat=flat, structure=structure)
         return cls(
             agents=sp.csr_array(agents, dtype=np.int64),
             environment=sp.csr_array(environment, dtype=np.int64),
             episodes=0,
             environment_episodes=0,
+            costs=sp.csr_array(costs, dtype=np.float64),
         )
 
     def __add__(self, other: "Counts") -> "Counts":
         """Add the counts of other episodes."""
         if not isinstance(other, Counts):
             return NotImplemented
-        for layer in ("agents", "environment"):
+        for layer in ("agents", "environment", "costs"):
             mine, theirs = getattr(self, layer).shape, getattr(other, layer).shape
             if mine != theirs:
                 check.fail("Counts +", f"the shape of {layer}", theirs, f"{mine}, as on the left")
@@ -218,7 +272,21 @@ class Counts(Remade):
             environment=canonical(self.environment + other.environment),
             episodes=self.episodes + other.episodes,
             environment_episodes=self.environment_episodes + other.environment_episodes,
+            costs=canonical(self.costs + other.costs),
         )
+
+
+def check_sums(owner: str, sums: sp.csr_array) -> None:
+    """Check sums of costs, (rows, 4): of n numbers from 0 to 1 the sum is at most n, that of squares no more than that."""
+    if sums.shape[1] != N_SUMS:
+        check.fail(owner, "the number of columns of costs", sums.shape[1], f"{N_SUMS}: count, sum in two parts, sum of squares")
+    n, coarse, rest, squares = np.asarray(sums.toarray()).T
+    total = coarse + rest
+    wrong = (total > n * (1 + 1e-6) + 1e-6) | (squares > total * (1 + 1e-6) + 1e-6)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        given = [float(one[row]) for one in (n, total, squares)]
+        check.fail(owner, f"costs[{row}]", check.show(given), "count, sum and sum of squares of numbers from 0 to 1")
 
 
 def checked_counts(owner: str, layer: str, given: Any) -> sp.csr_array:
@@ -237,7 +305,7 @@ def checked_counts(owner: str, layer: str, given: Any) -> sp.csr_array:
 def checked_episode(owner: str, task: Task, given: Any) -> Episode:
     """Check that an episode fits the task, and return it."""
     episode = check.instance(owner, "episode", given, Episode)
-    if len(episode.actions) > task.horizon:
+    if task.horizon is not None and len(episode.actions) > task.horizon:
         check.fail(owner, "the number of steps of the episode", len(episode.actions), f"at most {task.horizon}, the horizon")
     for name, size in (
         ("states", task.n_states),
@@ -249,7 +317,46 @@ def checked_episode(owner: str, task: Task, given: Any) -> Episode:
         if values.size and values.max() >= size:
             at = int(np.argmax(values >= size))
             check.index(owner, f"{name}[{at}]", values[at], size)
+    if task.terminal and task.is_terminal[episode.states[:-1]].any():
+        at = int(np.argmax(task.is_terminal[episode.states[:-1]]))
+        check.fail(owner, f"states[{at}]", int(episode.states[at]), "one in which an episode goes on: it ends there")
+    charged(owner, task, episode.states[:-1], episode.actions, episode.states[1:], (episode.env_costs, episode.enter_costs))
     return episode
+
+
+def charged(
+    owner: str, task: Task, states: Ints, actions: Ints, nexts: Ints, measured: tuple[Any, Any], place: str = ""
+) -> tuple[Floats, Floats]:
+    """Check what the environment charged in some steps, where the task does not say it; return it for actions and for arriving,
+    (n,) each.
+
+    measured: the same two as they were measured, NaN or None where they were not. place: how a step is called in an error, with {i}
+    for its number.
+    """
+    env_cost = task.env_cost[states, actions]
+    enter_cost = np.zeros(len(states)) if task.enter_cost is None else task.enter_cost[nexts]
+    result = []
+    for name, told, given, ends in (
+        ("cost", env_cost, measured[0], task.cost_range),
+        ("enter_cost", enter_cost, measured[1], task.enter_cost_range),
+    ):
+        unknown = np.isnan(told)
+        if not unknown.any():
+            result.append(told)
+            continue
+        found = np.full(len(states), np.nan) if given is None else np.asarray(given, dtype=np.float64)
+        missing = unknown & np.isnan(found)
+        if missing.any():
+            i = int(np.argmax(missing))
+            where = f"env_cost[{states[i]}, {actions[i]}]" if name == "cost" else f"enter_cost[{nexts[i]}]"
+            check.fail(owner, name + place.format(i=i), "missing", f"given: the task does not say what {where} is")
+        wrong = unknown & ~((found >= ends[0]) & (found <= ends[1]))
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            expected = f"from {ends[0]:g} to {ends[1]:g}, the {'cost_range' if name == 'cost' else 'enter_cost_range'} of the task"
+            check.fail(owner, name + place.format(i=i), float(found[i]), expected)
+        result.append(np.where(unknown, found, told))
+    return result[0], result[1]
 
 
 def check_outcomes(owner: str, structure: Structure | None, states: Ints, actions: Ints, nexts: Ints, place: str = "") -> None:
@@ -291,24 +398,31 @@ def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, struct
 
 @dataclass(eq=False)
 class EnvironmentTally:
-    """Growing counts of an environment. A learner has its own, or shares that of its fleet."""
+    """Growing counts of an environment and of its costs. A learner has its own, or shares that of its fleet."""
 
     table: Table
+    costs: Table  # sums of costs that are learned, (rows, 4)
     rows: int  # the first so many rows of the table are counted; rows of a known table may follow
     episodes: int  # episodes counted into it, of all teams
-    structure: Outcomes | None = None  # whose cases the rows are; None: a row for each pair (s, a)
+    structure: Structure | None = None  # whose cases the rows are, without agents; None: a row for each pair (s, a)
     fades: bool = False
     turn: Turn = field(default_factory=Turn)  # of all that count into it
 
     @classmethod
-    def of(cls, counts: sp.csr_array, episodes: int, known: sp.csr_array | None = None) -> "EnvironmentTally":
-        """Make a tally from counts, (rows, columns). known: rows of a known table, which are appended."""
-        return cls(Table.of(below(counts, known)), counts.shape[0], episodes)
+    def of(cls, counts: Counts, known: sp.csr_array | None = None) -> "EnvironmentTally":
+        """Make a tally from counts. known: rows of a known table, which are appended."""
+        table, costs = Table.of(below(counts.environment, known)), Table.of(counts.costs)
+        return cls(table, costs, counts.environment.shape[0], counts.environment_episodes)
 
     @property
     def counts(self) -> sp.csr_array:
         """Return the counts as a matrix, (rows, columns)."""
         return as_counts(self.table.matrix(self.rows), fades=self.fades)
+
+    @property
+    def cost_sums(self) -> sp.csr_array:
+        """Return the sums of costs as a matrix, (rows, 4)."""
+        return self.costs.matrix()
 
 
 def check_counted(owner: str, structure: Outcomes | None, rows: Ints, columns: Ints) -> None:
@@ -357,21 +471,23 @@ class Tally:
         forgetting: tuple[Forgetting, Forgetting] | None = None,
     ) -> None:
         self.task, self.flat = task, flat
-        fading = forgetting or tuple(forgetting_arrays([], task.horizon, NO_INTS) for _ in range(2))
+        fading = forgetting or tuple(forgetting_arrays([], task.plan_steps, NO_INTS) for _ in range(2))
         agents, outside = new_layers(task, flat=flat, structure=structure)
         self.agents = CountsArrays(seen=Table.of(below(counts.agents, known_agents)), forgetting=fading[0], **agents)
         if environment is None:
-            environment = EnvironmentTally.of(counts.environment, counts.environment_episodes, known_environment)
-            environment.structure = None if structure is None else structure.environment
+            environment = EnvironmentTally.of(counts, known_environment)
+            environment.structure = None if structure is None else structure.of_environment
             environment.fades = fading[1].factor.size > 0
         self.environment_tally = environment
         self._environment = CountsArrays(seen=environment.table, forgetting=fading[1], **outside)
+        self._costs = cost_layer(task, cost_places(task, flat=flat, structure=structure), environment.costs, fading[1])
         self.problem = problem_of(task)
         for layer in (self.agents, self._environment):
             if layer.forgetting.factor.size:
                 sum_in_order(layer.seen, layer.counted)
         self.episodes = counts.episodes
         self.keys = np.empty((2, 0), dtype=np.int64)  # if counts fade: where the steps of the running episode were counted
+        self.cost_rows, self.cost_parts = NO_INTS, np.empty(0)  # and its costs
 
     @property
     def environment(self) -> CountsArrays:
@@ -379,6 +495,13 @@ class Tally:
         if self._environment.seen is not self.environment_tally.table:
             self._environment.seen = self.environment_tally.table
         return self._environment
+
+    @property
+    def costs(self) -> CostLayer:
+        """Return where costs are counted that must be learned."""
+        if self._costs.counts.seen is not self.environment_tally.costs:
+            self._costs.counts.seen = self.environment_tally.costs
+        return self._costs
 
     @property
     def layers(self) -> tuple[CountsArrays, CountsArrays]:
@@ -390,9 +513,14 @@ class Tally:
         """Return whether any counts fade."""
         return any(layer.forgetting.factor.size > 0 for layer in self.layers)
 
-    def add(self, *steps: Ints) -> None:
-        """Count steps: times, states, previous agents, agents, actions and next states, (n,) each."""
+    def add(self, *steps: Ints, costs: Floats | None = None, enter_costs: Floats | None = None) -> None:
+        """Count steps: times, states, previous agents, agents, actions and next states, (n,) each.
+
+        costs, enter_costs: (n,) what the environment charged; needed where some costs must be learned.
+        """
         given = (*self.layers, self.problem, int(self.flat), *steps)
+        if self.costs.least.size:
+            self._add_costs(steps, costs, enter_costs)
         if self.fades:
             keys = np.empty((2, len(steps[0])), dtype=np.int64)
             kernels.keys_of_steps(*given, *keys)
@@ -403,19 +531,28 @@ class Tally:
                 if places > 0:
                     layer.seen.lengthen(places)
 
-    def stay_in(self, state: int, times: int) -> None:
-        """Count, for the environment alone, that every action in a state led back to that state, `times` times each."""
-        layer = self.environment
-        found: dict[tuple[int, int], float] = {}
-        for j, row in enumerate(layer.place[state]):
-            cell = (int(row), int(kernels.outcome_of(layer.outcomes, state, j, state)))
-            found[cell] = found.get(cell, 0.0) + times
-        rows, columns = (np.array(part, dtype=np.int64) for part in zip(*sorted(found), strict=True))
-        layer.seen.add(Sums(rows, columns, np.array([found[cell] for cell in sorted(found)])))
+    def _add_costs(self, steps: tuple[Ints, ...], costs: Floats | None, enter_costs: Floats | None) -> None:
+        """Count the costs of steps, where they must be learned. The arguments are those of `add`."""
+        times, states, prevs, who, actions, nexts = steps
+        measured, arriving = charged("Tally", self.task, states, actions, nexts, (costs, enter_costs))
+        layer, n = self.costs, len(states)
+        rows, parts = np.full(2 * n, -1, dtype=np.int64), np.stack([measured, arriving], axis=1).reshape(-1)
+        if layer.counts.place.size:
+            vary = self.task.vary[who]
+            slots = self.task.slot[who] + np.where(vary == BY_TIME, times, np.where(vary == BY_PREV_AGENT, prevs, 0))
+            rows[0::2] = layer.counts.place[states, slots if self.flat else actions]
+        if layer.enter_place.size:
+            rows[1::2] = layer.enter_place[nexts]
+        places = cost_kernels.PLACES * len(np.unique(rows))
+        if len(layer.counts.seen.column) - layer.counts.seen.end < places:
+            layer.counts.seen.lengthen(places)
+        cost_kernels.count_costs(layer, rows, parts)
+        if layer.counts.forgetting.factor.size:
+            self.cost_rows, self.cost_parts = np.concatenate([self.cost_rows, rows]), np.concatenate([self.cost_parts, parts])
 
     def add_episode(self, episode: Episode) -> None:
         """Count all steps of an episode."""
-        self.add(*steps_of(episode))
+        self.add(*steps_of(episode), costs=episode.env_costs, enter_costs=episode.enter_costs)
 
     def end_episode(self) -> None:
         """Note that an episode is over, and let counts fade."""
@@ -426,6 +563,9 @@ class Tally:
                 if layer.forgetting.factor.size:
                     kernels.forget(layer, self.episodes, np.ascontiguousarray(keys))
             self.keys = self.keys[:, :0]
+            if self.costs.least.size and self.costs.counts.forgetting.factor.size:
+                cost_kernels.forget_costs(self.costs, self.episodes, self.cost_rows, self.cost_parts)
+                self.cost_rows, self.cost_parts = NO_INTS, np.empty(0)
 
     @property
     def counts(self) -> Counts:
@@ -436,7 +576,34 @@ class Tally:
             environment=self.environment_tally.counts,
             episodes=self.episodes,
             environment_episodes=self.environment_tally.episodes,
+            costs=self.environment_tally.cost_sums,
         )
+
+
+def cost_layer(task: Task, where: CostPlaces, table: Table, forgetting: Forgetting) -> CostLayer:
+    """Return where costs that must be learned are counted, in the form that kernels read.
+
+    table: their sums. forgetting: how the counts of the environment fade: with one rule, all rows alike.
+    """
+    n, factor, window = len(where.least), forgetting.factor, int(forgetting.lengths.max(initial=0))
+    none, no_steps = forgetting_arrays([], task.plan_steps, NO_INTS), np.empty((0, 0), dtype=np.int64)
+    if factor.size and n:
+        none.factor, none.window = np.full(n, factor[0]), np.zeros(n, dtype=np.int64)
+    steps = (window, 2 * task.plan_steps) if n else (0, 0)
+    return CostLayer(
+        counts=CountsArrays(
+            seen=table, counted=n, n_columns=N_SUMS, place=where.place, outcomes=outcome_index(None), forgetting=none
+        ),
+        enter_place=where.enter_place,
+        least=where.least,
+        spread=where.spread,
+        low=np.empty(n),
+        high=np.empty(n),
+        mean=np.empty(n),
+        window=window if n else 0,
+        recent_row=np.full(steps, -1, dtype=np.int64) if n else no_steps,
+        recent_part=np.zeros(steps),
+    )
 
 
 def sum_in_order(table: Table, rows: int) -> None:

@@ -6,14 +6,14 @@ any other input, so a file cannot make a learner that could not have been made b
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from cede._base import archive, check
 from cede._base.archive import Arrays
-from cede._base.arrays import Ints
+from cede._base.arrays import Floats, Ints
 from cede.learning.baseline import Baseline
 from cede.learning.counts import Episode, checked_episode
 from cede.learning.forgetting import HalfLife, Window
@@ -25,7 +25,7 @@ from cede.problem.structure import Outcomes, Structure
 from cede.problem.takeover import Modes
 from cede.problem.task import Task
 
-SCHEMA = 2  # raise it whenever what is written changes; a test compares it with the declared fields
+SCHEMA = 3  # raise it whenever what is written changes; a test compares it with the declared fields
 CLASSES: dict[str, Callable[..., Any]] = {
     cls.__name__: cls
     for cls in (Task, Modes, Settings, Scale, StepDown, HalfLife, Window, Structure, Outcomes, Environment, Baseline)
@@ -42,6 +42,7 @@ class SavedLearner:
     seed: int
     state: LearnerState
     steps: Ints  # (n, 6) of the running episode: t, state, prev_agent, agent, action, next_state
+    charged: Floats  # (n, 2) what the environment charged in each of them, for the action and for arriving
     episode: Episode | None = None  # the running episode, if it was observed all at once
 
 
@@ -80,10 +81,11 @@ def pack_own(learner: SavedLearner) -> tuple[Header, Arrays]:
     """Turn what each learner has of its own, seed, state and running episode, into a header and arrays."""
     numbers, arrays = pack_state(learner.state)
     result: Arrays = {f"state/{name}": array for name, array in arrays.items()}
-    result["running/steps"] = learner.steps
+    result["running/steps"], result["running/charged"] = learner.steps, learner.charged
     if learner.episode is not None:
-        for name in ("states", "prev_agents", "agents", "actions", "costs"):
-            result[f"running/{name}"] = np.asarray(getattr(learner.episode, name))
+        for one in fields(learner.episode):
+            if getattr(learner.episode, one.name) is not None:
+                result[f"running/{one.name}"] = np.asarray(getattr(learner.episode, one.name))
     return {"seed": learner.seed, "state": numbers}, result
 
 
@@ -92,11 +94,13 @@ def unpack_own(task: Task, told: Settings, header: Mapping[str, Any], arrays: Ar
     seed = check.integer("file", "seed", header["seed"], 0, 2**31 - 1)
     state = unpack_state(Sizes(task, told), header["state"], below(arrays, "state"))
     running = below(arrays, "running")
-    steps = running.pop("steps")
+    steps, charged = running.pop("steps"), running.pop("charged")
     if steps.dtype != np.int64 or steps.ndim != 2 or steps.shape[1] != 6:
         check.fail("file", "the steps of the running episode", f"{steps.shape} of {steps.dtype}", "(n, 6) of int64")
+    if charged.dtype != np.float64 or charged.shape != (len(steps), 2):
+        check.fail("file", "the costs of the running episode", f"{charged.shape} of {charged.dtype}", "(n, 2) of float64")
     episode = checked_episode("file", task, Episode(**running)) if running else None
-    return SavedLearner(task, told, seed, state, steps, episode)
+    return SavedLearner(task, told, seed, state, steps, charged, episode)
 
 
 def below(arrays: Arrays, name: str) -> Arrays:

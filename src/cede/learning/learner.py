@@ -11,7 +11,7 @@ import numpy as np
 from cede import __version__
 from cede._base import check
 from cede._base.archive import save_arrays
-from cede._base.arrays import Floats, Policy, for_kernels
+from cede._base.arrays import Policy, for_kernels
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.progress import Progress
 from cede._kernels import learner as kernels
@@ -22,12 +22,7 @@ from cede.learning.arrays import (
     certain_belief,
     get_state,
     make_plan,
-    new_arrays,
-    new_tally,
     put_radii,
-    put_state,
-    radius_sizes,
-    refresh_layer,
 )
 from cede.learning.baseline import most_step_cost, plan_changed, record_episode, undecided
 from cede.learning.counts import (
@@ -35,19 +30,20 @@ from cede.learning.counts import (
     EnvironmentTally,
     Episode,
     as_counts,
+    charged,
     check_counted,
     check_outcomes,
     checked_episode,
-    steps_of,
 )
 from cede.learning.files import SCHEMA, SavedLearner, pack_learner
 from cede.learning.forgetting import Window
 from cede.learning.limits import prices_by_name, update_prices
-from cede.learning.logs import LoggedSteps, read_log
-from cede.learning.settings import Settings, check_fits, shown
-from cede.learning.state import NOTHING, LearnerState, Seen, Sizes, check_possible
+from cede.learning.live import Live, no_value
+from cede.learning.logs import LoggedSteps, all_steps, count_steps, read_log
+from cede.learning.settings import Settings, check_fits, check_task, shown
+from cede.learning.state import NOTHING, LearnerState, Seen, Sizes, check_possible, plan_arrays
 from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
-from cede.planning.belief import Belief, snapshot
+from cede.planning.belief import Belief, CostBelief, snapshot
 from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
 from cede.planning.scale import Scale
 from cede.problem.task import Task
@@ -74,6 +70,7 @@ class Learner:
         self._told = check.instance("Learner", "told", told, Settings)
         if not checked:
             check_fits(told.name, task, told)
+        check_task(told.name, task, told)
         self.turn = Turn()
         self._seed = check.integer(told.name, "seed", seed, 0, MOST_SEED)
         self._scales: dict[int, Scale] = {}  # by episode: what a schedule answered when it was asked first
@@ -95,6 +92,7 @@ class Learner:
         self._live: Live | None = None  # the working form; either this or _state is None
         self._shared: EnvironmentTally | None = None  # the environment counts of the fleet, if it belongs to one
         self._steps: list[tuple[int, int, int, int, int, int]] = []  # steps of the running episode, observed one by one
+        self._charged: list[tuple[float, float]] = []  # and what the environment charged in each, for the action and for arriving
         self._episode: Episode | None = None  # the running episode, if it was observed all at once
 
     @property
@@ -118,67 +116,95 @@ class Learner:
     def choose(self, t: int, state: int, prev_agent: int) -> int:
         """Return the agent to put in control at time t in a state, if prev_agent was in control before. All are indices from 0."""
         task = self.task
-        t = check.index("choose", "t", t, task.horizon)
+        t = check.index("choose", "t", t, task.plan_steps)
         state = check.index("choose", "state", state, task.n_states)
         prev_agent = check.index("choose", "prev_agent", prev_agent, task.n_agents)
+        self._check_goes_on("choose", state)
         if self.told.planning == "greedy":
             return int(self._visit(t, state)[prev_agent])
         return int(self._plan().policy[t, state, prev_agent])
 
     @one_at_a_time
-    def observe(self, t: int, state: int, prev_agent: int, agent: int, action: int, next_state: int) -> None:
+    def observe(
+        self,
+        t: int,
+        state: int,
+        prev_agent: int,
+        agent: int,
+        action: int,
+        next_state: int,
+        cost: float | None = None,
+        enter_cost: float | None = None,
+    ) -> None:
         """Take note of one step. It is counted when `end_episode` is called.
 
         Steps come in order, t = 0, 1, 2, ... agent: who really acted, even if another one was chosen. All are indices from 0.
+
+        cost: what the environment charged for the action; it must be given where the task does not say it, within its cost_range.
+        enter_cost: the same for arriving in the next state. Where the task says what it costs, that counts, and both may be left
+        out.
         """
-        task = self.task
-        t = check.index("observe", "t", t, task.horizon)
+        t = check.index("observe", "t", t, self.task.plan_steps)
         if self._episode is not None:
             check.fail("observe", "this episode", "observed already", "ended first (end_episode)")
         if t != len(self._steps):
             check.fail("observe", "t", t, f"{len(self._steps)}, the next step of this episode")
-        step = (
-            t,
-            check.index("observe", "state", state, task.n_states),
-            check.index("observe", "prev_agent", prev_agent, task.n_agents),
-            check.index("observe", "agent", agent, task.n_agents),
-            check.index("observe", "action", action, task.n_actions),
-            check.index("observe", "next_state", next_state, task.n_states),
-        )
-        if self._steps and step[2] != self._steps[-1][3]:
-            check.fail("observe", "prev_agent", step[2], f"{self._steps[-1][3]}, who acted in the step before")
-        if self.told.outcomes is not None:
-            check_outcomes("observe", self.told.structure, np.array(step[1:2]), np.array(step[4:5]), np.array(step[5:6]))
+        step, costs = self._checked_step("observe", (t, state, prev_agent, agent, action, next_state), cost, enter_cost)
         self._steps.append(step)
+        self._charged.append(costs)
+
+    def _checked_step(
+        self, owner: str, step: tuple[int, int, int, int, int, int], cost: Any, enter_cost: Any
+    ) -> tuple[tuple[int, int, int, int, int, int], tuple[float, float]]:
+        """Check a step: t (checked before), state, prev_agent, agent, action and next_state, and what was charged in it."""
+        task = self.task
+        names, sizes = (
+            ("state", "prev_agent", "agent", "action", "next_state"),
+            (task.n_states, task.n_agents, task.n_agents, task.n_actions, task.n_states),
+        )
+        state, prev, agent, action, to = (
+            check.index(owner, name, one, size) for name, one, size in zip(names, step[1:], sizes, strict=True)
+        )
+        self._check_goes_on(owner, state)
+        if self._steps:
+            last = self._steps[-1]
+            if prev != last[3]:
+                check.fail(owner, "prev_agent", prev, f"{last[3]}, who acted in the step before")
+            if task.terminal and task.is_terminal[last[5]]:
+                check.fail(owner, "this episode", f"over since state {last[5]}", "ended first (end_episode)")
+        if self.told.outcomes is not None:
+            check_outcomes(owner, self.told.structure, np.array([state]), np.array([action]), np.array([to]))
+        costs = self._charges(owner, state, action, to, cost, enter_cost)
+        return (step[0], state, prev, agent, action, to), costs
+
+    def _check_goes_on(self, owner: str, state: int) -> None:
+        """Check that an episode goes on in a state: where it ends, nobody is in control."""
+        if self.task.terminal and self.task.is_terminal[state]:
+            check.fail(owner, "state", state, "one in which an episode goes on: it ends there")
+
+    def _charges(self, owner: str, state: int, action: int, to: int, cost: Any, enter_cost: Any) -> tuple[float, float]:
+        """Check what the environment charged in a step; return it, for the action and for arriving."""
+        task = self.task
+        given = tuple(
+            None if one is None else np.array([check.number(owner, name, one)])
+            for name, one in (("cost", cost), ("enter_cost", enter_cost))
+        )
+        if not task.learns_costs:
+            return float(task.env_cost[state, action]), 0.0 if task.enter_cost is None else float(task.enter_cost[to])
+        found = charged(owner, task, np.array([state]), np.array([action]), np.array([to]), (given[0], given[1]))
+        return float(found[0][0]), float(found[1][0])
 
     @one_at_a_time
-    def end_episode(self, *, replan: bool | None = None, stays_in: int | None = None) -> None:
+    def end_episode(self, *, replan: bool | None = None) -> None:
         """End the running episode: count what was seen, and make a new plan if one is due. An episode may end before the horizon.
 
         replan: None to follow the rule that the learner was made with (its own `replan=`), True to make a new plan, False to make
         none. With planning="greedy" there is no whole plan to make.
-
-        stays_in: the state in which the episode ended for good, if it ended early. The learner then counts that every action in
-        this state leads back to it, as many times as there are steps left. These steps count for no agent.
         """
         wanted = None if replan is None else check.truth("end_episode", "replan", replan)
-        end = None if stays_in is None else check.index("end_episode", "stays_in", stays_in, self.task.n_states)
-        if end is not None:
-            every = np.arange(self.task.n_actions)
-            check_outcomes("end_episode", self.told.structure, np.full_like(every, end), every, np.full_like(every, end))
-            if self.observed and end != self._last_state():
-                check.fail("end_episode", "stays_in", end, f"{self._last_state()}, where the last step led")
-            if isinstance(self.told.forget_environment, Window):
-                check.fail("end_episode", "stays_in", end, "left out with forget_environment=Window: use a HalfLife")
         self._scale(self.episode + 1)  # a schedule that fails must fail before anything is counted
         with interrupts_later():  # an episode is counted as a whole
-            left = self.task.horizon - self.observed
-            if end is not None and left > 0:
-                if self.told.planning == "greedy":
-                    for t in range(self.task.horizon - left, self.task.horizon):
-                        self._visit(t, end)
-                self._working.tally.stay_in(end, left)
-            self._count_episode(end)
+            self._count_episode()
         if wanted:
             self._replan()
         elif wanted is False:
@@ -228,17 +254,13 @@ class Learner:
         if self.told.planning == "greedy":
             for t, state in zip(steps.times, steps.states, strict=True):
                 self._visit(int(t), int(state))
-        self._working.tally.add(*steps)
-        self._count_episode(None)
+        count_steps(self._working.tally, steps)
+        self._count_episode()
 
     def _keep_plan(self) -> None:
         """Make a new plan after an episode if one is due. Greedy planning makes none."""
         if self.told.planning == "full":
             self._plan_if_due()
-
-    def _last_state(self) -> int:
-        """Return where the last observed step of the running episode led."""
-        return self._steps[-1][5] if self._episode is None else int(self._episode.states[-1])
 
     def _scale(self, episode: int) -> Scale:
         """Return the scales of an episode, as numbers. A schedule is asked once for each episode."""
@@ -249,23 +271,17 @@ class Learner:
             self._scales[episode] = Scale(scale.at("agents", episode), scale.at("environment", episode))
         return self._scales[episode]
 
-    def _count_episode(self, stays_in: int | None) -> None:
+    def _count_episode(self) -> None:
         """Count the running episode and end it, without planning. Whether a new plan is due is found out when the plan is next
         asked for.
-
-        stays_in: as for `end_episode`.
         """
         live = self._working
-        if self._steps:
-            times, states, prevs, agents, actions, nexts = np.array(self._steps, dtype=np.int64).T.copy()
-            live.tally.add(times, states, prevs, agents, actions, nexts)
-            self._note_episode(live, (states, prevs, agents, actions), stays_in)
-            self._steps = []
-        if self._episode is not None:
-            live.tally.add_episode(self._episode)
-            _, *steps, _ = steps_of(self._episode)
-            self._note_episode(live, steps, stays_in)
-            self._episode = None
+        steps = self._running()
+        if steps is not None:
+            count_steps(live.tally, steps)
+            update_prices(self.task, live.arrays, steps.agents)
+            record_episode(self.task, live.arrays, None if live.plan is None else live.plan.policy, steps)
+            self._steps, self._charged, self._episode = [], [], None
         live.arrays.baseline.record["decided"] = UNDECIDED  # empty if there is no baseline
         live.tally.end_episode()
         live.stale = True
@@ -273,18 +289,19 @@ class Learner:
         if self.told.planning == "greedy":  # keeps no plan
             live.plan, live.planned = None, 0
 
-    def _note_episode(self, live: "Live", steps: Any, stays_in: int | None) -> None:
-        """Move the prices of limits after an episode, and record its cost for the baseline.
-
-        steps: states, previous agents, agents and actions, (n,) each. stays_in: as for `end_episode`.
-        """
-        update_prices(self.task, live.arrays, steps[2])
-        record_episode(self.task, live.arrays, None if live.plan is None else live.plan.policy, steps, stays_in)
+    def _running(self) -> LoggedSteps | None:
+        """Return the steps of the running episode; None if there are none."""
+        if self._episode is not None:
+            return all_steps("Learner", self.task, self._episode)
+        if not self._steps:
+            return None
+        steps, costs = np.array(self._steps, dtype=np.int64).T.copy(), np.array(self._charged).T.copy()
+        return LoggedSteps(*steps, *costs)
 
     @one_at_a_time
     def drop_episode(self) -> None:
         """Drop the running episode without counting it."""
-        self._steps, self._episode = [], None
+        self._steps, self._charged, self._episode = [], [], None
 
     @one_at_a_time
     def replan(self) -> None:
@@ -331,6 +348,7 @@ class Learner:
         state = self._packed()
         gone: dict[str, Any] = {
             "environment": NOTHING,
+            "costs": NOTHING,
             "environment_episodes": 0,
             "policy": LearnerState().policy,
             "value": LearnerState().value,
@@ -346,7 +364,8 @@ class Learner:
         if self._shared is not None:
             state, shared = self._packed(), self._shared
             self._shared = None
-            self._remember(replace(state, environment=Seen.of(shared.counts), environment_episodes=shared.episodes))
+            seen: dict[str, Any] = {"environment": Seen.of(shared.counts), "costs": Seen.of(shared.cost_sums)}
+            self._remember(replace(state, **seen, environment_episodes=shared.episodes))
             self.turn = Turn()  # last: from now on others may use it
 
     @property
@@ -362,8 +381,6 @@ class Learner:
             assert self._state is not None
             return self._state
         tally, shared = live.tally, self._shared is not None
-        nothing = LearnerState()
-        policy, value = (nothing.policy, nothing.value) if live.plan is None else (live.plan.policy, live.plan.value)
         return LearnerState(
             episodes=tally.episodes,
             environment_episodes=0 if shared else tally.environment_tally.episodes,
@@ -371,15 +388,15 @@ class Learner:
             stale=live.stale,
             agents=Seen.of(tally.agents.seen.matrix(tally.agents.counted)),
             environment=NOTHING if shared else Seen.of(tally.environment_tally.counts),
-            policy=policy,
-            value=value,
+            costs=NOTHING if shared else Seen.of(tally.environment_tally.cost_sums),
+            **plan_arrays(self.task, live.plan),
             **get_state(live.arrays),
         )
 
     def _remember(self, state: LearnerState) -> None:
         """Replace everything that it keeps by a state, and drop the running episode."""
         self._state, self._live = state, None
-        self._steps, self._episode = [], None
+        self._steps, self._charged, self._episode = [], [], None
 
     @one_at_a_time
     def save(self, path: str | Path) -> None:
@@ -399,7 +416,8 @@ class Learner:
     def saved(self) -> SavedLearner:
         """Return everything of which the learner consists, in the form that goes into a file."""
         steps = np.array(self._steps, dtype=np.int64).reshape(-1, 6)
-        return SavedLearner(self.task, self.told, self.seed, self._packed(), steps, self._episode)
+        charged = np.array(self._charged, dtype=np.float64).reshape(-1, 2)
+        return SavedLearner(self.task, self.told, self.seed, self._packed(), steps, charged, self._episode)
 
     @one_at_a_time
     @uninterrupted
@@ -408,10 +426,14 @@ class Learner:
         if saved.task is not self.task or saved.told is not self.told:
             check.fail("Learner.resume", "saved", "of another learner", "of the task and settings that this one was made with")
         self._remember(saved.state)
-        for step in saved.steps.tolist():
-            self.observe(*step)
+        for step, costs in zip(saved.steps.tolist(), saved.charged.tolist(), strict=True):
+            self._resume_step(step, costs)
         if saved.episode is not None:
             self.observe_episode(saved.episode)
+
+    def _resume_step(self, step: Any, costs: Any) -> None:
+        """Take note of a step of the running episode of a saved learner."""
+        self.observe(*step, *costs)
 
     # ------------------------------------------------------------------------------------------------- what the learner knows
 
@@ -464,7 +486,8 @@ class Learner:
         if self._shared is None:
             environment = as_counts(counts.environment, fades=told.forget_environment is not None)
             return replace(counts, agents=agents, environment=environment)
-        return replace(counts, agents=agents, environment=self._shared.counts, environment_episodes=self._shared.episodes)
+        seen = {"environment": self._shared.counts, "costs": self._shared.cost_sums}
+        return replace(counts, agents=agents, **seen, environment_episodes=self._shared.episodes)
 
     @property
     def episode(self) -> int:
@@ -489,6 +512,27 @@ class Learner:
         return agents, snapshot(arrays.environment.belief)
 
     @property
+    @one_at_a_time
+    def costs(self) -> CostBelief:
+        """Return what is believed of the costs of the environment: what the task says, and intervals for what is learned."""
+        task, arrays = self.task, self._working.arrays
+        layer, low, high, mean = arrays.costs, *(task.env_cost.copy() for _ in range(3))
+        enter = [None if task.enter_cost is None else task.enter_cost.copy() for _ in range(3)]
+        if self.told.flat and layer.least.size:
+            check.fail("Learner.costs", "learner", self.told.name, "one that tells agents and environment apart")
+        if layer.least.size:
+            self._put_radii(arrays)
+            kernels.believe(arrays, self._tie_seed())
+            for table, arriving, believed in zip((low, high, mean), enter, (layer.low, layer.high, layer.mean), strict=True):
+                if layer.counts.place.size:
+                    unknown = layer.counts.place >= 0
+                    table[unknown] = believed[layer.counts.place[unknown]]
+                if layer.enter_place.size and arriving is not None:
+                    unknown = layer.enter_place >= 0
+                    arriving[unknown] = believed[layer.enter_place[unknown]]
+        return CostBelief(low, high, mean, *enter)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Return all that is needed to repeat a run, by name: the settings, the seed and the version of cede."""
         return {**shown(self.task, self.told), "seed": self.seed, "cede": __version__}
@@ -501,12 +545,15 @@ class Learner:
         If it is interrupted, the plan before stays in force.
         """
         if self.told.policy is not None:
-            plan = Plan(self.told.policy, no_value(self.task))
+            plan = Plan(self.told.policy.reshape(self.task.policy_shape), no_value(self.task))
         else:
             policy, value = empty_plan(self.task)
+            if self.task.horizon is None:  # begin where the last plan ended
+                value[0] = 0.0 if live.plan is None else live.plan.value
+                value[1] = 0.0
             self._put_radii(live.arrays)
             make_plan(live.arrays, policy, value, self._tie_seed())
-            plan = new_plan(policy, value)
+            plan = new_plan(self.task, policy, value, live.arrays.endless.gain, live.arrays.endless.error)
         with interrupts_later():
             if self.told.policy is None:
                 kernels.finish_plan(live.arrays)
@@ -525,14 +572,14 @@ class Learner:
         """Return whether it is proven that using this policy keeps the promise about the baseline. This is decided once for each
         episode.
         """
-        arrays, most = self._working.arrays, self.task.horizon * most_step_cost(self._working.arrays)
+        arrays, most = self._working.arrays, float(self.task.left[0]) * most_step_cost(self._working.arrays)
         self._put_radii(arrays)
         return bool(kernels.may_deviate(arrays, for_kernels(policy), self.task.start_agent, most, *self._scratch(arrays)))
 
     def _scratch(self, arrays: LearnerArrays) -> tuple[Any, Any]:
         """Return the scratch arrays of this thread for a pass and for a thread."""
         task, n_actions = self.task, arrays.environment.belief.row.shape[1]
-        shape = (task.horizon, task.n_states, task.n_agents)
+        shape = (task.plan_steps, task.n_states, task.n_agents)
         return pass_scratch(arrays.model, shape), thread_scratch(task.n_states, n_actions, task.n_agents)
 
     def _tie_seed(self) -> int:
@@ -552,7 +599,8 @@ class Learner:
         The arrays of the working form share memory, which copying would undo.
         """
         not_in_run("Learner", "a copy of it", self.turn)
-        return {**self.__dict__, "_state": self._packed(), "_live": None, "_steps": list(self._steps)}
+        lists = {"_steps": list(self._steps), "_charged": list(self._charged)}
+        return {**self.__dict__, "_state": self._packed(), "_live": None, **lists}
 
     def __copy__(self) -> "Learner":
         """Return a copy that shares nothing: one that counted into the same fleet would be one team too many."""
@@ -566,30 +614,3 @@ class Learner:
             live = Live(self.task, self.told, self._state, self._shared)
             self._live, self._state = live, None
         return self._live
-
-
-def no_value(task: Task) -> Floats:
-    """Return the value of a plan whose cost is not known: NaN, (L + 1, S, D), without using memory for it."""
-    return np.broadcast_to(np.nan, (task.horizon + 1, task.n_states, task.n_agents))
-
-
-class Live:
-    """The working form of a learner: counts that grow in place, the current plan, and the arrays for the kernels.
-
-    A `Learner` makes it from its packed state when it first needs it, so that learners in a large fleet or in files stay small.
-    """
-
-    def __init__(self, task: Task, told: Settings, state: LearnerState, shared: EnvironmentTally | None) -> None:
-        self.task, self.told = task, told
-        self.tally = new_tally(task, told, state, shared)
-        self.plan, self.planned, self.stale = state.plan, state.planned, state.stale
-        self.sizes = radius_sizes(task, told)
-        self._arrays = new_arrays(task, told, self.tally)
-        put_state(self._arrays, task, told, state)
-
-    @property
-    def arrays(self) -> LearnerArrays:
-        """Return the arrays for the kernels, after taking over a table of the fleet that was replaced or became longer."""
-        self._arrays.environment.counts = self.tally.environment
-        refresh_layer(self._arrays.environment, self.told, self.task.n_states)
-        return self._arrays

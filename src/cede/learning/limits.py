@@ -15,9 +15,11 @@ def limits_arrays(task: Task, limits: tuple[Floats, Floats] | None) -> kernels.L
         least=least.copy(),
         most=most.copy(),
         acting=task.acting,
-        control_cost=task.control_cost,
-        priced=np.zeros(len(most) and task.n_agents),
+        control_cost=task.control_cost.reshape(-1, task.n_agents),
+        priced=np.zeros(task.control_cost.reshape(-1, task.n_agents).shape if len(most) else (0, 0)),
         prices=np.zeros(len(most), dtype=kernels.PRICE),
+        taken=np.zeros(len(most) if task.horizon is None else 0, dtype=np.int64),
+        ends_early=int(bool(task.terminal)),
     )
 
 
@@ -26,8 +28,17 @@ def update_prices(task: Task, arrays: LearnerArrays, agents: Ints) -> None:
     limits = arrays.limits
     if limits.most.size:
         control = np.bincount(task.acting[agents], minlength=len(task.members)).astype(np.int64)
-        ends = kernels.step_costs(arrays.least_cost, arrays.spread, limits.control_cost, arrays.model.problem.switch_cost)
-        kernels.update_prices(limits, control, *ends)
+        kernels.update_prices(limits, control, *ends_of_step_costs(arrays, limits.control_cost))
+
+
+def ends_of_step_costs(arrays: LearnerArrays, control_cost: Floats) -> tuple[float, float]:
+    """Return the least and the most that a step can cost. control_cost: (S or 1, D), without the prices of limits."""
+    problem = arrays.model.problem
+    arriving = (arrays.least_enter, arrays.most_enter)
+    least, most = kernels.step_costs(
+        arrays.least_cost, arrays.spread, *arriving, control_cost, problem.switch_cost, problem.terminal
+    )
+    return float(least), float(most)
 
 
 def prices_by_name(task: Task, arrays: LearnerArrays) -> dict[str, float]:

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cede._base import check
-from cede._base.arrays import Ints
-from cede.learning.counts import Episode, checked_episode, steps_of
+from cede._base.arrays import Floats, Ints
+from cede.learning.counts import Episode, Tally, charged, checked_episode, steps_of
 from cede.problem.task import Task
 
 NEEDED = ("state", "agent", "action", "next_state")
-OPTIONAL = ("episode", "t", "prev_agent")
+OPTIONAL = ("episode", "t", "prev_agent", "cost", "enter_cost")
 
 
 class LoggedSteps(NamedTuple):
@@ -24,6 +24,8 @@ class LoggedSteps(NamedTuple):
     agents: Ints
     actions: Ints
     next_states: Ints
+    costs: Floats  # what the environment charged for the action, and for arriving
+    enter_costs: Floats
 
 
 def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
@@ -35,7 +37,8 @@ def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
 
     Further columns are optional. episode: which steps belong together; without it a new episode begins wherever t does not
     increase. t: the time step; without it steps are numbered from 0 in each episode. prev_agent: who was in control before; without
-    it this is the agent of the step before, and at t = 0 the start agent of the task.
+    it this is the agent of the step before, and at t = 0 the start agent of the task. cost, enter_cost: what the environment
+    charged for the action, and for arriving; needed where the task does not say it.
     """
     if isinstance(log, Episode):
         log = [log]
@@ -44,17 +47,23 @@ def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
         return [steps_of_episode(owner, task, i, part) for i, part in enumerate(parts)]
     columns = columns_of(owner, log)
     names = {"state": task.state_names, "next_state": task.state_names, "action": task.action_names}
-    sizes = {"state": task.n_states, "next_state": task.n_states, "action": task.n_actions, "t": task.horizon}
+    longest = task.horizon or np.iinfo(np.int64).max
+    sizes = {"state": task.n_states, "next_state": task.n_states, "action": task.n_actions, "t": longest}
     found: dict[str, Ints] = {}
     for name in (*NEEDED, "t", "prev_agent"):
         if name in columns:
             known = task.agents if "agent" in name else names.get(name)
             found[name] = numbers(owner, name, columns[name], known, sizes.get(name, task.n_agents))
-    lengths = {name: len(column) for name, column in [*found.items(), *((n, columns[n]) for n in ("episode",) if n in columns)]}
+    measured: dict[str, Floats] = {}
+    for name in ("cost", "enter_cost"):
+        if name in columns:
+            measured[name] = amounts(owner, name, columns[name])
+    others = [*measured.items(), *((n, columns[n]) for n in ("episode",) if n in columns)]
+    lengths = {name: len(column) for name, column in [*found.items(), *others]}
     if len(set(lengths.values())) > 1:
         check.fail(owner, "the number of rows of the columns", lengths, "the same for all")
     ends = [*beginnings(owner, columns.get("episode"), found.get("t"), lengths["state"]), lengths["state"]]
-    return [one_episode(owner, task, found, begin, end) for begin, end in pairwise(ends)]
+    return [one_episode(owner, task, found, measured, begin, end) for begin, end in pairwise(ends)]
 
 
 def columns_of(owner: str, log: Any) -> dict[str, Any]:
@@ -146,17 +155,37 @@ def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
     return [0, *(i for i in range(1, n) if t[i] <= t[i - 1])]
 
 
-def one_episode(owner: str, task: Task, found: Mapping[str, Ints], begin: int, end: int) -> LoggedSteps:
-    """Check the rows from begin to end, which are one episode, and return its steps. found: all columns as numbers, by name."""
+def amounts(owner: str, name: str, column: Any) -> Floats:
+    """Return a column of costs as floats, NaN where nothing is given."""
+    if column.dtype.kind == "O":
+        column = np.array(
+            [np.nan if check.is_missing(one) else check.number(owner, f"{name}[{i}]", one) for i, one in enumerate(column.tolist())]
+        )
+    if column.dtype.kind not in "fiu":
+        check.fail(owner, f"the type of column {name!r}", column.dtype, "a real number type")
+    result: Floats = column.astype(np.float64)
+    return result
+
+
+def one_episode(
+    owner: str, task: Task, found: Mapping[str, Ints], measured: Mapping[str, Floats], begin: int, end: int
+) -> LoggedSteps:
+    """Check the rows from begin to end, which are one episode, and return its steps.
+
+    found: all columns as numbers, by name. measured: those of costs.
+    """
     part = {name: column[begin:end] for name, column in found.items()}
     n = end - begin
-    if n > task.horizon:
+    if task.horizon is not None and n > task.horizon:
         check.fail(owner, f"the number of steps of the episode from row {begin} on", n, f"at most {task.horizon}")
     times = part.get("t", np.arange(n))
     for i in range(1, n):
         if times[i] <= times[i - 1]:
             check.fail(owner, f"t[{begin + i}]", int(times[i]), f"more than {times[i - 1]}, that of the step before")
     follows = np.concatenate([[False], times[1:] == times[:-1] + 1])
+    if task.terminal and task.is_terminal[part["state"]].any():
+        i = int(np.argmax(task.is_terminal[part["state"]]))
+        check.fail(owner, f"state[{begin + i}]", int(part["state"][i]), "one in which an episode goes on: it ends there")
     torn = follows & (part["state"] != np.concatenate([[-1], part["next_state"][:-1]]))
     if torn.any():
         i = int(np.argmax(torn))
@@ -176,11 +205,28 @@ def one_episode(owner: str, task: Task, found: Mapping[str, Ints], begin: int, e
             i = int(np.argmax(wrong))
             check.fail(owner, f"prev_agent[{begin + i}]", int(prevs[i]), f"{before[i]}, who acted in the step before")
     steps = (part["state"], prevs.astype(np.int64), part["agent"], part["action"], part["next_state"])
-    return LoggedSteps(times.astype(np.int64), *steps)
+    cost, enter_cost = (None if name not in measured else measured[name][begin:end] for name in ("cost", "enter_cost"))
+    place = f"[{{i}}] from row {begin} on"
+    costs = charged(owner, task, part["state"], part["action"], part["next_state"], (cost, enter_cost), place)
+    times = times if task.horizon is not None else np.zeros_like(times)
+    return LoggedSteps(times.astype(np.int64), *steps, *costs)
 
 
 def steps_of_episode(owner: str, task: Task, number: int, episode: Any) -> LoggedSteps:
     """Return the steps of an Episode, after checks. number: its place in the log, for errors."""
     check.instance(owner, f"log[{number}]", episode, Episode, "; or give columns by name")
-    given = checked_episode(owner, task, episode)
-    return LoggedSteps(*steps_of(given))
+    return all_steps(owner, task, checked_episode(owner, task, episode))
+
+
+def all_steps(owner: str, task: Task, episode: Episode) -> LoggedSteps:
+    """Return the steps of an Episode that was checked, with what the environment charged in each."""
+    times, states, prevs, agents, actions, nexts = steps_of(episode)
+    costs = charged(owner, task, states, actions, nexts, (episode.env_costs, episode.enter_costs))
+    times = times if task.horizon is not None else np.zeros_like(times)
+    return LoggedSteps(times, states, prevs, agents, actions, nexts, *costs)
+
+
+def count_steps(tally: Tally, steps: LoggedSteps) -> None:
+    """Count steps."""
+    where = (steps.times, steps.states, steps.prev_agents, steps.agents, steps.actions, steps.next_states)
+    tally.add(*where, costs=steps.costs, enter_costs=steps.enter_costs)

@@ -23,7 +23,8 @@ from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.task import Task, checked_switching_policy
 
-Replan = Literal["every", "doubling"] | int
+Replan = Literal["every", "doubling"] | int | None
+STEPS_BETWEEN_PLANS = 1000  # by default where there is no horizon, and prices of limits must move
 Planning = Literal["full", "greedy"]
 MOST_EPISODES = 2**62
 LEAST_PRIOR, MOST_PRIOR = 1e-6, 1e6
@@ -64,7 +65,7 @@ class Settings(Remade):
     baseline: Baseline | None = None  # what the learner must never be much worse than
     policy: Policy | None = field(default=None, metadata=OWN)  # (L, S, D) used in every episode; None: the learner plans
     planning: Planning = "full"  # make a whole plan, or back up only the states that are visited
-    replan: Replan = "every"  # new plan for every episode; when a count has doubled; or every so many episodes
+    replan: Replan = "every"  # new plan for every episode; when a count has doubled; or every so many episodes (or steps)
 
     def __post_init__(self) -> None:
         owner = check.name("Settings", "name", self.name).split(" (")[0]
@@ -84,6 +85,8 @@ class Settings(Remade):
         check.choice(owner, "flat", self.flat, (True, False))
         if check.number(owner, "prior", self.prior) != 0.0 and not LEAST_PRIOR <= self.prior <= MOST_PRIOR:
             check.fail(owner, "prior", self.prior, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
+        if self.replan is None:
+            object.__setattr__(self, "replan", "every")
         check_planning(owner, self.planning, self.replan)
         self._check_forgetting(owner)
         self._check_limits(owner)
@@ -260,7 +263,8 @@ def for_newcomer(task: Task, told: Settings, like: Task, known_agents: Mapping[i
     structure, forget = told.structure, {name: rule for name, rule in told.forget.items() if name in task.tables}
     if structure is not None:
         own = {name for table, name in enumerate(task.tables) if table not in known_agents}
-        structure = Structure({name: cases for name, cases in structure.agents.items() if name in own}, structure.environment)
+        left = {name: cases for name, cases in structure.agents.items() if name in own}
+        structure = replace(structure, agents=left)
     if len(told.forget) == len(like.tables) and len(set(told.forget.values())) == 1:  # one rule for all agents
         forget = dict.fromkeys(task.tables, next(iter(told.forget.values())))
     return replace(told, known_agents=known_agents, structure=structure, forget=forget, limits=None, baseline=None)
@@ -276,6 +280,7 @@ def check_fits(owner: str, task: Task, told: Settings) -> None:
         task.known_agents(owner, {name: policies.reshape(task.slot_shape(table))})
     checked_environment(owner, task, told.known_environment)
     checked_structure(owner, told.structure, task.n_states, task.n_actions, task.tables)
+    check_task(owner, task, told)
     for name in told.forget:
         check.choice(owner, "forget", name, task.tables)
     if told.limits is not None:
@@ -286,7 +291,43 @@ def check_fits(owner: str, task: Task, told: Settings) -> None:
     if told.baseline is not None:
         told.baseline.check_fits(owner, task)
     if told.policy is not None:
-        checked_switching_policy(owner, task, told.policy)
+        checked_switching_policy(owner, task, told.policy if task.horizon is not None else told.policy[0])
+
+
+def check_task(owner: str, task: Task, told: Settings) -> None:
+    """Check that a learner with these settings can be made for a task: without horizon, with ends, with unknown costs."""
+    if told.structure is not None and told.structure.environment is not None and task.periods is not None:
+        expected = "left out where the environment varies with time: its cases would have to hold at all times"
+        check.fail(owner, "structure.environment", "given", expected)
+    if told.known_environment is not None and not np.array_equal(told.known_environment.periods, task.periods):
+        check.fail(owner, "the periods of known_environment", "others", "those of the task")
+    if told.planning == "greedy" and task.enter_cost is not None and np.isnan(task.enter_cost).any():
+        check.fail(owner, "planning", "'greedy'", "'full' where costs of arriving are learned: they change values everywhere")
+    if told.baseline is not None and task.discount is not None and task.horizon is not None:
+        check.fail(owner, "discount", task.discount, "left out with a baseline: its proofs add up whole episodes")
+    if task.horizon is not None:
+        return
+    if told.baseline is not None:
+        check.fail(owner, "baseline", str(told.baseline), "left out without a horizon: its proofs count whole episodes")
+    if told.planning == "greedy":
+        check.fail(owner, "planning", "'greedy'", "'full' without a horizon: greedy planning goes through an episode")
+    if told.replan == "every" and told.policy is None:
+        check.fail(owner, "replan", "'every'", "'doubling' or a number of steps without a horizon: there are no episodes")
+    if callable(told.scale.agents) or callable(told.scale.environment):
+        check.fail(owner, "scale", str(told.scale), "numbers without a horizon: a schedule goes by episodes")
+
+
+def resolved(owner: str, task: Task, replan: Any, limits: Any, planning: Any = "full") -> Any:
+    """Return the rule when to plan again that is meant by None: for every episode; without a horizon when a count has doubled, or,
+    if there are limits, after so many steps.
+    """
+    if isinstance(task, Task) and task.horizon is None and planning == "greedy":
+        check.fail(owner, "planning", "'greedy'", "'full' without a horizon: greedy planning goes through an episode")
+    if replan is not None or not isinstance(task, Task):
+        return replan
+    if task.horizon is not None:
+        return "every"
+    return "doubling" if limits is None else STEPS_BETWEEN_PLANS
 
 
 # ------------------------------------------------------------------------------------------------- checks of a user's arguments
@@ -333,8 +374,8 @@ def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environmen
     if declared is not None:  # drop what is declared of known tables
         known = {task.tables[table] for table in agents}
         left = {name: cases for name, cases in declared.agents.items() if name not in known}
-        declared = Structure(left, None if environment is not None else declared.environment)
-        declared = declared if declared.agents or declared.environment is not None else None
+        declared = replace(declared, agents=left, environment=None if environment is not None else declared.environment)
+        declared = declared if declared.agents or declared.of_environment is not None else None
     return {"known_agents": agents, "known_environment": environment, "structure": declared}
 
 

@@ -8,6 +8,7 @@ A new field is a line here and the code that uses it.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.baseline import RECORD
 from cede._kernels.limits import PRICE
 from cede._kernels.tables import Sums
-from cede.learning.counts import MOST_COUNT, Counts, check_counted, shapes
+from cede.learning.counts import MOST_COUNT, Counts, check_counted, check_sums, shapes
 from cede.learning.forgetting import longest_window
 from cede.learning.settings import Settings
 from cede.planning.passes import Plan, new_plan
@@ -58,27 +59,37 @@ class Sizes:
     told: Settings
 
     @cached_property
-    def layers(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return (rows, columns) of the counts of the agents, and of those of the environment."""
+    def layers(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+        """Return (rows, columns) of the counts of the agents, of those of the environment, and of the sums of costs."""
         return shapes(self.task, flat=self.told.flat, structure=self.told.structure)
 
     @property
     def plan(self) -> tuple[int, int, int]:
-        """Return (L, S, D), the shape of a policy."""
-        return self.task.horizon, self.task.n_states, self.task.n_agents
+        """Return (L, S, D), the shape of a policy as kernels read it; L is 1 without a horizon."""
+        return self.task.plan_steps, self.task.n_states, self.task.n_agents
+
+    @property
+    def endless(self) -> bool:
+        """Return whether there is no horizon."""
+        return self.task.horizon is None
+
+    @property
+    def cost_window(self) -> int:
+        """Return for how many episodes a cost that is learned counts; 0: for ever, or there is none."""
+        return longest_window([self.told.forget_environment]) if self.layers[2][0] else 0
 
 
 Shape = Callable[[Sizes], tuple[int, ...]]
 
 
 def kept(
-    dtype: Any, shape: Shape, when: Callable[[Settings], bool], *, start: float = 0, limit: Callable[[Sizes], int] | None = None
+    dtype: Any, shape: Shape, when: Callable[[Sizes], bool], *, start: float = 0, limit: Callable[[Sizes], int] | None = None
 ) -> Any:
     """Declare an array field of `LearnerState`.
 
-    dtype: its type. shape: a function of `Sizes`. when: a function of `Settings`, whether such a learner has the field. start: the
-    value that fills it at first. limit: for indices into a table, a function of `Sizes` that returns how many places the table has;
-    -1 is no place. In a state an empty array stands for one that is as at the start.
+    dtype: its type. shape, when: functions of `Sizes`: its shape, and whether such a learner has the field. start: the value that
+    fills it at first. limit: for indices into a table, a function of `Sizes` that returns how many places the table has; -1 is no
+    place. In a state an empty array stands for one that is as at the start.
     """
     about = {"dtype": np.dtype(dtype), "shape": shape, "when": when, "start": start, "limit": limit}
     return field(default_factory=lambda: np.empty(0, dtype=dtype), metadata=about)
@@ -94,37 +105,46 @@ class LearnerState:
     stale: bool = False  # whether an episode was counted since it was last checked if a new plan is due
     agents: Seen = NOTHING
     environment: Seen = NOTHING  # empty if it is shared with a fleet
-    policy: Policy = kept(np.int16, lambda s: s.plan, lambda told: True)
-    value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda told: told.policy is None)
-    agents_planned_visits: Floats = kept(float, lambda s: (s.layers[0][0],), lambda told: told.replan == "doubling")
-    environment_planned_visits: Floats = kept(float, lambda s: (s.layers[1][0],), lambda told: told.replan == "doubling")
-    bounds: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda told: told.planning == "greedy", start=np.nan)
+    costs: Seen = NOTHING  # sums of costs that are learned; the same
+    policy: Policy = kept(np.int16, lambda s: s.plan, lambda s: True)
+    value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.told.policy is None)
+    found: Floats = kept(float, lambda s: (2,), lambda s: s.endless and s.told.policy is None)  # gain and error of the plan
+    agents_planned_visits: Floats = kept(float, lambda s: (s.layers[0][0],), lambda s: s.told.replan == "doubling")
+    environment_planned_visits: Floats = kept(float, lambda s: (s.layers[1][0],), lambda s: s.told.replan == "doubling")
+    bounds: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.told.planning == "greedy", start=np.nan)
     agents_recent: Ints = kept(
         int,
-        lambda s: (longest_window(s.told.forget.values()), s.task.horizon),
-        lambda told: longest_window(told.forget.values()) > 0,
+        lambda s: (longest_window(s.told.forget.values()), s.task.plan_steps),
+        lambda s: longest_window(s.told.forget.values()) > 0,
         start=-1,
         limit=lambda s: s.layers[0][0] * s.layers[0][1],
     )
     environment_recent: Ints = kept(
         int,
-        lambda s: (longest_window([s.told.forget_environment]), s.task.horizon),
-        lambda told: longest_window([told.forget_environment]) > 0,
+        lambda s: (longest_window([s.told.forget_environment]), s.task.plan_steps),
+        lambda s: longest_window([s.told.forget_environment]) > 0,
         start=-1,
         limit=lambda s: s.layers[1][0] * s.layers[1][1],
     )
-    prices: Floats = kept(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda told: told.limits is not None)
-    record: Floats = kept(float, lambda s: (RECORD_NUMBERS,), lambda told: told.baseline is not None)
+    costs_recent_row: Ints = kept(
+        int, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0, start=-1, limit=lambda s: s.layers[2][0]
+    )
+    costs_recent_part: Floats = kept(float, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0)
+    prices: Floats = kept(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda s: s.told.limits is not None)
+    taken: Ints = kept(  # steps of each member since the plan was made
+        int, lambda s: (len(s.task.members),), lambda s: s.endless and s.told.limits is not None, limit=lambda s: 2**53
+    )
+    record: Floats = kept(float, lambda s: (RECORD_NUMBERS,), lambda s: s.told.baseline is not None)
 
     @property
     def has_plan(self) -> bool:
         """Return whether there is a plan."""
         return bool(self.policy.size and self.value.size)
 
-    @property
-    def plan(self) -> Plan | None:
+    def plan(self, task: Task) -> Plan | None:
         """Return the current plan; None if there is none."""
-        return new_plan(self.policy, self.value) if self.has_plan else None
+        numbers = self.found.tolist() if self.found.size else (0.0, 0.0)
+        return new_plan(task, self.policy, self.value, *numbers) if self.has_plan else None
 
     @property
     def must_use_plan(self) -> bool:
@@ -134,13 +154,13 @@ class LearnerState:
     @classmethod
     def of(cls, counts: Counts) -> "LearnerState":
         """Return the state of a learner that has seen these counts and has no plan yet."""
-        agents, environment = Seen.of(counts.agents), Seen.of(counts.environment)
-        return cls(counts.episodes, counts.environment_episodes, agents=agents, environment=environment)
+        seen: dict[str, Any] = {name: Seen.of(getattr(counts, name)) for name in SEEN}
+        return cls(counts.episodes, counts.environment_episodes, **seen)
 
     def counts(self, sizes: Sizes) -> Counts:
         """Return the counts as matrices."""
-        agents, environment = self.agents.matrix(sizes.layers[0]), self.environment.matrix(sizes.layers[1])
-        return Counts(agents, environment, self.episodes, self.environment_episodes)
+        agents, environment, costs = (getattr(self, name).matrix(shape) for name, shape in zip(SEEN, sizes.layers, strict=True))
+        return Counts(agents, environment, self.episodes, self.environment_episodes, costs)
 
 
 PLAN = ("policy", "value")
@@ -151,14 +171,25 @@ ARRAYS: tuple[Field[Any], ...] = tuple(one for one in fields(LearnerState) if on
 Arrays = dict[str, NDArray[Any]]
 
 
-def has(told: Settings) -> list[Field[Any]]:
-    """Return the array fields, without policy and value, that a learner with these settings keeps."""
-    return [one for one in ARRAYS if one.name not in PLAN and one.metadata["when"](told)]
+def has(sizes: Sizes) -> list[Field[Any]]:
+    """Return the array fields, without policy and value, that a learner with this task and these settings keeps."""
+    return [one for one in ARRAYS if one.name not in PLAN and one.metadata["when"](sizes)]
 
 
 def at_start(one: Field[Any], sizes: Sizes) -> NDArray[Any]:
     """Return an array field as it is at the start."""
     return np.full(one.metadata["shape"](sizes), one.metadata["start"], dtype=one.metadata["dtype"])
+
+
+def plan_arrays(task: Task, plan: Plan | None) -> Arrays:
+    """Return a plan as fields of a state, in the form that kernels read; empty if there is none, or its value is not known."""
+    if plan is None or np.isnan(plan.value.flat[0]):
+        return {}
+    if task.horizon is not None:
+        return {"policy": plan.policy, "value": plan.value}
+    value = np.stack([plan.value, np.zeros_like(plan.value)])
+    found = np.array([plan.gain or 0.0, plan.error])
+    return {"policy": plan.policy[None], "value": value, "found": found}
 
 
 # -------------------------------------------------------------------------------- one learner, as arrays by name
@@ -200,22 +231,31 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
 
 def most_episodes(task: Task) -> int:
     """Return how many episodes may have been counted at most, so that the number of their steps does not overflow."""
-    return MOST_COUNT // (task.horizon + 1)
+    return MOST_COUNT // (task.plan_steps + 1)
 
 
 def check_possible(owner: str, sizes: Sizes, state: "LearnerState") -> None:
     """Check that no more was counted than can have been seen in so many episodes. Radii rest on that: a row has at most so many
     visits as there were steps.
-
-    Steps after an early end (`stays_in`) are counted in the environment once for each action.
     """
-    steps, most = sizes.task.horizon, {"agents": 1, "environment": sizes.task.n_actions}
+    steps = sizes.task.plan_steps
     for name, episodes in (("agents", state.episodes), ("environment", state.environment_episodes)):
         counted = float(getattr(state, name).number.sum())
-        if counted > episodes * steps * most[name] * (1 + 1e-9):
+        if counted > episodes * steps * (1 + 1e-9):
             check.fail(
                 owner, f"the sum of the counts of {name}", f"{counted:g}", f"possible in {episodes} episodes of {steps} steps"
             )
+    check_cost_sums(owner, sizes, state.costs, state.environment_episodes)
+
+
+def check_cost_sums(owner: str, sizes: Sizes, seen: "Seen", episodes: int) -> None:
+    """Check sums of costs, and that there are no more than two for each step of so many episodes."""
+    if len(seen.key):
+        sums = seen.matrix(sizes.layers[2])
+        check_sums(owner, sums)
+        counted = float(sums[:, [0]].sum())
+        if counted > 2 * episodes * sizes.task.plan_steps * (1 + 1e-9):
+            check.fail(owner, "the number of costs", f"{counted:g}", f"possible in {episodes} episodes")
 
 
 def check_seen(owner: str, layer: str, seen: Seen, shape: tuple[int, int], owners: Ints | None = None) -> None:
@@ -241,11 +281,7 @@ def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, 
     dtype, limit = one.metadata["dtype"], one.metadata["limit"]
     if n is None and array.size == 0 and array.dtype == dtype:
         return
-    if (
-        array.dtype != dtype
-        or array.shape != shape
-        or (n is None and one.name not in PLAN and not one.metadata["when"](sizes.told))
-    ):
+    if array.dtype != dtype or array.shape != shape or (n is None and one.name not in PLAN and not one.metadata["when"](sizes)):
         check.fail(owner, f"the shape of {one.name}", f"{array.shape} of {array.dtype}", f"{shape} of {dtype}")
     if dtype.kind == "f" and not (np.isfinite(array) | (np.isnan(array) & np.isnan(one.metadata["start"]))).all():
         check.fail(owner, one.name, "not finite", "finite numbers")
@@ -253,7 +289,7 @@ def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, 
         check.fail(owner, one.name, "beyond the table", "steps that can be")
     if one.name == "policy":
         for policy in array[None] if n is None else array:
-            checked_switching_policy(owner, sizes.task, policy)
+            checked_switching_policy(owner, sizes.task, policy if sizes.task.horizon is not None else policy[0])
 
 
 # ------------------------------------------------------------------------------------------------- many learners, stacked
@@ -272,7 +308,7 @@ def stack_states(sizes: Sizes, states: Sequence[LearnerState], keeps_plans: bool
         result[f"{name}_size"] = np.array([len(one.key) for one in seen], dtype=np.int64)
         result[f"{name}_key"] = np.concatenate([one.key for one in seen])
         result[f"{name}_number"] = np.concatenate([one.number for one in seen])
-    for one in has(sizes.told) + [one for one in ARRAYS if keeps_plans and one.name in PLAN]:
+    for one in has(sizes) + [one for one in ARRAYS if keeps_plans and one.name in PLAN]:
         shape, given = one.metadata["shape"](sizes), [getattr(state, one.name) for state in states]
         if one.name in PLAN:  # zeros that are never touched need no memory
             result[one.name] = np.zeros((len(states), *shape), dtype=one.metadata["dtype"])
@@ -285,7 +321,7 @@ def stack_states(sizes: Sizes, states: Sequence[LearnerState], keeps_plans: bool
     return result
 
 
-def unstack_states(told: Settings, stacked: Arrays, before: Sequence[LearnerState], episodes: int, own: int) -> list[LearnerState]:
+def unstack_states(sizes: Sizes, stacked: Arrays, before: Sequence[LearnerState], episodes: int, own: int) -> list[LearnerState]:
     """Return the states of n learners from a stack, as `stack_states` makes it, after a run.
 
     before: the states before the run. episodes: how many episodes were counted since. own: how many of them into the learner's own
@@ -294,7 +330,7 @@ def unstack_states(told: Settings, stacked: Arrays, before: Sequence[LearnerStat
     result = []
     ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in SEEN}
     for i, state in enumerate(before):
-        found: dict[str, Any] = {one.name: stacked[one.name][i] for one in has(told)}
+        found: dict[str, Any] = {one.name: stacked[one.name][i] for one in has(sizes)}
         for name, end in ends.items():
             part = slice(end[i] - stacked[f"{name}_size"][i], end[i])
             found[name] = Seen(stacked[f"{name}_key"][part].copy(), stacked[f"{name}_number"][part].copy())
@@ -339,6 +375,10 @@ def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
         array = stacked[name]
         if array.dtype != np.int64 or array.shape != (n,) or (array < 0).any() or (array > most).any():
             check.fail(owner, name, "impossible", f"integers from 0 to {most}, one for each team")
+    for i, (begin, end) in enumerate(pairwise([0, *np.cumsum(stacked["costs_size"]).tolist()])):
+        seen = Seen(stacked["costs_key"][begin:end], stacked["costs_number"][begin:end])
+        if len(seen.key):
+            check_sums(f"{owner}, team {i}", seen.matrix(sizes.layers[2]))
     for one in ARRAYS:
         if one.name in stacked:
             check_array(owner, one, stacked[one.name], sizes, n)

@@ -18,7 +18,7 @@ from scipy import stats
 from cede._base import check
 from cede._base.arrays import Floats
 from cede.learning.counts import Counts, Tally, all_agents, cases_of
-from cede.learning.logs import read_log
+from cede.learning.logs import count_steps, read_log
 from cede.problem.structure import Structure, checked_structure
 from cede.problem.task import Task
 
@@ -99,7 +99,7 @@ def counted(owner: str, task: Task, data: Any) -> Counts:
     """Return the counts of a log, without any structure."""
     tally = Tally(task, Counts.zeros(task), flat=False)
     for steps in read_log(owner, task, data):
-        tally.add(*steps)
+        count_steps(tally, steps)
         tally.end_episode()
     return tally.counts
 

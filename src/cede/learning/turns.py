@@ -86,6 +86,13 @@ def run_of(owner: str, things: Iterable[Any]) -> Iterator[None]:
             ours += turns
         yield
     finally:
-        with interrupts_later():
-            for turn in ours:
-                turn.in_run = False
+        raised = None
+        while ours:  # an interrupt may come in any call, also in that of a context which would put it off
+            try:
+                while ours:
+                    ours[-1].in_run = False
+                    ours.pop()
+            except BaseException as error:
+                raised = error
+        if raised is not None:
+            raise raised

@@ -5,7 +5,7 @@ t_k = max(1, (k - 1) L) the steps seen before episode k:
 
     printed    2 log( t_k^7 rows 2^(outcomes + 1) / delta )     Section 3; `printed_constant`
     appendix   14 outcomes log( 2 t_k rows / delta )            Algorithm 2; `appendix_constant`
-    cost       7/2 log( 2 t_k rows / delta )                    Jaksch et al. 2010, of a mean with range 1; `cost_constant`
+    cost       7/2 log( 2 t_k rows / delta )                    Jaksch et al. 2010, of UCRL2's mean costs; `cost_constant`
 
 with rows = |S||D| and outcomes = |A| for the agents, rows = |S||A| and outcomes = |S| for the environment. UCRL2's table has
 rows = |S||D| and outcomes = |S|; with the printed form we call its radius "same-form". All constants are computed from logarithms,
@@ -19,9 +19,17 @@ By Audibert, Munos and Szepesvari (2009, Theorem 1) the interval of one mean of 
 3 exp(-x). The sum over n = 1, 2, ... of 1 / (n (n + 1)) is 1, so over all n, outcomes and rows of a layer the probability of any
 failure is at most delta / 2. The sets hold at all times, whatever decides when a row is visited, and t_k does not occur. The
 formulas are in _kernels/radii.py.
+
+Costs that are learned are means of values in [0, 1], relative to their range. Around the mean of n of them, with variance V, the
+interval is
+
+    sqrt(2 V x / n) + 3 x / n,    x = log( 3 rows n (n + 1) / delta_c ),
+
+by the same theorem: over all n and rows the probability of any failure is at most delta_c. Where costs are learned, delta is split:
+delta_c = delta / 3, and the sets around agents and environment get the other two thirds instead of delta.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -37,6 +45,7 @@ from cede._kernels import radii as kernels
 from cede._kernels.model import BeliefArrays
 from cede._kernels.tables import Table
 from cede.problem.model import Environment, TwoLayerMDP
+from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +66,7 @@ class Belief(Remade):
 
     centre: Table
     width: Floats  # (rows,) radius of each ball; of intervals x / n, times the square of the scale
-    row: Ints  # agents: (slots, S); environment: (S, A)
+    row: Ints  # agents: (slots, S); environment: (S, A), or (P * S, A) if it has P tables
     linear: float = 0.0
     closed: bool = False
 
@@ -116,6 +125,56 @@ class Belief(Remade):
         return BeliefArrays(table=self.centre, width=self.width, row=self.row, linear=self.linear, closed=int(self.closed))
 
 
+@dataclass(frozen=True, eq=False)
+class CostBelief(Remade):
+    """What is believed of the costs of the environment: an interval for the mean of each. Known costs are intervals of width 0.
+
+    `Learner.costs` returns it, and `optimistic_plan` takes it.
+    """
+
+    low: Floats  # (S, A)
+    high: Floats  # (S, A)
+    mean: Floats | None = None  # (S, A) of what was seen, the middle of the range where nothing was; by default the middle
+    enter_low: Floats | None = None  # (S,) of arriving; None: that of the task is known
+    enter_high: Floats | None = None
+    enter_mean: Floats | None = None
+
+    def __post_init__(self) -> None:
+        owner = "CostBelief"
+        for first, second, middle, axes in (("low", "high", "mean", 2), ("enter_low", "enter_high", "enter_mean", 1)):
+            low, high = getattr(self, first), getattr(self, second)
+            if axes == 1 and low is None and high is None:
+                continue
+            letters = "(S, A)" if axes == 2 else "(S,)"
+            low = check.array(owner, first, low, (None,) * axes, letters)
+            high = check.array(owner, second, high, low.shape, letters)
+            if (low > high).any():
+                where = np.argwhere(low > high)[0]
+                check.fail(owner, check.place_of(first, where), low[tuple(where)], f"at most {high[tuple(where)]}, its {second}")
+            given = getattr(self, middle)
+            mean = check.array(owner, middle, (low + high) / 2 if given is None else given, low.shape, letters)
+            for name, array in ((first, low), (second, high), (middle, mean)):
+                object.__setattr__(self, name, array)
+
+    def least(self, owner: str, task: Task) -> Task:
+        """Return the task with the least costs that are believed to be possible."""
+        return self._put(owner, task, self.low, self.enter_low)
+
+    def most(self, owner: str, task: Task) -> Task:
+        """Return the task with the greatest costs that are believed to be possible."""
+        return self._put(owner, task, self.high, self.enter_high)
+
+    def middle(self, owner: str, task: Task) -> Task:
+        """Return the task with the mean costs that were seen."""
+        return self._put(owner, task, self.mean, self.enter_mean)
+
+    def _put(self, owner: str, task: Task, costs: Any, enter_costs: Any) -> Task:
+        """Return the task with other costs of the environment."""
+        if costs.shape != task.env_cost.shape:
+            check.fail(owner, "the shape of costs", costs.shape, f"{task.env_cost.shape}, as of the task")
+        return replace(task, env_cost=costs, **({} if enter_costs is None else {"enter_cost": enter_costs}))
+
+
 def snapshot(belief: BeliefArrays) -> Belief:
     """Return a belief in compiled form as a `Belief` with arrays of its own, which stays as it is when the learner goes on."""
     table = belief.table.packed()
@@ -139,7 +198,7 @@ def true_environment(environment: Environment) -> Belief:
     """Return the true table of an environment as a belief of width 0. Equal rows are stored, and planned with, once."""
     if environment not in _true_environments:
         rows, which = distinct_rows(environment.transition)
-        places = which.reshape(environment.n_states, environment.n_actions)
+        places = which.reshape(-1, environment.n_actions)
         _true_environments[environment] = Belief(Table.of(rows), np.zeros(rows.shape[0]), places)
     return _true_environments[environment]
 

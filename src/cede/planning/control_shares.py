@@ -22,6 +22,7 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede.planning.belief import true_beliefs
+from cede.planning.endless import chain_of, long_run
 from cede.planning.passes import best_plan, start_cost, true_value, value_under
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task, name_index
@@ -83,10 +84,10 @@ class Known:
 
     policies: list[Policy] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)  # expected cost of an episode of each
-    shares: list[Floats] = field(default_factory=list)  # (members,) expected share of the steps of each
+    shares: list[Floats] = field(default_factory=list)  # (members,) expected steps of each, relative to the most that there can be
 
     def add(self, mdp: TwoLayerMDP, policy: Policy) -> None:
-        """Add a policy."""
+        """Add a policy, (L, S, D) as kernels read it."""
         self.policies.append(policy)
         self.costs.append(start_cost(mdp, true_value(mdp, policy)))
         self.shares.append(shares_of(mdp, policy))
@@ -105,6 +106,7 @@ class Weights:
     prices: Floats  # (members,) of a share of 1
     base: float  # a new policy improves the mixture if it costs less than this, with prices
     missed: float  # total by which limits are missed
+    common: float  # what each step, whoever acts in it, is worth: it makes room for what is allowed of it; 0 if all are taken
 
 
 def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
@@ -115,17 +117,19 @@ def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0
     task, known = mdp.task, Known()
     for agent in range(len(task.members)):  # begin with each agent always: if hand-overs take no time, these meet any limits
         if task.can_reach(agent):
-            known.add(mdp, task.always(agent))
+            known.add(mdp, task.always(agent).reshape(-1, task.n_states, task.n_agents))
     nearest = generate(mdp, known, least, most, seed, nearest_only=True)
     if nearest.missed > CLOSE_TO_LIMIT:
-        got = dict(zip(task.members, (nearest.weights @ np.array(known.shares)).round(4).tolist(), strict=True))
+        taken = nearest.weights @ np.array(known.shares)
+        got = dict(zip(task.members, (taken / taken.sum()).round(4).tolist(), strict=True))
         expected = "within them: hand-overs that take time, or are not possible, leave no way"
         check.fail("solve", "the nearest that shares can come to the limits", got, expected)
     best = generate(mdp, known, least - nearest.missed, most + nearest.missed, seed)
     used = np.flatnonzero(best.weights > ROUNDING)
     part = best.weights[used] / best.weights[used].sum()
     cost, shares = float(part @ np.array(known.costs)[used]), part @ np.array(known.shares)[used]
-    return Mixture(tuple(known.policies[i] for i in used), part, cost, shares, best.prices / task.horizon)
+    policies = tuple(known.policies[i].reshape(task.policy_shape) for i in used)
+    return Mixture(policies, part, cost, shares / shares.sum(), best.prices / most_steps(task))
 
 
 def generate(mdp: TwoLayerMDP, known: Known, least: Floats, most: Floats, seed: int, *, nearest_only: bool = False) -> Weights:
@@ -137,11 +141,12 @@ def generate(mdp: TwoLayerMDP, known: Known, least: Floats, most: Floats, seed: 
         best = best_weights(np.array(known.costs), np.array(known.shares), least, most, nearest_only)
         if nearest_only and best.missed <= ROUNDING:
             return best
-        found = priced(mdp, best.prices / mdp.horizon, seed, nearest_only)
+        found = priced(mdp, (best.prices - best.common) / most_steps(mdp.task), seed, nearest_only)
         if any(np.array_equal(found, policy) for policy in known.policies):
             return best
         known.add(mdp, found)
-        parts = np.array([0.0 if nearest_only else known.costs[-1], *(best.prices * known.shares[-1]), -best.base])
+        priced_shares = (best.prices - best.common) * known.shares[-1]
+        parts = np.array([0.0 if nearest_only else known.costs[-1], *priced_shares, -best.base])
         if parts.sum() >= -ROUNDING * np.abs(parts).sum():  # it improves nothing
             known.drop()
             return best
@@ -151,15 +156,21 @@ def generate(mdp: TwoLayerMDP, known: Known, least: Floats, most: Floats, seed: 
 def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats, nearest_only: bool) -> Weights:
     """Find the best mixture of n known policies: one linear programme.
 
+    A share is one of the steps that are taken. If all policies take as many steps, as they do without ends, the sum of `shares` is
+    1 for each policy; where it is z, the limit of a member is z times as much.
+
     costs: (n,) expected cost of each policy. shares: (n, members). least, most: (members,) the limits. nearest_only: minimise what
     is missed instead of the cost; else the limits must be met, and it must be possible.
     """
     n, members = shares.shape
     nothing, each = np.zeros((members, members)), np.eye(members)
+    fewer = shares.sum(axis=1) - 1.0  # (n,) steps that are not taken
+    if (np.abs(fewer) <= ROUNDING).all():
+        fewer = np.zeros(n)
     rows = [
         np.concatenate([np.ones((1, n)), np.zeros((1, 2 * members))], axis=1),  # weights sum to 1
-        np.concatenate([shares.T, each, nothing], axis=1),  # at most: what is left is at least 0
-        np.concatenate([shares.T, nothing, -each], axis=1),  # at least: what is more is at least 0
+        np.concatenate([shares.T - np.outer(most, fewer), each, nothing], axis=1),  # at most: what is left is at least 0
+        np.concatenate([shares.T - np.outer(least, fewer), nothing, -each], axis=1),  # at least: what is more is at least 0
     ]
     price_of = np.concatenate([costs, np.zeros(2 * members)])
     if nearest_only:
@@ -168,7 +179,9 @@ def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats, nea
         rows[2] = np.concatenate([rows[2], nothing, each], axis=1)
         price_of = np.concatenate([np.zeros(n + 2 * members), np.ones(2 * members)])
     x, dual = minimise(price_of, np.concatenate(rows), np.concatenate([[1.0], most, least]), n)
-    return Weights(x[:n], -(dual[1 : members + 1] + dual[members + 1 :]), float(dual[0]), float(x[n + 2 * members :].sum()))
+    above, below = -dual[1 : members + 1], -dual[members + 1 :]
+    common = float(above @ most + below @ least) if fewer.any() else 0.0
+    return Weights(x[:n], above + below, float(dual[0]) - common, float(x[n + 2 * members :].sum()), common)
 
 
 def minimise(costs: Floats, rows: Floats, right: Floats, n: int) -> tuple[Floats, Floats]:
@@ -203,22 +216,33 @@ def minimise(costs: Floats, rows: Floats, right: Floats, n: int) -> tuple[Floats
 def priced(mdp: TwoLayerMDP, prices: Floats, seed: int, nearest_only: bool) -> Policy:
     """Find the best policy when each step of control costs `prices`, (members,), more; or if nearest_only, nothing but that."""
     task, extra = mdp.task, prices[mdp.task.acting]
-    if nearest_only:
-        barred = np.where(np.isfinite(task.switch_cost), 0.0, np.inf)
-        dearer = replace(task, env_cost=np.zeros_like(task.env_cost), control_cost=extra, switch_cost=barred)
-    else:
-        dearer = replace(task, control_cost=task.control_cost + extra)
-    return best_plan(dearer, *true_beliefs(mdp), seed=seed).policy
+    dearer = task.only_costs(control_cost=extra) if nearest_only else replace(task, control_cost=task.control_cost + extra)
+    plan = best_plan(dearer, *true_beliefs(mdp), seed=seed)
+    return plan.policy.reshape(-1, task.n_states, task.n_agents)
+
+
+def most_steps(task: Task) -> float:
+    """Return how many steps an episode can have, each counted as much less as the discount says; 1 for averages."""
+    if task.horizon is not None:
+        return float(task.left[0])
+    return 1.0 if task.discount is None else 1.0 / (1.0 - task.discount)
 
 
 def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
-    """Return the expected share of the steps that each member acts under a policy, (members,).
+    """Return the expected steps in which each member acts under a policy, (members,), relative to the most that there can be.
 
-    The share of a member is what an episode costs if each of its steps costs 1 / L and nothing else costs anything.
+    That of a member is what an episode costs if each of its steps costs 1 / L and nothing else costs anything.
     """
-    nothing = {"env_cost": np.zeros_like(mdp.task.env_cost), "switch_cost": 0.0}
-    acting = (mdp.task.acting == member for member in range(len(mdp.task.members)))
-    counting = (replace(mdp.task, control_cost=own / mdp.horizon, **nothing) for own in acting)
-    shares = np.array([start_cost(mdp, value_under(task, *true_beliefs(mdp), policy)) for task in counting])
+    task, members = mdp.task, range(len(mdp.task.members))
+    if task.horizon is None and task.discount is None:
+        chain, _ = chain_of(mdp, policy)
+        acts = np.array([task.acting[policy[0].reshape(-1)] == member for member in members], dtype=np.float64).T
+        found = long_run(chain, acts).reshape(task.n_states, task.n_agents, -1)[:, task.start_agent]
+        shares: Floats = mdp.environment.start @ found
+    else:
+        counting = (task.only_costs(control_cost=(task.acting == member) / most_steps(task)) for member in members)
+        shares = np.array([start_cost(mdp, value_under(one, *true_beliefs(mdp), policy)) for one in counting])
+    if task.terminal:
+        return shares
     result: Floats = shares / shares.sum()  # removes rounding: somebody is in control at every step
     return result

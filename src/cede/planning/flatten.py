@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from cede._base import check
 from cede._base.arrays import Floats
 from cede.planning.belief import true_beliefs
-from cede.problem.model import Environment, Team, TwoLayerMDP
+from cede.problem.model import Team, TwoLayerMDP
 from cede.problem.task import Task
 
 
@@ -30,23 +30,26 @@ def flatten(problem: TwoLayerMDP | Task) -> TwoLayerMDP | Task:
     """
     if isinstance(problem, Task):
         slots = int(problem.n_slots.sum())
-        least = np.repeat(problem.env_cost.min(axis=1)[:, None], slots, axis=1)
-        return replace(problem, env_cost=least, action_names=slot_names(problem))
+        least = np.repeat(problem.extremes_of_env_cost[0][:, None], slots, axis=1)
+        return replace(problem, env_cost=least, n_actions=None, action_names=slot_names(problem))
     task = check.instance("flatten", "problem", problem, TwoLayerMDP, " or a Task").task
     policies = true_beliefs(problem)[0].centre.matrix().toarray().reshape(-1, task.n_states, task.n_actions)
     slots, actions = len(policies), np.arange(task.n_actions)
-    blocks = []
-    for table in policies:  # p(s' | s, slot) = sum_a p_slot(a | s) p(s' | s, a), one sparse product per slot
-        rows = np.repeat(np.arange(task.n_states), task.n_actions)
-        columns = rows * task.n_actions + np.tile(actions, task.n_states)
-        mix = sp.csr_array((table.ravel(), (rows, columns)), shape=(task.n_states, task.n_states * task.n_actions))
-        blocks.append(mix @ problem.environment.transition)
+    rows = np.repeat(np.arange(task.n_states), task.n_actions)
+    columns = rows * task.n_actions + np.tile(actions, task.n_states)
     order = np.arange(slots * task.n_states).reshape(slots, task.n_states).T.ravel()
-    environment = Environment(
-        transition=sp.csr_array(sp.vstack(blocks))[order],
+    tables = []
+    for transition in problem.environment.tables:  # p(s' | s, slot) = sum_a p_slot(a | s) p(s' | s, a)
+        mixes = [
+            sp.csr_array((table.ravel(), (rows, columns)), shape=(task.n_states, task.n_states * task.n_actions))
+            for table in policies
+        ]
+        tables.append(sp.csr_array(sp.vstack([mix @ transition for mix in mixes]))[order])
+    environment = replace(
+        problem.environment,
+        transition=tables if problem.environment.periods is not None else tables[0],
         cost=np.einsum("csa,sa->sc", policies, task.env_cost),
-        start=problem.environment.start,
-        state_names=task.state_names,
+        random_cost=None,
         action_names=slot_names(task),
     )
     policies = certain_policies(task)
@@ -55,7 +58,8 @@ def flatten(problem: TwoLayerMDP | Task) -> TwoLayerMDP | Task:
         replace(a, policy=policy, on_takeover=None if a.on_takeover is None else next(taking_over))
         for a, policy in zip(problem.team.agents, policies, strict=False)
     ]
-    return TwoLayerMDP(environment, Team(agents, problem.team.switch_cost), problem.horizon, problem.start_agent)
+    team = Team(agents, problem.team.switch_cost)
+    return TwoLayerMDP(environment, team, problem.horizon, problem.start_agent, discount=problem.discount)
 
 
 def certain_policies(task: Task) -> list[Floats]:

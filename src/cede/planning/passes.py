@@ -21,9 +21,11 @@ from cede._kernels import backup as kernels
 from cede._kernels.backup import CHOOSE, FOLLOW, PHASES
 from cede._kernels.backward import backward, begin, start_mean
 from cede._kernels.compiling import kernel
+from cede._kernels.endless import Endless
 from cede._kernels.model import BeliefArrays, ModelArrays, ProblemArrays
 from cede._kernels.scratch import PassScratch, ThreadScratch, nbytes, new_pass_scratch, new_thread_scratch
 from cede.planning.belief import Belief, true_beliefs
+from cede.planning.endless import fixed_point, gains_of
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
@@ -38,23 +40,30 @@ class Plan(Remade):
     `solve`, `optimistic_plan` and `Learner.plan` return one.
     """
 
-    policy: Policy  # (L, S, D): policy[t, s, prev_agent] is the agent to put in control; read-only
-    value: Floats  # (L + 1, S, D), the last row zero; NaN if the value is not known; read-only
+    policy: Policy  # (L, S, D): policy[t, s, prev_agent] is the agent to put in control; without horizon (S, D); read-only
+    value: Floats  # (L + 1, S, D), the last row zero; without horizon (S, D); NaN if the value is not known; read-only
+    gain: float | None = None  # for averages: the cost of a step in the long run; `value` is then relative to it, 0 in state 0
+    error: float = 0.0  # without horizon: the value, or the gain, is at most so far from that of the best policy
 
     def __post_init__(self) -> None:
         policy: Any = check.unmasked("Plan", "policy", self.policy)
         value = check.unmasked("Plan", "value", self.value)
-        if not isinstance(policy, np.ndarray) or policy.dtype != np.int16 or policy.ndim != 3 or not policy.flags.c_contiguous:
-            policy = check.integers("Plan", "policy", policy, 3)
+        axes = 2 if check.ndim(self.policy) == 2 else 3
+        if not isinstance(policy, np.ndarray) or policy.dtype != np.int16 or policy.ndim != axes or not policy.flags.c_contiguous:
+            policy = check.integers("Plan", "policy", policy, axes)
         shape = policy.shape
         if 0 in shape:
-            check.fail("Plan", "the shape of policy", shape, "(L, S, D), no side empty")
-        if policy.min() < 0 or policy.max() >= shape[2]:
-            bad = np.argwhere((policy < 0) | (policy >= shape[2]))[0]
-            check.fail("Plan", check.place_of("policy", bad), policy[tuple(bad)], f"an agent from 0 to {shape[2] - 1}")
-        if value is None or value.dtype.kind not in "fiu" or value.shape != (shape[0] + 1, *shape[1:]):
+            check.fail("Plan", "the shape of policy", shape, "(L, S, D) or (S, D), no side empty")
+        if policy.min() < 0 or policy.max() >= shape[-1]:
+            bad = np.argwhere((policy < 0) | (policy >= shape[-1]))[0]
+            check.fail("Plan", check.place_of("policy", bad), policy[tuple(bad)], f"an agent from 0 to {shape[-1] - 1}")
+        wanted, letters = ((shape[0] + 1, *shape[1:]), "(L + 1, S, D)") if axes == 3 else (shape, "(S, D)")
+        if value is None or value.dtype.kind not in "fiu" or value.shape != wanted:
             got = check.show(self.value) if value is None or value.dtype.kind not in "fiu" else f"of shape {value.shape}"
-            check.fail("Plan", "value", got, f"numbers of shape (L + 1, S, D) = {(shape[0] + 1, *shape[1:])}")
+            check.fail("Plan", "value", got, f"numbers of shape {letters} = {wanted}")
+        if self.gain is not None:
+            object.__setattr__(self, "gain", check.number("Plan", "gain", self.gain))
+        object.__setattr__(self, "error", check.number("Plan", "error", self.error, least=0.0))
         if np.isinf(value).any():
             check.fail("Plan", check.place_of("value", np.argwhere(np.isinf(value))[0]), "infinite", "finite, or NaN if not known")
         object.__setattr__(self, "policy", check.frozen(policy.astype(np.int16, copy=False)))
@@ -62,32 +71,61 @@ class Plan(Remade):
 
 
 def empty_plan(task: Task) -> tuple[Policy, Floats]:
-    """Make uninitialised arrays for a policy, (L, S, D), and its value, (L + 1, S, D)."""
-    shape = (task.horizon, task.n_states, task.n_agents)
+    """Make uninitialised arrays for a policy, (L, S, D), and its value, (L + 1, S, D). Without horizon L is 1."""
+    shape = (task.plan_steps, task.n_states, task.n_agents)
     return np.empty(shape, dtype=np.int16), np.empty((shape[0] + 1, *shape[1:]))
 
 
 def best_plan(task: Task, agents: Belief, environment: Belief, *, seed: int = 0) -> Plan:
     """Find the best policy under beliefs that are known to fit the task. Ties between agents are broken by the seed."""
     policy, value = empty_plan(task)
-    run_pass(model_of(task, agents, environment), CHOOSE, policy, value, seed)
-    return new_plan(policy, value)
+    model = model_of(task, agents, environment)
+    if task.horizon is not None:
+        run_pass(model, CHOOSE, policy, value, seed)
+        return new_plan(task, policy, value)
+    value[0] = 0.0
+    found = run_endless(task, model, CHOOSE, policy, value, seed)
+    return new_plan(task, policy, value, found.gain, found.error)
 
 
-def new_plan(policy: Policy, value: Floats) -> Plan:
-    """Make a Plan of arrays that a pass has just written: they become read-only, and are not copied."""
+def new_plan(task: Task, policy: Policy, value: Floats, gain: float = 0.0, error: float = 0.0) -> Plan:
+    """Make a Plan of arrays that a pass has just written, (L, S, D) and (L + 1, S, D): they become read-only, and are not copied.
+
+    Without horizon they are (1, S, D) and (2, S, D). gain, error: see `Plan`.
+    """
     policy.setflags(write=False)
     value.setflags(write=False)
-    return Plan(policy, value)
+    if task.horizon is not None:
+        return Plan(policy, value)
+    return Plan(policy[0], value[0], gain if task.discount is None else None, error)
 
 
 def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy) -> Floats:
     """Return value[t, s, prev_agent], (L + 1, S, D), of a checked policy under beliefs; where these are sets, the least possible
-    value.
+    value. With a discount and no horizon: (1, S, D).
     """
     _, value = empty_plan(task)
-    run_pass(model_of(task, agents, environment), FOLLOW, for_kernels(policy), value, 0)
-    return value
+    model = model_of(task, agents, environment)
+    if task.horizon is not None:
+        run_pass(model, FOLLOW, for_kernels(policy), value, 0)
+        return value
+    value[0] = 0.0
+    run_endless(task, model, FOLLOW, for_kernels(policy), value, 0)
+    return value[:1]
+
+
+def gain_under(task: Task, agents: Belief, environment: Belief, policy: Policy) -> float:
+    """Return the cost of a step of a checked policy in the long run under beliefs; where these are sets, the least possible."""
+    _, value = empty_plan(task)
+    value[0] = 0.0
+    found = run_endless(task, model_of(task, agents, environment), FOLLOW, for_kernels(policy), value, 0)
+    return found.gain - found.error
+
+
+def run_endless(task: Task, model: ModelArrays, mode: int, policy: Policy, value: Floats, seed: int) -> Endless:
+    """Find the fixed point of the Bellman operator, from value[0] on. policy: (1, S, D). value: (2, S, D)."""
+    scratch, thread = pass_scratch(model, policy.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
+    return fixed_point(task, model, mode, policy, value, seed, scratch, thread)
 
 
 def backup(
@@ -96,7 +134,7 @@ def backup(
     """Apply the Bellman operator once (Theorem 1).
 
     after: v_{t+1}, (S, D). Return v_t, (S, D), and the best agents, (S, D). t is needed for agents whose policy varies with time. A
-    finite horizon is a loop over this, from zeros; a discount would be a fixed point of it.
+    finite horizon is a loop over this, from zeros; a discount is a fixed point of it.
     """
     model, (policy, value) = model_of(task, agents, environment), empty_plan(task)
     scratch, thread = pass_scratch(model, policy.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
@@ -106,14 +144,29 @@ def backup(
     return value[t], policy[t]
 
 
+def follow_once(task: Task, agents: Belief, environment: Belief, after: Floats, policy: Policy, *, t: int = 0) -> Floats:
+    """Apply the Bellman operator once, with a given policy, (S, D), instead of the best one. after: v_{t+1}, (S, D). Return v_t."""
+    model, (_, value) = model_of(task, agents, environment), empty_plan(task)
+    scratch, thread = pass_scratch(model, value[:-1].shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
+    begin(model.problem, 1, value, scratch)
+    given, who = np.require(after, np.float64, ["C"]), for_kernels(policy)
+    result: Floats = value[t]
+    kernels.backup(model, FOLLOW, t, given, result, who, who, result, 0, scratch, thread, -1, 0, 0)
+    return result
+
+
 def true_value(mdp: TwoLayerMDP, policy: Policy) -> Floats:
-    """Return value[t, s, prev_agent], (L + 1, S, D), of a checked policy under the true model."""
+    """Return value[t, s, prev_agent], (L + 1, S, D), of a checked policy under the true model; without horizon (1, S, D), for
+    averages the cost of a step in the long run from each place.
+    """
+    if mdp.task.horizon is None and mdp.task.discount is None:
+        return gains_of(mdp, policy)[None]
     return value_under(mdp.task, *true_beliefs(mdp), policy)
 
 
 def start_cost(mdp: TwoLayerMDP, value: Floats) -> float:
     """Return the expected cost of an episode from a value, (L + 1, S, D): its mean over the first state, with the start agent
-    before.
+    before. Without horizon the value is (1, S, D), and the cost that of all that comes, or of a step in the long run.
     """
     return float(start_mean(mdp.environment.start, value, mdp.task.start_agent))
 
@@ -121,7 +174,13 @@ def start_cost(mdp: TwoLayerMDP, value: Floats) -> float:
 def negated(task: Task) -> Task:
     """Return the task with all costs negated: its least cost is minus the greatest cost of the task itself."""
     switch_cost = np.where(np.isinf(task.switch_cost), np.inf, -task.switch_cost)  # impossible hand-overs stay impossible
-    return replace(task, env_cost=-task.env_cost, control_cost=-task.control_cost, switch_cost=switch_cost)
+    others: dict[str, Any] = {"switch_cost": switch_cost}
+    for name in ("env_cost", "control_cost", "enter_cost"):
+        others[name] = None if getattr(task, name) is None else -getattr(task, name)
+    for name in ("cost_range", "enter_cost_range"):
+        ends = getattr(task, name)
+        others[name] = None if ends is None else (-ends[1], -ends[0])
+    return replace(task, **others)
 
 
 # ------------------------------------------------------------------------------------------------- for the kernels
@@ -129,8 +188,19 @@ def negated(task: Task) -> Task:
 
 def problem_of(task: Task, env_cost: Floats | None = None) -> ProblemArrays:
     """Return a task in the form that compiled code reads. env_cost: (S, A), if it shall differ from that of the task."""
-    costs = {"control_cost": task.control_cost, "switch_cost": task.switch_cost}
-    return ProblemArrays(slot=task.slot, vary=task.vary, env_cost=task.env_cost if env_cost is None else env_cost, **costs)
+    n_agents = task.n_agents
+    return ProblemArrays(
+        slot=task.slot,
+        vary=task.vary,
+        env_cost=task.env_cost if env_cost is None else env_cost,
+        control_cost=task.control_cost.reshape(-1, n_agents),
+        switch_cost=task.switch_cost.reshape(-1, n_agents, n_agents),
+        enter_cost=np.empty(0) if task.enter_cost is None else task.enter_cost,
+        terminal=task.is_terminal if task.terminal else np.empty(0, dtype=np.bool_),
+        left=task.left,
+        period=np.empty(0, dtype=np.int64) if task.periods is None else task.periods,
+        discount=task.factor,
+    )
 
 
 _problems: "WeakKeyDictionary[Task, ProblemArrays]" = WeakKeyDictionary()  # made once for each task; read only
@@ -229,8 +299,10 @@ def pass_scratch(model: ModelArrays, shape: tuple[int, ...]) -> PassScratch:
     Each thread has its own. They remember positions in rows from one pass to the next, so the key includes the number of states and
     actions too.
     """
-    sizes = (shape[0], shape[2], model.environment.table.n_rows, model.agents.table.n_rows)
-    key = (*sizes, *model.problem.env_cost.shape)
+    problem = model.problem
+    adds_up = problem.enter_cost.size > 0 or problem.discount != 1.0
+    sizes = (shape[0], shape[2], model.environment.table.n_rows, model.agents.table.n_rows, shape[1] if adds_up else 0)
+    key = (*sizes, *problem.env_cost.shape)
     passes: dict[tuple[int, ...], PassScratch] = _kept.__dict__.setdefault("passes", {})
     scratch = passes.pop(key, None)
     if scratch is None:

@@ -13,30 +13,36 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.planning.belief import Belief, true_beliefs
+from cede.planning.belief import Belief, CostBelief, true_beliefs
 from cede.planning.control_shares import Mixture, best_mixture, limits_of
+from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, best_plan, start_cost, true_value
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task, checked_switching_policy
 
 
-def optimistic_plan(task: Task, agents: Belief, environment: Belief, *, seed: int = 0) -> Plan:
+def optimistic_plan(task: Task, agents: Belief, environment: Belief, *, costs: CostBelief | None = None, seed: int = 0) -> Plan:
     """Find the policy and the tables within beliefs that together have the least cost, exactly (Theorem 1, Eq. 12).
 
-    agents: a belief with places (slots, S) and A outcomes. environment: a belief with places (S, A) and S outcomes. seed: breaks
-    ties between agents. Return a `Plan` whose value is the optimistic one, a lower bound if the truth lies within the beliefs.
+    agents: a belief with places (slots, S) and A outcomes. environment: a belief with places (S, A) and S outcomes; (P * S, A) if
+    the environment has P tables. costs: what is believed of costs that the task does not state. seed: breaks ties between agents.
+    Return a `Plan` whose value is the optimistic one, a lower bound if the truth lies within the beliefs.
     """
     owner = "optimistic_plan"
     check.instance(owner, "task", task, Task, ", as in mdp.task")
     slots = (int(task.n_slots.sum()), task.n_states)
     for argument, belief, shape, columns in (
         ("agents", agents, slots, task.n_actions),
-        ("environment", environment, (task.n_states, task.n_actions), task.n_states),
+        ("environment", environment, (task.n_periods * task.n_states, task.n_actions), task.n_states),
     ):
         check.instance(owner, argument, belief, Belief)
         if belief.row.shape != shape or belief.centre.n_columns != columns:
             got = (*belief.row.shape, belief.centre.n_columns)
             check.fail(owner, f"the places and outcomes of {argument}", got, str((*shape, columns)))
+    if costs is not None:
+        task = check.instance(owner, "costs", costs, CostBelief).least(owner, task)
+    elif task.learns_costs:
+        check.fail(owner, "costs", "missing", "a CostBelief: the task does not state all costs")
     return best_plan(task, agents, environment, seed=checked_seed(owner, seed))
 
 
@@ -64,6 +70,9 @@ def solve(
 ) -> Plan | Mixture:
     """Find the best switching policy when the model is known (Eq. 2).
 
+    Without a horizon it is the policy of least discounted cost, or of least average cost of a step in the long run; the plan says
+    how exact that is (`error`).
+
     mdp: the problem. at_most, at_least: limits, by name, of the expected share of the steps in which an agent holds control, as in
     at_most={"human": 0.3}. seed: breaks ties between agents.
 
@@ -71,6 +80,8 @@ def solve(
     """
     check.instance("solve", "mdp", mdp, TwoLayerMDP)
     seed = checked_seed("solve", seed)
+    if mdp.task.horizon is None and mdp.task.discount is None:
+        check_connected("solve", mdp)
     if at_most is None and at_least is None:
         return best_plan(mdp.task, *true_beliefs(mdp), seed=seed)
     return best_mixture(mdp, *limits_of("solve", mdp.task, at_most, at_least), seed=seed)
@@ -79,10 +90,14 @@ def solve(
 def evaluate(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> Floats:
     """Return value[t, s, prev_agent], (L + 1, S, D), of a switching policy under the true model (Eq. 10).
 
-    mdp: the problem. policy: (L, S, D), the agent to put in control at time t in state s after prev_agent, or a Plan, as in
-    `solve(mdp)`.
+    Without a horizon it is value[s, prev_agent], (S, D): the discounted cost of all that comes; for averages, the cost of a step in
+    the long run from each place.
+
+    mdp: the problem. policy: (L, S, D), the agent to put in control at time t in state s after prev_agent, or (S, D) without a
+    horizon; or a Plan, as in `solve(mdp)`.
     """
-    return value_of("evaluate", mdp, policy)
+    value = value_of("evaluate", mdp, policy)
+    return value if mdp.task.horizon is not None else value[0]
 
 
 def value_of(owner: str, mdp: TwoLayerMDP, policy: Any) -> Floats:
@@ -94,6 +109,6 @@ def value_of(owner: str, mdp: TwoLayerMDP, policy: Any) -> Floats:
 
 def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> float:
     """Return the expected cost of an episode of a switching policy, (L, S, D) or a Plan, from the start distribution and start
-    agent of the problem.
+    agent of the problem. Without a horizon: of all that comes, discounted, or of a step in the long run.
     """
     return start_cost(mdp, value_of("expected_cost", mdp, policy))

@@ -10,7 +10,7 @@ steps (the horizon).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
@@ -19,9 +19,10 @@ import scipy.sparse as sp
 from cede._base import check
 from cede._base.arrays import Floats, canonical, read_only
 from cede._base.remade import Remade
+from cede.problem.costs import checked_enter_cost, checked_periods, checked_switch_cost, checked_terminal
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.takeover import MOST_DELAY
-from cede.problem.task import KIND, LETTERS, Task, VariesWith, checked_names, checked_policy, checked_switch_cost
+from cede.problem.task import KIND, LETTERS, Task, VariesWith, checked_names, checked_policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,48 +30,121 @@ class Environment(Remade):
     """How the system moves from state to state, and what each step costs there.
 
     transition: probabilities of the next state, an (S, A, S) array or a SciPy sparse `(S*A, S)` matrix with row `s*A + a`; kept
-    sparse. cost: (S, A), or (S,) if the action does not matter; any finite numbers, negative ones too. start: (S,) probabilities of
-    the first state. state_names, action_names: S and A strings for reports and pictures.
+    sparse. cost: (S, A), or (S,) if the action does not matter; any finite numbers, negative ones too. Or random: (S, A, Q), of
+    whose Q numbers each is equally likely, so that the mean is theirs; for any distribution take its quantiles, as in
+    scipy.stats.beta(2, 5).ppf((np.arange(100) + 0.5) / 100). start: (S,) probabilities of the first state.
+
+    enter_cost: what arriving in a state costs, (S,), or by state as in {"crash": 10.0}. terminal: states in which an episode ends,
+    by index or name; what leads out of them does not matter. state_names, action_names: S and A strings for reports and pictures.
+
+    varies_with: "time" if there is a table for each time step of an episode: transition is then (L, S, A, S), or a sequence of L
+    sparse matrices. periods: which table holds at each time step, (L,) numbers from 0, where one table serves several of them.
     """
 
-    transition: Any  # kept as scipy.sparse.csr_array of shape (S*A, S)
-    cost: Any  # kept as (S, A) float64
+    transition: Any  # kept as scipy.sparse.csr_array of shape (S*A, S), or (P*S*A, S) if there are P tables
+    cost: Any  # kept as (S, A) float64: the mean
     start: Any  # (S,) float64
     state_names: Sequence[str] | None = None
     action_names: Sequence[str] | None = None
+    enter_cost: Any = None  # (S,) float64; None: arriving costs nothing
+    terminal: Any = ()  # indices, ascending
+    varies_with: Literal["time"] | None = None
+    periods: Any = None  # (L,) int64; None: one table holds always
+    random_cost: Any = None  # (S, A, Q) float64, what `cost` was given as; None: costs are not random
 
     def __post_init__(self) -> None:
-        transition = checked_transition(self.transition)
+        owner, put = "Environment", object.__setattr__
+        check.choice(owner, "varies_with", self.varies_with, (None, "time"))
+        transition, tables = checked_tables(self.transition, self.varies_with == "time", self.periods)
         n_states = transition.shape[1]
-        n_actions = transition.shape[0] // n_states
-        cost = self.cost
+        n_actions = transition.shape[0] // n_states // tables
+        cost, random_cost = self.cost, self.random_cost
+        if check.ndim(cost) == 3:
+            random_cost = check.array(owner, "cost", cost, (n_states, n_actions, None), "(S, A, Q)")
+        if random_cost is not None:
+            random_cost = check.array(owner, "random_cost", random_cost, (n_states, n_actions, None), "(S, A, Q)")
+            cost = random_cost.mean(axis=2)
+            put(self, "random_cost", random_cost)
         if check.ndim(cost) == 1:
-            per_state = check.array("Environment", "cost", cost, (n_states,), "(S,)")
+            per_state = check.array(owner, "cost", cost, (n_states,), "(S,)")
             cost = np.repeat(per_state[:, None], n_actions, axis=1)
-        cost = check.array("Environment", "cost", cost, (n_states, n_actions), "(S, A)")
-        start = check.array("Environment", "start", self.start, (n_states,), "(S,)")
-        check.distributions("Environment", "start", start)
-        put = object.__setattr__
+        cost = check.array(owner, "cost", cost, (n_states, n_actions), "(S, A)")
+        start = check.array(owner, "start", self.start, (n_states,), "(S,)")
+        check.distributions(owner, "start", start)
         for array in (transition.data, transition.indices, transition.indptr):
             array.setflags(write=False)
         put(self, "transition", transition)
         put(self, "cost", cost)
         put(self, "start", start)
-        put(self, "state_names", check.names("Environment", "state_names", self.state_names, n_states))
-        put(self, "action_names", check.names("Environment", "action_names", self.action_names, n_actions))
+        put(self, "state_names", check.names(owner, "state_names", self.state_names, n_states))
+        put(self, "action_names", check.names(owner, "action_names", self.action_names, n_actions))
+        put(self, "enter_cost", checked_enter_cost(owner, self.enter_cost, n_states, self.state_names))
+        if self.enter_cost is not None:
+            check.finite(owner, "enter_cost", self.enter_cost)
+        put(self, "terminal", checked_terminal(owner, self.terminal, n_states, self.state_names))
+        for s in self.terminal:
+            if start[s] > 0:
+                check.fail(owner, f"start[{s}]", start[s], "0: an episode cannot begin where it ends")
+        if tables > 1:
+            periods = np.arange(tables) if self.periods is None else self.periods
+            put(self, "periods", checked_periods(owner, periods, len(check.items(owner, "periods", periods, "numbers"))))
+        else:
+            put(self, "periods", None)
+        put(self, "varies_with", None if self.periods is None else "time")
 
     @property
     def n_states(self) -> int:
         return int(self.transition.shape[1])
 
     @property
+    def n_tables(self) -> int:
+        """Return how many tables of probabilities there are: 1 unless it varies with time."""
+        return 1 if self.periods is None else int(self.periods.max()) + 1
+
+    @property
     def n_actions(self) -> int:
-        return int(self.transition.shape[0] // self.transition.shape[1])
+        return int(self.transition.shape[0] // self.transition.shape[1] // self.n_tables)
+
+    @cached_property
+    def tables(self) -> tuple[sp.csr_array, ...]:
+        """Return the tables of probabilities, (S*A, S) each."""
+        rows = self.n_states * self.n_actions
+        return tuple(self.transition[i * rows : (i + 1) * rows] for i in range(self.n_tables))
 
     @cached_property
     def cumulated_start(self) -> Floats:
         """Return the running sums of `start`, (S,), from which the first state is drawn."""
         return read_only(np.cumsum(self.start))
+
+
+def checked_tables(value: Any, varies: bool, periods: Any) -> tuple[sp.csr_array, int]:
+    """Check the transition probabilities of an environment; return them as one matrix, and the number of tables in it.
+
+    varies: whether there is a table for each time step. periods: which table holds at each, (L,), or None.
+    """
+    owner = "Environment"
+    if not varies and periods is None:
+        return checked_transition(value), 1
+    wanted = None
+    if periods is not None:
+        numbers = check.integers(owner, "periods", periods, 1)
+        if not numbers.size or numbers.min() < 0:
+            check.fail(owner, "periods", check.show(periods), "a number from 0 on for each time step")
+        wanted = int(numbers.max()) + 1
+    if sp.issparse(value) and wanted is not None and value.ndim == 2 and value.shape[0] and value.shape[0] % wanted == 0:
+        matrix, rows = sp.csr_array(value), value.shape[0] // wanted  # as it is kept: table after table
+        value = [matrix[i * rows : (i + 1) * rows] for i in range(wanted)]
+    expected = "a table for each time step: (L, S, A, S), or a sequence of sparse matrices"
+    given = None if sp.issparse(value) else check.items(owner, "transition", value, expected)
+    if not given:
+        check.fail(owner, "transition", "one matrix" if given is None else "empty", expected)
+    found = [checked_transition(one) for one in given]
+    for i, one in enumerate(found):
+        if one.shape != found[0].shape:
+            check.fail(owner, f"the shape of transition[{i}]", one.shape, f"{found[0].shape}, as of transition[0]")
+    if wanted is not None and wanted != len(found):
+        check.fail(owner, "the number of tables of transition", len(found), f"{wanted}, by periods")
+    return sp.csr_array(sp.vstack(found, format="csr")), len(found)
 
 
 def checked_transition(value: Any) -> sp.csr_array:
@@ -115,7 +189,7 @@ class Agent(Remade):
 
     policy: the probability of each action in each state, (S, A). With varies_with="time" it is (L, S, A), one table for each time
     step; with varies_with="prev_agent" it is (D, S, A), one table for each agent that may have been in control before (the
-    paper's remark on policies that change with the hand-over). control_cost: the cost of each step in control.
+    paper's remark on policies that change with the hand-over). control_cost: the cost of each step in control, one number or (S,).
 
     takeover_delay: how many steps the agent needs to take over. During these steps the agent before still acts. If on_takeover is
     given, (S, A), the agent acts itself during these steps, by that policy.
@@ -123,7 +197,7 @@ class Agent(Remade):
 
     name: str
     policy: Any  # (S, A), (L, S, A) or (D, S, A) float64
-    control_cost: float = 0.0
+    control_cost: Any = 0.0  # a float, or (S,) float64
     varies_with: VariesWith = None
     takeover_delay: int = 0
     on_takeover: Any = None  # (S, A) float64
@@ -134,7 +208,11 @@ class Agent(Remade):
         check.choice(owner, "varies_with", self.varies_with, tuple(KIND))
         policy = checked_policy(owner, self.policy, self.varies_with)
         object.__setattr__(self, "policy", policy)
-        object.__setattr__(self, "control_cost", check.number(owner, "control_cost", self.control_cost))
+        cost = self.control_cost
+        if check.ndim(cost) == 1:
+            object.__setattr__(self, "control_cost", check.array(owner, "control_cost", cost, (policy.shape[-2],), "(S,)"))
+        else:
+            object.__setattr__(self, "control_cost", check.number(owner, "control_cost", cost))
         delay = check.integer(owner, "takeover_delay", self.takeover_delay, 0, MOST_DELAY)
         object.__setattr__(self, "takeover_delay", delay)
         if self.on_takeover is not None:
@@ -150,11 +228,11 @@ class Team(Remade):
     """The agents that share the system, and the cost of handing control from one to another.
 
     agents: D agents with different names. switch_cost: one number (each hand-over costs that much and staying is free), or a (D, D)
-    array indexed [prev_agent, agent], with infinity where a hand-over is not possible.
+    array indexed [prev_agent, agent], with infinity where a hand-over is not possible; or (S, D, D) if it depends on the state.
     """
 
     agents: Sequence[Agent]
-    switch_cost: Any = 0.0  # kept as (D, D) float64
+    switch_cost: Any = 0.0  # kept as (D, D) or (S, D, D) float64
 
     def __post_init__(self) -> None:
         agents = tuple(self.agents) if isinstance(self.agents, Sequence) and not isinstance(self.agents, str | bytes) else ()
@@ -176,22 +254,30 @@ class Team(Remade):
 class TwoLayerMDP(Remade):
     """The whole problem: an environment, a team, and a horizon. `task` is the part of it that a learner is told.
 
-    horizon: L, the number of steps of an episode. start_agent: who is in control before the first step, an index or a name.
-    structure: what may be declared of this problem; a learner uses it only if it is given to it as `structure=`.
+    horizon: L, the number of steps of an episode; None if there is none. discount: by which factor less counts what comes one step
+    later; None for no discount. Without horizon and discount it is the average cost of a step that counts. start_agent: who is in
+    control before the first step, an index or a name. structure: what may be declared of this problem; a learner uses it only if it
+    is given to it as `structure=`.
     """
 
     environment: Environment
     team: Team
-    horizon: int
+    horizon: Any  # an int, or None
     start_agent: Any = 0  # index or name; kept as the index
     structure: Structure | None = None
+    discount: float | None = None
 
     def __post_init__(self) -> None:
         owner = "TwoLayerMDP"
         check.instance(owner, "environment", self.environment, Environment)
         check.instance(owner, "team", self.team, Team)
-        object.__setattr__(self, "horizon", check.integer(owner, "horizon", self.horizon, 1))
+        if self.horizon is not None:
+            object.__setattr__(self, "horizon", check.integer(owner, "horizon", self.horizon, 1))
+        if self.environment.periods is not None and self.horizon is not None and len(self.environment.periods) != self.horizon:
+            expected = f"{self.horizon}, the horizon"
+            check.fail(owner, "the number of time steps of the environment's tables", len(self.environment.periods), expected)
         object.__setattr__(self, "start_agent", self.task.start_agent)
+        object.__setattr__(self, "discount", self.task.discount)
         checked_structure(owner, self.structure, self.task.n_states, self.task.n_actions, self.task.tables)
         for table, a in enumerate(self.team.agents):
             shape = self.task.slot_shape(table)
@@ -202,17 +288,22 @@ class TwoLayerMDP(Remade):
     @cached_property
     def task(self) -> Task:
         """Return what a learner is told of this problem: everything but the probabilities."""
-        agents = self.team.agents
+        agents, environment = self.team.agents, self.environment
+        control = np.broadcast_arrays(*(a.control_cost for a in agents))
         return Task(
-            env_cost=self.environment.cost,
+            env_cost=environment.cost,
             agents=[a.name for a in agents],
             horizon=self.horizon,
-            control_cost=np.array([a.control_cost for a in agents]),
+            control_cost=np.stack(control, axis=-1),
+            enter_cost=environment.enter_cost,
+            terminal=environment.terminal,
+            discount=self.discount,
+            periods=environment.periods,
             switch_cost=self.team.switch_cost,
             start_agent=self.start_agent,
             varies_with=[a.varies_with for a in agents],
-            state_names=self.environment.state_names,
-            action_names=self.environment.action_names,
+            state_names=environment.state_names,
+            action_names=environment.action_names,
             takeover_delay={a.name: a.takeover_delay for a in agents if a.takeover_delay},
             on_takeover=[a.name for a in agents if a.on_takeover is not None],
         )
@@ -237,6 +328,10 @@ def check_support(owner: str, outcomes: Outcomes, environment: Environment) -> N
     if environment in known:
         return
     steps = sp.csr_array(environment.transition)
+    if environment.terminal:  # what leads out of an end does not matter
+        ends = np.repeat(np.isin(np.arange(environment.n_states), environment.terminal), environment.n_actions)
+        steps = sp.csr_array(sp.diags_array((~ends).astype(np.float64)) @ steps)
+        steps.eliminate_zeros()
     possible = sp.csr_array((np.ones(steps.nnz, dtype=np.int8), steps.indices, steps.indptr), shape=steps.shape)
     beyond = sp.coo_array(possible - possible.multiply(outcomes.allowed()))
     beyond.eliminate_zeros()

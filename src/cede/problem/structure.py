@@ -191,11 +191,13 @@ class Structure(Remade):
 
     agents: by the agents' names, a label for each state, (S,): the agent acts alike in all states of one label. Or Outcomes, if it
     acts alike except for which action is which. Agents that are left out are learned state by state. environment: Outcomes, or None
-    to learn it pair by pair. `Structure.by` makes one from functions.
+    to learn it pair by pair. costs: a label for each pair, (S, A): unknown costs of one label have the same mean, and are learned
+    together; None to learn them pair by pair. `Structure.by` makes one from functions.
     """
 
     agents: Mapping[str, Any] = field(default_factory=dict)  # labels are kept as (S,) integers from 0
     environment: Outcomes | None = None
+    costs: Any = None  # (S, A) labels: places of one label have the same mean cost; kept as integers from 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.agents, Mapping):
@@ -211,6 +213,12 @@ class Structure(Remade):
         if self.environment is not None and self.environment.row.ndim != 2:
             check.fail("Structure", "the row of environment", f"of shape {self.environment.row.shape}", "of shape (S, A)")
         object.__setattr__(self, "agents", found)
+        if self.costs is not None:
+            labels = integer_array("Structure", "costs", self.costs, (2,))
+            _, numbers = np.unique(labels, return_inverse=True)
+            numbers = numbers.reshape(labels.shape).astype(np.int64)
+            numbers.setflags(write=False)
+            object.__setattr__(self, "costs", numbers)
 
     @classmethod
     def by(
@@ -220,6 +228,7 @@ class Structure(Remade):
         *,
         agents: Mapping[str, Callable[[Any], Hashable]] | None = None,
         environment: Rule | None = None,
+        costs: Callable[[Any, Any], Hashable] | None = None,
     ) -> "Structure":
         """Make a Structure from functions of a state.
 
@@ -229,6 +238,8 @@ class Structure(Remade):
         acts by. Or the function returns (case, {outcome: action}), as in `Outcomes.of_agent`.
 
         environment: a function rule(state, action) that returns (case, {outcome: next state}), as in `Outcomes.by`.
+
+        costs: a function rule(state, action) that returns a label: unknown costs of one label have the same mean.
         """
         owner, listed = "Structure.by", "all of them, in the order of the problem"
         all_states = check.items(owner, "states", states, listed)
@@ -242,19 +253,40 @@ class Structure(Remade):
             views = [see(state) for state in all_states]
             relabels = all(isinstance(view, tuple) and len(view) == 2 and isinstance(view[1], Mapping) for view in views)
             seen[name] = Outcomes.of_agent(all_states, all_actions, see) if relabels else views
-        return cls(seen, None if environment is None else Outcomes.by(all_states, all_actions, environment))
+        labels = None
+        if costs is not None:
+            check.function(owner, "costs", costs, "a function rule(state, action)")
+            if not all_states or not all_actions:
+                check.fail(owner, "states or actions", "empty", listed)
+            number: dict[Hashable, int] = {}
+            answers = [[costs(state, action) for action in all_actions] for state in all_states]
+            for label in (one for row in answers for one in row):
+                if not is_hashable(label):
+                    check.fail(owner, "what costs answered", check.show(label), "a hashable label")
+            labels = np.array([[number.setdefault(label, len(number)) for label in row] for row in answers], dtype=np.int64)
+        return cls(seen, None if environment is None else Outcomes.by(all_states, all_actions, environment), labels)
 
     @cached_property
     def digest(self) -> str:
         """Return a SHA-256 that is equal for equal declarations."""
         parts = [f"{name} {digest_of(seen)}" for name, seen in sorted(self.agents.items())]
-        return hashlib.sha256(" ".join([*parts, self.environment.digest if self.environment else "-"]).encode()).hexdigest()
+        costs = "" if self.costs is None else f" costs {hashlib.sha256(self.costs.tobytes()).hexdigest()}"
+        return hashlib.sha256(
+            (" ".join([*parts, self.environment.digest if self.environment else "-"]) + costs).encode()
+        ).hexdigest()
 
     def __str__(self) -> str:
         parts = [f"{name} sees {n_cases(seen)} cases" for name, seen in self.agents.items()]
         if self.environment is not None:
             parts.append(f"environment has {self.environment.n_cases} cases of up to {self.environment.n_outcomes.max()} outcomes")
+        if self.costs is not None:
+            parts.append(f"costs have {self.costs.max() + 1} cases")
         return "; ".join(parts) or "nothing declared"
+
+    @property
+    def of_environment(self) -> "Structure | None":
+        """Return what is declared of the environment and its costs, without the agents; None if that is nothing."""
+        return Structure(environment=self.environment, costs=self.costs) if self.environment or self.costs is not None else None
 
 
 def n_cases(seen: Ints | Outcomes) -> int:
@@ -350,6 +382,8 @@ def checked_structure(owner: str, structure: Any, n_states: int, n_actions: int,
             place = f"the number of outcomes of structure's agent {name!r}"
             check.fail(owner, place, seen.to.shape[1], f"{n_actions}, the actions of the task")
     sides = (n_states, n_actions)
+    if structure.costs is not None and structure.costs.shape != sides:
+        check.fail(owner, "(S, A) of structure.costs", structure.costs.shape, f"{sides}, as of the task")
     if structure.environment is not None and structure.environment.row.shape != sides:
         check.fail(owner, "(S, A) of structure.environment", structure.environment.row.shape, f"{sides}, as of the task")
     return structure

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats
@@ -90,7 +91,7 @@ class Folded:
 
     agents: tuple[str, ...]  # (D,) names: the members, then the steps of hand-overs
     modes: Modes  # who acts when each of them is in control
-    switch_cost: Floats  # (D, D) [prev_agent, agent]; infinity where a hand-over is not possible
+    switch_cost: Floats  # (D, D) [prev_agent, agent], or (S, D, D); infinity where a hand-over is not possible
 
 
 def checked_delays(owner: str, agents: Sequence[str], takeover_delay: Any, on_takeover: Any) -> tuple[list[int], list[bool]]:
@@ -118,8 +119,8 @@ def checked_delays(owner: str, agents: Sequence[str], takeover_delay: Any, on_ta
 def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own: Sequence[bool]) -> Folded:
     """Make an agent of every step of a hand-over that takes time; return the larger team.
 
-    agents: names of the members. switch_cost: (members, members). delays: the steps that each member needs to take over. own:
-    whether it acts by a separate policy during these steps; if not, the agent before acts.
+    agents: names of the members. switch_cost: (members, members), or with states before. delays: the steps that each member needs
+    to take over. own: whether it acts by a separate policy during these steps; if not, the agent before acts.
     """
     members = range(len(agents))
     names, tables = list(agents), list(agents)
@@ -142,30 +143,30 @@ def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own:
                     follows[here] = here + 1
                 if step == 1:
                     first_step.update({(q, d): here for q in members if q != d and p in (None, q)})
-    costs = np.full((len(names), len(names)), np.inf)
+    costs = np.full((*switch_cost.shape[:-2], len(names), len(names)), np.inf)
     for here, to in follows.items():
-        stay = switch_cost[aim[here], aim[here]]
-        costs[here, to] = stay if np.isfinite(stay) else 0.0
+        stay = switch_cost[..., aim[here], aim[here]]
+        costs[..., here, to] = np.where(np.isfinite(stay), stay, 0.0)
     for here in range(len(names)):
         if here not in follows:  # a member, or the last step of a hand-over to one: who has control may now change
             for d in members:
-                costs[here, first_step.get((aim[here], d), d)] = switch_cost[aim[here], d]
+                costs[..., here, first_step.get((aim[here], d), d)] = switch_cost[..., aim[here], d]
     return Folded(tuple(names), Modes(tuple(tables), tuple(table), tuple(acting), tuple(aim)), costs)
 
 
-def next_agent_towards(switch_cost: Floats, agent: int) -> list[int]:
+def next_agent_towards(possible: NDArray[np.bool_], agent: int) -> list[int]:
     """Return for each agent to whom it should hand control so that `agent` gets it as soon as possible and keeps it, (D,).
 
-    switch_cost: (D, D) [prev_agent, agent]. Where control cannot come to `agent`, the result is anybody who can get it.
+    possible: (D, D) [prev_agent, agent], which hand-overs are. Where control cannot come to `agent`, the result is anybody who can
+    get it.
     """
-    possible, n = np.isfinite(switch_cost), len(switch_cost)
-    return [int(to) for to in np.where(possible, np.minimum(handovers_until(switch_cost, agent), n + 1), np.inf).argmin(axis=1)]
+    n = len(possible)
+    return [int(to) for to in np.where(possible, np.minimum(handovers_until(possible, agent), n + 1), np.inf).argmin(axis=1)]
 
 
-def handovers_until(switch_cost: Floats, agent: int) -> Floats:
+def handovers_until(possible: NDArray[np.bool_], agent: int) -> Floats:
     """Return for each agent how many hand-overs it takes until `agent` is in control, (D,); infinity if that is not possible."""
-    possible = np.isfinite(switch_cost)
-    steps: Floats = np.where(np.arange(len(switch_cost)) == agent, 0.0, np.inf)
-    for _ in range(len(switch_cost)):  # one more than from the nearest agent to whom control can go
+    steps: Floats = np.where(np.arange(len(possible)) == agent, 0.0, np.inf)
+    for _ in range(len(possible)):  # one more than from the nearest agent to whom control can go
         steps = np.minimum(steps, 1 + np.where(possible, steps, np.inf).min(axis=1))
     return steps

@@ -11,7 +11,7 @@ Where hand-overs take time, agents and members differ. The example of takeover.p
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,6 +21,18 @@ from numpy.typing import ArrayLike, NDArray
 from cede._base import check
 from cede._base.arrays import Floats, Policy, for_kernels, read_only
 from cede._base.remade import Remade
+from cede.problem.costs import (
+    Range,
+    check_sizes_of_costs,
+    checked_control_cost,
+    checked_enter_cost,
+    checked_periods,
+    checked_range,
+    checked_sizes,
+    checked_switch_cost,
+    checked_terminal,
+    partly_known,
+)
 from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, next_agent_towards
 
 VariesWith = Literal["time", "prev_agent"] | None
@@ -29,11 +41,11 @@ VariesWith = Literal["time", "prev_agent"] | None
 # They are repeated here so that describing a problem does not load Numba.
 CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
 KIND = {None: CONSTANT, "time": BY_TIME, "prev_agent": BY_PREV_AGENT}
+COSTS = ("env_cost", "cost_range", "control_cost", "switch_cost", "enter_cost", "enter_cost_range")  # fields of a task
 LETTERS = {None: "(S, A)", "time": "(L, S, A)", "prev_agent": "(D, S, A)"}
 
 # A plan holds (L + 1) S D values; beyond this many no machine could keep one, and products of sizes could overflow.
 MOST_VALUES = 2**40
-MOST_COST, LEAST_COST = 1e100, 1e-100  # so that no sum of costs can overflow, and no square become 0
 
 
 def checked_policy(owner: str, policy: ArrayLike, varies_with: VariesWith, shape: Sequence[int] | None = None) -> Floats:
@@ -58,26 +70,6 @@ def checked_names(owner: str, names: tuple[str, ...]) -> None:
             check.fail(owner, f"the name of agents[{i}]", repr(name), f"different from that of agents[{names.index(name)}]")
 
 
-def checked_switch_cost(owner: str, value: Any, n_agents: int) -> Floats:
-    """Check switching costs, one number or (D, D), and return them as a read-only (D, D) array [prev_agent, agent].
-
-    Infinity stands for a hand-over that is not possible; from each agent at least one must be possible.
-    """
-    if check.ndim(value) == 0:
-        each = check.number(owner, "switch_cost", value)
-        value = each * (1.0 - np.eye(n_agents))
-    given = check.copied(owner, "switch_cost", value, "(D, D)")
-    barred = given == np.inf
-    finite = check.array(owner, "switch_cost", np.where(barred, 0.0, given), (n_agents, n_agents), "(D, D)")
-    if not barred.any():
-        return finite
-    stuck = np.flatnonzero(barred.all(axis=1))
-    if len(stuck):
-        check.fail(owner, f"switch_cost[{stuck[0]}]", "infinite for all agents", "finite for at least one: somebody is in control")
-    given.setflags(write=False)
-    return given
-
-
 def name_index(owner: str, place: str, given: Any, names: Sequence[str]) -> int:
     """Return the index of an agent that is given by its index or by its name; `names` are all names in order."""
     if isinstance(given, str):
@@ -87,17 +79,35 @@ def name_index(owner: str, place: str, given: Any, names: Sequence[str]) -> int:
     return check.index(owner, place, given, len(names))
 
 
+NOT_GIVEN: Any = ...
+
+
 @dataclass(frozen=True, eq=False)
 class Task(Remade):
-    """What a learner is told of a problem: sizes, costs, horizon and the names of the agents, but no probabilities.
+    """What a learner is told of a problem: sizes, costs, horizon, ends and the names of the agents, but no probabilities.
 
     Build one directly for a system of your own, or take `mdp.task`.
 
-    env_cost: (S, A), the cost of each action in each state. agents: D different names. horizon: L, the number of steps of an
-    episode. control_cost: (D,), or one number for all agents. switch_cost: (D, D) [prev_agent, agent], or one number for every
-    hand-over; infinity where a hand-over is not possible. start_agent: who is in control before the first step, an index or a name.
-    varies_with: for each agent None, "time" or "prev_agent": what its policy may depend on besides the state; the learner keeps
-    one table for each time step, or for each previous agent.
+    agents: D different names. horizon: L, the number of steps of an episode; None if there is none (see discount).
+
+    env_cost: (S, A), the cost of each action in each state. Where it is NaN the cost is not known and is learned, and cost_range
+    says what it can be, (least, most); if nothing is known, leave it out and give n_states and n_actions.
+
+    control_cost: of a step in control, one number, (D,), by name as in {"operator": 0.2}, or (S, D) if it depends on the state.
+    switch_cost: of a hand-over, one number, (D, D) [prev_agent, agent], or (S, D, D); infinity where a hand-over is not possible.
+    enter_cost: of arriving in a state, (S,), or by state as in {"crash": 10.0}; NaN where it must be learned, within
+    enter_cost_range (by default cost_range).
+
+    terminal: states in which an episode ends, by index or name. Nobody is in control there. If there is a horizon, every step that
+    is left costs env_cost of that state, 0 if it is not known.
+
+    discount: by which factor less counts what comes one step later. Without a horizon the value of a policy is its discounted cost,
+    or, if there is no discount either, its average cost of a step in the long run.
+
+    start_agent: who is in control before the first step, an index or a name. varies_with: for each agent None, "time" or
+    "prev_agent": what its policy may depend on besides the state; the learner keeps one table for each time step, or for each
+    previous agent. periods: which table of the environment holds at each time step, (L,) numbers from 0, as in [0] * 12 + [1] * 12
+    for morning and evening; None if it does not vary with time.
 
     takeover_delay: the number of steps that agents need to take over, by name, as in {"human": 2}. During these steps the agent
     before still acts, except if on_takeover lists the name: then the agent acts itself, by a separate policy for these steps.
@@ -105,11 +115,11 @@ class Task(Remade):
     `members` are the agents that were given.
     """
 
-    env_cost: Any  # (S, A) float64
-    agents: Sequence[str]  # (D,) names; the members first, then the steps of slow hand-overs
-    horizon: int
-    control_cost: Any = 0.0  # (D,) float64, or a number for all
-    switch_cost: Any = 0.0  # (D, D) float64 [prev_agent, agent], or a number
+    env_cost: Any = None  # (S, A) float64, NaN where it is not known
+    agents: Sequence[str] = ()  # (D,) names; the members first, then the steps of slow hand-overs
+    horizon: Any = NOT_GIVEN  # an int, or None
+    control_cost: Any = 0.0  # (D,) or (S, D) float64
+    switch_cost: Any = 0.0  # (D, D) [prev_agent, agent] or (S, D, D) float64
     start_agent: Any = 0  # index or name; kept as the index
     varies_with: Sequence[VariesWith] | None = None  # (D,)
     state_names: Sequence[str] | None = None
@@ -117,10 +127,17 @@ class Task(Remade):
     takeover_delay: Any = None  # steps by name; None once the steps have been added to `agents`
     on_takeover: Sequence[str] = ()  # names; empty once the steps have been added to `agents`
     modes: Modes | None = None  # who acts when each agent is in control; None: each agent acts itself, by its own policy
+    n_states: Any = None  # S, an int
+    n_actions: Any = None  # A, an int
+    cost_range: Any = None  # (least, most) that an unknown env_cost can be; None if all are known
+    enter_cost: Any = None  # (S,) float64, NaN where it is not known; None: arriving costs nothing
+    enter_cost_range: Any = None  # (least, most) that an unknown enter_cost can be
+    terminal: Any = ()  # indices of states in which an episode ends, ascending
+    discount: float | None = None
+    periods: Any = None  # (L,) int64
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        env_cost = check.array("Task", "env_cost", self.env_cost, (None, None), "(S, A)")
         expected = "a sequence of at least one name"
         names = tuple(check.items("Task", "agents", self.agents, expected))
         if not names or isinstance(self.agents, Mapping | set | frozenset):
@@ -128,22 +145,33 @@ class Task(Remade):
         for i, name in enumerate(names):
             check.name("Task", f"agents[{i}]", name)
         checked_names("Task", names)
-        horizon = check.integer("Task", "horizon", self.horizon, 1)
-        control_cost = self.control_cost
-        if check.ndim(control_cost) == 0:
-            control_cost = np.full(len(names), check.number("Task", "control_cost", control_cost))
+        if self.horizon is NOT_GIVEN:
+            check.fail("Task", "horizon", "missing", "the number of steps of an episode, or None if there is none")
+        horizon = None if self.horizon is None else check.integer("Task", "horizon", self.horizon, 1)
+        n_states, n_actions = checked_sizes("Task", self.env_cost, self.n_states, self.n_actions)
         given = (None,) * len(names) if self.varies_with is None else self.varies_with
         varies_with = tuple(check.items("Task", "varies_with", given, "None, 'time' or 'prev_agent' for each agent"))
         if len(varies_with) != len(names):
             check.fail("Task", "the length of varies_with", len(varies_with), str(len(names)))
         for i, kind in enumerate(varies_with):
             check.choice("Task", f"varies_with[{i}]", kind, tuple(KIND))
-        put(self, "env_cost", env_cost)
+            if kind == "time" and horizon is None:
+                check.fail(
+                    "Task", f"varies_with[{i}]", "'time'", "None or 'prev_agent' without a horizon: there is no time of an episode"
+                )
+        if self.discount is not None:
+            put(self, "discount", check.probability("Task", "discount", self.discount))
+        put(self, "n_states", n_states)
+        put(self, "n_actions", n_actions)
         put(self, "agents", names)
         put(self, "horizon", horizon)
-        put(self, "control_cost", check.array("Task", "control_cost", control_cost, (len(names),), "(D,)"))
-        put(self, "switch_cost", checked_switch_cost("Task", self.switch_cost, len(names)))
+        put(self, "control_cost", checked_control_cost("Task", self.control_cost, names, n_states))
+        put(self, "switch_cost", checked_switch_cost("Task", self.switch_cost, len(names), n_states))
         put(self, "varies_with", varies_with)
+        put(self, "state_names", check.names("Task", "state_names", self.state_names, n_states))
+        put(self, "action_names", check.names("Task", "action_names", self.action_names, n_actions))
+        put(self, "periods", checked_periods("Task", self.periods, horizon))
+        self._check_costs()
         if self.modes is None:
             self._fold()
         elif self.takeover_delay is not None or self.on_takeover != ():
@@ -152,20 +180,44 @@ class Task(Remade):
             )
         else:
             self._check_modes(self.modes)
-        values = (horizon + 1) * env_cost.shape[0] * self.n_agents
+        values = (self.plan_steps + 1) * n_states * self.n_agents
         if values > MOST_VALUES:
             check.fail("Task", "(horizon + 1) x states x agents", values, f"at most {MOST_VALUES}")
-        largest = 0.0
-        for name in ("env_cost", "control_cost", "switch_cost"):
-            costs = getattr(self, name)
-            largest = max(largest, float(np.abs(costs[np.isfinite(costs)]).max()))
-            if largest > MOST_COST:
-                check.fail("Task", f"the largest {name}", largest, f"at most {MOST_COST:g} in size")
-        if 0.0 < largest < LEAST_COST:
-            check.fail("Task", "the largest cost", largest, f"0, or at least {LEAST_COST:g} in size: use a smaller unit")
         put(self, "start_agent", self.agent_index("Task", "start_agent", self.start_agent))
-        put(self, "state_names", check.names("Task", "state_names", self.state_names, env_cost.shape[0]))
-        put(self, "action_names", check.names("Task", "action_names", self.action_names, env_cost.shape[1]))
+
+    def _check_costs(self) -> None:
+        """Check costs of actions and of arriving, their ranges, and the states in which episodes end."""
+        put, n_states, shape = object.__setattr__, self.n_states, (self.n_states, self.n_actions)
+        terminal = checked_terminal("Task", self.terminal, n_states, self.state_names)
+        if terminal and self.horizon is None and self.discount is None:
+            expected = "left out for averages, which have no end; with a discount runs may end"
+            check.fail("Task", "terminal", check.show(list(terminal)), expected)
+        costs = np.full(shape, np.nan) if self.env_cost is None else self.env_cost
+        env_cost = partly_known("Task", "env_cost", costs, shape, "(S, A)")
+        if terminal:
+            env_cost = with_cost_at_ends(env_cost, terminal, self.horizon is None)
+        enter_cost = checked_enter_cost("Task", self.enter_cost, n_states, self.state_names)
+        ranges: dict[str, Range | None] = {}
+        for name, values, given in (
+            ("cost_range", env_cost, self.cost_range),
+            ("enter_cost_range", enter_cost, self.enter_cost_range),
+        ):
+            ends = checked_range("Task", name, given)
+            if name == "enter_cost_range" and ends is None:
+                ends = ranges["cost_range"]
+            unknown = values is not None and bool(np.isnan(values).any())
+            if unknown and ends is None:
+                what = "an unknown cost" if name == "cost_range" else "an unknown enter_cost"
+                check.fail("Task", name, "missing", f"given, as in (0, 1): the least and the most that {what} can be")
+            ranges[name] = ends
+            put(self, name, ends if unknown or name == "cost_range" else None)
+        put(self, "env_cost", env_cost)
+        put(self, "enter_cost", enter_cost)
+        put(self, "terminal", terminal)
+        if not np.isnan(env_cost).any() and (enter_cost is None or not np.isnan(enter_cost).any()):
+            put(self, "cost_range", None)
+        sizes = {name: getattr(self, name) for name in COSTS}
+        check_sizes_of_costs("Task", sizes)
 
     def _fold(self) -> None:
         """Replace takeover_delay and on_takeover by further agents, one for each step of a slow hand-over (takeover.py)."""
@@ -181,7 +233,7 @@ class Task(Remade):
             for given in (folded.agents, folded.modes.tables):
                 checked_names("Task", given)
             acting, table, members = np.array(folded.modes.acting), folded.modes.table, len(self.agents)
-            control_cost = self.control_cost[acting]
+            control_cost = np.ascontiguousarray(self.control_cost[..., acting])
             for array in (control_cost, folded.switch_cost):
                 array.setflags(write=False)
             put = object.__setattr__
@@ -260,19 +312,125 @@ class Task(Remade):
         """
         return read_only(np.array(self.roles.table, dtype=np.int64))
 
-    def step_cost(self, state: Any, prev_agent: Any, agent: Any, action: Any) -> Any:
-        """Return the cost of a step: environment, control and switching cost (Eq. 1), added in the order of the kernels.
+    def control_costs(self, state: Any, prev_agent: Any, agent: Any) -> tuple[Any, Any]:
+        """Return the costs of control and of the hand-over in a step. All arguments are indices, or arrays of indices."""
+        control = self.control_cost[agent] if self.control_cost.ndim == 1 else self.control_cost[state, agent]
+        if self.switch_cost.ndim == 2:
+            return control, self.switch_cost[prev_agent, agent]
+        return control, self.switch_cost[state, prev_agent, agent]
 
-        All arguments are indices, or arrays of indices for several steps.
+    def step_cost(self, state: Any, prev_agent: Any, agent: Any, env_cost: Any, enter_cost: Any = 0.0) -> Any:
+        """Return the cost of a step: environment, control and switching cost (Eq. 1), and that of arriving, added in the order of
+        the kernels.
+
+        state, prev_agent, agent: indices, or arrays of indices for several steps. env_cost, enter_cost: what the environment
+        charged.
         """
-        return self.env_cost[state, action] + self.control_cost[agent] + self.switch_cost[prev_agent, agent]
+        control, switching = self.control_costs(state, prev_agent, agent)
+        return env_cost + control + switching + enter_cost
+
+    def cost_of_ending(self, t: int, state: int) -> float:
+        """Return what the steps cost that are left of the horizon if an episode ends in a state at time t, as seen one step
+        before.
+        """
+        return 0.0 if self.horizon is None else self.factor * (float(self.env_cost[state, 0]) * float(self.left[t]))
+
+    @cached_property
+    def can_hand_over(self) -> NDArray[np.bool_]:
+        """Return whether each agent can hand control to each other one, (D, D) [prev_agent, agent]."""
+        return read_only(np.isfinite(self.switch_cost if self.switch_cost.ndim == 2 else self.switch_cost[0]))
+
+    @cached_property
+    def is_terminal(self) -> NDArray[np.bool_]:
+        """Return whether an episode ends in each state, (S,)."""
+        return read_only(np.isin(np.arange(self.n_states), self.terminal))
+
+    @property
+    def learns_costs(self) -> bool:
+        """Return whether some costs of the environment are not known."""
+        return self.cost_range is not None or self.enter_cost_range is not None
+
+    @cached_property
+    def extremes_of_env_cost(self) -> tuple[Floats, Floats]:
+        """Return the least and the most that the environment can charge for an action in each state, (S,) each."""
+        low, high = self.env_cost, self.env_cost
+        if self.cost_range is not None:
+            low, high = (np.where(np.isnan(self.env_cost), end, self.env_cost) for end in self.cost_range)
+        return read_only(low.min(axis=1)), read_only(high.max(axis=1))
+
+    @cached_property
+    def extremes_of_enter_cost(self) -> tuple[float, float]:
+        """Return the least and the most that arriving can cost."""
+        if self.enter_cost is None:
+            return 0.0, 0.0
+        ends = self.enter_cost_range or (0.0, 0.0)
+        low, high = (np.where(np.isnan(self.enter_cost), end, self.enter_cost) for end in ends)
+        return float(low.min()), float(high.max())
+
+    @property
+    def factor(self) -> float:
+        """Return by which factor less counts what comes one step later: the discount, or 1."""
+        return 1.0 if self.discount is None else self.discount
+
+    @cached_property
+    def left(self) -> Floats:
+        """Return what a cost of 1 in every step from t on adds up to, (L + 1,); empty where there is no horizon."""
+        result = np.zeros(0 if self.horizon is None else self.horizon + 1)
+        for t in range(len(result) - 2, -1, -1):
+            result[t] = 1.0 + self.factor * result[t + 1]
+        return read_only(result)
+
+    @property
+    def plan_steps(self) -> int:
+        """Return how many time steps a plan tells apart: L, or 1 where there is no horizon."""
+        return 1 if self.horizon is None else self.horizon
+
+    @property
+    def policy_shape(self) -> tuple[int, ...]:
+        """Return the shape of a switching policy: (L, S, D), or (S, D) where there is no horizon."""
+        sides = (self.n_states, self.n_agents)
+        return sides if self.horizon is None else (self.horizon, *sides)
+
+    @property
+    def n_periods(self) -> int:
+        """Return how many tables the environment has: 1 unless it varies with time."""
+        return 1 if self.periods is None else int(self.periods.max()) + 1
+
+    def with_unknown_costs(self, cost_range: tuple[float, float] | None = None) -> "Task":
+        """Return the same task for somebody who does not know what the environment charges for actions.
+
+        cost_range: what it can be; by default from the least to the most that it is.
+        """
+        if cost_range is None:
+            least, most = self.extremes_of_env_cost
+            cost_range = float(least.min()), float(most.max())
+            if cost_range[0] == cost_range[1]:
+                check.fail(
+                    "with_unknown_costs",
+                    "cost_range",
+                    "missing",
+                    f"given: all costs are {cost_range[0]:g}, and somebody who knew that would know them",
+                )
+        unknown = np.where(self.is_terminal[:, None], self.env_cost, np.nan)  # what is left after an end is no cost of an action
+        return replace(self, env_cost=unknown, cost_range=cost_range)
+
+    def only_costs(self, **costs: Any) -> "Task":
+        """Return the task with all costs 0 except those given, by the names of its fields. What is not possible stays so."""
+        barred = np.where(self.can_hand_over, 0.0, np.inf)
+        nothing: dict[str, Any] = {
+            "env_cost": np.zeros((self.n_states, self.n_actions)),
+            "control_cost": 0.0,
+            "switch_cost": barred,
+        }
+        return replace(self, **{**nothing, "enter_cost": None, **costs})
 
     def can_reach(self, agent: int) -> bool:
         """Tell whether control can ever come to an agent, beginning with the start agent."""
-        return bool(np.isfinite(handovers_until(self.switch_cost, agent)[self.start_agent]))
+        return bool(np.isfinite(handovers_until(self.can_hand_over, agent)[self.start_agent]))
 
     def always(self, agent: int | str) -> NDArray[np.int16]:
-        """Return the switching policy that gives control to one agent as soon as possible and leaves it there, (L, S, D).
+        """Return the switching policy that gives control to one agent as soon as possible and leaves it there, (L, S, D), or (S, D)
+        where there is no horizon.
 
         agent: an index or a name. The result holds agents, indexed [t, s, prev_agent]. If control cannot come to the agent, that is
         an error.
@@ -281,16 +439,8 @@ class Task(Remade):
         if not self.can_reach(agent):
             expected = f"one to whom control can come from {self.agents[self.start_agent]!r}, the start agent"
             check.fail("Task.always", "agent", repr(self.agents[agent]), expected)
-        shape = (self.horizon, self.n_states, self.n_agents)
-        return np.broadcast_to(np.array(next_agent_towards(self.switch_cost, agent), dtype=np.int16), shape).copy()
-
-    @property
-    def n_states(self) -> int:
-        return int(self.env_cost.shape[0])
-
-    @property
-    def n_actions(self) -> int:
-        return int(self.env_cost.shape[1])
+        towards = np.array(next_agent_towards(self.can_hand_over, agent), dtype=np.int16)
+        return np.broadcast_to(towards, self.policy_shape).copy()
 
     @property
     def n_agents(self) -> int:
@@ -312,7 +462,7 @@ class Task(Remade):
 
         A policy has one slot; L slots if it varies with time; D slots if it varies with the previous agent.
         """
-        sizes = {None: 1, "time": self.horizon, "prev_agent": self.n_agents}
+        sizes = {None: 1, "time": self.plan_steps, "prev_agent": self.n_agents}
         return read_only(np.array([sizes[kind] for kind in self.table_varies], dtype=np.int64))
 
     @cached_property
@@ -347,26 +497,44 @@ class Task(Remade):
         return result
 
 
+def with_cost_at_ends(env_cost: Floats, terminal: Sequence[int], endless: bool) -> Floats:
+    """Return env_cost in which each state where an episode ends has one known cost, that of a step that is left: 0 if it was not
+    known.
+    """
+    result = env_cost.copy()
+    for s in terminal:
+        if np.isnan(result[s]).all():
+            result[s] = 0.0
+        if np.isnan(result[s]).any() or (result[s] != result[s, 0]).any():
+            check.fail("Task", f"env_cost[{s}]", check.show(result[s].tolist()), "the same for all actions: an episode ends there")
+        if endless and result[s, 0] != 0.0:
+            check.fail("Task", f"env_cost[{s}]", result[s, 0], "0 where an episode ends and there is no horizon; use enter_cost")
+    return read_only(result)
+
+
 def checked_switching_policy(owner: str, task: Task, policy: ArrayLike) -> Policy:
-    """Check a switching policy, (L, S, D) agents, and return it in the type that kernels read."""
+    """Check a switching policy, (L, S, D) agents, or (S, D) where there is no horizon; return it in the form that kernels read, in
+    which (S, D) is (1, S, D).
+    """
     given = check.unmasked(owner, "policy", policy)
-    shape = (task.horizon, task.n_states, task.n_agents)
+    shape, letters = task.policy_shape, "(L, S, D)" if task.horizon is not None else "(S, D)"
     if given is None or given.dtype.kind == "O":
-        check.fail(owner, "policy", check.show(policy), f"an array of integers of shape (L, S, D) = {shape}")
+        check.fail(owner, "policy", check.show(policy), f"an array of integers of shape {letters} = {shape}")
     if given.dtype.kind not in "iu":
         check.fail(owner, "the type of policy", given.dtype, "an integer type")
     if given.shape != shape:
-        check.fail(owner, "the shape of policy", given.shape, f"(L, S, D) = {shape}")
+        check.fail(owner, "the shape of policy", given.shape, f"{letters} = {shape}")
     bad = np.argwhere((given < 0) | (given >= task.n_agents))
     if len(bad):
         place = check.place_of("policy", bad[0])
         check.fail(owner, place, given[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
-    if not np.isfinite(task.switch_cost).all():
-        barred = np.isinf(np.take_along_axis(task.switch_cost[None, None], given[..., None].astype(np.int64), axis=3)[..., 0])
+    if not task.can_hand_over.all():
+        barred = ~task.can_hand_over[np.arange(task.n_agents), given]
+        barred[..., task.is_terminal, :] = False  # nobody acts there
         if barred.any():
             where = np.argwhere(barred)[0]
-            expected = f"an agent to whom {task.agents[where[2]]!r} can hand control"
+            expected = f"an agent to whom {task.agents[where[-1]]!r} can hand control"
             check.fail(
                 owner, check.place_of("policy", where), f"{given[tuple(where)]} ({task.agents[given[tuple(where)]]!r})", expected
             )
-    return for_kernels(given)
+    return for_kernels(given.reshape(-1, *shape[-2:]))

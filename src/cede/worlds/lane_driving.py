@@ -113,7 +113,7 @@ def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.
         policy_now = mdp.policies[task.table[agent]]
         chances = policy_now[t, state] if policy_now.ndim == 3 else policy_now[state]
         action = int(rng.choice(task.n_actions, p=chances))
-        cost += task.step_cost(state, prev, agent, action)
+        cost += task.step_cost(state, prev, agent, task.env_cost[state, action])
         lanes.append(int(road.target_lane(lanes[-1], action)))
         agents.append(agent)
     return Drive(along, np.array(lanes), task.acting[agents[1:]], float(cost))

@@ -62,15 +62,17 @@ def riverswim(
     *,
     version: str = "osband",
     macro: int = 1,
-    horizon: int = 20,
+    horizon: int | None = 20,
     control_cost: Any = 0.0,
     switch_cost: Any = 0.0,
+    discount: float | None = None,
 ) -> TwoLayerMDP:
     """Return the problem RiverSwim with one agent for each probability of swimming right, the same in all states.
 
     agents: D probabilities. version: the current, "osband" or "strehl-littman". macro: how many steps of the river one decision
     takes, the paper's action size; there are then 2^macro actions, the cost of an action is the expected sum over its steps, and
-    the horizon counts decisions (the paper does not say). control_cost: one number or D. switch_cost: one number or (D, D).
+    the horizon counts decisions (the paper does not say). control_cost: one number or D. switch_cost: one number or (D, D). horizon,
+    discount: as in `TwoLayerMDP`; without both, as in the first papers on this river, it is the average cost of a step that counts.
     """
     owner = "riverswim"
     chances = check.array(owner, "agents", agents, (None,), "(D,)")
@@ -88,7 +90,7 @@ def riverswim(
         mix = [float(np.prod([chance if a == RIGHT else 1.0 - chance for a in sequence])) for sequence in sequences]
         team.append(Agent(agent_name(chances, i), np.tile(mix, (N_STATES, 1)), control[i]))
     structure = Structure(environment=river_outcomes(macro))
-    return TwoLayerMDP(river(version, macro), Team(team, switch_cost), horizon, structure=structure)
+    return TwoLayerMDP(river(version, macro), Team(team, switch_cost), horizon, structure=structure, discount=discount)
 
 
 def riverswim_teams(n: int, *, seed: int = 0, switch_cost: Any = 0.0) -> list[TwoLayerMDP]:

@@ -35,8 +35,8 @@ def make_learner(name: str, mdp: TwoLayerMDP, seed: int) -> Learner:
 def theorem_2(task: Task, episodes: int, delta: float) -> float:
     """Return the bound on the regret after so many episodes, as at the end of the proof of Theorem 2, with its constants."""
     steps, S, A, D, L = episodes * task.horizon, task.n_states, task.n_actions, task.n_agents, task.horizon
-    agents = 13 * L * sqrt(A * S * D * steps * log(steps * S * D / delta))
-    return agents + 12 * L * S * sqrt(A * steps * log(steps * S * A / delta))
+    agents: float = 13 * L * sqrt(A * S * D * steps * log(steps * S * D / delta))
+    return agents + float(12 * L * S * sqrt(A * steps * log(steps * S * A / delta)))
 
 
 def team_part(learner: str, agents: Sequence[float], episodes: int, seed: int, *, macro: int = 1) -> Part:

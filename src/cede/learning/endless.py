@@ -1,0 +1,124 @@
+"""A learner for a task without horizon: it counts every step at once, and plans again when that pays."""
+
+from typing import Any
+
+import numpy as np
+
+from cede._base import check
+from cede._base.interrupts import interrupts_later, uninterrupted
+from cede.learning.counts import Counts, Episode, check_outcomes, checked_episode
+from cede.learning.learner import Learner
+from cede.learning.logs import LoggedSteps, all_steps, count_steps
+from cede.learning.settings import Settings
+from cede.learning.turns import one_at_a_time
+from cede.problem.task import Task
+
+
+def new_learner(task: Task, told: Settings, *, seed: int = 0, counts: Counts | None = None, checked: bool = False) -> Learner:
+    """Make a learner for a task, with a horizon or without. The arguments are those of `Learner`."""
+    kind = EndlessLearner if check.instance(told.name, "task", task, Task).horizon is None else Learner
+    return kind(task, told, seed=seed, counts=counts, checked=checked)
+
+
+class EndlessLearner(Learner):
+    """Learns the switching policy of a team whose task has no horizon.
+
+    It is used as any `Learner`, but without time: `choose(state, prev_agent)`, and `observe` without t. Every step is counted when
+    it is observed, and a new plan is made when the rule says so (`replan=`): when some count has doubled since the last one, after
+    so many steps, or when told (`learner.replan()`). What is called an episode elsewhere is a step here: `episode` is the number of
+    the next step, and counts fade from step to step.
+
+    `end_episode` is only needed where a run ends and another one begins somewhere else. Arriving in a terminal state ends a run,
+    too.
+    """
+
+    @one_at_a_time
+    def choose(self, state: int, prev_agent: int) -> int:  # type: ignore[override]
+        """Return the agent to put in control in a state, if prev_agent was in control before. Both are indices from 0."""
+        task = self.task
+        state = check.index("choose", "state", state, task.n_states)
+        prev_agent = check.index("choose", "prev_agent", prev_agent, task.n_agents)
+        self._check_goes_on("choose", state)
+        return int(self._plan().policy[state, prev_agent])
+
+    @one_at_a_time
+    def observe(  # type: ignore[override]
+        self,
+        state: int,
+        prev_agent: int,
+        agent: int,
+        action: int,
+        next_state: int,
+        cost: float | None = None,
+        enter_cost: float | None = None,
+    ) -> None:
+        """Count one step. agent: who really acted, even if another one was chosen. All are indices from 0.
+
+        cost, enter_cost: what the environment charged, where the task does not say it; see `Learner.observe`.
+        """
+        step, costs = self._checked_step("observe", (0, state, prev_agent, agent, action, next_state), cost, enter_cost)
+        parts: Any = (*(np.array([one], dtype=np.int64) for one in step), *(np.array([one]) for one in costs))
+        with interrupts_later():  # a step is counted as a whole
+            self._count_steps(LoggedSteps(*parts))
+            over = self.task.terminal and self.task.is_terminal[step[5]]
+            self._steps, self._charged = ([], []) if over else ([step], [costs])
+
+    def _count_steps(self, steps: LoggedSteps) -> None:
+        """Count steps, one after the other, without planning."""
+        live = self._working
+        for i in range(len(steps.states)):
+            count_steps(live.tally, one_step(steps, i))
+            if live.arrays.limits.taken.size:
+                live.arrays.limits.taken[self.task.acting[int(steps.agents[i])]] += 1
+            live.tally.end_episode()
+        live.stale = True
+
+    @one_at_a_time
+    def end_episode(self, *, replan: bool | None = None) -> None:
+        """End a run: the next step may begin anywhere, after any agent. replan: True to make a new plan, whether one is due or not;
+        False to keep the plan until the next step.
+        """
+        wanted = None if replan is None else check.truth("end_episode", "replan", replan)
+        self._steps, self._charged = [], []
+        if wanted:
+            self._replan()
+        elif wanted is False:
+            self._working.stale = False
+
+    @one_at_a_time
+    @uninterrupted
+    def observe_episode(self, episode: Episode) -> None:
+        """Count all steps of a run at once."""
+        checked = checked_episode("observe_episode", self.task, episode)
+        steps = (checked.states[:-1], checked.actions, checked.states[1:])
+        check_outcomes("observe_episode", self.told.structure, *steps, "next_state of step {i}")
+        self._count_steps(all_steps("observe_episode", self.task, checked))
+        self._steps, self._charged = [], []
+
+    @uninterrupted
+    def _count_logged(self, steps: LoggedSteps) -> None:
+        """Count one logged run, with a plan wherever one would have been made."""
+        for i in range(len(steps.states)):
+            self._plan_if_due()
+            self._count_steps(one_step(steps, i))
+
+    @property
+    def observed(self) -> int:
+        """Return 0: every step is counted when it is observed, so none waits for its episode to end."""
+        return 0
+
+    def _resume_step(self, step: Any, costs: Any) -> None:
+        """Take note of the last step of a saved learner, which was counted already."""
+        checked, charged = self._checked_step("file", (0, *step[1:]), *costs)
+        self._steps, self._charged = [checked], [charged]
+
+    @property
+    def steps(self) -> int:
+        """Return how many steps were counted."""
+        return self.episode - 1
+
+
+def one_step(steps: LoggedSteps, i: int) -> LoggedSteps:
+    """Return one of several steps."""
+    parts: Any = (part[i : i + 1] for part in steps)
+    return LoggedSteps(*parts)

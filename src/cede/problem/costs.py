@@ -1,0 +1,181 @@
+"""Checks of what a task says of costs and ends: costs known and unknown, of actions, of arriving, of control and of hand-overs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cede._base import check
+from cede._base.arrays import Floats, Ints, read_only
+
+MOST_COST, LEAST_COST = 1e100, 1e-100  # so that no sum of costs can overflow, and no square become 0
+Range = tuple[float, float]
+
+
+def checked_sizes(owner: str, env_cost: Any, n_states: Any, n_actions: Any) -> tuple[int, int]:
+    """Return the numbers of states and actions, from env_cost or from what is given beside it."""
+    sides = [
+        None if n is None else check.integer(owner, name, n, 1) for name, n in (("n_states", n_states), ("n_actions", n_actions))
+    ]
+    if env_cost is None:
+        for name, side in zip(("n_states", "n_actions"), sides, strict=True):
+            if side is None:
+                check.fail(owner, name, "missing", "given where env_cost is None: how many there are")
+        return tuple(sides)  # type: ignore[return-value]
+    shape = check.copied(owner, "env_cost", env_cost, "(S, A)").shape
+    if len(shape) != 2 or 0 in shape:
+        check.fail(owner, "the shape of env_cost", shape, "(S, A), no side empty")
+    for name, side, found in zip(("n_states", "n_actions"), sides, shape, strict=True):
+        if side is not None and side != found:
+            check.fail(owner, name, side, f"{found}, as in env_cost")
+    return shape[0], shape[1]
+
+
+def partly_known(owner: str, argument: str, value: Any, shape: Sequence[int], letters: str) -> Floats:
+    """Check an array of costs in which NaN stands for a cost that is not known; return it read-only."""
+    given = check.copied(owner, argument, value, letters)
+    unknown = np.isnan(given)
+    if not unknown.any():
+        return check.array(owner, argument, value, shape, letters)
+    check.array(owner, argument, np.where(unknown, 0.0, given), shape, letters)
+    return read_only(given)
+
+
+def checked_range(owner: str, argument: str, value: Any) -> Range | None:
+    """Check the range of costs that are not known, (least, most), and return it; None stays None."""
+    if value is None:
+        return None
+    ends = check.items(owner, argument, value, "two numbers, the least and the most that it can be")
+    if len(ends) != 2:
+        check.fail(owner, argument, check.show(value), "two numbers, the least and the most that it can be")
+    least, most = (check.number(owner, f"{argument}[{i}]", end) for i, end in enumerate(ends))
+    if not least < most:
+        check.fail(owner, argument, f"({least:g}, {most:g})", "in order: the least first, and less than the most")
+    return least, most
+
+
+def checked_terminal(owner: str, value: Any, n_states: int, names: Sequence[str] | None) -> tuple[int, ...]:
+    """Check the states in which an episode ends, by index or by name, and return their indices in order."""
+    given = value.tolist() if isinstance(value, np.ndarray) else value
+    found = {
+        state_index(owner, f"terminal[{i}]", one, n_states, names)
+        for i, one in enumerate(check.items(owner, "terminal", given, "states"))
+    }
+    if len(found) == n_states:
+        check.fail(owner, "terminal", "all states", "some of them: an episode must begin somewhere")
+    return tuple(sorted(found))
+
+
+def state_index(owner: str, place: str, given: Any, n_states: int, names: Sequence[str] | None) -> int:
+    """Return the index of a state that is given by its index or, where states have names, by its name."""
+    if isinstance(given, str):
+        if names is None or list(names).count(given) != 1:
+            check.fail(
+                owner, place, check.show(given), f"a state from 0 to {n_states - 1}" if names is None else check.one_of(names)
+            )
+        return list(names).index(given)
+    return check.index(owner, place, given, n_states)
+
+
+def checked_enter_cost(owner: str, value: Any, n_states: int, names: Sequence[str] | None) -> Floats | None:
+    """Check the costs of arriving, (S,), or by state as in {"lost": 2.0}, NaN if not known; return them, or None if all are 0."""
+    if isinstance(value, Mapping):
+        table = np.zeros(n_states)
+        for state, cost in value.items():
+            place = f"enter_cost[{state!r}]"
+            at = state_index(owner, "a state of enter_cost", state, n_states, names)
+            table[at] = np.nan if isinstance(cost, float) and np.isnan(cost) else check.number(owner, place, cost)
+        value = table
+    if value is None:
+        return None
+    if check.ndim(value) == 0:
+        value = np.full(n_states, check.number(owner, "enter_cost", value))
+    result = partly_known(owner, "enter_cost", value, (n_states,), "(S,)")
+    return None if not np.isnan(result).any() and not result.any() else result
+
+
+def checked_control_cost(owner: str, value: Any, names: Sequence[str], n_states: int) -> Floats:
+    """Check the costs of control: one number, (D,), (S, D), or by agent as in {"operator": 0.2}; return (D,) or (S, D)."""
+    if isinstance(value, Mapping):
+        table = dict.fromkeys(names, 0.0)
+        for name, cost in value.items():
+            if name not in table:
+                check.fail(owner, "an agent of control_cost", check.show(name), check.one_of(names))
+            table[name] = cost
+        many = any(check.ndim(cost) > 0 for cost in table.values())
+        columns = [
+            np.broadcast_to(
+                check.array(
+                    owner,
+                    f"control_cost[{name!r}]",
+                    np.atleast_1d(np.asarray(cost)),
+                    (n_states if check.ndim(cost) else 1,),
+                    "() or (S,)",
+                ),
+                (n_states if many else 1,),
+            )
+            for name, cost in table.items()
+        ]
+        value = np.stack(columns, axis=1) if many else np.concatenate(columns)
+    if check.ndim(value) == 0:
+        value = np.full(len(names), check.number(owner, "control_cost", value))
+    if check.ndim(value) == 2:
+        return check.array(owner, "control_cost", value, (n_states, len(names)), "(S, D)")
+    return check.array(owner, "control_cost", value, (len(names),), "(D,)")
+
+
+def checked_switch_cost(owner: str, value: Any, n_agents: int, n_states: int | None = None) -> Floats:
+    """Check switching costs, one number, (D, D), or (S, D, D); return them as a read-only array [prev_agent, agent] or
+    [s, prev_agent, agent].
+
+    Infinity stands for a hand-over that is not possible; from each agent at least one must be possible, and what is possible must
+    be so in all states. n_states: None if it is not known yet.
+    """
+    if check.ndim(value) == 0:
+        each = check.number(owner, "switch_cost", value)
+        value = each * (1.0 - np.eye(n_agents))
+    given = check.copied(owner, "switch_cost", value, "(D, D) or (S, D, D)")
+    barred = given == np.inf
+    shape = (n_agents, n_agents) if given.ndim != 3 else (n_states, n_agents, n_agents)
+    finite = check.array(owner, "switch_cost", np.where(barred, 0.0, given), shape, "(D, D)" if given.ndim != 3 else "(S, D, D)")
+    if not barred.any():
+        return finite
+    if given.ndim == 3 and (barred != barred[0]).any():
+        where = np.argwhere(barred != barred[0])[0]
+        place = check.place_of("switch_cost", where)
+        expected = (
+            f"{'infinite' if barred[(0, *where[1:])] else 'finite'}, as in state 0: a hand-over is possible everywhere or nowhere"
+        )
+        check.fail(owner, place, given[tuple(where)], expected)
+    stuck = np.flatnonzero((barred if given.ndim == 2 else barred[0]).all(axis=1))
+    if len(stuck):
+        check.fail(owner, f"switch_cost[{stuck[0]}]", "infinite for all agents", "finite for at least one: somebody is in control")
+    return read_only(given)
+
+
+def checked_periods(owner: str, value: Any, horizon: int | None) -> Ints | None:
+    """Check which table of the environment holds at each time, (L,) numbers from 0; return them, or None if one always does."""
+    if value is None:
+        return None
+    if horizon is None:
+        check.fail(owner, "periods", check.show(value), "left out without a horizon: there is no time of an episode")
+    found = check.integers(owner, "periods", value, 1)
+    if found.shape != (horizon,) or not found.size:
+        check.fail(owner, "the shape of periods", found.shape, f"(L,) = ({horizon},), one for each time step")
+    if found.min() < 0 or not np.array_equal(np.unique(found), np.arange(found.max() + 1)):
+        check.fail(owner, "periods", check.show(found.tolist()), "numbers 0, 1, ... of which none is left out")
+    return None if found.max() == 0 else read_only(found)
+
+
+def check_sizes_of_costs(owner: str, costs: Mapping[str, Any]) -> None:
+    """Check that no cost is too large, and that the largest is not too small to be squared."""
+    largest = 0.0
+    for name, value in costs.items():
+        found = np.atleast_1d(np.asarray(value, dtype=np.float64)) if value is not None else np.zeros(1)
+        finite: NDArray[Any] = np.abs(found[np.isfinite(found)])
+        largest = max(largest, float(finite.max()) if finite.size else 0.0)
+        if largest > MOST_COST:
+            check.fail(owner, f"the largest {name}", largest, f"at most {MOST_COST:g} in size")
+    if 0.0 < largest < LEAST_COST:
+        check.fail(owner, "the largest cost", largest, f"0, or at least {LEAST_COST:g} in size: use a smaller unit")
