@@ -268,9 +268,9 @@ def test_what_cannot_be_is_refused_with_the_reason():
     ):
         with pytest.raises(ValueError, match=reason):
             cede.ucrl2_mc(task, **more)
-    with pytest.raises(ValueError, match="Task: discount is 1.0, must be a number in"):
+    with pytest.raises(ValueError, match=r"Task: discount is 1\.0, must be a number in"):
         replace(task, discount=1.0)
-    with pytest.raises(ValueError, match="Task: terminal is .* must be left out for averages"):
+    with pytest.raises(ValueError, match=r"Task: terminal is .* must be left out for averages"):
         replace(task, terminal=[5])
     with pytest.raises(ValueError, match=r"Task: varies_with\[0\] is 'time'"):
         replace(task, varies_with=["time", None])
@@ -281,8 +281,8 @@ def test_what_cannot_be_is_refused_with_the_reason():
     learner = cede.ucrl2_mc(task)
     with pytest.raises(ValueError, match="simulate: episodes is 5, must be left out"):
         cede.simulate(AVERAGE, learner, 5)
+    river = cede.worlds.riverswim()
     with pytest.raises(ValueError, match="simulate: steps is 5, must be left out"):
-        river = cede.worlds.riverswim()
         cede.simulate(river, cede.greedy(river.task), 3, steps=5)
     with pytest.raises(ValueError, match="a multiple of record_every"):
         cede.simulate(AVERAGE, learner, steps=10, record_every=3)

@@ -210,7 +210,7 @@ def test_costs_of_arriving_are_learned():
         ValueError, match=r"observe: enter_cost is missing, must be given: the task does not say what enter_cost\[1\] is"
     ):
         learner.observe(2, 2, 0, 0, 0, 1)
-    with pytest.raises(ValueError, match="observe: enter_cost is 5.0, must be from 0 to 4, the enter_cost_range"):
+    with pytest.raises(ValueError, match=r"observe: enter_cost is 5\.0, must be from 0 to 4, the enter_cost_range"):
         learner.observe(2, 2, 0, 0, 0, 1, enter_cost=5.0)
     learner.observe(2, 2, 0, 0, 0, 0)
     learner.end_episode()

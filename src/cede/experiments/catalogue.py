@@ -7,6 +7,7 @@ from cede.experiments.figures import (
     action_size,
     automation,
     drivers_cost,
+    endless_river,
     freshness,
     guarantee,
     human_control,
@@ -26,6 +27,7 @@ from cede.experiments.figures import (
     team_count,
     team_size,
     trajectories,
+    unknown_costs,
 )
 
 FIGURES: dict[str, Figure] = {
@@ -53,6 +55,8 @@ FIGURES: dict[str, Figure] = {
         automation,
         limits,
         never_worse,
+        unknown_costs,
+        endless_river,
     )
 }
 

@@ -399,6 +399,66 @@ def covered(looked: Row) -> Finding:
     return Finding(claim, "guarantee", text, f"{left} of {n}", f"probability below {upper:.3f} (95%)", verdict)
 
 
+def endless_river(rows: list[Row]) -> list[Finding]:
+    """Judge our claims about RiverSwim without a horizon."""
+    last = final_rows(rows)
+    n = len(values(rows, "seed"))
+    ours = np.array([row["regret"] for row in select(last, learner="UCRL2-MC")])
+    found, verdicts = [], {}
+    for name in BASELINES:
+        each = ours / np.array([row["regret"] for row in select(last, learner=name)])
+        mean, half = mean_and_half(each.tolist())
+        found.append(f"{short(name)}: {mean:.3f} ± {half:.1g}")
+        verdicts[name] = OPEN if n < 2 else HOLDS if mean + half < 1 else FAILS if mean - half > 1 else OPEN
+    mean, half = mean_and_half(exponents(select(rows, learner="UCRL2-MC")).tolist())
+    steps = f"{int(last[0]['episodes']):,}"
+    return [
+        Finding(
+            "ours: without a horizon UCRL2-MC still loses less than UCRL2 in RiverSwim",
+            "endless-river",
+            f"ratio of the regrets after {steps} steps, average cost",
+            "; ".join(found),
+            f"95%, {n} seeds",
+            both(verdicts),
+        ),
+        Finding(
+            "ours: without a horizon its regret grows no faster than the published order, sqrt(T)",
+            "endless-river",
+            "fitted exponent over the second half",
+            f"{mean:.2f}",
+            interval(half, n),
+            OPEN if n < 2 else HOLDS if mean + half <= 0.5 else FAILS if mean - half > 0.5 else OPEN,
+        ),
+    ]
+
+
+def unknown_costs(rows: list[Row]) -> list[Finding]:
+    """Judge our claims about costs that must be learned."""
+    last = final_rows(rows)
+    n = len(values(rows, "seed"))
+    result = []
+    for claim, costs, limit in (
+        ("ours: not knowing the costs costs at most half as much again", "unknown", 1.5),
+        ("ours: a fleet learns costs faster than one team", "unknown, shared by a fleet", 1.0),
+    ):
+        against = "known" if costs == "unknown" else "unknown"
+        found, words = [], {}
+        for world in values(rows, "world"):
+            for learner in values(rows, "learner"):
+                here = select(last, world=world, learner=learner)
+                pairs = zip(select(here, costs=costs), select(here, costs=against), strict=True)
+                mean, half = mean_and_half([a["regret"] / b["regret"] for a, b in pairs])
+                found.append(f"{world}, {learner}: {mean:.2f} ± {half:.1g}")
+                words[f"{world}, {learner}"] = (
+                    OPEN if n < 2 else HOLDS if mean + half < limit else FAILS if mean - half > limit else OPEN
+                )
+        different = set(words.values())
+        verdict = different.pop() if len(different) == 1 else "; ".join(f"{name}: {word}" for name, word in words.items())
+        statistic = f"final regret relative to that with costs {against}"
+        result.append(Finding(claim, "unknown-costs", statistic, "; ".join(found), f"95%, {n} seeds", verdict))
+    return result
+
+
 CLAIMS: tuple[tuple[str, Callable[[list[Row]], list[Finding]]], ...] = (
     ("guarantee", guarantee),
     ("single-team", single_team),
@@ -409,6 +469,8 @@ CLAIMS: tuple[tuple[str, Callable[[list[Row]], list[Finding]]], ...] = (
     ("team-size", team_size),
     ("human-control", human_control),
     ("drivers", drivers),
+    ("endless-river", endless_river),
+    ("unknown-costs", unknown_costs),
 )
 
 

@@ -2,6 +2,7 @@
 
 river, lane             the paper's two tasks: one team, a fleet, a newcomer, ways of planning
 league                  all learners in three worlds, with checks of their guarantees
+unknown_costs           costs that are told, learned, or learned together in a fleet
 people_change           a human whose driving changes
 limits_and_baseline     limits of control; never much worse than a baseline
 planning_ways, newcomer, curves    what the runs above share

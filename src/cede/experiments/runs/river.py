@@ -117,6 +117,21 @@ def fleet_run(learner: str, teams: int, episodes: int, seed: int, progress: Call
     return {"curve": curve_rows(history.regret, about)}
 
 
+def endless(learner: str, agents: Sequence[float], steps: int, seed: int, progress: Callable[[int], None]) -> Outcome:
+    """Run one team without a horizon and return its regret "curve" against the least average cost, by step instead of episode.
+
+    learner: as for `make_learner`. Rows are spaced evenly on a logarithmic scale.
+    """
+    mdp = riverswim(agents=list(agents), horizon=None)
+    player = make_learner(learner, mdp, seed)
+    history = simulate(mdp, player, steps=steps, record_every=steps // 1000, seed=seed, progress=progress)
+    about: Row = {"learner": learner, "agents": str(list(agents)), "seed": seed, "optimum": history.optimum, "episodes": steps}
+    points = np.unique(np.geomspace(1, 1000, 100).astype(int))
+    each = steps // 1000
+    rows = [{**about, "episode": int(k * each), "regret": float(history.regret[k - 1]), **learner_settings(player)} for k in points]
+    return {"curve": rows}
+
+
 def newcomer(
     agents: Sequence[float], teams: int, before: int, episodes: int, seed: int, progress: Callable[[int], None]
 ) -> Outcome:

@@ -1,0 +1,52 @@
+"""Run learners that know the costs, that must learn them, and that learn them together in a fleet."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cede.experiments.figure import Outcome, Row
+from cede.experiments.runs.curves import curve_rows, learner_settings
+from cede.fleet.fleet import Fleet
+from cede.fleet.simulate import simulate, simulate_fleet
+from cede.learning.algorithms import posterior_sampling, ucrl2_mc
+from cede.learning.learner import Learner
+from cede.problem.model import TwoLayerMDP
+from cede.problem.task import Task
+from cede.worlds import lane_driving, riverswim
+
+SCALE = 0.1  # of the radii of UCRL2-MC
+
+
+def problem(world: str) -> TwoLayerMDP:
+    """Return the problem by its name."""
+    return riverswim(agents=[0.3, 0.7]) if world == "RiverSwim" else lane_driving()
+
+
+def make_learner(name: str, mdp: TwoLayerMDP, task: Task, seed: int) -> Learner:
+    """Make a learner by its name; in lane driving it is told the structure and the machine."""
+    told: dict[str, Any] = {}
+    if "machine" in task.agents:
+        known = {"machine": next(agent.policy for agent in mdp.team.agents if agent.name == "machine")}
+        told = {"structure": mdp.structure, "known_agents": known}
+    if name == "UCRL2-MC":
+        return ucrl2_mc(task, scale=SCALE, seed=seed, **told)
+    return posterior_sampling(task, seed=seed, **told)
+
+
+def with_and_without(world: str, learner: str, teams: int, episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
+    """Run three learners and return the regret "curve" of each; the column "costs" says what it knows of them.
+
+    world: "RiverSwim" or "lane driving". learner: "UCRL2-MC" or "posterior sampling". teams: of the fleet, which all have the same
+    agents; its curve is the mean over teams.
+    """
+    mdp = problem(world)
+    unknown, curve = mdp.task.with_unknown_costs(), []
+    about: Row = {"world": world, "learner": learner, "teams": teams, "seed": seed}
+    for costs, task in (("known", mdp.task), ("unknown", unknown)):
+        one = make_learner(learner, mdp, task, seed)
+        regret = simulate(mdp, one, episodes, seed=seed, progress=progress if costs == "known" else False).regret
+        curve += curve_rows(regret, {**about, "costs": costs, **learner_settings(one)})
+    fleet = Fleet([make_learner(learner, mdp, unknown, 1000 * seed + i) for i in range(teams)])
+    history = simulate_fleet([mdp] * teams, fleet, episodes, seed=seed, jobs=1, progress=False)
+    settings = learner_settings(fleet.learners[0])
+    curve += curve_rows(history.regret / teams, {**about, "costs": "unknown, shared by a fleet", **settings})
+    return {"curve": curve}
