@@ -88,7 +88,7 @@ def quantecon_problem(mdp: cede.TwoLayerMDP) -> Any:
 
     flat = cede.flatten(mdp)
     task = flat.task
-    n_times = task.horizon if task.vary.any() else 1
+    n_times = task.plan_steps if task.vary.any() else 1
     shape = (n_times, task.n_states, task.n_agents)
     rows, columns, data, rewards = [], [], [], []
     for t, s, prev, d in np.ndindex(*shape, task.n_agents):
@@ -103,4 +103,4 @@ def quantecon_problem(mdp: cede.TwoLayerMDP) -> Any:
     state, action = np.divmod(np.arange(len(rows)), task.n_agents)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that beta = 1 has no infinite horizon
-        return DiscreteDP(np.array(rewards), matrix, 1.0, state, action)
+        return DiscreteDP(np.array(rewards), matrix, task.factor, state, action)

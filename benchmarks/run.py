@@ -25,6 +25,7 @@ from problems import lane_belief, random_belief, two_humans
 from report import draw_growth, write_table
 
 Row = dict[str, Any]
+DISCOUNT = 0.99
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 SCALES = {"constant scales 0.1, 0.01": (0.1, 0.01), "scales 0.3, 0.05": (0.3, 0.05), "known (width 0)": (0.0, 0.0)}
 
@@ -131,6 +132,23 @@ def threads(sizes: tuple[int, ...], repeats: int) -> list[Row]:
     return rows
 
 
+def endless(repeats: int) -> Row:
+    """A discounted problem without horizon, beside the fastest of QuantEcon's three methods on the product form."""
+    mdp = replace(two_humans(), horizon=None, discount=DISCOUNT)
+    ddp = quantecon_problem(mdp)
+    value = cede.solve(mdp).value
+    fastest: Taken | None = None
+    for method in ("policy_iteration", "modified_policy_iteration", "value_iteration"):
+        found = ddp.solve(method=method, epsilon=1e-6, max_iter=100_000)
+        np.testing.assert_allclose(-found.v.reshape(value.shape), value, atol=1e-5)
+        (taken,) = times(lambda method=method: ddp.solve(method=method, epsilon=1e-6, max_iter=100_000), repeats=min(repeats, 3))
+        fastest = taken if fastest is None or taken.wall < fastest.wall else fastest
+    (ours,) = times(lambda: cede.solve(mdp), repeats=repeats)
+    assert fastest is not None
+    what = f"solve without horizon, lane driving, discount {DISCOUNT}"
+    return row("peers", what, "the fastest of QuantEcon's methods, product form", ">= 10", ours, fastest, better="faster")
+
+
 def peers(repeats: int) -> list[Row]:
     from quantecon.markov import backward_induction
 
@@ -150,6 +168,7 @@ def peers(repeats: int) -> list[Row]:
         )
         against = "QuantEcon backward_induction, product form"
         rows.append(row("peers", f"solve, {name}", against, target, ours, quantecon, better="faster"))
+    rows.append(endless(repeats))
     task, agents, environment = lane_belief(cede.Scale(0.1, 0.01))
     value = cede.optimistic_plan(task, agents, environment).value
     np.testing.assert_allclose(dense_plan(task, agents, environment), value, atol=1e-9)

@@ -1,6 +1,7 @@
 """A support desk: a cheap model, an expensive model and a person answer tickets, under a cap on the person's share.
 
-Handing a ticket on costs something, and the person has other things to do: at most one step in fifty.
+Handing a ticket on costs something, and the person has other things to do: at most one step in twenty. A ticket ends when it is
+solved or when the customer leaves, and what it costs to let one wait is not known: it is measured, and learned.
 
     python examples/support_desk.py --episodes 4000 --out support-desk.png
 """
@@ -14,7 +15,7 @@ import numpy as np
 
 import cede
 
-KINDS, TRIES, HORIZON, CAP = ("easy", "tricky", "nasty"), 3, 6, 0.02
+KINDS, TRIES, HORIZON, CAP = ("easy", "tricky", "nasty"), 3, 6, 0.05
 ACTIONS = ("right answer", "wrong answer", "question back")
 NAMES = ("small model", "large model", "person")
 COLOURS = ("#56B4E9", "#0072B2", "#E69F00")
@@ -24,7 +25,7 @@ def desk():
     """A ticket is of some kind and has had some wrong answers; it gets solved, or the customer leaves."""
     states = [*product(KINDS, range(TRIES)), "solved", "lost"]
     solved, lost = len(states) - 2, len(states) - 1
-    transition, cost = np.zeros((len(states), len(ACTIONS), len(states))), np.zeros((len(states), len(ACTIONS)))
+    transition, cost = np.zeros((len(states), len(ACTIONS), len(states))), np.zeros((len(states), len(ACTIONS), 4))
     for s, state in enumerate(states[:solved]):
         kind, tries = state
         easier = states.index((KINDS[max(0, KINDS.index(kind) - 1)], tries))
@@ -32,13 +33,13 @@ def desk():
         transition[s, 0, [solved, s]] = 0.95, 0.05
         transition[s, 1, again] = 1.0
         np.add.at(transition[s, 2], [easier, s, lost], [0.55, 0.35, 0.1])  # a question helps, or annoys
-        cost[s] = 0.1  # the customer waits
+        cost[s] = 0.02, 0.05, 0.1, 0.23  # the customer waits: one of these, each as likely
     transition[solved, :, solved] = transition[lost, :, lost] = 1.0
-    cost[lost] = 2.0  # for every step that is left
     start = np.zeros(len(states))
     start[[states.index((kind, 0)) for kind in KINDS]] = 0.5, 0.3, 0.2
     names = [state if isinstance(state, str) else f"{state[0]}, {state[1]} wrong answers" for state in states]
-    environment = cede.Environment(transition, cost, start, state_names=names, action_names=ACTIONS)
+    ends = {"terminal": ["solved", "lost"], "enter_cost": {"lost": 4.0}}  # a lost customer costs that once
+    environment = cede.Environment(transition, cost, start, state_names=names, action_names=ACTIONS, **ends)
     skill = {"small model": (0.9, 0.45, 0.1), "large model": (0.97, 0.75, 0.3), "person": (0.97, 0.9, 0.85)}
     asks = {"small model": 0.0, "large model": 0.1, "person": 0.3}
     agents = []
@@ -54,15 +55,19 @@ def desk():
 
 def main(episodes, out, seed=0):
     mdp = desk()
-    runs = {}
+    task, runs = mdp.task.with_unknown_costs((0.0, 0.5)), {}  # nobody has said what waiting costs
     for label, limits in (("no cap", {}), (f"person at most {CAP:.0%}", {"at_most": {"person": CAP}})):
-        learner = cede.posterior_sampling(mdp.task, seed=seed, **limits)
+        learner = cede.posterior_sampling(task, seed=seed, **limits)
         runs[label] = (learner, cede.simulate(mdp, learner, episodes, seed=seed))
-        share = runs[label][1].control[-episodes // 2 :].mean(axis=0) / HORIZON
+        steps = runs[label][1].control[-episodes // 2 :].sum(axis=0)
+        share = steps / steps.sum()
         cost = runs[label][1].expected_cost[-episodes // 2 :].mean()
         shares = ", ".join(f"{n} {x:.1%}" for n, x in zip(NAMES, share, strict=True))
         print(f"{label}: cost of a ticket {cost:.3f} (best possible {runs[label][1].optimum:.3f}); {shares}")
     learner = runs[f"person at most {CAP:.0%}"][0]
+    print(
+        f"to let a nasty ticket wait costs {learner.costs.mean[mdp.environment.state_names.index('nasty, 0 wrong answers'), 0]:.2f}"
+    )
     print(cede.explain(learner, t=0, state=mdp.environment.state_names.index("nasty, 0 wrong answers"), prev_agent="small model"))
 
     picture, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained", width_ratios=(1.3, 1))
@@ -79,7 +84,7 @@ def main(episodes, out, seed=0):
     left.set(title="who gets the ticket from the small model", xlabel="part of the first three steps")
     left.legend(frameon=False, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
     for (label, (_, history)), line in zip(runs.items(), ("--", "-"), strict=True):
-        so_far = np.cumsum(history.control[:, 2]) / (HORIZON * np.arange(1, episodes + 1))
+        so_far = np.cumsum(history.control[:, 2]) / np.cumsum(history.control.sum(axis=1))
         right.plot(np.arange(1, episodes + 1), so_far, color=COLOURS[2], linestyle=line, label=label)
     right.axhline(CAP, color="#555555", linewidth=0.8)
     right.set(title="share of the person so far", xlabel="ticket", xscale="log", ylim=(0, None))

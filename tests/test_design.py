@@ -111,3 +111,27 @@ def test_worlds_and_gymnasium():
     mdp = cede.gym.from_toy_text(gymnasium.make("FrozenLake-v1"), agents=agents, horizon=30)
     env = cede.gym.SwitchingEnv(mdp)
     assert env.action_space.n == 2
+
+
+def test_real_systems():
+    """Snippet 8: ends, learned costs, no horizon."""
+    task = cede.Task(
+        n_states=60,
+        n_actions=4,
+        cost_range=(0, 10),
+        agents=["robot", "operator"],
+        control_cost={"operator": 0.2},
+        switch_cost=0.1,
+        horizon=40,
+        terminal=[58, 59],
+    )
+    learner = cede.ucrl2_mc(task)
+    learner.observe(0, 3, 0, 1, 2, 7, cost=1.3)
+    learner.observe(1, 7, 1, 1, 0, 59, cost=0.0)
+    learner.end_episode()
+    assert learner.counts.environment.sum() == 2
+    task = cede.Task(env_cost=np.ones((5, 2)), agents=["robot", "operator"], horizon=None, discount=0.98)
+    learner = cede.ucrl2_mc(task)
+    agent = learner.choose(3, 0)  # no t where there is no horizon
+    learner.observe(3, 0, agent, 1, 2)
+    assert learner.plan.policy.shape == (5, 2)

@@ -249,12 +249,12 @@ def show(
         total = max(sum(found.control), 1e-300)
         held = zip(found.agents, found.control, strict=True)
         rows: list[tuple[str, ...]] = [(name, f"{steps:,.0f}", f"{steps / total:.0%}") for name, steps in held]
-        print_table(f"In control in {found.episodes:,} episodes", ("agent", "steps", "share"), rows)
+        print_table(f"In control in {found.episodes:,} {found.unit}", ("agent", "steps", "share"), rows)
         rows = []
         for group in found.groups:
             cost = "" if group.cost is None else f"{group.cost[0]:.2f} to {group.cost[1]:.2f}"
             rows.append((group.name, f"{group.states:,}", *(f"{share:.0%}" for share in group.shares), cost))
-        print_table("Who is in control where", ("states", "number", *found.agents, "cost of an episode from here"), rows)
+        print_table("Who is in control where", ("states", "number", *found.agents, found.cost_of), rows)
         if found.widest:
             rows = [(row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}") for row in found.widest]
             print_table("Where belief is still wide, most visited first", ("belief", "where", "visits", "width"), rows)

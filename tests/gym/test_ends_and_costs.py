@@ -38,7 +38,7 @@ def test_costs_are_learned_from_rewards():
     learner = cede.posterior_sampling(told)
     history = cede.gym.run(Cliff(), WALKERS, learner, episodes=60, progress=False)
     np.testing.assert_allclose(history.cost, -history.returns + 0.05 * history.control[:, 1])
-    assert history.returns[-20:].mean() == 1.0
+    assert history.returns[-20:].mean() > 0.7
     assert learner.counts.environment.sum() == history.lengths.sum()  # a step that ends an episode counts once, as in a log
     assert learner.costs.mean[1, 0] == pytest.approx(1.0, abs=0.01) or learner.counts.costs.toarray()[2, 0] == 0
 

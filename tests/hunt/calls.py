@@ -278,6 +278,8 @@ def soak(rng, note):
     from problems import random_mdp
 
     seed = int(rng.integers(10**6))
+    if rng.random() < 0.5:
+        return soak_without_horizon(seed, rng, note)
     problem = random_mdp(seed)
     kinds = [cede.ucrl2_mc, cede.posterior_sampling, cede.greedy, cede.ucrl2]
     kind = kinds[rng.integers(len(kinds))]
@@ -296,3 +298,27 @@ def soak(rng, note):
     if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > 2 * 2**20:  # kilobytes
         return Trial("memory grows", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss} kB")
     return Trial(SURVIVED, str(episodes))
+
+
+def soak_without_horizon(seed, rng, note):
+    """The same in random problems with ends, costs of arriving and no horizon, some of whose costs are learned."""
+    from dataclasses import replace
+
+    from planning.test_costs_ends_time import rich_mdp
+
+    endless_one = rng.random() < 0.5
+    problem = rich_mdp(seed, horizon=None if endless_one else 0)
+    task = problem.task
+    if rng.random() < 0.5:
+        cost = np.where(task.is_terminal[:, None] | (rng.random(task.env_cost.shape) < 0.3), task.env_cost, np.nan)
+        task = replace(task, env_cost=cost, cost_range=(float(task.env_cost.min()) - 1.0, float(task.env_cost.max()) + 1.0))
+    kinds = [cede.ucrl2_mc, cede.posterior_sampling, lambda task: cede.greedy(task, replan=20), cede.ucrl2]
+    one = kinds[rng.integers(len(kinds))](task)
+    length = int(rng.integers(100, 1000))
+    note(f"{one.told.name} {length} of rich_mdp({seed}), no horizon: {endless_one}")
+    history = cede.simulate(problem, one, **({"steps": length} if endless_one else {"episodes": length}), seed=seed, progress=False)
+    steps = int(history.control.sum())
+    ok = np.isfinite(history.regret).all() and (np.diff(history.regret) >= -1e-6 * (1 + np.abs(history.expected_cost[1:]))).all()
+    if not ok or one.counts.environment.sum() != steps or (endless_one and steps != length):
+        return Trial("sums that do not add up", f"{one.told.name} {length} of rich_mdp({seed}), no horizon: {endless_one}")
+    return Trial(SURVIVED, str(length))

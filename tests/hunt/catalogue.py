@@ -105,6 +105,22 @@ def endless():
     return replace(mdp(), horizon=None, discount=0.75)
 
 
+@cache
+def average():
+    return replace(mdp(), horizon=None)
+
+
+@cache
+def ends():
+    """With an end, a cost of arriving, costs that depend on the state, a discount and a table for the second half."""
+    tables = np.stack([transition(), transition()[:, ::-1]])
+    environment = cede.Environment(
+        tables, [0.5, 0.25, 1.0], [0.5, 0.5, 0.0], terminal=[2], enter_cost=[0.0, 0.5, 1.0], periods=[0, 0, 1, 1]
+    )
+    human = cede.Agent("human", policies()["human"], [0.25, 0.5, 0.0])
+    return cede.TwoLayerMDP(environment, cede.Team([cede.Agent("machine", policies()["machine"]), human], 0.125), L, discount=0.75)
+
+
 def endless_learner(steps=40, **told):
     made = cede.ucrl2_mc(endless().task.with_unknown_costs((0.0, 2.0)), scale=0.1, **told)
     cede.simulate(endless(), made, steps=steps, progress=False)

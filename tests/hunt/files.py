@@ -12,7 +12,7 @@ import cede
 from cede._base.archive import load_arrays, write_arrays
 from cede.learning.files import SCHEMA
 from hunt.calls import digest
-from hunt.catalogue import L, S, mdp, policies
+from hunt.catalogue import L, S, average, endless, ends, mdp, policies
 from hunt.guard import NO_MEMORY, REFUSED, SAME, SURVIVED, Trial
 
 HEAD = ("kind", "schema", "checksum")
@@ -21,7 +21,7 @@ HEAD = ("kind", "schema", "checksum")
 def ways():
     """Learners of every kind, by name; each with some episodes behind it."""
     slow = mdp(delay=1)
-    problems, known = {"slow": slow}, {"machine": policies()["machine"]}
+    problems, known = {"slow": slow, "endless": endless(), "average": average(), "ends": ends()}, {"machine": policies()["machine"]}
     told = {
         "printed": lambda task: cede.ucrl2_mc(task, seed=4),
         "slow": cede.ucrl2_mc,
@@ -36,6 +36,10 @@ def ways():
         "known": lambda task: cede.greedy(task, known_agents=known, known_environment=mdp().environment),
         "ucrl2": cede.ucrl2,
         "fixed": lambda task: cede.fixed(task, 1),
+        "unknown costs": lambda task: cede.ucrl2_mc(task.with_unknown_costs((0.0, 2.0)), forget_environment=cede.Window(3)),
+        "endless": lambda task: cede.ucrl2_mc(task.with_unknown_costs((0.0, 2.0)), scale=0.1, at_most={"human": 0.5}, replan=9),
+        "average": cede.posterior_sampling,
+        "ends": lambda task: cede.ucrl2_mc(task, scale=0.5),
     }
     return {name: (problems.get(name, mdp()), make) for name, make in told.items()}
 
@@ -53,7 +57,9 @@ def originals():
     for name, (problem, make) in ways().items():
         for episodes in (0, 6):
             one = make(problem.task)
-            if episodes:
+            if episodes and problem.horizon is None:
+                cede.simulate(problem, one, steps=10 * episodes, progress=False)
+            elif episodes:
                 cede.simulate(problem, one, episodes, progress=False)
             if episodes and name == "printed":
                 one.observe(0, 0, 0, 1, 1, 2)
@@ -239,20 +245,24 @@ def forge(rng, data, kinds, schema):
 
 def use(one):
     """Do with a learner whatever can be done with one. What it refuses is fine."""
-    task = one.task
-    for t in sorted({0, task.horizon - 1}):
-        for state in sorted({0, task.n_states - 1}):
+    task, endless_one = one.task, isinstance(one, cede.EndlessLearner)
+    for t in sorted({0, task.plan_steps - 1}):
+        for state in sorted(set(np.flatnonzero(~task.is_terminal)[[0, -1]].tolist())):
             for prev in range(min(task.n_agents, 6)):
-                one.choose(t, state, prev)
+                one.choose(*(() if endless_one else (t,)), state, prev)
     _ = one.plan, one.own_plan, one.counts, one.beliefs, one.prices, one.settings, one.saved
     tries = [
         lambda: cede.bounds(one),
-        lambda: cede.explain(one, 0, 0, 0),
+        lambda: cede.explain(one, None if endless_one else 0, 0, 0),
         lambda: cede.summarise(one),
-        lambda: one.observe(one.observed, 0, 0, 0, 0, 0),
+        lambda: one.costs,
+        lambda: one.observe(*(() if endless_one else (one.observed,)), 0, 0, 0, 0, 0, cost=0.5),
         one.end_episode,
         lambda: cede.simulate(mdp(), one, 2, progress=False),
         lambda: cede.simulate(mdp(delay=1), one, 2, progress=False),
+        lambda: cede.simulate(ends(), one, 2, progress=False),
+        lambda: cede.simulate(endless(), one, steps=20, progress=False),
+        lambda: cede.simulate(average(), one, steps=20, progress=False),
         lambda: bytes_of(one),
         one.replan,
         lambda: cede.Fleet([one]).learners[0].plan,
@@ -283,7 +293,7 @@ def forged(rng, note):
         return Trial("another error than UnreadableFile", f"{name}: {type(error).__name__}: {error}")
     try:
         for one in list(found)[:3] if isinstance(found, cede.Fleet) else [found]:
-            if one.task.horizon * one.task.n_states * one.task.n_agents <= 10**6:
+            if one.task.plan_steps * one.task.n_states * one.task.n_agents <= 10**6:
                 use(one)
         if isinstance(found, cede.Fleet):
             bytes_of(found)

@@ -199,7 +199,8 @@ def believe_costs(costs, constant, scale, prior, seed):
         if prior > 0.0:
             n, total, squares = sums_of(costs.counts.seen, r)
             part = sample_mean(n, total, squares, prior, stream_at(seed, FIRST_STREAM + r))
-            costs.low[r] = costs.high[r] = costs.mean[r] = costs.least[r] + costs.spread[r] * part
+            costs.low[r] = costs.high[r] = costs.least[r] + costs.spread[r] * part
+            costs.mean[r] = costs.least[r] + costs.spread[r] * (min(total / n, 1.0) if n > 0.0 else 0.5)
         else:
             believe_cost(costs, r, constant, scale)
 

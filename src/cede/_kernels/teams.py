@@ -416,8 +416,8 @@ def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, polic
 
 @unit(types.float64, Workspace, POLICY, types.int64, types.int64)
 def evaluate_endless(workspace, policy, s, d):
-    """Evaluate a policy, (1, S, D), under the true tables: with a discount its value goes to workspace.true_value[0], for averages
-    the cost of a step in the long run, from state s after agent d, is returned.
+    """Evaluate a policy, (1, S, D), under the true tables. With a discount its value goes to workspace.true_value[0], and the mean
+    of that over the start is returned; for averages the cost of a step in the long run, from state s after agent d.
     """
     truth, value, endless, accuracy = workspace.truth, workspace.true_value, workspace.endless, workspace.accuracy
     for i in range(value.shape[1]):
@@ -428,7 +428,7 @@ def evaluate_endless(workspace, policy, s, d):
     if truth.model.problem.discount == 1.0 and endless.error > accuracy:  # the long run depends on where it begins
         settle_gains(truth.model, policy[0], value, accuracy, endless, scratch, thread)
         return value[1, s, d]
-    return endless.gain
+    return endless.gain if truth.model.problem.discount == 1.0 else start_mean(truth.start, value, truth.start_agent)
 
 
 @unit(types.none, Workspace, TeamArrays, RadiiAhead, types.int64, types.int64, types.int64, LedgerArrays, POLICY, VALUE)
@@ -436,9 +436,10 @@ def play_block(workspace, teams, ahead, i, episode, e, ledger, policy, value):
     """Play one block of steps of team i, whose run has no horizon: before each step plan where it is due, after it count.
 
     episode: the number of the block's first step, from 1. e: the column of the ledger. expected_cost is the mean over the steps of
-    what the policy in force costs: for averages a step of it in the long run, with a discount all that comes, from where the team
-    is. regret: how much more than the best policy, added up. Before each step random numbers are drawn: of the action, of the next
-    state, of the state in which the next run begins if this one ends, and of the cost if it is random.
+    what the policy in force costs: for averages a step of it in the long run, with a discount all that comes from the start on.
+    regret, with a discount: how much more the policy in force costs than the best one from where the team is, added up. Before each
+    step random numbers are drawn: of the action, of the next state, of the state in which the next run begins if this one ends, and
+    of the cost if it is random.
     """
     learner, truth, steps, chance = workspace.learner, workspace.truth, workspace.steps, workspace.chance
     block, discounted = steps.actions.size, truth.model.problem.discount < 1.0
@@ -461,10 +462,9 @@ def play_block(workspace, teams, ahead, i, episode, e, ledger, policy, value):
         if teams.judged[i] != teams.planned[i] or (discounted and not workspace.value_known):
             teams.judged_cost[i] = evaluate_endless(workspace, policy, s, prev)
             teams.judged[i], workspace.value_known = teams.planned[i], 1
-        now = workspace.true_value[0, s, prev] if discounted else teams.judged_cost[i]
-        expected += now
+        expected += teams.judged_cost[i]
         if discounted:
-            regret += now - best[s, prev]
+            regret += workspace.true_value[0, s, prev] - best[s, prev]
         d = np.int64(policy[0, s, prev])
         draw_uniform(teams.stream[i], chance)
         step(truth, t, d, chance[0], chance[1], chance[chance.size - 1], steps)

@@ -433,28 +433,27 @@ def endless_river(rows: list[Row]) -> list[Finding]:
 
 
 def unknown_costs(rows: list[Row]) -> list[Finding]:
-    """Judge our claims about costs that must be learned."""
-    last = final_rows(rows)
-    n = len(values(rows, "seed"))
-    result = []
-    for claim, costs, limit in (
-        ("ours: not knowing the costs costs at most half as much again", "unknown", 1.5),
-        ("ours: a fleet learns costs faster than one team", "unknown, shared by a fleet", 1.0),
-    ):
-        against = "known" if costs == "unknown" else "unknown"
-        found, words = [], {}
-        for world in values(rows, "world"):
-            for learner in values(rows, "learner"):
-                here = select(last, world=world, learner=learner)
-                pairs = zip(select(here, costs=costs), select(here, costs=against), strict=True)
-                mean, half = mean_and_half([a["regret"] / b["regret"] for a, b in pairs])
-                found.append(f"{world}, {learner}: {mean:.2f} ± {half:.1g}")
-                words[f"{world}, {learner}"] = (
-                    OPEN if n < 2 else HOLDS if mean + half < limit else FAILS if mean - half > limit else OPEN
-                )
-        different = set(words.values())
-        verdict = different.pop() if len(different) == 1 else "; ".join(f"{name}: {word}" for name, word in words.items())
-        statistic = f"final regret relative to that with costs {against}"
+    """Judge our claims about costs that must be learned: each a ratio of final regrets, seed by seed, and a limit of it."""
+    declared, fleet = "unknown, alike ones declared", "unknown, shared by a fleet"
+    claims = (
+        ("ours: in RiverSwim not knowing the costs costs at most as much again", "RiverSwim", "unknown", "known", 2.0),
+        ("ours: in lane driving it does if alike costs are declared", "lane driving", declared, "known", 2.0),
+        ("ours: in lane driving it does without that", "lane driving", "unknown", "known", 2.0),
+        ("ours: a fleet learns the costs of the road faster than one team", "lane driving", fleet, "unknown", 1.0),
+    )
+    last, result = final_rows(rows), []
+    for claim, world, costs, against, limit in claims:
+        found, verdicts = [], {}
+        for learner in values(rows, "learner"):
+            here = select(last, world=world, learner=learner)
+            pairs = list(zip(select(here, costs=costs), select(here, costs=against), strict=True))
+            mean, half = mean_and_half([one["regret"] / other["regret"] for one, other in pairs])
+            found.append(f"{learner}: {mean:.2f} ± {half:.2g}")
+            n = len(pairs)
+            verdicts[learner] = OPEN if n < 2 else HOLDS if mean + half < limit else FAILS if mean - half > limit else OPEN
+        verdict = "; ".join(f"{name}: {word}" for name, word in verdicts.items())
+        verdict = verdicts.popitem()[1] if len(set(verdicts.values())) == 1 else verdict
+        statistic = f"final regret relative to that with costs {against}; at most {limit:g}"
         result.append(Finding(claim, "unknown-costs", statistic, "; ".join(found), f"95%, {n} seeds", verdict))
     return result
 

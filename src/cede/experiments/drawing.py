@@ -79,7 +79,7 @@ def finish(picture: Any, rows: Sequence[Row], note: str, path: Path) -> list[Pat
     """
     first = rows[0]
     seeds = len(set(values(rows, "seed"))) if "seed" in first else 1
-    episodes = f"{first['episodes']:,} episodes, " if "episodes" in first else ""
+    episodes = f"{first['episodes']:,} {first.get('unit', 'episodes')}, " if "episodes" in first else ""
     repeats = f"{seeds} repeats, 95% intervals" if seeds > 1 else "1 run"
     delta = next((row["delta"] for row in rows if row.get("delta", "") != ""), "")
     text = (

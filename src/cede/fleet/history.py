@@ -64,8 +64,9 @@ class History:
 
     Without a horizon a run consists of K blocks of steps instead, as many as `settings["record_every"]` says. For averages the
     expected cost of a block is that of a step in the long run under the policies in force, and regret counts how much more that is
-    than for the best policy, step by step. With a discount the expected cost is that of all that comes, under the policy in force
-    from where the team was, averaged over the steps; regret adds up how much more that is than under the best policy from there.
+    than for the best policy, step by step. With a discount the expected cost is that of all that comes from the start on, under the
+    policies in force; regret adds up, step by step, how much more the policy in force costs than the best one from where the team
+    is.
     """
 
     regret: Floats  # (K,) cumulative regret after each episode, exact (Eq. 6)

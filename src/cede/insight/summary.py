@@ -52,6 +52,8 @@ class Summary:
     control: tuple[float, ...]  # (members,) steps in which each was seen acting; faded counts, if the learner forgets
     groups: tuple[Group, ...]
     widest: tuple[WideRow, ...]  # rows with wide sets, the most visited first
+    unit: str = "episodes"  # what `episodes` counts: steps where there is no horizon
+    cost_of: str = "cost of an episode from here"  # what `Group.cost` is
 
     def draw(self, path: str | Path) -> Path:
         """Draw who is in control where, and write the picture to a file. Return its path."""
@@ -92,7 +94,12 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
     for table, own in enumerate(agent_rows(learner)):
         control[task.acting[np.argmax(task.table == table)]] += rows[own].sum()
     settings = {key: value for key, value in learner.settings.items() if value is not None and value is not False and value != []}
-    return Summary(settings, learner.episode - 1, task.members, tuple(control.tolist()), tuple(groups), widest(learner, names))
+    about: dict[str, str] = {}
+    if task.horizon is None:
+        about["unit"] = "steps"
+        about["cost_of"] = "cost of a step in the long run" if task.discount is None else "discounted cost from here"
+    wide = widest(learner, names)
+    return Summary(settings, learner.episode - 1, task.members, tuple(control.tolist()), tuple(groups), wide, **about)
 
 
 def agent_rows(learner: Learner) -> list[slice]:

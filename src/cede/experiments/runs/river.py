@@ -125,7 +125,14 @@ def endless(learner: str, agents: Sequence[float], steps: int, seed: int, progre
     mdp = riverswim(agents=list(agents), horizon=None)
     player = make_learner(learner, mdp, seed)
     history = simulate(mdp, player, steps=steps, record_every=steps // 1000, seed=seed, progress=progress)
-    about: Row = {"learner": learner, "agents": str(list(agents)), "seed": seed, "optimum": history.optimum, "episodes": steps}
+    about: Row = {
+        "learner": learner,
+        "agents": str(list(agents)),
+        "seed": seed,
+        "optimum": history.optimum,
+        "episodes": steps,
+        "unit": "steps",
+    }
     points = np.unique(np.geomspace(1, 1000, 100).astype(int))
     each = steps // 1000
     rows = [{**about, "episode": int(k * each), "regret": float(history.regret[k - 1]), **learner_settings(player)} for k in points]
