@@ -905,6 +905,7 @@ def with_two_signals():
         signal.raise_signal(signal.SIGUSR1)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may hit a callback of the garbage collector
 def test_a_learner_is_free_after_any_interrupt():
     """An interrupt between two lines left a mark on the learner: it was in a run for ever."""
     learner, before, rng = cede.ucrl2_mc(task()), signal.getsignal(signal.SIGALRM), np.random.default_rng(0)
