@@ -213,7 +213,7 @@ def test_the_certificate_holds_when_it_is_cut_short():
     scratch, thread = pass_scratch(model, (1, 6, 2)), thread_scratch(6, 2, 2)
     for sweeps in (1, 2, 5, 20):
         policy, value, endless = np.zeros((1, 6, 2), dtype=np.int16), np.zeros((2, 6, 2)), new_endless(mdp.task)
-        endless.most_sweeps = sweeps
+        endless.patience = sweeps
         from cede._kernels.endless import settle
 
         settle(model, CHOOSE, policy[0], value, 0, 0.0, endless, scratch, thread)

@@ -6,8 +6,9 @@ With f = T x - x, low = min f and high = max f, whatever x is,
     average           low <= cost of a step in the long run <= high                (Odoni 1969)
 
 and the policy that attains T x is as good as these bounds, too. So x may be chosen in any way that lets high - low become small:
-we go to the middle of the bounds, for averages a part of the way only, which makes periodic chains safe; and from the last few
-points we extrapolate (Anderson 1965), as long as the bounds then come closer. The bounds at the end are the certificate.
+we go to the middle of the bounds, for averages a part of the way only, which makes periodic chains safe. Such a step never widens
+the bounds. From the last few points we extrapolate (Anderson 1965); what widens the bounds is taken back, and after each such try we
+wait twice as long until the next one. The bounds at the end are the certificate.
 """
 
 import numpy as np
@@ -22,7 +23,8 @@ from cede._kernels.scratch import PassScratch, ThreadScratch
 
 MEMORY = 6  # points that are remembered
 PART = 0.8  # for averages: how much of the way is gone at once
-WORSE = 1.5  # an extrapolation that widens the bounds by more than this factor is taken back
+MOST_WAIT = 1024  # steps between two tries to extrapolate, at most
+GAINED = 0.99  # bounds that have not come closer by this factor for `patience` steps never will
 ROUNDING = 32 * 2.0**-52  # of a value: bounds that are closer than this cannot be improved
 FLAT = 1e-12  # relative: directions shorter than this are left out of an extrapolation
 
@@ -39,7 +41,7 @@ class Endless(Bundle):
     gain: float  # for averages: the cost of a step in the long run
     error: float  # the value, or the gain, is at most so far from the truth
     sweeps: int  # how often T was applied
-    most_sweeps: int
+    patience: int  # steps without gain after which it ends: parts of the problem may be apart
 
 
 @kernel
@@ -123,27 +125,34 @@ def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
     none, first = np.int64(-1), np.int64(0)
     find_same_start(problem.switch_cost, problem.vary, first, problem.switch_cost.shape[0], scratch.same_start)
     endless.sweeps, last_span, extrapolated = 0, np.inf, False
+    wait, waited, goal, since = 0, 0, np.inf, 0  # until the next extrapolation; until nothing more is gained
     while True:
         begin_sweep(scratch)
         backup(model, mode, first, x, y, policy, policy, y, seed, scratch, thread, none, first, first)
         endless.sweeps += 1
         low, high, most = differences(x, y)
         middle, half = factor * 0.5 * (low + high), factor * 0.5 * (high - low)
-        if half <= max(accuracy, factor * ROUNDING * most) or endless.sweeps >= endless.most_sweeps:
+        since += 1
+        if high - low < GAINED * goal:
+            goal, since = high - low, 0
+        if half <= max(accuracy, factor * ROUNDING * most) or since >= endless.patience:
             break
-        if extrapolated and high - low > WORSE * last_span:  # take it back: go on from where plain iteration would have gone
+        if extrapolated and high - low > last_span:  # take it back: go on from where plain iteration would have gone
             for s in range(x.shape[0]):
                 for d in range(x.shape[1]):
                     x[s, d] = images[newest, s, d]
-            kept, extrapolated = 0, False
+            kept, extrapolated, waited, wait = 0, False, 0, min(2 * wait + 1, MOST_WAIT)
             continue
+        if extrapolated:
+            wait = wait // 2
         last_span = high - low
+        waited += 1
         newest = (newest + 1) % MEMORY
         for s in range(x.shape[0]):
             for d in range(x.shape[1]):
                 points[newest, s, d] = x[s, d]
         step_from(problem, x, y, middle, images[newest])
-        used = solve_normal(points, images, newest, kept, endless.normal) if kept > 0 else 0
+        used = solve_normal(points, images, newest, kept, endless.normal) if kept > 0 and waited > wait else 0
         for s in range(x.shape[0]):
             for d in range(x.shape[1]):
                 found = images[newest, s, d]
@@ -176,7 +185,7 @@ def settle_gains(model, policy, value, accuracy, endless, scratch, thread):
             gains[s, d] = np.inf
     find_same_start(problem.switch_cost, problem.vary, first, problem.switch_cost.shape[0], scratch.same_start)
     endless.sweeps, quiet = 0, 0
-    while quiet < 50 and endless.sweeps < endless.most_sweeps:
+    while quiet < 50 and endless.sweeps < 20 * endless.patience:
         begin_sweep(scratch)
         backup(model, follow, first, x, y, policy, policy, y, first, scratch, thread, none, first, first)
         endless.sweeps += 1

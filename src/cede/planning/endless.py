@@ -18,7 +18,7 @@ from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
-MOST_SWEEPS = 200_000
+PATIENCE = 1000  # applications of the operator without gain before a search for a fixed point ends; more where there are more states
 CLOSE = 1e-11  # how exactly values are computed, relative to the largest that there can be
 ROUNDING = 64 * 2.0**-52
 
@@ -31,7 +31,7 @@ def new_endless(task: Task) -> Endless:
         images=np.empty((MEMORY, *sides)),
         image=np.empty(sides),
         normal=np.empty((MEMORY, MEMORY + 1)),
-        most_sweeps=MOST_SWEEPS,
+        patience=PATIENCE + task.n_states,
     )
 
 
