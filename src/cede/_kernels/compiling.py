@@ -113,7 +113,10 @@ def kernel(function: Function) -> Kernel:
 
 
 def vector_kernel(function: Function) -> Kernel:
-    """Make a kernel whose sums may be reordered, which lets them run in vector registers."""
+    """Make a kernel in which a minimum or maximum may be taken in any order, which lets it run in vector registers.
+
+    Not for sums: their last bits would depend on the processor; `vectors.sums_over_blocks` is for them.
+    """
     return Kernel(function, fastmath={"reassoc", "nsz", "nnan"})
 
 

@@ -7,8 +7,8 @@ With f = T x - x, low = min f and high = max f, whatever x is,
 
 and the policy that attains T x is as good as these bounds, too. So x may be chosen in any way that lets high - low become small:
 we go to the middle of the bounds, for averages a part of the way only, which makes periodic chains safe. Such a step never widens
-the bounds. From the last few points we extrapolate (Anderson 1965); what widens the bounds is taken back, and after each such try we
-wait twice as long until the next one. The bounds at the end are the certificate.
+the bounds. From the last few points we extrapolate (Anderson 1965); what widens the bounds is taken back, and after each such try
+we wait twice as long until the next one. The bounds at the end are the certificate.
 """
 
 import numpy as np

@@ -10,10 +10,12 @@ that outcome with passes over the row instead of sorting it; see docs/decisions/
 
 import numpy as np
 
-from cede._kernels.compiling import inlined, kernel, renamed, vector_kernel
+from cede._kernels.compiling import inlined, kernel, vector_kernel
+from cede._kernels.vectors import sums_over_blocks
 
 FEW = 6  # outcomes up to which a row is short
-BLOCK = 16  # passes over long rows run over whole blocks, so that the compiler can use vector registers for all of them
+BLOCK = 16  # passes over long rows run over whole blocks, so that all of them can use vector registers
+LANES = 8  # in which sums over long rows run; BLOCK is a multiple
 
 # Share of the mass in question below which `search` goes from the worst outcome downward instead of halving.
 NEAR = 0.03
@@ -23,7 +25,8 @@ NEAR = 0.03
 CLOSE = 1e-11
 
 
-def look_at(u, p, n, theta):
+@kernel
+def look_at_few(u, p, n, theta):
     """Return the mass worse than theta, the mass equal to it, and sum_j p_j min(u_j, theta)."""
     worse, equal, capped = 0.0, 0.0, 0.0
     for j in range(n):
@@ -34,17 +37,29 @@ def look_at(u, p, n, theta):
     return worse, equal, capped
 
 
-look_at_many = vector_kernel(renamed(look_at, "look_at_many"))
-look_at_few = kernel(look_at)
+def terms_of_look(builder, x, q, theta, zero):
+    """Emit what each outcome adds to the three sums of `look_at_few`."""
+    worse, equal, less = (builder.fcmp_ordered(sign, x, theta) for sign in (">", "==", "<"))
+    capped = builder.fmul(q, builder.select(less, x, theta))
+    return builder.select(worse, q, zero), builder.select(equal, q, zero), capped
+
+
+def terms_of_ends(builder, x, q, theta, zero):
+    """Emit what each outcome adds to the two sums of `ends`."""
+    return builder.select(builder.fcmp_ordered(">", x, theta), q, zero), builder.fmul(q, x)
+
+
+look_at_blocks = sums_over_blocks(terms_of_look, 3, LANES)
+ends_of_blocks = sums_over_blocks(terms_of_ends, 2, LANES)
 
 
 @inlined
 def look(u, p, n, theta):
-    """Call `look_at` as compiled for short rows, or for whole blocks."""
+    """Return what `look_at_few` returns. Long rows are padded: they consist of whole blocks."""
     if n <= FEW:
         worse, equal, capped = look_at_few(u, p, n, theta)
     else:
-        worse, equal, capped = look_at_many(u, p, n, theta)
+        worse, equal, capped = look_at_blocks(u, p, n, theta)
     return worse, equal, capped
 
 
@@ -58,11 +73,11 @@ def largest_below(u, n, limit):
     return found
 
 
-@vector_kernel
+@inlined
 def ends(u, p, n):
     """Return the mass worse than the best outcome, and sum_j p_j u_j."""
-    worse, total = 0.0, 0.0
-    for j in range(n):
+    worse, total = ends_of_blocks(u, p, n, 0.0)
+    for j in range(n - n % LANES, n):  # a short row
         worse += p[j] if u[j] > 0.0 else 0.0
         total += p[j] * u[j]
     return worse, total

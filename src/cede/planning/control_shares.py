@@ -120,14 +120,14 @@ def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0
             known.add(mdp, task.always(agent).reshape(-1, task.n_states, task.n_agents))
     nearest = generate(mdp, known, least, most, seed, nearest_only=True)
     if nearest.missed > CLOSE_TO_LIMIT:
-        taken = nearest.weights @ np.array(known.shares)
+        taken = weighted(nearest.weights, np.array(known.shares))
         got = dict(zip(task.members, (taken / taken.sum()).round(4).tolist(), strict=True))
         expected = "within them: hand-overs that take time, or are not possible, leave no way"
         check.fail("solve", "the nearest that shares can come to the limits", got, expected)
     best = generate(mdp, known, least - nearest.missed, most + nearest.missed, seed)
     used = np.flatnonzero(best.weights > ROUNDING)
     part = best.weights[used] / best.weights[used].sum()
-    cost, shares = float(part @ np.array(known.costs)[used]), part @ np.array(known.shares)[used]
+    cost, shares = float(weighted(part, np.array(known.costs)[used])), weighted(part, np.array(known.shares)[used])
     policies = tuple(known.policies[i].reshape(task.policy_shape) for i in used)
     return Mixture(policies, part, cost, shares / shares.sum(), best.prices / most_steps(task))
 
@@ -180,8 +180,14 @@ def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats, nea
         price_of = np.concatenate([np.zeros(n + 2 * members), np.ones(2 * members)])
     x, dual = minimise(price_of, np.concatenate(rows), np.concatenate([[1.0], most, least]), n)
     above, below = -dual[1 : members + 1], -dual[members + 1 :]
-    common = float(above @ most + below @ least) if fewer.any() else 0.0
+    common = float(weighted(above, most) + weighted(below, least)) if fewer.any() else 0.0
     return Weights(x[:n], above + below, float(dual[0]) - common, float(x[n + 2 * members :].sum()), common)
+
+
+def weighted(weights: Floats, rows: Floats) -> Floats:
+    """Return sum_i weights[i] rows[i], added in this order. A library's product has an order, and so bits, of the processor's."""
+    result: Floats = (weights.reshape(-1, *[1] * (rows.ndim - 1)) * rows).cumsum(axis=0)[-1]
+    return result
 
 
 def minimise(costs: Floats, rows: Floats, right: Floats, n: int) -> tuple[Floats, Floats]:
@@ -195,7 +201,7 @@ def minimise(costs: Floats, rows: Floats, right: Floats, n: int) -> tuple[Floats
 
     dual, x = np.zeros(len(right)), np.zeros(len(costs))
     dual[0] = costs[:n].min()
-    reduced = costs - dual @ rows
+    reduced = costs - weighted(dual, rows)
     unit, kept = float(reduced.max()) or 1.0, np.ones(len(costs), dtype=bool)
     for _ in range(MOST_REFINEMENTS):
         options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
@@ -205,8 +211,8 @@ def minimise(costs: Floats, rows: Floats, right: Floats, n: int) -> tuple[Floats
         x = np.zeros(len(costs))
         x[kept] = np.maximum(result.x, 0.0)
         dual = dual + unit * result.eqlin.marginals
-        reduced = costs - dual @ rows
-        if (reduced >= -ROUNDING * (np.abs(costs) + np.abs(dual) @ np.abs(rows))).all():
+        reduced = costs - weighted(dual, rows)
+        if (reduced >= -ROUNDING * (np.abs(costs) + weighted(np.abs(dual), np.abs(rows)))).all():
             break
         unit = -float(reduced.min())
         kept = (reduced <= FAR * unit) | (x > 0.0)
@@ -238,7 +244,7 @@ def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
         chain, _ = chain_of(mdp, policy)
         acts = np.array([task.acting[policy[0].reshape(-1)] == member for member in members], dtype=np.float64).T
         found = long_run(chain, acts).reshape(task.n_states, task.n_agents, -1)[:, task.start_agent]
-        shares: Floats = mdp.environment.start @ found
+        shares: Floats = weighted(mdp.environment.start, found)
     else:
         counting = (task.only_costs(control_cost=(task.acting == member) / most_steps(task)) for member in members)
         shares = np.array([start_cost(mdp, value_under(one, *true_beliefs(mdp), policy)) for one in counting])
