@@ -5,8 +5,9 @@ from numba import types
 
 from cede._kernels.bundle import Bundle, Float1, Int1, Int2
 from cede._kernels.compiling import inlined, kernel, unit
+from cede._kernels.kl import surprise
 from cede._kernels.model import BY_PREV_AGENT, BY_TIME, BeliefArrays, block_at
-from cede._kernels.radii import linear_part, radii, radius
+from cede._kernels.radii import is_kl, linear_part, radii, radius
 from cede._kernels.tables import Table, add, take
 
 CHUNK = 64  # steps counted at once: the room wanted for them grows with their number squared
@@ -46,10 +47,11 @@ class LayerArrays(Bundle):
     """One layer of a learner: what it counted, and what it believes."""
 
     counts: CountsArrays
-    kind: int  # of its radii: PRINTED, APPENDIX, BERNSTEIN or NO_RADIUS
+    kind: int  # of its radii: PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE or NO_RADIUS
     belief: BeliefArrays  # its table is the counted one, or, where rows are unfolded or sampled, one of its own, made by `believe`
     case: Int1  # (belief's rows,) the counted row from which a row of the belief follows; from `counted` on: a known one
-    extra: Float1  # (counted,) added to the constant of the radius, for rows with fewer outcomes than others
+    extra: Float1  # (counted,) added to the constant of the radius: for fewer outcomes than others have, or for surprise (kl.py)
+    outcomes: Float1  # (counted,) how many outcomes a row can have, for radii of kind KL; else empty
     planned_visits: Float1  # (counted,) visits when the plan was made, for the doubling rule; else empty
 
 
@@ -184,10 +186,20 @@ def unfold(seen, c, table, r):
     table.total[r] = total if total > 0.0 else float(n)
 
 
+@inlined
+def measure_surprise(layer, c):
+    """Write what counted row c adds to the constant of its radius, of kind KL."""
+    if layer.counts.seen.total[c] > 0.0:
+        layer.extra[c] = surprise(layer.counts.seen, c, layer.outcomes[c])
+
+
 @unit(types.none, LayerArrays, types.float64, types.float64, types.boolean)
 def believe_layer(layer, constant, scale, unfolds):
     """Make the widths of a layer from what was counted; and, if unfolds, the rows of a table of its own."""
     belief = layer.belief
+    belief.kl = is_kl(layer.kind)
+    for c in range(layer.outcomes.size):
+        measure_surprise(layer, c)
     radii(layer.kind, layer.counts.seen.total, layer.case, layer.counts.counted, constant, layer.extra, scale, belief.width)
     belief.linear = linear_part(layer.kind, scale)
     if unfolds and belief.closed:
@@ -201,6 +213,8 @@ def believe_row(layer, r, constant, scale):
     """`believe_layer`, for one row of the belief."""
     case = layer.case[r]
     if case < layer.counts.counted:
+        if layer.outcomes.size > 0:
+            measure_surprise(layer, case)
         layer.belief.width[r] = radius(layer.kind, layer.counts.seen.total[case], constant + layer.extra[case], scale)
         if layer.belief.closed:
             unfold(layer.counts.seen, case, layer.belief.table, r)

@@ -18,7 +18,7 @@ from cede._kernels.endless import Endless, settle
 from cede._kernels.layer import LayerArrays, believe_layer, believe_row, has_doubled, note_visits
 from cede._kernels.limits import Limits, set_prices, step_costs, update_prices
 from cede._kernels.model import ModelArrays, block_at
-from cede._kernels.radii import Radii, RadiusSizes, linear_part
+from cede._kernels.radii import Radii, RadiusSizes, is_kl, linear_part
 from cede._kernels.sampling import sample_layer
 from cede._kernels.scratch import PassScratch, ThreadScratch
 
@@ -160,12 +160,15 @@ def believe_at(learner, t, s):
     agents, environment, problem, radii = learner.agents, learner.environment, learner.model.problem, learner.radii
     n_agents = problem.slot.size
     if not learner.flat:
-        agents.belief.linear = linear_part(agents.kind, radii.agents_scale)
+        agents.belief.linear, agents.belief.kl = linear_part(agents.kind, radii.agents_scale), is_kl(agents.kind)
         for d in range(n_agents):
             first, last = slots_at(problem.vary[d], t, n_agents)
             for c in range(first, last):
                 believe_row(agents, agents.belief.row[problem.slot[d] + c, s], radii.agents, radii.agents_scale)
-    environment.belief.linear = linear_part(environment.kind, radii.environment_scale)
+    environment.belief.linear, environment.belief.kl = (
+        linear_part(environment.kind, radii.environment_scale),
+        is_kl(environment.kind),
+    )
     here = block_at(problem, t) + s
     for a in range(environment.belief.row.shape[1]):
         believe_row(environment, environment.belief.row[here, a], radii.environment, radii.environment_scale)

@@ -1,21 +1,22 @@
 """Radii: how far the truth may be from what was seen. planning/belief.py tells where each formula comes from."""
 
-from math import log, sqrt
+from math import lgamma, log, pi, sqrt
 
+import numpy as np
 from numba import types
 
 from cede._kernels.bundle import Bundle, Float1, Float2
 from cede._kernels.compiling import inlined, kernel, unit
 
-PRINTED, APPENDIX, BERNSTEIN, NO_RADIUS = 0, 1, 2, -1  # kinds of radii
-LOG_2 = log(2.0)
+PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, NO_RADIUS = 0, 1, 2, 3, 4, -1  # kinds of radii
+LOG_2, LOG_ROOT_PI = log(2.0), 0.5 * log(pi)
 ANYTHING = 1e300  # width of an interval that says nothing
 
 
 class RadiusSizes(Bundle):
     """All that the constants of radii depend on, except for time."""
 
-    agents_kind: int  # PRINTED, APPENDIX, BERNSTEIN or NO_RADIUS
+    agents_kind: int  # PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE or NO_RADIUS
     environment_kind: int
     delta: float  # of the sets around tables
     horizon: int  # steps of an episode; 1 where there is no horizon, and episodes are steps
@@ -26,6 +27,8 @@ class RadiusSizes(Bundle):
     cost_kind: int  # of the intervals around costs that are learned
     cost_rows: int  # how many these are
     cost_delta: float
+    agent_values: int  # functions of an action whose means agents' rows of kind KL_VALUE are right about: |V_t(s, .)|
+    state_values: int  # functions of a state, for rows of the environment
 
 
 class Radii(Bundle):
@@ -104,6 +107,15 @@ def bernstein_cost_constant(rows, delta):
     return log(3.0) + log(max(1, rows)) - log(delta)
 
 
+@kernel
+def kl_constant(rows, values, delta):
+    """Return the logarithm of what the probability of a failure is divided by, of balls of relative entropy.
+
+    values: functions whose means must be right, 1 if the truth itself is in the ball.
+    """
+    return LOG_2 + log(rows) + log(values) - log(delta)
+
+
 @inlined
 def radius(kind, visits, constant, scale):
     """Return the width of a row: scale sqrt(constant / n); of intervals, see `BeliefArrays`."""
@@ -112,6 +124,12 @@ def radius(kind, visits, constant, scale):
         if visits <= 0.0:
             return ANYTHING if scale > 0.0 else 0.0
         return scale * scale * (constant + log(n) + log(n + 1.0)) / n
+    if kind in (KL, KL_VALUE):
+        if visits <= 0.0:
+            return ANYTHING if scale > 0.0 else 0.0
+        if kind == KL_VALUE:
+            constant += LOG_ROOT_PI + lgamma(n + 1.0) - lgamma(n + 0.5)
+        return scale * scale * constant / n
     return scale * sqrt(constant / n)
 
 
@@ -119,6 +137,12 @@ def radius(kind, visits, constant, scale):
 def linear_part(kind, scale):
     """Return the 3 of Bernstein's 3 log(.) / n over the scale: the width has the square of the scale, this takes one out again."""
     return 3.0 / scale if kind == BERNSTEIN and scale > 0.0 else 0.0
+
+
+@kernel
+def is_kl(kind):
+    """Return 1 if sets of this kind are balls of relative entropy, else 0."""
+    return np.int64(kind in (KL, KL_VALUE))
 
 
 @kernel
@@ -141,13 +165,21 @@ def constants_of(sizes, steps, common):
     """
     steps, common = max(1.0, steps), max(1.0, common)
     agents, environment, cost = 0.0, 0.0, 0.0
-    if sizes.environment_kind == BERNSTEIN:
+    if sizes.environment_kind == KL:
+        environment = kl_constant(sizes.environment_rows, np.int64(1), sizes.delta)
+    elif sizes.environment_kind == KL_VALUE:
+        environment = kl_constant(sizes.environment_rows, sizes.state_values, sizes.delta)
+    elif sizes.environment_kind == BERNSTEIN:
         environment = bernstein_constant(sizes.environment_rows, sizes.outcomes, sizes.delta)
     elif sizes.environment_kind == APPENDIX:
         environment = appendix_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
     elif sizes.environment_kind == PRINTED:
         environment = printed_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
-    if sizes.agents_kind == BERNSTEIN:
+    if sizes.agents_kind == KL:
+        agents = kl_constant(sizes.agent_rows, np.int64(1), sizes.delta)
+    elif sizes.agents_kind == KL_VALUE:
+        agents = kl_constant(sizes.agent_rows, sizes.agent_values, sizes.delta)
+    elif sizes.agents_kind == BERNSTEIN:
         agents = bernstein_constant(sizes.agent_rows, sizes.n_actions, sizes.delta)
     elif sizes.agents_kind == PRINTED:
         agents = printed_constant(steps, sizes.agent_rows, sizes.n_actions, sizes.delta)

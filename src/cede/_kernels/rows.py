@@ -5,11 +5,13 @@ from numba import types
 
 from cede._kernels.compiling import inlined, kernel, unit
 from cede._kernels.intervals import agent_in_intervals, environment_in_intervals
+from cede._kernels.kl import agent_in_kl_ball, least_in_kl_ball_of
 from cede._kernels.minimum import FEW, is_clear, least_sum, look_at_few, pad, position
 from cede._kernels.model import BeliefArrays
 from cede._kernels.scratch import PassScratch, ThreadScratch
 
 INT = types.int64
+NOTHING = 700.0  # a ball of relative entropy this large excludes nothing that a float could tell
 
 
 @unit(types.Tuple((types.float64, types.float64, INT)), ThreadScratch, INT, types.float64, types.float64)
@@ -89,6 +91,16 @@ def uniform_minimum(after, d, best, width, guess, thread):
     return best + value / n_states
 
 
+@inlined
+def says_nothing(belief, width, n):
+    """Return whether any distribution lies in the set of a row with n outcomes."""
+    if belief.kl:
+        return width >= NOTHING
+    if belief.linear > 0.0:
+        return n == 0 or belief.linear * width >= 1.0
+    return width >= 2.0
+
+
 @unit(types.none, BeliefArrays, INT, types.float64[:, ::1], INT, INT, INT, INT, PassScratch, ThreadScratch)
 def environment_minima(belief, t, after, stamp, first, last, only, scratch, thread):  # noqa: PLR0912 (one loop, compiled as one)
     """Write scratch.x[r, d] = min_p sum_s' p(s') v(s', d) over the set of row r, for every agent d that needs it.
@@ -101,11 +113,11 @@ def environment_minima(belief, t, after, stamp, first, last, only, scratch, thre
     starts, sizes, totals, columns, weights = table.start, table.size, table.total, table.column, table.weight
     u, p, same, leasts, constant, work = thread.u, thread.p, thread.same, thread.least, thread.constant, thread.work
     guess, later_guess = scratch.guess[t], scratch.guess[min(t + 1, scratch.guess.shape[0] - 1)]
-    n_agents, linear, closed = after.shape[1], belief.linear, belief.closed
+    n_agents, linear, kl, closed = after.shape[1], belief.linear, belief.kl, belief.closed
     for i in range(first, last):
         r = row[only, i] if only >= 0 else i
         width, start, n, total = widths[r], np.uintp(starts[r]), sizes[r], totals[r]  # unsigned: no check for negative places
-        says_nothing = width >= 2.0 if linear == 0.0 else n == 0 or linear * width >= 1.0
+        anything = says_nothing(belief, width, n)
         padded = -1  # p is not filled yet
         helpful = -1  # where the mass ran out for another agent
         for e in range(n_agents):
@@ -118,7 +130,7 @@ def environment_minima(belief, t, after, stamp, first, last, only, scratch, thre
                 best = after[np.uintp(columns[start]), d]
                 for j in range(1, n):
                     best = min(best, after[np.uintp(columns[start + np.uintp(j)]), d])
-            if constant[d] or says_nothing:
+            if constant[d] or anything:
                 x[r, d] = best
                 continue
             work[0] += 1
@@ -136,6 +148,11 @@ def environment_minima(belief, t, after, stamp, first, last, only, scratch, thre
                     value += weights[start + np.uintp(j)] * (after[np.uintp(columns[start + np.uintp(j)]), d] - best)
             elif linear > 0.0:
                 value = total * environment_in_intervals(belief, r, after, d, best, thread)
+            elif kl:
+                for j in range(n):
+                    u[j] = after[np.uintp(columns[start + np.uintp(j)]), d] - best
+                    p[j] = weights[start + np.uintp(j)]
+                value = total * least_in_kl_ball_of(thread, n, total, width)
             else:
                 for j in range(n):
                     u[j] = after[np.uintp(columns[start + np.uintp(j)]), d] - best
@@ -178,11 +195,13 @@ def agent_minimum(belief, r, n_actions, scratch, thread):
     """Return min_p sum_a p(a) y(a) over the set of the agent's row r. thread.y[:n_actions]: what each action leads to."""
     table, width, y, guess = belief.table, belief.width[r], thread.y[:n_actions], scratch.agent_guess
     result = smallest(y, n_actions)
-    if belief.linear > 0.0:
-        if table.size[r] > 0 and belief.linear * width < 1.0:
-            result += agent_in_intervals(belief, r, y, result, thread)
+    if says_nothing(belief, width, table.size[r]):
         return result
-    if width < 2.0:
+    if belief.linear > 0.0:
+        result += agent_in_intervals(belief, r, y, result, thread)
+    elif belief.kl and width > 0.0:
+        result += agent_in_kl_ball(belief, r, y, result, thread)
+    else:
         u, p = thread.u, thread.p
         start, n, total = table.start[r], table.size[r], table.total[r]
         if n == 0:

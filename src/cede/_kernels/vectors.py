@@ -67,3 +67,48 @@ def add_up(builder: Any, vector: Any, lanes: int) -> Any:
     for j in range(4, lanes):
         lane[j % 4] = builder.fadd(lane[j % 4], lane[j])
     return builder.fadd(builder.fadd(lane[0], lane[2]), builder.fadd(lane[1], lane[3]))
+
+
+# log(1 + x) = x - x^2 / 2 + x^3 P(x) / Q(x) for sqrt(1/2) <= 1 + x < sqrt(2), to the last bit or so (Moshier's Cephes).
+LOG_P = (
+    1.01875663804580931796e-4,
+    4.97494994976747001425e-1,
+    4.70579119878881725854,
+    14.4989225341610930846,
+    17.9368678507819816313,
+)
+LOG_P = (*LOG_P, 7.70838733755885391666)
+LOG_Q = (
+    1.0,
+    11.2873587189167450590,
+    45.2279145837532221105,
+    82.9875266912776603211,
+    71.1544750618563894466,
+    23.1251620126765340583,
+)
+LOG_2_HIGH, LOG_2_LOW = 0.693359375, -2.121944400546905827679e-4  # their sum is log 2; multiples of the first are exact
+
+
+def logarithm(builder: Any, number: Any, lanes: int) -> Any:
+    """Emit the logarithm of each lane, which must be a positive normal number. It has the same bits on every processor."""
+    block, words = ir.VectorType(DOUBLE, lanes), ir.VectorType(WORD, lanes)
+
+    def same(value: float) -> Any:
+        return ir.Constant(block, [value] * lanes)
+
+    def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+        result = same(coefficients[0])
+        for one in coefficients[1:]:
+            result = builder.fadd(builder.fmul(result, x), same(one))
+        return result
+
+    # The bits of a number above those of sqrt(1/2) count its powers of two from there; what is left is from sqrt(1/2) to sqrt(2).
+    half = 0x3FE6A09E667F3BCD
+    above = builder.sub(builder.bitcast(number, words), ir.Constant(words, [half] * lanes))
+    power = builder.ashr(above, ir.Constant(words, [52] * lanes))
+    bits = builder.sub(builder.bitcast(number, words), builder.shl(power, ir.Constant(words, [52] * lanes)))
+    x, power = builder.fsub(builder.bitcast(bits, block), same(1.0)), builder.sitofp(power, block)
+    square = builder.fmul(x, x)
+    rest = builder.fdiv(builder.fmul(builder.fmul(x, square), polynomial(LOG_P, x)), polynomial(LOG_Q, x))
+    rest = builder.fsub(builder.fadd(rest, builder.fmul(power, same(LOG_2_LOW))), builder.fmul(square, same(0.5)))
+    return builder.fadd(builder.fadd(x, rest), builder.fmul(power, same(LOG_2_HIGH)))

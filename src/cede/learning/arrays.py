@@ -221,7 +221,11 @@ def agents_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
         belief = certain_belief(task).arrays
     kind, doubling = RADII[told.agents_radius or told.radius], told.replan == "doubling"
     visits = np.zeros(counts.counted if doubling else 0)
-    return LayerArrays(counts=counts, kind=kind, belief=belief, case=case, extra=np.zeros(counts.counted), planned_visits=visits)
+    more = {
+        "extra": np.zeros(counts.counted),
+        "outcomes": np.full(counts.counted if kind == RADII["kl"] else 0, float(task.n_actions)),
+    }
+    return LayerArrays(counts=counts, kind=kind, belief=belief, case=case, planned_visits=visits, **more)
 
 
 def environment_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
@@ -243,7 +247,9 @@ def environment_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
     belief = new_belief(table, row, closed=told.known_environment is None and outcomes is not None)
     visits = np.zeros(counts.counted if told.replan == "doubling" else 0)
     case = only_used(case, row, counts.seen.n_rows)
-    return LayerArrays(counts=counts, kind=RADII[told.radius], belief=belief, case=case, extra=extra, planned_visits=visits)
+    possible = np.full(counts.counted, float(task.n_states)) if outcomes is None else outcomes.n_outcomes.astype(np.float64)
+    more = {"extra": extra, "outcomes": possible if told.radius == "kl" else np.empty(0), "planned_visits": visits}
+    return LayerArrays(counts=counts, kind=RADII[told.radius], belief=belief, case=case, **more)
 
 
 def refresh_layer(layer: LayerArrays, told: Settings, n_states: int) -> None:
@@ -376,6 +382,8 @@ def radius_sizes(task: Task, told: Settings) -> RadiusSizes:
         cost_kind=RADII["printed" if told.flat else "bernstein"] if learns else RADII[None],
         cost_rows=agent_rows if told.flat else cost_rows,
         cost_delta=costs,
+        agent_values=task.plan_steps,
+        state_values=max(1, task.plan_steps - 1) * task.n_agents,
     )
 
 

@@ -113,8 +113,8 @@ class Settings(Remade):
             if rule is not None and not isinstance(rule, HalfLife | Window):
                 check.fail(owner, f"forget[{name!r}]", check.show(rule), "a HalfLife or a Window")
         if self.forgets:
-            if "bernstein" in (self.radius, self.agents_radius):
-                check.fail(owner, "belief", "'bernstein'", "'printed' with forget: these intervals are not for counts that fade")
+            for name in {"bernstein", "kl", "kl-value"} & {self.radius, self.agents_radius}:
+                check.fail(owner, "belief", repr(name), "'printed' with forget: these sets are not for counts that fade")
             if self.planning == "greedy":
                 check.fail(
                     owner, "planning", "'greedy'", "'full' with forget: greedy planning never gives up what it once believed"
@@ -142,6 +142,9 @@ class Settings(Remade):
                 check.fail(owner, "planning", "'greedy'", expected)
             if self.forgets:
                 check.fail(owner, "forget", "given", "left out with a baseline: what was proven would have to be forgotten, too")
+            if "kl-value" in (self.radius, self.agents_radius):
+                expected = "'kl' with a baseline: sets for optimism only prove nothing about what a policy costs at most"
+                check.fail(owner, "belief", "'kl-value'", expected)
             if self.radius is None or self.flat:
                 expected = "left out: it has no confidence sets of both layers to prove anything by"
                 check.fail(owner, "baseline", str(self.baseline), expected)
@@ -381,7 +384,7 @@ def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environmen
 
 def checked_belief(owner: str, belief: Any) -> dict[str, Any]:
     """Check the argument `belief` of `ucrl2_mc`, and return the settings `radius` and `agents_radius`."""
-    kinds = ("printed", "bernstein")
+    kinds = ("printed", "bernstein", "kl", "kl-value")
     if not isinstance(belief, Mapping):
         return {"radius": check.choice(owner, "belief", belief, kinds)}
     if belief.keys() != {"agents", "environment"}:

@@ -60,8 +60,9 @@ class Belief(Remade):
     places may share a row.
 
     If `linear` is not 0, the set is another one: for each outcome of probability p in the centre, the interval of
-    sqrt(2 p (1 - p) width) + linear width to both sides of p. If `closed`, no outcomes are possible but those that a row of the
-    centre lists, some perhaps with weight 0; else any outcome is.
+    sqrt(2 p (1 - p) width) + linear width to both sides of p. If `kl`, it is a ball of relative entropy: all p with
+    KL(centre || p) <= width. If `closed`, no outcomes are possible but those that a row of the centre lists, some perhaps with
+    weight 0; else any outcome is.
     """
 
     centre: Table
@@ -69,6 +70,7 @@ class Belief(Remade):
     row: Ints  # agents: (slots, S); environment: (S, A), or (P * S, A) if it has P tables
     linear: float = 0.0
     closed: bool = False
+    kl: bool = False
 
     def __post_init__(self) -> None:
         check.instance("Belief", "centre", self.centre, Table, "; Belief.of makes one")
@@ -88,6 +90,9 @@ class Belief(Remade):
         put(self, "row", row)
         put(self, "linear", check.number("Belief", "linear", self.linear, least=0.0))
         put(self, "closed", check.truth("Belief", "closed", self.closed))
+        put(self, "kl", check.truth("Belief", "kl", self.kl))
+        if self.kl and self.linear > 0.0:
+            check.fail("Belief", "linear", self.linear, "0 with kl: a set is a ball, or an interval around each outcome")
         self.centre.freeze()
 
     @classmethod
@@ -122,7 +127,8 @@ class Belief(Remade):
     @cached_property
     def arrays(self) -> BeliefArrays:
         """Return the belief in the form that compiled code reads, made once."""
-        return BeliefArrays(table=self.centre, width=self.width, row=self.row, linear=self.linear, closed=int(self.closed))
+        form = {"linear": self.linear, "kl": int(self.kl), "closed": int(self.closed)}
+        return BeliefArrays(table=self.centre, width=self.width, row=self.row, **form)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +184,7 @@ class CostBelief(Remade):
 def snapshot(belief: BeliefArrays) -> Belief:
     """Return a belief in compiled form as a `Belief` with arrays of its own, which stays as it is when the learner goes on."""
     table = belief.table.packed()
-    return Belief(table, belief.width, belief.row, belief.linear, bool(belief.closed))
+    return Belief(table, belief.width, belief.row, belief.linear, bool(belief.closed), bool(belief.kl))
 
 
 _truths: "WeakKeyDictionary[TwoLayerMDP, tuple[Belief, Belief]]" = WeakKeyDictionary()  # made once for each problem
@@ -210,6 +216,11 @@ def holds(belief: Belief, truth: Belief) -> bool:
     centre = np.where(total > 0, belief.centre.matrix().toarray() / np.maximum(total, 1e-300), uniform)
     apart = np.abs(centre[belief.row] - truth.centre.matrix().toarray()[truth.row])
     width = belief.width[belief.row]
+    if belief.kl:
+        true, q = truth.centre.matrix().toarray()[truth.row], centre[belief.row]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            apart = np.where(q > 0, q * (np.log(q) - np.log(true)), 0.0)
+        return bool((apart.sum(axis=-1) <= width * (1 + 1e-12) + 1e-12).all())
     if belief.linear == 0.0:
         return bool((apart.sum(axis=-1) <= width + 1e-12).all())
     seen = (total > 0)[belief.row]
@@ -217,7 +228,14 @@ def holds(belief: Belief, truth: Belief) -> bool:
     return bool(((apart <= half + 1e-12) | ~seen).all())
 
 
-RADII = {"printed": kernels.PRINTED, "appendix": kernels.APPENDIX, "bernstein": kernels.BERNSTEIN, None: kernels.NO_RADIUS}
+RADII = {
+    "printed": kernels.PRINTED,
+    "appendix": kernels.APPENDIX,
+    "bernstein": kernels.BERNSTEIN,
+    "kl": kernels.KL,
+    "kl-value": kernels.KL_VALUE,
+    None: kernels.NO_RADIUS,
+}
 
 
 def radii(visits: Floats, constant: float, *, scale: float = 1.0) -> Floats:

@@ -1,0 +1,172 @@
+"""Balls of relative entropy: the least mean of v over distributions p with KL(q || p) <= rho, and the rho of a row.
+
+With u = v - min v >= 0, where the minimum is over all outcomes that can be, q what was seen, and x >= 0,
+
+    x expm1( sum_j q_j log(1 + u_j / x) - rho )
+
+is at most the least mean of u, whatever x is, and its maximum over x is equal to it (Filippi, Cappe and Garivier 2010). It is
+concave in x, and its derivative is 0 where
+
+    sum_j q_j log(1 + u_j / x) + log( sum_j q_j / (1 + u_j / x) ) = rho.
+
+The left side falls from infinity to 0 as x grows, if the best outcome was seen; if it was not, it begins at a finite number, and
+where that is below rho the maximum is at x = 0. We find x by Newton's method in log x, from a start that follows from the row
+alone, so that the result depends on nothing else.
+
+The radius of a row with n visits, N_i of them with outcome i, k outcomes seen of m that can be, is (constant + surprise) / n with
+surprise = -log m(N) - n H(N / n), where H is the entropy and
+
+    m(N) = prod_{seen i} Gamma(N_i + 1/2) / Gamma(1/2) sum_{j = k ... m} w_j Gamma(j / 2) / Gamma(j / 2 + n),
+    w_j = C(m - k, j - k) / (C(m, j) j (j + 1)).
+
+planning/belief.py says why.
+"""
+
+from math import exp, expm1, inf, lgamma, log, sqrt
+
+from numba import types
+
+from cede._kernels.compiling import kernel, unit
+from cede._kernels.minimum import FEW, LANES, pad
+from cede._kernels.model import BeliefArrays
+from cede._kernels.scratch import ThreadScratch
+from cede._kernels.tables import Table
+from cede._kernels.vectors import logarithm, sums_over_blocks
+
+CLOSE = 3e-5  # of log x: the error of the maximum is the cube of this
+MOST_STEPS = 100
+LONGEST = 6.0  # step of log x
+LOG_ROOT_PI = 0.5723649429247001  # log Gamma(1/2)
+NEGLIGIBLE = 1e-6  # terms of m(N) that are this small, relative to the sum, are left out, which makes the radius larger
+LARGE = 1e200
+
+
+@kernel
+def sums_of_few(u, p, n, x):
+    """Return the sums of p_j log z_j, p_j z_j and p_j z_j^2, with z_j = 1 / (1 + u_j / x)."""
+    logs, inverse, squares = 0.0, 0.0, 0.0
+    for j in range(n):
+        z = x / (x + u[j])
+        logs += p[j] * log(z)
+        inverse += p[j] * z
+        squares += p[j] * z * z
+    return logs, inverse, squares
+
+
+def terms_of_sums(builder, u, p, x, _):
+    """Emit what each outcome adds to the three sums of `sums_of_few`."""
+    z = builder.fdiv(x, builder.fadd(x, u))
+    part = builder.fmul(p, z)
+    return builder.fmul(p, logarithm(builder, z, LANES)), part, builder.fmul(part, z)
+
+
+sums_of_blocks = sums_over_blocks(terms_of_sums, 3, LANES)
+
+
+@kernel
+def least_in_kl_ball(u, p, n, total, rho):
+    """Return the least mean of u[:n] over the ball of radius rho around p[:n] / total.
+
+    u >= 0, and an outcome of u = 0 is possible. Both arrays are padded (see `pad`).
+    """
+    least, mean, square = inf, 0.0, 0.0
+    for j in range(n):
+        if p[j] > 0.0:
+            least = min(least, u[j])
+            mean += p[j] * u[j]
+            square += p[j] * u[j] * u[j]
+    mean, square = mean / total, square / total
+    if mean <= 0.0:
+        return 0.0
+    if least > 0.0:  # the best outcome was never seen
+        logs, inverse = 0.0, 0.0
+        for j in range(n):
+            if p[j] > 0.0:
+                logs += p[j] * log(u[j])
+                inverse += p[j] / u[j]
+        if logs / total + log(inverse / total) <= rho:
+            return exp(logs / total - rho)
+    x = max(sqrt(max(0.0, square - mean * mean) / (2.0 * rho)) - mean, 0.05 * mean)  # right where rho is small
+    move, value = 0.0, 0.0
+    for _ in range(MOST_STEPS):
+        x *= exp(move)
+        if n <= FEW:
+            logs, inverse, squares = sums_of_few(u, p, n, x)
+        else:
+            logs, inverse, squares = sums_of_blocks(u, p, n, x)
+        logs, inverse, squares = -logs / total, inverse / total, squares / total
+        value = x * expm1(logs - rho)
+        left = logs + log(inverse)
+        slope = inverse - squares / inverse  # of the left side, by log x
+        if not (left > 0.0 and slope < 0.0):  # rounding: x is far larger than u
+            break
+        move = (rho - left) / slope if left > rho else log(rho / left) * left / slope
+        move = min(max(move, -LONGEST), LONGEST)
+        if abs(move) < CLOSE:  # the last step, by the slope of what is maximised at this x, which falls to 0 where the step ends
+            value += 0.5 * x * move * expm1(left - rho)
+            break
+    return min(max(0.0, value), mean)
+
+
+@unit(types.float64, ThreadScratch, types.int64, types.float64, types.float64)
+def least_in_kl_ball_of(thread, n, total, rho):
+    """Call `least_in_kl_ball` with thread.u and thread.p, whose first n elements are filled."""
+    if n == 1:
+        return thread.u[0] * exp(-rho)
+    return least_in_kl_ball(thread.u, thread.p, pad(thread.u, thread.p, n), total, rho)
+
+
+# ------------------------------------------------------------------------------------------------- radius
+
+
+@kernel
+def log_sum_over_supports(n, k, m):
+    """Return the logarithm of the sum of m(N) above, without its product: n visits, k outcomes seen of m."""
+    offset = 0.0
+    total, last, j = 0.0, 0.0, k  # terms of even and odd j - k follow from those two before
+    even, odd = 0.0, 0.0
+    while j <= m:
+        if j - k < 2:
+            chosen = lgamma(m - k + 1.0) - lgamma(j - k + 1.0) + lgamma(j + 1.0) - lgamma(m + 1.0)  # log of C(m-k, j-k) / C(m, j)
+            found = chosen - log(j) - log(j + 1.0) + lgamma(0.5 * j) - lgamma(0.5 * j + n)
+            if j == k:
+                offset = found
+            term = exp(found - offset)
+        else:
+            i = j - 2.0
+            term = even if (j - k) % 2 == 0 else odd
+            term *= (i / (i + 2.0 * n)) * (i * (i + 1.0) * (i + 1.0)) / ((i + 3.0) * (j - 1.0 - k) * (j - k))
+        if (j - k) % 2 == 0:
+            even = term
+        else:
+            odd = term
+        total += term
+        if term <= last and term < NEGLIGIBLE * total:
+            break
+        if total > LARGE:
+            even, odd, term, total, offset = even / LARGE, odd / LARGE, term / LARGE, total / LARGE, offset + log(LARGE)
+        last = term
+        j += 1
+    return offset + log(total)
+
+
+@unit(types.float64, Table, types.int64, types.float64)
+def surprise(table, r, outcomes):
+    """Return -log m(N) - n H(N / n) of row r, which has so many possible outcomes."""
+    start, k, n = table.start[r], table.size[r], table.total[r]
+    result = 0.0
+    for j in range(start, start + k):
+        count = table.weight[j]
+        result += count * log(count / n) - lgamma(count + 0.5) + LOG_ROOT_PI
+    return result - log_sum_over_supports(n, k, outcomes)
+
+
+@unit(types.float64, BeliefArrays, types.int64, types.float64[::1], types.float64, ThreadScratch)
+def agent_in_kl_ball(belief, r, y, least, thread):
+    """Return the least mean of y - least over the ball of agents' row r. y: (A,) what each action leads to; least: of y."""
+    columns, weights, start, n = belief.table.column, belief.table.weight, belief.table.start[r], belief.table.size[r]
+    u, p = thread.u, thread.p
+    for j in range(n):
+        u[j] = y[columns[start + j]] - least
+        p[j] = weights[start + j]
+    return least_in_kl_ball_of(thread, n, belief.table.total[r], belief.width[r])
