@@ -21,8 +21,9 @@ MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # left, down, right, up: the actions
 
 @cache
 def frozen_lake(map_name: str = "4x4", horizon: int = HORIZON) -> TwoLayerMDP:
-    """Return the problem, with its structure declared. A walk has 40 steps or as many as given, reaching the goal is worth 1, and every move slips to
-    either side with probability 1/3 each. A guide walks well in their own half and anywhere in the other one.
+    """Return the problem, with its structure declared. Reaching the goal is worth 1, and every move slips to either side with
+    probability 1/3 each. A guide walks well in their own half and anywhere in the other one. map_name: as in Gymnasium.
+    horizon: the steps of a walk.
     """
     env = need("gymnasium", "gym").make("FrozenLake-v1", map_name=map_name, is_slippery=True)
     icy = env.unwrapped

@@ -1,7 +1,7 @@
 """The worlds of the league against other methods, each a problem in which it matters who is in control.
 
-FrozenLake, CliffWalking and Taxi of Gymnasium, three of MiniGrid, RiverSwim, lane driving and the support desk. `WORLDS` has them by
-name, `about` says how large one is, and what the best policy, each agent alone and chance cost in it.
+FrozenLake, CliffWalking and Taxi of Gymnasium, three of MiniGrid, RiverSwim, lane driving and the support desk. `WORLDS` has them
+by name, `about` says how large one is, and what the best policy, each agent alone and chance cost in it.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,9 +17,8 @@ from cede.experiments.runs.frozen_lake import frozen_lake
 from cede.gym import from_minigrid, from_toy_text, minigrid_states
 from cede.gym.minigrid import FACING, MiniGridStates
 from cede.planning.planner import best_policy, expected_cost, solve
-from cede.problem.model import Agent, Environment, TwoLayerMDP
-from cede.worlds import lane_driving, riverswim
-from cede.worlds.support_desk import support_desk
+from cede.problem.model import Agent, Environment, Team, TwoLayerMDP
+from cede.worlds import lane_driving, riverswim, support_desk
 
 WALK = ("left", "right", "forward")  # actions of MiniGrid where nothing is to be carried or opened
 EAST, SOUTH, WEST, NORTH = range(4)
@@ -40,7 +39,8 @@ def minigrid(name: str, actions: tuple[str, ...], seed: int) -> MiniGridStates:
 
 def noisy(policy: Floats, chance: float) -> Floats:
     """Return a policy that takes any action at random with some chance. policy: (S, A)."""
-    return (1.0 - chance) * policy + chance / policy.shape[1]
+    mixed: Floats = (1.0 - chance) * policy + chance / policy.shape[1]
+    return mixed
 
 
 def where(mask: Any, policy: Floats, otherwise: Floats) -> Floats:
@@ -66,7 +66,7 @@ def frozen_lake_large() -> TwoLayerMDP:
 
 @cache
 def cliff() -> TwoLayerMDP:
-    """Return CliffWalking with a bold walker and a careful one, who costs as much as the way. 60 steps; a fall costs 1, a step 0.01.
+    """Return CliffWalking with a bold walker, and a careful one who costs as much as the way. A fall costs 1, a step 0.01.
 
     The bold one walks east along the row that they are in, also beside the cliff, and missteps often. The careful one climbs to the
     northern row before walking east. The best is to let the careful one climb, and then the bold one walk.
@@ -107,8 +107,6 @@ def taxi() -> TwoLayerMDP:
 
 def from_tables(environment: Environment, agents: list[Agent], horizon: int, switch_cost: float) -> TwoLayerMDP:
     """Return the problem of an environment and a team in which every hand-over costs the same; the first agent begins."""
-    from cede.problem.model import Team
-
     return TwoLayerMDP(environment, Team(agents, switch_cost), horizon)
 
 
@@ -124,13 +122,12 @@ def straight_to_goal(states: MiniGridStates) -> Floats:
     goal_x, goal_y = place % grid.width, place // grid.width
     policy = np.zeros((states.n_states, len(states.actions)))
     for s, seen in enumerate(features(states)):
-        aim = EAST
+        action = "forward"
         if seen:
-            x, y, facing = int(seen["x"]), int(seen["y"]), FACING.index(seen["facing"])
+            x, y = int(seen["x"]), int(seen["y"])
             aim = EAST if x < goal_x else WEST if x > goal_x else SOUTH if y < goal_y else NORTH
-            turn = (aim - facing) % 4
-            action = {0: "forward", 1: "right", 2: "right", 3: "left"}[turn]
-        policy[s, states.actions.index(action if seen else "forward")] = 1.0
+            action = ("forward", "right", "right", "left")[(aim - FACING.index(seen["facing"])) % 4]
+        policy[s, states.actions.index(action)] = 1.0
     return policy
 
 
@@ -162,7 +159,7 @@ def lava_gap() -> TwoLayerMDP:
 def door_key() -> TwoLayerMDP:
     """Return MiniGrid DoorKey-5x5: one fetches the key and opens the door, one walks to the goal, an expert can do both and costs.
 
-    The opener wanders about once the door is open; the walker turns and walks anywhere, and never picks the key up, while it is not.
+    The opener wanders about once the door is open; the walker wanders about while it is not, and never picks the key up.
     """
     states = minigrid("DoorKey-5x5", (*WALK, "pickup", "toggle"), 0)
     environment = from_minigrid(states, someone(states.n_states, 5), 50).environment

@@ -1,4 +1,4 @@
-"""PPO and DQN of Stable-Baselines3 as those who decide who is in control, and what their policies cost exactly after how many steps.
+"""PPO and DQN of Stable-Baselines3 as those who decide who is in control, and the exact costs of their policies as they learn.
 
 They act in `SwitchingEnv(mdp)`, whose observations they see as zeros and ones, one input for each state, agent and time step.
 """
@@ -37,6 +37,7 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         },
     },
 }
+LOOKS = 10  # evaluations in a row after which a good policy is taken to stay good
 AT_ONCE = 8192  # observations for which a model is asked in one call
 
 
@@ -65,11 +66,13 @@ def rival_curve(
     *,
     setting: str | Mapping[str, Any] = "small",
     at: Sequence[int] | None = None,
+    good_enough: float | None = None,
 ) -> RivalCurve:
     """Train PPO or DQN for so many steps of the environment; return the exact costs of its policy on the way.
 
     time: whether it sees the time step. setting: a name in SETTINGS, or arguments of the method. at: after how many steps to
-    evaluate; by default 40 numbers from 500 to `steps`, each by the same factor larger.
+    evaluate; by default 40 numbers from 500 to `steps`, each by the same factor larger. good_enough: training ends early if the
+    policy cost no more than that in LOOKS evaluations in a row.
 
     The method is trained in one go, as its schedules want it, and evaluated in between without being disturbed.
     """
@@ -87,7 +90,7 @@ def rival_curve(
         if len(done) < len(wanted) and seen["self"].num_timesteps >= wanted[len(done)]:
             costs.append(expected_cost(mdp, tabulated_policy(mdp, model, time)))
             done.append(int(seen["self"].num_timesteps))
-        return True
+        return good_enough is None or len(costs) < LOOKS or max(costs[-LOOKS:]) > good_enough
 
     model.learn(steps, callback=look)
     return RivalCurve(np.array(done, dtype=np.int64), np.array(costs))
