@@ -43,7 +43,7 @@ RECORDS = {
     "GymHistory",
     "MiniGridStates",
 }
-NOT_CALLED = {"UnreadableFile", "engines", "gym", "worlds", "__version__"}
+NOT_CALLED = {"UnreadableFile", "engines", "gym", "worlds", "__version__", "support_desk"}  # the last one has no arguments
 
 S, A, D, L = 3, 2, 2, 4
 
@@ -904,7 +904,6 @@ def worlds():
         "lane_driving_teams",
         lambda: Call(cede.worlds.lane_driving_teams, {"n": (2, Integer(1)), "seed": (3, Integer(0)), **costs}),
     )
-    yield "support_desk", lambda: Call(cede.worlds.support_desk, {})
 
 
 class Model:
