@@ -1026,7 +1026,12 @@ def gym():
     yield (
         "minigrid_states",
         lambda: Call(
-            cede.gym.minigrid_states, {"env": (gap, Instance()), "seed": (3, Integer(0)), "actions": (None, optional(Names()))}
+            cede.gym.minigrid_states,
+            {
+                "env": (gap, Instance()),
+                "seed": (3, Integer(0)),
+                "actions": (["left", "right", "forward"], optional(Names(free=True))),
+            },
         ),
     )
     yield (

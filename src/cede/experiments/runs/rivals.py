@@ -2,9 +2,9 @@
 
 They act in `SwitchingEnv(mdp)`, whose observations they see as zeros and ones, one input for each state, agent and time step.
 
-How their settings were picked: once for all worlds, for the lowest costs. In three worlds (support desk, DoorKey-5x5, LavaGapS7), with
-seed 0 and 8,000 steps, we tried the defaults of Stable-Baselines3 without the time step, and the settings "small", for small
-discrete problems, with and without it. Steps until the policy stayed within 5% of the best possible cost:
+How their settings were picked: once for all worlds, for the lowest costs. In three worlds, with seed 0 and 8,000 steps, we tried
+the defaults of Stable-Baselines3 without the time step, and the settings "small", for small discrete problems, with and without it.
+Steps until the policy stayed within 5% of the best possible cost:
 
     method, setting             support desk    DoorKey-5x5    LavaGapS7
     PPO, defaults                      6,463          6,463            -
