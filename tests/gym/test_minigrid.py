@@ -110,8 +110,9 @@ def test_what_success_failure_and_wandering_cost():
     assert alone(dead, into_lava) == pytest.approx(1.0)
     assert alone(dead, into_lava, step_cost=0.01, fail_cost=3.0) == pytest.approx(3.0)
     assert alone(ahead, fail_cost=2.0) == pytest.approx(2.0)
-    endless = cede.gym.from_minigrid(into_lava, [dead], None, discount=0.9)
-    assert cede.expected_cost(endless, endless.task.always(0)) == pytest.approx(1.0)
+    for horizon in (None, 40):  # with a discount, too
+        mdp = cede.gym.from_minigrid(into_lava, [dead], horizon, discount=0.9)
+        assert cede.expected_cost(mdp, mdp.task.always(0)) == pytest.approx(1.0)
 
 
 def test_a_team_learns_in_the_environment_itself():

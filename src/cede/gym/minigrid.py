@@ -146,8 +146,9 @@ def from_minigrid(
     step_cost is fail_cost / horizon. Then success after k of L steps costs k / L of fail_cost, and who never gets there pays
     fail_cost, too. (MiniGrid's own rewards fall with time in the same way.) With step_cost=0 only failures cost.
 
-    In the tables: after a failure each step that is left costs step_cost, and arriving there fail_cost - L * step_cost. Without a
-    horizon step_cost is by default (1 - discount) * fail_cost, and arriving at a failure costs discount * fail_cost.
+    In the tables: after a failure each step that is left costs step_cost, and arriving there fail_cost - L * step_cost. With a
+    discount step_cost is by default such that discounted steps without end, or to the horizon, add up to fail_cost; what arriving
+    at a failure costs is discounted as all costs are. Without a horizon that is discount * fail_cost.
     """
     owner = "from_minigrid"
     if isinstance(env, MiniGridStates):
@@ -161,7 +162,7 @@ def from_minigrid(
     if steps is None and discount is None:
         check.fail(owner, "discount", discount, "given where there is no horizon: episodes end")
     factor = 1.0 if discount is None else check.probability(owner, "discount", discount)
-    usual = failing / steps if steps is not None else failing * (1.0 - factor)
+    usual = failing * (1.0 - factor) if steps is None else failing / sum(factor**t for t in range(steps))
     each = usual if step_cost is None else check.number(owner, "step_cost", step_cost)
     cost, enter = np.full(states.next_state.shape, each), np.zeros(states.n_states)
     cost[list(states.terminal)] = 0.0
