@@ -7,7 +7,6 @@ solved or when the customer leaves, and what it costs to let one wait is not kno
 """
 
 import argparse
-from itertools import product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -15,46 +14,13 @@ import numpy as np
 
 import cede
 
-KINDS, TRIES, HORIZON, CAP = ("easy", "tricky", "nasty"), 3, 6, 0.05
-ACTIONS = ("right answer", "wrong answer", "question back")
+CAP = 0.05
 NAMES = ("small model", "large model", "person")
 COLOURS = ("#56B4E9", "#0072B2", "#E69F00")
 
 
-def desk():
-    """A ticket is of some kind and has had some wrong answers; it gets solved, or the customer leaves."""
-    states = [*product(KINDS, range(TRIES)), "solved", "lost"]
-    solved, lost = len(states) - 2, len(states) - 1
-    transition, cost = np.zeros((len(states), len(ACTIONS), len(states))), np.zeros((len(states), len(ACTIONS), 4))
-    for s, state in enumerate(states[:solved]):
-        kind, tries = state
-        easier = states.index((KINDS[max(0, KINDS.index(kind) - 1)], tries))
-        again = lost if tries == TRIES - 1 else states.index((kind, tries + 1))
-        transition[s, 0, [solved, s]] = 0.95, 0.05
-        transition[s, 1, again] = 1.0
-        np.add.at(transition[s, 2], [easier, s, lost], [0.55, 0.35, 0.1])  # a question helps, or annoys
-        cost[s] = 0.02, 0.05, 0.1, 0.23  # the customer waits: one of these, each as likely
-    transition[solved, :, solved] = transition[lost, :, lost] = 1.0
-    start = np.zeros(len(states))
-    start[[states.index((kind, 0)) for kind in KINDS]] = 0.5, 0.3, 0.2
-    names = [state if isinstance(state, str) else f"{state[0]}, {state[1]} wrong answers" for state in states]
-    ends = {"terminal": ["solved", "lost"], "enter_cost": {"lost": 4.0}}  # a lost customer costs that once
-    environment = cede.Environment(transition, cost, start, state_names=names, action_names=ACTIONS, **ends)
-    skill = {"small model": (0.9, 0.45, 0.1), "large model": (0.97, 0.75, 0.3), "person": (0.97, 0.9, 0.85)}
-    asks = {"small model": 0.0, "large model": 0.1, "person": 0.3}
-    agents = []
-    for name, price in zip(NAMES, (0.0, 0.05, 0.15), strict=True):
-        policy = np.tile([1.0, 0.0, 0.0], (len(states), 1))
-        for s, state in enumerate(states[:solved]):
-            right = skill[name][KINDS.index(state[0])]
-            policy[s] = right, (1 - right) * (1 - asks[name]), (1 - right) * asks[name]
-        agents.append(cede.Agent(name, policy, control_cost=price))
-    escalation = [[0.0, 0.05, 0.1], [0.0, 0.0, 0.1], [0.0, 0.0, 0.0]]  # upward it costs: somebody must read all of it again
-    return cede.TwoLayerMDP(environment, cede.Team(agents, escalation), HORIZON, start_agent="small model")
-
-
 def main(episodes, out, seed=0):
-    mdp = desk()
+    mdp = cede.worlds.support_desk()
     task, runs = mdp.task.with_unknown_costs((0.0, 0.5)), {}  # nobody has said what waiting costs
     for label, limits in (("no cap", {}), (f"person at most {CAP:.0%}", {"at_most": {"person": CAP}})):
         learner = cede.posterior_sampling(task, seed=seed, **limits)

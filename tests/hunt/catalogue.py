@@ -32,8 +32,18 @@ from hunt.values import (
 )
 
 # Records that functions return. They hold what they are given, and nothing trusts them.
-RECORDS = {"Mixture", "Bounds", "History", "FleetHistory", "Explanation", "Summary", "StructureCheck", "GymHistory"}
-NOT_CALLED = {"UnreadableFile", "engines", "gym", "worlds", "__version__"}
+RECORDS = {
+    "Mixture",
+    "Bounds",
+    "History",
+    "FleetHistory",
+    "Explanation",
+    "Summary",
+    "StructureCheck",
+    "GymHistory",
+    "MiniGridStates",
+}
+NOT_CALLED = {"UnreadableFile", "engines", "gym", "worlds", "__version__", "support_desk"}  # the last one has no arguments
 
 S, A, D, L = 3, 2, 2, 4
 
@@ -903,6 +913,7 @@ class Model:
 
 def gym():
     import gymnasium
+    import minigrid  # noqa: F401 (registers its environments)
 
     frozen = gymnasium.make("FrozenLake-v1", is_slippery=True)
     walkers = [cede.Agent("a", np.full((16, 4), 0.25)), cede.Agent("b", np.eye(4)[np.zeros(16, dtype=int)])]
@@ -1003,6 +1014,36 @@ def gym():
                 "env": (frozen, Instance()),
                 "agents": (walkers, Agents()),
                 "horizon": (5, optional(Integer(1))),
+                "switch_cost": (0.25, SwitchCost()),
+                "start_agent": (1, Integer(0, 1)),
+                "discount": (0.5, optional(Number(0.0, 1.0, True))),
+            },
+        ),
+    )
+    gap = gymnasium.make("MiniGrid-LavaGapS5-v0")
+    found = cede.gym.minigrid_states(gap)
+    chances = np.full(found.next_state.shape, 1 / 7)
+    yield (
+        "minigrid_states",
+        lambda: Call(
+            cede.gym.minigrid_states,
+            {
+                "env": (gap, Instance()),
+                "seed": (3, Integer(0)),
+                "actions": (["left", "right", "forward"], optional(Names(free=True))),
+            },
+        ),
+    )
+    yield (
+        "from_minigrid",
+        lambda: Call(
+            cede.gym.from_minigrid,
+            {
+                "env": (found, Instance()),
+                "agents": ([cede.Agent("a", chances), cede.Agent("b", chances)], Agents()),
+                "horizon": (5, optional(Integer(1))),
+                "step_cost": (0.5, optional(Number())),
+                "fail_cost": (0.5, Number()),
                 "switch_cost": (0.25, SwitchCost()),
                 "start_agent": (1, Integer(0, 1)),
                 "discount": (0.5, optional(Number(0.0, 1.0, True))),

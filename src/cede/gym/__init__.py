@@ -3,8 +3,10 @@
 Needs the extra `gym`; models of Stable-Baselines3 need the extra `sb3`.
 
 from_toy_text      makes a two-layer problem of an environment that has a table of probabilities (FrozenLake, Taxi ...)
+from_minigrid      makes one of a MiniGrid environment, whose states `minigrid_states` finds; needs the extra `worlds`
 run, task_for      let a team act in any environment with discrete actions, while a learner decides who is in control
-SwitchingEnv       makes an environment of a two-layer problem; `cede/LaneDriving-v0` and `cede/RiverSwim-v0` are registered
+SwitchingEnv       makes an environment of a two-layer problem, or of a team in another environment, in which the action is who gets
+                   control; `cede/LaneDriving-v0` and `cede/RiverSwim-v0` are registered
 actor, tabulated, agent_from_sb3, ConsoleAgent     make an agent of a table, a function, a model or a person at the keyboard
 uniform_bins, quantile_bins, Bins                  make states of numeric observations
 """
@@ -20,6 +22,9 @@ from cede.gym.encoders import uniform_bins as uniform_bins
 from cede.gym.loop import GymHistory as GymHistory
 from cede.gym.loop import run as run
 from cede.gym.loop import task_for as task_for
+from cede.gym.minigrid import MiniGridStates as MiniGridStates
+from cede.gym.minigrid import from_minigrid as from_minigrid
+from cede.gym.minigrid import minigrid_states as minigrid_states
 from cede.gym.switching_env import SwitchingEnv as SwitchingEnv
 from cede.gym.toy_text import from_toy_text as from_toy_text
 
@@ -28,10 +33,13 @@ __all__ = [
     "Bins",
     "ConsoleAgent",
     "GymHistory",
+    "MiniGridStates",
     "SwitchingEnv",
     "actor",
     "agent_from_sb3",
+    "from_minigrid",
     "from_toy_text",
+    "minigrid_states",
     "quantile_bins",
     "run",
     "tabulated",

@@ -10,25 +10,22 @@ Episodes of the environment and of the learner's task need not have the same len
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede._base.extras import need
 from cede._base.progress import Progress
-from cede.gym.actors import Actor, actors_of
 from cede.gym.encoders import encoder_of
-from cede.gym.toy_text import DONE
+from cede.gym.live import OVER, LiveTeam, actions_of, check_env, live_team
 from cede.learning.endless import EndlessLearner
 from cede.learning.learner import Learner
 from cede.problem.costs import checked_range
 from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task
 
-OVER = "over"  # name of the state that `task_for` adds, in which an episode ends
 REWARDS = (-1.0, 1.0)  # by default, what a reward and so a cost can be
 
 
@@ -53,7 +50,7 @@ def task_for(
     agents: Sequence[str],
     horizon: int | None,
     *,
-    encode: Callable[[Any], int] | None = None,
+    encode: Callable[..., int] | None = None,
     cost: Any = None,
     cost_range: tuple[float, float] = REWARDS,
     terminal: Any = None,
@@ -114,27 +111,13 @@ def task_for(
     )
 
 
-def check_env(owner: str, env: Any) -> None:
-    """Check that something is a Gymnasium environment, by the attributes that are used."""
-    if isinstance(env, type) or not all(hasattr(env, name) for name in ("observation_space", "action_space", "reset", "step")):
-        check.fail(owner, "env", check.show(env), "an environment, as gymnasium.make gives one")
-
-
-def actions_of(owner: str, env: Any) -> int:
-    """Check that an environment's action space is Discrete and begins with 0; return the number of actions."""
-    space = env.action_space
-    if not isinstance(space, need("gymnasium.spaces", "gym").Discrete) or int(space.start) != 0:
-        check.fail(owner, "the action space of env", check.show(space), "Discrete, from 0 on")
-    return int(space.n)
-
-
 def run(
     env: Any,
     team: Any,
     learner: Learner,
     *,
     episodes: int,
-    encode: Callable[[Any], int] | None = None,
+    encode: Callable[..., int] | None = None,
     override: Callable[[int, int, int, int], int] | None = None,
     seed: int = 0,
     progress: bool | Callable[[int], None] = True,
@@ -142,8 +125,9 @@ def run(
     """Run episodes of a Gymnasium environment in which a learner decides who of a team acts, and learns; return what happened.
 
     team: a Team, a sequence of actors, or a mapping from names to actors, functions or tables (see `actor`); the names are those
-    of `learner.task.tables`. encode: a function from observations to states, not needed for Discrete and MultiDiscrete spaces. If
-    the task has one state more than `encode`, an episode that terminates goes to that last state (`task_for`); if not, it must
+    of `learner.task.tables`. encode: a function from observations to states, not needed for Discrete and MultiDiscrete spaces. It
+    may look at more than the observation: if it has parameters named env, info, reward or terminated, it gets these, too. If the
+    task has one state more than `encode`, an episode that terminates goes to that last state (`task_for`); if not, it must
     terminate in a state that the task declares to be terminal. Costs that the task does not state are minus the rewards.
 
     override: a function override(t, state, prev_agent, chosen) that returns the agent who really gets control, an index or a name.
@@ -158,23 +142,11 @@ def run(
     task, progress = check.instance(owner, "learner", learner, Learner).task, check.progress(owner, progress)
     if override is not None:
         check.function(owner, "override", override, "a function override(t, state, prev_agent, chosen)")
-    check_env(owner, env)
-    coder = encoder_of(owner, env.observation_space) if encode is None else encode
-    if not callable(coder):
-        check.fail(owner, "encode", check.show(coder), "a function from observations to states")
-    if actions_of(owner, env) != task.n_actions:
-        check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in the learner's task")
+    live = live_team(owner, env, team, task, encode, "the learner's task")
     if learner.observed:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first")
-    known = getattr(coder, "n_states", None)
-    if known is None:  # a plain function: the name of the task's last state tells whether it is for after the end
-        known = task.n_states - bool(task.state_names and task.state_names[-1] in (OVER, DONE))
-    if task.n_states - known not in (0, 1):
-        check.fail(owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by the learner's task")
     episodes, seed = check.integer(owner, "episodes", episodes, 1), check.integer(owner, "seed", seed, 0, 2**32 - 1)
-    over = task.n_states - 1 if task.n_states == known + 1 else None
-    actors, rng = actors_of(owner, team, task), np.random.default_rng([seed, 8])
-    runner = EpisodeRunner(env, actors, learner, coder, over, override, rng)
+    runner = EpisodeRunner(live, learner, override, np.random.default_rng([seed, 8]))
     rows = []
     with Progress("episodes", episodes, progress, 1) as bar:
         for k in range(episodes):
@@ -198,50 +170,34 @@ def run(
     )
 
 
-def checked_step(answer: Any) -> tuple[Any, float, bool, bool]:
-    """Check what an environment's step returned; return observation, reward, terminated and truncated."""
-    if not isinstance(answer, tuple) or len(answer) != 5:
-        check.fail("run", "what env.step returned", check.show(answer), "(observation, reward, terminated, truncated, info)")
-    observation, reward, terminated, truncated, _ = answer
-    ends = [check.truth("run", name, end) for name, end in (("terminated", terminated), ("truncated", truncated))]
-    return observation, check.number("run", "the reward of env", reward), ends[0], ends[1]
-
-
 @dataclass(frozen=True, eq=False)
 class EpisodeRunner:
     """Runs episodes of an environment for `run`, whose checked arguments it holds."""
 
-    env: Any
-    actors: Sequence[Actor]  # (T,) in the order of task.tables
+    live: LiveTeam
     learner: Learner
-    encode: Callable[[Any], int]  # from an observation to a state
-    over: int | None  # the state to which an episode goes when it terminates; None: it ends in the state in which it terminated
     override: Callable[[int, int, int, int], int] | None
     rng: np.random.Generator  # for the actors' actions
-    begun: list[Any] = field(default_factory=list)  # the first observation of an episode that was begun already
 
     def run_episode(self, seed: int | None) -> tuple[Any, ...]:
         """Run one episode, let the learner see it, and return one entry for each of the first six fields of `GymHistory`.
 
-        seed: for the environment's reset; None goes on with its own random numbers. At each step `task.table[agent]` is the policy,
-        and so the actor, that acts. `task.acting[agent]` is the member whose step it is, and a change of `task.aim` is a switch:
-        while a human takes over from a machine for 2 steps, the machine acts, and the switch is counted once, at the first of them.
+        seed: for the environment's reset; None goes on with its own random numbers. `task.acting[agent]` is the member whose step
+        it is, and a change of `task.aim` is a switch: while a human takes over from a machine for 2 steps, the machine acts, and
+        the switch is counted once, at the first of them.
         """
         task, learner = self.learner.task, self.learner
-        observation = self.reset(seed)
-        state, agent = self.state_of(observation), int(task.start_agent)
+        state, agent = self.live.begin(seed), int(task.start_agent)
         gained, cost, weight, switches, steps, t = 0.0, 0.0, 1.0, 0, 0, 0
         control = np.zeros(len(task.members), dtype=np.int64)
         terminated = truncated = False
         while not (terminated or truncated):
             prev, agent = agent, self.next_agent(t, state, agent)
-            who = self.actors[task.table[agent]]
-            action = check.index("run", f"the action of {who.name!r}", who.act(observation, state, self.rng), task.n_actions)
-            observation, reward, terminated, truncated = checked_step(self.env.step(action))
-            to = self.next_state(observation, terminated)
-            self.observe(t, (state, prev, agent, action, to), reward)
-            gained, steps = gained + reward, steps + 1
-            charged = -reward if np.isnan(task.env_cost[state, action]) else float(task.env_cost[state, action])
+            step = self.live.step(state, agent, self.rng)
+            to, terminated, truncated = step.state, step.terminated, step.truncated
+            self.observe(t, (state, prev, agent, step.action, to), step.reward)
+            gained, steps = gained + step.reward, steps + 1
+            charged = self.live.cost_of(state, step)
             arriving = 0.0 if task.enter_cost is None else float(task.enter_cost[to])
             after = task.cost_of_ending(t + 1, to) if task.is_terminal[to] else 0.0
             cost += weight * (float(task.step_cost(state, prev, agent, charged, arriving)) + after)
@@ -255,36 +211,6 @@ class EpisodeRunner:
         if task.horizon is None or t > 0:
             learner.end_episode()
         return gained, cost, control, switches, steps, terminated
-
-    def reset(self, seed: int | None) -> Any:
-        """Begin an episode of the environment; return its first observation."""
-        if self.begun:
-            return self.begun.pop()
-        answer = self.env.reset(seed=seed)
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            check.fail("run", "what env.reset returned", check.show(answer), "(observation, info)")
-        return answer[0]
-
-    def next_state(self, observation: Any, terminated: bool) -> int:
-        """Return the state in which a step has led.
-
-        If it ended the episode that is the one for after the end, or one that the task declares to be terminal. Where the task has
-        no ends, it is the one in which the next episode begins, and that is begun.
-        """
-        task = self.learner.task
-        if terminated and self.over is not None:
-            return self.over
-        if terminated and task.horizon is None and not task.terminal:
-            first = self.reset(None)
-            self.begun.append(first)
-            return self.state_of(first)
-        to = self.state_of(observation)
-        if terminated != bool(task.is_terminal[to]):
-            ends = (
-                "one in which an episode ends (terminal), or a state more for that" if terminated else "another one: it is terminal"
-            )
-            check.fail("run", f"the state in which env {'terminated' if terminated else 'went on'}", to, ends)
-        return to
 
     def observe(self, t: int, step: tuple[int, int, int, int, int], reward: float) -> None:
         """Let the learner see a step: state, prev_agent, agent, action and next state. Unknown costs are minus the reward."""
@@ -311,8 +237,3 @@ class EpisodeRunner:
             return agent
         given = task.agent_index("run", "the agent that override gave", self.override(t, state, prev, agent))
         return given if task.can_hand_over[prev, given] else next_agent_towards(task.can_hand_over, given)[prev]
-
-    def state_of(self, observation: Any) -> int:
-        """Return the state of an observation; check that it is one of the task's, and not the one for after the end."""
-        below = self.learner.task.n_states if self.over is None else self.over
-        return check.index("run", "the state of an observation", self.encode(observation), below)

@@ -1,4 +1,7 @@
-"""A switching problem as a Gymnasium environment, in which the action is who gets control."""
+"""A switching problem as a Gymnasium environment, in which the action is who gets control.
+
+Steps come from the tables of a TwoLayerMDP (`TableTeam`), or from another environment and actors in it (live.py: `LiveTeam`).
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,67 +11,125 @@ import numpy as np
 from cede._base import check
 from cede._base.extras import AGENT_COLOURS, need, pyplot
 from cede._base.extras import label as label_of
+from cede.gym.live import LiveTeam, live_team
 from cede.problem.model import TwoLayerMDP
 from cede.problem.takeover import next_agent_towards
+from cede.problem.task import Task
 from cede.worlds import lane_driving, riverswim, road
 
 gymnasium: Any = need("gymnasium", "gym")
 
 
+class TableTeam:
+    """A team in an environment that follows the tables of a TwoLayerMDP: it begins episodes and takes steps."""
+
+    def __init__(self, mdp: TwoLayerMDP) -> None:
+        self.mdp, self.task = mdp, mdp.task
+        self._cumulated = [np.cumsum(policy, axis=-1) for policy in mdp.policies]
+
+    def begin(self, rng: np.random.Generator) -> int:
+        """Return the first state of an episode."""
+        return drawn(self.mdp.environment.cumulated_start, rng)
+
+    def step(self, t: int, s: int, prev: int, agent: int, rng: np.random.Generator) -> tuple[int, int, float]:
+        """Let the agent in control act; return its action, the next state, and what the environment charged."""
+        task, environment = self.task, self.mdp.environment
+        table = self._cumulated[task.table[agent]]
+        varies = task.table_varies[task.table[agent]]
+        taken = drawn(table[s] if varies is None else table[t if varies == "time" else prev, s], rng)
+        places = environment.tables[0 if environment.periods is None else int(environment.periods[t])]
+        begin, end = places.indptr[s * task.n_actions + taken : s * task.n_actions + taken + 2]
+        to = int(places.indices[begin + drawn(np.cumsum(places.data[begin:end]), rng)])
+        possible = environment.random_cost
+        return taken, to, float(task.env_cost[s, taken] if possible is None else rng.choice(possible[s, taken]))
+
+
+def drawn(cumulated: Any, rng: np.random.Generator) -> int:
+    """Draw an index; `cumulated` are the running sums of the probabilities."""
+    return int(min(np.searchsorted(cumulated, rng.random() * cumulated[-1], side="right"), len(cumulated) - 1))
+
+
 class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see Any
-    """A TwoLayerMDP as a Gymnasium environment, for any method that learns in those.
+    """A switching problem as a Gymnasium environment, for any method that learns in those.
+
+    mdp: a TwoLayerMDP, whose tables are followed. Or a Gymnasium environment with discrete actions; then give also the team that
+    acts in it, anything that `run` takes, the task, as `task_for` makes one, and encode, as in `run`.
 
     Action: which member of the team should get control. If a hand-over takes time, the action begins it; while a hand-over is under
     way, the action has no effect. Observation: MultiDiscrete, the state and the agent in control. With time=True the time step
-    comes before them; the best policy depends on it. Reward: minus the cost of the step. `info`: who acted ("agent"), the action
-    that was taken ("action"), and the costs: of the environment, of control, of the hand-over, of arriving, and after an end what
-    the rest of the steps cost. The episode terminates after `horizon` steps, or where the problem has an end.
+    comes before them; the best policy depends on it. With raw=True it is a Dict instead: the "observation" of the environment as it
+    is, the "agent", and with time=True the "time".
+
+    Reward: minus the cost of the step. `info`: who acted ("agent"), the action that was taken ("action"), and the costs: of the
+    environment, of control, of the hand-over, of arriving, and after an end what the rest of the steps cost. The episode terminates
+    after `horizon` steps, or where the problem has an end. It is truncated where the environment truncates it.
 
     render_mode: None or "rgb_array".
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 2}  # noqa: RUF012 (Gymnasium wants it so)
 
-    def __init__(self, mdp: TwoLayerMDP, *, time: bool = False, render_mode: str | None = None) -> None:
-        check.instance("SwitchingEnv", "mdp", mdp, TwoLayerMDP)
-        check.choice("SwitchingEnv", "render_mode", render_mode, (None, "rgb_array"))
-        self.mdp, self.time, self.render_mode = mdp, check.truth("SwitchingEnv", "time", time), render_mode
-        task = mdp.task
+    def __init__(
+        self,
+        mdp: Any,
+        *,
+        team: Any = None,
+        task: Task | None = None,
+        encode: Callable[..., int] | None = None,
+        time: bool = False,
+        raw: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        owner = "SwitchingEnv"
+        self.mdp = mdp if isinstance(mdp, TwoLayerMDP) else None
+        check.choice(owner, "render_mode", render_mode, (None, "rgb_array"))
+        self.time, self.raw, self.render_mode = check.truth(owner, "time", time), check.truth(owner, "raw", raw), render_mode
+        if isinstance(mdp, TwoLayerMDP):
+            for name, given in (("team", team), ("task", task), ("encode", encode), ("raw", raw or None)):
+                if given is not None:
+                    check.fail(owner, name, check.show(given), "left out where mdp is a TwoLayerMDP, which has its own")
+            self.source: TableTeam | LiveTeam = TableTeam(mdp)
+        elif all(hasattr(mdp, name) for name in ("observation_space", "action_space", "reset", "step")):
+            check.instance(owner, "task", task, Task, ", as task_for makes one for the environment")
+            assert task is not None
+            self.source = live_team(owner, mdp, team, task, encode, "the task")
+        else:
+            check.fail(owner, "mdp", check.show(mdp), "a TwoLayerMDP, or an environment as gymnasium.make gives one")
+        self.task = task = self.source.task
         if self.time and task.horizon is None:
-            check.fail("SwitchingEnv", "time", True, "False without a horizon")
+            check.fail(owner, "time", True, "False without a horizon")
         sizes = [task.n_states, task.n_agents]
         self.observation_space = gymnasium.spaces.MultiDiscrete([task.horizon, *sizes] if self.time else sizes)
+        if isinstance(self.source, LiveTeam) and self.raw:
+            parts = {"observation": mdp.observation_space, "agent": gymnasium.spaces.Discrete(task.n_agents)}
+            times = {"time": gymnasium.spaces.Discrete(task.horizon)} if self.time else {}
+            self.observation_space = gymnasium.spaces.Dict({**parts, **times})
         self.action_space = gymnasium.spaces.Discrete(len(task.members))
         # (members, D): the agent who is in control next, given the member who should be and the agent who was before
         self._next = np.array([next_agent_towards(task.can_hand_over, member) for member in range(len(task.members))])
-        self._cumulated = [np.cumsum(policy, axis=-1) for policy in mdp.policies]
         self.t, self.state, self.agent, self.is_over = 0, 0, int(task.start_agent), True  # no step before the first reset
         self.path: list[tuple[int, int]] = []  # for each step the state and the member who acted in it, for pictures
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode; return the first observation and an empty `info`, as Gymnasium wants it. Options are ignored."""
         super().reset(seed=seed)
-        self.t, self.agent, self.path, self.is_over = 0, int(self.mdp.task.start_agent), [], False
-        self.state = self._draw(self.mdp.environment.cumulated_start)
+        self.t, self.agent, self.path, self.is_over = 0, int(self.task.start_agent), [], False
+        self.state = self.source.begin(seed) if isinstance(self.source, LiveTeam) else self.source.begin(self.np_random)
         return self._observation(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Hand control to a member and let it act once; return observation, reward, terminated, truncated and `info`."""
-        task, s, environment = self.mdp.task, self.state, self.mdp.environment
+        task, s, prev, truncated = self.task, self.state, self.agent, False
         if self.is_over:
             check.fail("SwitchingEnv.step", "the episode", "over", "begun: call reset first")
         member = check.index("SwitchingEnv.step", "action", np.asarray(action)[()], len(task.members))
-        prev, agent = self.agent, int(self._next[member, self.agent])
-        table = self._cumulated[task.table[agent]]
-        varies = task.table_varies[task.table[agent]]
-        row = table[s] if varies is None else table[self.t if varies == "time" else prev, s]
-        taken = self._draw(row)
-        places = environment.tables[0 if environment.periods is None else int(environment.periods[self.t])]
-        begin, end = places.indptr[s * task.n_actions + taken : s * task.n_actions + taken + 2]
-        to = int(places.indices[begin + self._draw(np.cumsum(places.data[begin:end]))])
+        agent = int(self._next[member, prev])
+        if isinstance(self.source, LiveTeam):
+            done = self.source.step(s, agent, self.np_random)
+            taken, to, charged, truncated = done.action, done.state, self.source.cost_of(s, done), done.truncated
+        else:
+            taken, to, charged = self.source.step(self.t, s, prev, agent, self.np_random)
         control, switching = task.control_costs(s, prev, agent)
-        possible = environment.random_cost
-        charged = task.env_cost[s, taken] if possible is None else self.np_random.choice(possible[s, taken])
         costs = {
             "env_cost": float(charged),
             "control_cost": float(control),
@@ -78,18 +139,23 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         }
         self.path.append((s, int(task.acting[agent])))
         self.state, self.agent, self.t = to, agent, self.t + 1
-        self.is_over = bool(task.is_terminal[to]) or self.t == task.horizon
+        terminated = bool(task.is_terminal[to]) or self.t == task.horizon
+        self.is_over = terminated or truncated
         info = {"agent": task.members[task.acting[agent]], "action": taken, **costs}
-        return self._observation(), 0.0 - sum(costs.values()), self.is_over, False, info
+        return self._observation(), 0.0 - sum(costs.values()), terminated, truncated and not terminated, info
 
     def _observation(self) -> Any:
         """Return [state, agent], or [t, state, agent] with time=True; after the last step t is still the last one."""
-        time = [min(self.t, self.mdp.task.horizon - 1)] if self.time else []
+        time = [] if not self.time else [min(self.t, self.task.horizon - 1)]
+        if isinstance(self.source, LiveTeam) and self.raw:
+            seen = {"observation": self.source.observation, "agent": np.int64(self.agent)}
+            return {**seen, "time": np.int64(time[0])} if self.time else seen
         return np.array([*time, self.state, self.agent], dtype=np.int64)
 
-    def _draw(self, cumulated: Any) -> int:
-        """Draw an index with the environment's random numbers; `cumulated` are the running sums of the probabilities."""
-        return int(min(np.searchsorted(cumulated, self.np_random.random() * cumulated[-1], side="right"), len(cumulated) - 1))
+    def close(self) -> None:
+        """Close the environment in which the team acts, if there is one."""
+        if isinstance(self.source, LiveTeam):
+            self.source.env.close()
 
     def render(self) -> Any:
         """Return a picture of the episode so far, (height, width, 3), or None if render_mode is None.
@@ -102,7 +168,7 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         picture = plt.figure(figsize=(2.6, 5.2), dpi=80, layout="constrained")
         try:
             axes = picture.add_subplot()
-            draw = draw_lane if is_road(self.mdp) else draw_states
+            draw = draw_lane if is_road(self.task) else draw_states
             draw(axes, self)
             picture.canvas.draw()
             return np.asarray(picture.canvas.buffer_rgba())[..., :3].copy()
@@ -110,9 +176,9 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
             plt.close(picture)
 
 
-def is_road(mdp: TwoLayerMDP) -> bool:
+def is_road(task: Task) -> bool:
     """Tell by the names of the states whether a problem is lane driving, with any team."""
-    return tuple(mdp.environment.state_names or ()) == tuple(road.states().names)
+    return tuple(task.state_names or ()) == tuple(road.states().names)
 
 
 def draw_lane(axes: Any, env: SwitchingEnv) -> None:
@@ -120,7 +186,7 @@ def draw_lane(axes: Any, env: SwitchingEnv) -> None:
     from cede.worlds.lane_driving import Drive
     from cede.worlds.pictures import draw_drive, legend_handles
 
-    states, members = road.states(), env.mdp.task.members
+    states, members = road.states(), env.task.members
     way = [*(s for s, _ in env.path), env.state]
     lanes = [int(states.lane[s]) for s in way]
     rows = np.zeros((len(way) + 1, 3), dtype=int)  # one row further than the car has come
@@ -131,8 +197,8 @@ def draw_lane(axes: Any, env: SwitchingEnv) -> None:
                 rows[t + 1, lane + side] = states.ahead[s, 1 + side]
     stretch = road.Road(np.zeros(len(rows), dtype=int), rows)
     driven = Drive(stretch, np.array(lanes), np.array([who for _, who in env.path], dtype=int), 0.0)
-    last = env.mdp.horizon or max(env.t, 10)
-    draw_drive(axes, driven, members, f"step {env.t}" + ("" if env.mdp.horizon is None else f" of {last}"))
+    last = env.task.horizon or max(env.t, 10)
+    draw_drive(axes, driven, members, f"step {env.t}" + ("" if env.task.horizon is None else f" of {last}"))
     axes.set_ylim(0, last + 2)
     axes.plot(lanes[-1] + 0.5, len(lanes) - 0.5, "^", color="black", markersize=9, zorder=6)
     axes.legend(handles=legend_handles(), loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize=6, frameon=False)
@@ -141,12 +207,12 @@ def draw_lane(axes: Any, env: SwitchingEnv) -> None:
 def draw_states(axes: Any, env: SwitchingEnv) -> None:
     """Draw one mark for each step, time to the right and states upward, in the colour of who acted."""
     for t, (s, who) in enumerate(env.path):
-        label = label_of(env.mdp.task.members[who]) if who not in [w for _, w in env.path[:t]] else None
+        label = label_of(env.task.members[who]) if who not in [w for _, w in env.path[:t]] else None
         axes.plot(t, s, "s", color=AGENT_COLOURS[who % len(AGENT_COLOURS)], label=label)
     axes.plot(env.t, env.state, "k^")
     axes.set(
-        xlim=(-0.5, (env.mdp.horizon or max(env.t, 10)) + 0.5),
-        ylim=(-0.5, env.mdp.task.n_states - 0.5),
+        xlim=(-0.5, (env.task.horizon or max(env.t, 10)) + 0.5),
+        ylim=(-0.5, env.task.n_states - 0.5),
         xlabel="time",
         ylabel="state",
     )

@@ -3,12 +3,14 @@
 solve             least cost over all policies under the true model; with limits of control, over mixtures of policies
 evaluate          the value of a given policy under the true model
 expected_cost     the expected cost of an episode of a given policy under the true model
+best_policy       the best policy of one who acts alone: an expert
 optimistic_plan   least cost over all policies and all tables within beliefs
 """
 
 from collections.abc import Mapping
 from typing import Any, overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from cede._base import check
@@ -17,7 +19,8 @@ from cede.planning.belief import Belief, CostBelief, true_beliefs
 from cede.planning.control_shares import Mixture, best_mixture, limits_of
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, best_plan, start_cost, true_value
-from cede.problem.model import TwoLayerMDP
+from cede.problem.model import Environment, TwoLayerMDP
+from cede.problem.solo import solo
 from cede.problem.task import Task, checked_switching_policy
 
 
@@ -112,3 +115,14 @@ def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> float:
     agent of the problem. Without a horizon: of all that comes, discounted, or of a step in the long run.
     """
     return start_cost(mdp, value_of("expected_cost", mdp, policy))
+
+
+def best_policy(environment: Environment, horizon: int | None, *, discount: float | None = None) -> Floats:
+    """Return the best policy of a single agent in an environment, (S, A) of 0 and 1: an expert.
+
+    With a horizon it is what is best while all of it is left, in every state; for a policy for each time step take
+    `solve(solo(environment, horizon))`.
+    """
+    policy = solve(solo(environment, horizon, discount=discount)).policy
+    result: Floats = np.eye(environment.n_actions)[policy[..., 0] if horizon is None else policy[0, :, 0]]
+    return result

@@ -1,13 +1,15 @@
-"""The paper's two tasks as ready-made problems: lane driving (obstacle avoidance) and RiverSwim, with one team or many.
+"""Ready-made problems: the paper's two tasks, lane driving (obstacle avoidance) and RiverSwim, and a support desk.
 
 lane_driving, road, drivers, pictures    the car, its road, the human and the machine, and drawings of them
 machine.npy, train_machine               the machine's policy as data, and the script that trains it
 riverswim                                the river
+support_desk                             two models and a person who answer tickets
 """
 
 from cede.worlds.lane_driving import lane_driving as lane_driving
 from cede.worlds.lane_driving import lane_driving_teams as lane_driving_teams
 from cede.worlds.riverswim import riverswim as riverswim
 from cede.worlds.riverswim import riverswim_teams as riverswim_teams
+from cede.worlds.support_desk import support_desk as support_desk
 
-__all__ = ["lane_driving", "lane_driving_teams", "riverswim", "riverswim_teams"]
+__all__ = ["lane_driving", "lane_driving_teams", "riverswim", "riverswim_teams", "support_desk"]

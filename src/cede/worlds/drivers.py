@@ -8,7 +8,8 @@ import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede.problem.model import Agent, Team, TwoLayerMDP
+from cede.problem.model import Agent, TwoLayerMDP
+from cede.problem.solo import solo as solo_problem
 from cede.worlds import road
 
 HORIZON = 10  # steps of an episode
@@ -61,12 +62,9 @@ def distinct_views() -> tuple[Floats, Ints]:
 def solo(environment_traffic: tuple[float, float, float]) -> TwoLayerMDP:
     """Return the road as a problem for one driver who learns alone, as a switching problem in which switching is steering.
 
-    There is one agent for each action, which always takes that action, and hand-overs are free. The best switching policy is then
-    the best driver. environment_traffic: probabilities of the initial traffic levels no-car, light, heavy.
+    environment_traffic: probabilities of the initial traffic levels no-car, light, heavy.
     """
-    n = len(road.states().level)
-    steer = [Agent(name, np.tile(np.eye(3)[a], (n, 1))) for a, name in enumerate(road.ACTIONS)]
-    return TwoLayerMDP(road.environment(environment_traffic), Team(steer), HORIZON)
+    return solo_problem(road.environment(environment_traffic), HORIZON)
 
 
 @cache

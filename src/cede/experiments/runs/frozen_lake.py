@@ -20,11 +20,12 @@ MOVES = ((0, -1), (1, 0), (0, 1), (-1, 0))  # left, down, right, up: the actions
 
 
 @cache
-def frozen_lake() -> TwoLayerMDP:
-    """Return the problem, with its structure declared. A walk has 40 steps, reaching the goal is worth 1, and every move slips to
-    either side with probability 1/3 each. A guide walks well in their own half and anywhere in the other one.
+def frozen_lake(map_name: str = "4x4", horizon: int = HORIZON) -> TwoLayerMDP:
+    """Return the problem, with its structure declared. Reaching the goal is worth 1, and every move slips to either side with
+    probability 1/3 each. A guide walks well in their own half and anywhere in the other one. map_name: as in Gymnasium.
+    horizon: the steps of a walk.
     """
-    env = need("gymnasium", "gym").make("FrozenLake-v1", map_name="4x4", is_slippery=True)
+    env = need("gymnasium", "gym").make("FrozenLake-v1", map_name=map_name, is_slippery=True)
     icy = env.unwrapped
     tiles = np.char.decode(icy.desc)
     north = np.arange(tiles.size) < tiles.size // 2
@@ -36,7 +37,7 @@ def frozen_lake() -> TwoLayerMDP:
         "lost": anywhere,
     }
     agents = [Agent(name, policy, CONTROL_COST[name]) for name, policy in policies.items()]
-    mdp = from_toy_text(env, agents, HORIZON, switch_cost=SWITCH_COST, start_agent="lost")
+    mdp = from_toy_text(env, agents, horizon, switch_cost=SWITCH_COST, start_agent="lost")
     structure = Structure(environment=slips(tiles))
     return TwoLayerMDP(mdp.environment, mdp.team, mdp.horizon, mdp.start_agent, structure)
 
@@ -62,7 +63,7 @@ def target(n: int, i: int, j: int, a: int) -> tuple[int, int]:
 
 
 def slips(tiles: Any) -> Outcomes:
-    """Declare that ice is equally slippery everywhere. tiles: the map, (4, 4) letters.
+    """Declare that ice is equally slippery everywhere. tiles: the map, (n, n) letters.
 
     A move goes straight or slips to the left or right, with the same chances wherever these three lead to different tiles. At the
     edge some of them lead to the same tile; each such pattern is a group of its own.

@@ -1,0 +1,134 @@
+"""A real environment with actors in it, step by step: what `run` and `SwitchingEnv` share."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cede._base import check
+from cede._base.extras import need
+from cede.gym.actors import Actor, actors_of
+from cede.gym.encoders import encoder_of, with_what_it_sees
+from cede.gym.toy_text import DONE
+from cede.problem.task import Task
+
+OVER = "over"  # name of the state that `task_for` adds, in which an episode ends
+
+
+def check_env(owner: str, env: Any) -> None:
+    """Check that something is a Gymnasium environment, by the attributes that are used."""
+    if isinstance(env, type) or not all(hasattr(env, name) for name in ("observation_space", "action_space", "reset", "step")):
+        check.fail(owner, "env", check.show(env), "an environment, as gymnasium.make gives one")
+
+
+def actions_of(owner: str, env: Any) -> int:
+    """Check that an environment's action space is Discrete and begins with 0; return the number of actions."""
+    space = env.action_space
+    if not isinstance(space, need("gymnasium.spaces", "gym").Discrete) or int(space.start) != 0:
+        check.fail(owner, "the action space of env", check.show(space), "Discrete, from 0 on")
+    return int(space.n)
+
+
+@dataclass(frozen=True)
+class LiveStep:
+    """What one step of an environment did."""
+
+    action: int
+    reward: float
+    state: int  # the state in which it led
+    terminated: bool
+    truncated: bool
+
+
+@dataclass(eq=False)
+class LiveTeam:
+    """A team of actors in an environment: it begins episodes and takes steps, and tells in which states they lead.
+
+    Make one with `live_team`, which checks that everything fits together.
+    """
+
+    owner: str  # whose errors these are
+    env: Any
+    actors: Sequence[Actor]  # (T,) in the order of task.tables
+    task: Task
+    encode: Callable[..., int]  # encode(observation, env=, info=, reward=, terminated=), from `with_what_it_sees`
+    over: int | None  # the state to which an episode goes when it terminates; None: it ends in the state in which it terminated
+    observation: Any = None  # the last one
+    begun: int | None = None  # the first state of an episode that was begun already
+
+    def begin(self, seed: int | None) -> int:
+        """Begin an episode; return its first state. seed: None goes on with the environment's own random numbers."""
+        if self.begun is not None:
+            first, self.begun = self.begun, None
+            return first
+        answer = self.env.reset(seed=seed)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            check.fail(self.owner, "what env.reset returned", check.show(answer), "(observation, info)")
+        self.observation = answer[0]
+        return self.state_of(answer[1], 0.0, False)
+
+    def step(self, state: int, agent: int, rng: np.random.Generator) -> LiveStep:
+        """Let the agent in control act in a state. `task.table[agent]` is the policy, and so the actor, that acts."""
+        who = self.actors[self.task.table[agent]]
+        given = who.act(self.observation, state, rng)
+        action = check.index(self.owner, f"the action of {who.name!r}", given, self.task.n_actions)
+        answer = self.env.step(action)
+        if not isinstance(answer, tuple) or len(answer) != 5:
+            expected = "(observation, reward, terminated, truncated, info)"
+            check.fail(self.owner, "what env.step returned", check.show(answer), expected)
+        self.observation, reward, terminated, truncated, info = answer
+        reward = check.number(self.owner, "the reward of env", reward)
+        terminated, truncated = (
+            check.truth(self.owner, name, end) for name, end in (("terminated", terminated), ("truncated", truncated))
+        )
+        return LiveStep(action, reward, self.next_state(info, reward, terminated), terminated, truncated)
+
+    def next_state(self, info: Any, reward: float, terminated: bool) -> int:
+        """Return the state in which a step has led.
+
+        If it ended the episode that is the one for after the end, or one that the task declares to be terminal. Where the task has
+        no ends, it is the one in which the next episode begins, and that is begun.
+        """
+        task = self.task
+        if terminated and self.over is not None:
+            return self.over
+        if terminated and task.horizon is None and not task.terminal:
+            self.begun = self.begin(None)
+            return self.begun
+        to = self.state_of(info, reward, terminated)
+        if terminated != bool(task.is_terminal[to]):
+            ends = (
+                "one in which an episode ends (terminal), or a state more for that" if terminated else "another one: it is terminal"
+            )
+            check.fail(self.owner, f"the state in which env {'terminated' if terminated else 'went on'}", to, ends)
+        return to
+
+    def state_of(self, info: Any, reward: float, terminated: bool) -> int:
+        """Return the state of the last observation; check that it is one of the task's, and not the one for after the end."""
+        below = self.task.n_states if self.over is None else self.over
+        inner = getattr(self.env, "unwrapped", self.env)
+        state = self.encode(self.observation, env=inner, info=info, reward=reward, terminated=terminated)
+        return check.index(self.owner, "the state of an observation", state, below)
+
+    def cost_of(self, state: int, step: LiveStep) -> float:
+        """Return what the environment charged for a step: what the task says, or minus the reward where it does not."""
+        stated = float(self.task.env_cost[state, step.action])
+        return -step.reward if np.isnan(stated) else stated
+
+
+def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, told_by: str) -> LiveTeam:
+    """Check an environment, a team and an encoder against a task; return them as one. told_by: whose task it is, for errors."""
+    check_env(owner, env)
+    coder = encoder_of(owner, env.observation_space) if encode is None else encode
+    if not callable(coder):
+        check.fail(owner, "encode", check.show(coder), "a function from observations to states")
+    if actions_of(owner, env) != task.n_actions:
+        check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in {told_by}")
+    known = getattr(coder, "n_states", None)
+    if known is None:  # a plain function: the name of the task's last state tells whether it is for after the end
+        known = task.n_states - bool(task.state_names and task.state_names[-1] in (OVER, DONE))
+    if task.n_states - known not in (0, 1):
+        check.fail(owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by {told_by}")
+    over = task.n_states - 1 if task.n_states == known + 1 else None
+    return LiveTeam(owner, env, actors_of(owner, team, task), task, with_what_it_sees(owner, coder), over)
