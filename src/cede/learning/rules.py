@@ -21,7 +21,7 @@ from scipy import special
 from cede._base.arrays import Floats, Ints
 from cede.learning.structure_check import homogeneity
 
-SPLIT = 0.01  # p-value, corrected for all tests tried in a node, below which a node is split
+SPLIT = 0.001  # p-value, corrected for all tests tried in a node, below which a node is split
 JOIN = 0.05  # p-value above which two branches of one test are joined
 FIRST = -1  # the label of what is certain: a copy, or the only value or change
 

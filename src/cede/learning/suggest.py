@@ -42,6 +42,7 @@ from cede.problem.task import Task
 SHUFFLES = 5  # with how many random orders of the states the features are compared
 MARGIN = 4.0  # standard deviations by which they must describe the data better
 ALPHA = 0.01  # level of tests whether what is called alike differs
+PER_CASE = 5  # steps of an agent for each case, below which nobody could tell what it does not look at
 DRAWS = 2000  # random tables for such a test
 
 
@@ -241,6 +242,9 @@ def agent_rules(
     if used and not tells_something(features, describe, rng):
         return Found(None, missing=f"no rule for {name}: shuffled features would tell as much; learned state by state")
     labels = compressed(features.codes[:, used]) if used else np.zeros(task.n_states, dtype=np.int64)
+    cases = (int(labels.max()) + 1) * int(task.n_slots[d])
+    if steps.visits.sum() < PER_CASE * cases:
+        return Found(None, missing=f"no rule for {name}: too few steps to tell what it does not look at; learned state by state")
     if labels.max() + 1 > task.n_states / 2:
         return Found(None, missing=f"no rule for {name}: it looks at almost everything; learned state by state")
     if differs(labels, task.n_states, steps, rng):

@@ -127,9 +127,11 @@ def prediction(rules: TransitionRules, moves: Moves, n_actions: int) -> Floats:
 
 
 def completed(rules: TransitionRules, train: Moves, more: Moves, enough: int, n_actions: int, alpha: float) -> TransitionRules:
-    """Return rules whose leaves allow for all that was ever seen, and for all values where they were seen less than enough.
+    """Return rules whose leaves allow for whatever may come. Leaves in which places still differ are set apart.
 
-    Leaves in which places still differ are set apart. more: steps that the rules were not found in.
+    That something never came in a leaf may have a cause that is rare to fail, so a leaf that is not certain allows for all that came
+    in any such leaf of the rule. What is certain must have been seen so in enough visits. more: steps that the rules were not found
+    in; they are allowed for, too.
     """
     rng, trees = np.random.default_rng(0), list(rules.trees)
     seen = each_rule(rules, more, n_actions)
@@ -154,10 +156,12 @@ def widened(leaf: Leaf, others: Steps, enough: int, everything: Ints, family: Se
             return leaf
         counts = np.zeros(len(everything))
         return replace(leaf, kind="value", copied=-1, labels=everything, counts=counts + leaf.visits / len(counts), apart=True)
-    labels = np.union1d(leaf.labels, others.labels(leaf.kind))
-    if leaf.visits + others.visits.sum() < enough:
-        similar = [other.labels for other in family if other.kind == leaf.kind]
-        labels = np.union1d(labels, everything if leaf.kind == "value" else np.concatenate(similar))
+    labels, visits = np.union1d(leaf.labels, others.labels(leaf.kind)), leaf.visits + others.visits.sum()
+    if visits < enough or len(labels) > 1:
+        similar = [other.labels for other in family if other.kind == leaf.kind and (not other.certain or other.visits < enough)]
+        labels = np.unique(np.concatenate([labels, *similar]))
+    if visits < enough and leaf.kind == "value":
+        labels = np.union1d(labels, everything)
     counts = np.zeros(len(labels))
     counts[np.searchsorted(labels, leaf.labels)] = leaf.counts
     return replace(leaf, labels=labels, counts=counts)
