@@ -23,6 +23,7 @@ from cede.learning.structure_check import homogeneity
 
 SPLIT = 0.001  # p-value, corrected for all tests tried in a node, below which a node is split
 JOIN = 0.05  # p-value above which two branches of one test are joined
+CHANGE = 3.0  # nats by which values must describe a number better than changes do
 FIRST = -1  # the label of what is certain: a copy, or the only value or change
 
 
@@ -102,12 +103,14 @@ def fit(tables: Sequence[Floats], matches: Floats) -> tuple[Floats, Ints, Ints]:
     """Return for each group of steps log-likelihood, number of labels and kind of the best leaf.
 
     tables: counts of values, and of changes if there are any, each (groups, labels). matches: (groups, features), how often what
-    came was what the feature had been. Kinds: 0, 1 as in tables, 2 a copy. By BIC: log-likelihood - (labels - 1) / 2 log n.
+    came was what the feature had been. Kinds: 0, 1 as in tables, 2 a copy. By BIC: log-likelihood - (labels - 1) / 2 log n. Where
+    numbers change, values must be better than changes by CHANGE.
     """
     n = tables[0].sum(axis=-1)
     ways = [loglik(table) for table in tables]
     labels = [(table > 0).sum(axis=-1) for table in tables]
     scores = [way - (k - 1) / 2 * np.log(np.maximum(n, 2)) for way, k in zip(ways, labels, strict=True)]
+    scores[0] = scores[0] - CHANGE * (len(tables) - 1)
     copies = (matches >= n[:, None]).any(axis=1) if matches.shape[1] else np.zeros(len(n), dtype=bool)
     best = np.argmax(np.stack(scores), axis=0)
     kind = np.where(copies & (np.stack(labels).min(axis=0) > 1), 2, best)
@@ -328,14 +331,19 @@ def used_variables(tree: Tree) -> set[int]:
 DRAWS = 2000  # tables drawn at random to test whether places of a leaf differ
 
 
-def set_apart(tree: Tree, steps: Steps, rng: np.random.Generator, alpha: float) -> Tree:
-    """Mark the leaves in which places still differ (chi-squared tests of homogeneity, corrected for their number)."""
+def set_apart(tree: Tree, steps: Steps, possible: Ints, rng: np.random.Generator, alpha: float) -> Tree:
+    """Mark the leaves in which places still differ (chi-squared tests of homogeneity, corrected for their number).
+
+    possible: (rows,) a number for each set of changes that are possible; rows with different sets are no case in common, and are not
+    compared.
+    """
     at, doubtful = route(tree, steps.given), [leaf for leaf in leaves(tree) if not leaf.certain]
     new = {}
     for leaf in doubtful:
-        here = steps.part(at == leaf.number)
-        if homogeneity(counts_by(here.place, here.labels(leaf.kind), here.visits), DRAWS, rng) < alpha / len(doubtful):
-            new[leaf.number] = replace(leaf, apart=True)
+        for one in np.unique(possible[at == leaf.number]):
+            here = steps.part((at == leaf.number) & (possible == one))
+            if homogeneity(counts_by(here.place, here.labels(leaf.kind), here.visits), DRAWS, rng) < alpha / len(doubtful):
+                new[leaf.number] = replace(leaf, apart=True)
     return with_leaves(tree, new)
 
 

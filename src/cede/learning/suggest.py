@@ -39,11 +39,12 @@ from cede.learning.transition_rules import (
 from cede.problem.structure import Outcomes, Structure
 from cede.problem.task import Task
 
-SHUFFLES = 5  # with how many random orders of the states the features are compared
-MARGIN = 4.0  # standard deviations by which they must describe the data better
+SHUFFLES = 49  # random orders of the states that must describe the data worse
+AT_FIRST, MARGIN = 4, 8.0  # after so many, it is enough if they are worse by so many standard deviations
 ALPHA = 0.01  # level of tests whether what is called alike differs
 PER_CASE = 5  # steps of an agent for each case, below which nobody could tell what it does not look at
 DRAWS = 2000  # random tables for such a test
+MOST_CASES = 0.75  # of the number of places: with more cases nothing would be gained
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,11 +171,17 @@ class Found:
 def tells_something(features: Features, describe: Callable[[Features], float], rng: np.random.Generator) -> bool:
     """Return whether features describe data better than the same features dealt out to the states at random.
 
-    describe: returns how well features describe the data, in nats.
+    describe: returns how well features describe the data, in nats. All shuffled features must be worse. If the first few of them are
+    worse by far, no more are tried.
     """
-    own = describe(features)
-    others = [describe(replace(features, codes=rng.permutation(features.codes))) for _ in range(SHUFFLES)]
-    return own > np.mean(others) + MARGIN * max(float(np.std(others, ddof=1)), 1.0)
+    own, others = describe(features), []
+    while len(others) < SHUFFLES:
+        others.append(describe(replace(features, codes=rng.permutation(features.codes))))
+        if others[-1] >= own:
+            return False
+        if len(others) >= AT_FIRST and own > np.mean(others) + MARGIN * float(np.std(others, ddof=1)):
+            return True
+    return True
 
 
 def environment_rules(task: Task, features: Features, train: Counts, test: Counts, enough: int, rng: np.random.Generator) -> Found:
@@ -198,7 +205,7 @@ def environment_rules(task: Task, features: Features, train: Counts, test: Count
     outcomes = outcomes_of(task, whole)
     if outcomes is None:
         return Found(None, missing="no rule for the environment: the rules allow for too many outcomes; learned pair by pair")
-    if outcomes.n_cases > task.n_states * n_actions / 2:
+    if outcomes.n_cases > MOST_CASES * task.n_states * n_actions:
         return Found(None, missing="no rule for the environment: almost every pair is different; learned pair by pair")
     return Found(outcomes, evidence(plain, whole, seen, back, n_actions))
 
@@ -245,7 +252,7 @@ def agent_rules(
     cases = (int(labels.max()) + 1) * int(task.n_slots[d])
     if steps.visits.sum() < PER_CASE * cases:
         return Found(None, missing=f"no rule for {name}: too few steps to tell what it does not look at; learned state by state")
-    if labels.max() + 1 > task.n_states / 2:
+    if labels.max() + 1 > MOST_CASES * task.n_states:
         return Found(None, missing=f"no rule for {name}: it looks at almost everything; learned state by state")
     if differs(labels, task.n_states, steps, rng):
         return Found(None, missing=f"no rule for {name}: it acts differently where the features are alike; learned state by state")

@@ -136,13 +136,21 @@ def completed(rules: TransitionRules, train: Moves, more: Moves, enough: int, n_
     rng, trees = np.random.default_rng(0), list(rules.trees)
     seen = each_rule(rules, more, n_actions)
     for (f, tree, steps), (_, _, others) in zip(each_rule(rules, train, n_actions), seen, strict=True):
-        checked = set_apart(tree, steps, rng, alpha / len(trees))
+        checked = set_apart(tree, steps, possible_changes(rules.features, f, tree, train.state), rng, alpha / len(trees))
         at, new = route(tree, others.given), {}
         everything = np.unique(rules.features.codes[:, f])
         for leaf in leaves(checked):
             new[leaf.number] = widened(leaf, others.part(at == leaf.number), enough, everything, leaves(checked))
         trees[f] = with_leaves(checked, new)
     return replace(rules, trees=tuple(trees))
+
+
+def possible_changes(features: Features, f: int, tree: Tree, states: Ints) -> Ints:
+    """Return a number for each state, equal where the same of a rule's changes lead to values that exist."""
+    changes = np.unique(np.concatenate([np.empty(0, np.int64), *(leaf.labels for leaf in leaves(tree) if leaf.kind == "change")]))
+    values = features.numbers[features.codes[:, f]]
+    reached = np.isin(values[states][:, None] + changes, values)
+    return compressed(reached.astype(np.int64))
 
 
 def widened(leaf: Leaf, others: Steps, enough: int, everything: Ints, family: Sequence[Leaf]) -> Leaf:
