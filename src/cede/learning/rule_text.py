@@ -14,9 +14,7 @@ def paths(tree: Tree, before: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...
     """Return every way through a tree: (conditions, leaf)."""
     if isinstance(tree, Leaf):
         return [(before, tree)]
-    return [
-        found for says, child in zip(tree.says, tree.children, strict=True) for found in paths(child, (*before, says))
-    ]
+    return [found for says, child in zip(tree.says, tree.children, strict=True) for found in paths(child, (*before, says))]
 
 
 def conditions(tree: Tree, leaf: Leaf) -> str:
@@ -40,9 +38,9 @@ def what_comes(name: str, leaf: Leaf, variables: Sequence[Variable]) -> str:
         words = [name if not label else f"{name} {'+' if label > 0 else '-'} {abs(label)}" for label in leaf.labels]
     if leaf.certain:
         return f"{name}' is {words[0]}"
-    order = np.argsort(-leaf.counts, kind="stable")[:MOST_VALUES]
-    listed = [f"{words[i]} ({leaf.counts[i] / max(leaf.visits, 1):.0%})" for i in order]
-    more = ["..."] if len(words) > MOST_VALUES else []
+    seen = [i for i in np.argsort(-leaf.counts, kind="stable") if leaf.counts[i] > 0]
+    listed = [f"{words[i]} ({leaf.counts[i] / leaf.visits:.0%})" for i in seen[:MOST_VALUES]]
+    more = ["..."] if len(seen) > MOST_VALUES else []
     return f"{name}' is {', '.join([*listed, *more])}" + (", different from place to place" if leaf.apart else "")
 
 
@@ -51,7 +49,7 @@ def tell(name: str, tree: Tree, variables: Sequence[Variable]) -> str:
 
     name: of the feature, as it was before the step.
     """
-    used = [variables[v].name for v in sorted(used_variables(tree))]
+    used = list(dict.fromkeys(variables[v].name for v in sorted(used_variables(tree))))
     copied = {variables[leaf.copied].name for leaf in leaves(tree) if leaf.kind == "copy"}
     changed = {name for leaf in leaves(tree) if leaf.kind == "change"}
     causes = [*used, *(one for one in sorted(copied | changed) if one not in used)]

@@ -1,8 +1,8 @@
 """Finds rules in steps: a small tree of tests that tells which steps have one distribution of what comes.
 
 A leaf says what comes in one of three ways: values, changes of a number (old value + change), or a copy of a feature of the state.
-A tree is grown test by test. Of all tests in a node that one is taken whose gain in log-likelihood is least likely to be chance: G =
-2 (log-likelihood of the children - that of the node) against chi-squared with (children - 1)(labels - 1) degrees of freedom, as
+A tree is grown test by test. Of all tests in a node that one is taken whose gain in log-likelihood is least likely to be chance:
+G = 2 (log-likelihood of the children - that of the node) against chi-squared with (children - 1)(labels - 1) degrees of freedom, as
 CHAID does (Kass 1980), corrected for the number of tests tried (Bonferroni). Branches of one test that do not differ are joined.
 
 Leaves where all is certain are taken out first, and one tree is grown for all the rest together. So a rule reads "a wall where ...;
@@ -10,6 +10,7 @@ elsewhere it depends on the traffic", and what is alike elsewhere is found alike
 wall.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from cede.learning.structure_check import homogeneity
 
 SPLIT = 0.001  # p-value, corrected for all tests tried in a node, below which a node is split
 JOIN = 0.05  # p-value above which two branches of one test are joined
-CHANGE = 3.0  # nats by which values must describe a number better than changes do
+CHANGE = 10.0  # nats by which values must describe a number better than changes do
 FIRST = -1  # the label of what is certain: a copy, or the only value or change
 
 
@@ -151,7 +152,7 @@ def table_of(steps: Steps, column: Ints) -> Table:
             _, label = np.unique(labels, return_inverse=True)
             width = int(label.max()) + 1
             flat = np.bincount(row * width + label, weights=steps.visits, minlength=len(codes) * width)
-            tables.append(flat.reshape(len(codes), width))
+            tables.append(flat.astype(np.float64).reshape(len(codes), width))
     matches = [np.bincount(row, weights=steps.visits * copy, minlength=len(codes)) for copy in steps.copies.T]
     return Table(codes, tuple(tables), np.stack(matches, axis=1) if matches else np.zeros((len(codes), 0)))
 
@@ -252,7 +253,7 @@ def leaf_of(steps: Steps, number: int) -> Leaf:
         return Leaf(number, "copy", copied, np.array([FIRST]), np.array([steps.visits.sum()]))
     name = ("value", "change")[kind]
     labels, label = np.unique(steps.labels(name), return_inverse=True)
-    return Leaf(number, name, -1, labels, np.bincount(label, weights=steps.visits))
+    return Leaf(number, name, -1, labels, np.bincount(label, weights=steps.visits).astype(np.float64))
 
 
 def find_rule(steps: Steps, variables: Sequence[Variable], number: Iterator[int], enough: int, start: int = -1) -> Tree:
@@ -262,7 +263,7 @@ def find_rule(steps: Steps, variables: Sequence[Variable], number: Iterator[int]
     much so often that a search step by step may go astray without it. The better of both trees by `score` is taken.
     """
     ways = [grow(steps, variables, number)]
-    codes = np.unique(steps.given[:, start]) if start >= 0 else []
+    codes = np.unique(steps.given[:, start]) if start >= 0 else np.empty(0, dtype=np.int64)
     if len(codes) > 1 and isinstance(ways[0], Split):
         branch = np.full(len(variables[start].values), -1, dtype=np.int64)
         branch[codes] = np.arange(len(codes))
@@ -283,10 +284,10 @@ def certain_first(steps: Steps, variables: Sequence[Variable], number: Iterator[
 
 
 def score(tree: Tree, n: float, n_variables: int) -> float:
-    """Return the BIC of a tree: log-likelihood - half of log n for each free number; each leaf costs the choice of a variable, too."""
+    """Return the BIC of a tree: log-likelihood - half of log n for each free number. Each leaf costs the choice of a test, too."""
     found = leaves(tree)
     free = sum(len(leaf.labels) - 1 for leaf in found)
-    return sum(float(loglik(leaf.counts)) for leaf in found) - free / 2 * np.log(n) - len(found) * np.log(2 * n_variables)
+    return sum(float(loglik(leaf.counts)) for leaf in found) - free / 2 * math.log(n) - len(found) * math.log(2 * n_variables)
 
 
 def grafted(tree: Tree, keep: set[int], other: Tree) -> Tree:
@@ -334,7 +335,7 @@ DRAWS = 2000  # tables drawn at random to test whether places of a leaf differ
 def set_apart(tree: Tree, steps: Steps, possible: Ints, rng: np.random.Generator, alpha: float) -> Tree:
     """Mark the leaves in which places still differ (chi-squared tests of homogeneity, corrected for their number).
 
-    possible: (rows,) a number for each set of changes that are possible; rows with different sets are no case in common, and are not
+    possible: (rows,) a number for each set of changes that are possible. Rows with different sets are never one case, and are not
     compared.
     """
     at, doubtful = route(tree, steps.given), [leaf for leaf in leaves(tree) if not leaf.certain]
@@ -361,7 +362,7 @@ def predicted(tree: Tree, steps: Steps, n_values: int) -> float:
     n_values: how many values could come. A step that falls into no leaf is predicted as any of them.
     """
     at, total = route(tree, steps.given), 0.0
-    total -= float(steps.visits[at < 0].sum()) * np.log(n_values)
+    total -= float(steps.visits[at < 0].sum()) * math.log(n_values)
     for leaf in leaves(tree):
         here = steps.part(at == leaf.number)
         label = steps.copies[at == leaf.number, leaf.copied] - 2 if leaf.kind == "copy" else here.labels(leaf.kind)

@@ -1,7 +1,7 @@
 """Suggests a structure from data: rules in features of the states, to be read and confirmed by a person.
 
-A structure that is declared has a guarantee, if it is true. Data cannot prove that it is. So rules are found in one part of the data,
-said in words, and tested on the part that was held back. Somebody who knows the system then decides.
+A structure that is declared has a guarantee, if it is true. Data cannot prove that it is. So rules are found in one part of the
+data, said in words, and tested on the part that was held back. Somebody who knows the system then decides.
 
 Rules are only suggested if the features tell something: they must describe the steps better than the same features dealt out to the
 states at random.
@@ -16,12 +16,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from cede._base import check
-from cede._base.arrays import Floats, Ints
+from cede._base.arrays import Ints
 from cede.learning.counts import Counts, Tally
 from cede.learning.features import Features, read_features
 from cede.learning.logs import count_steps, read_log
 from cede.learning.rule_text import tell
-from cede.learning.rules import Leaf, Steps, Variable, counts_by, grow, leaf_of, predicted, score, used_variables
+from cede.learning.rules import Leaf, Steps, Variable, counts_by, grow, predicted, score, used_variables
 from cede.learning.structure_check import StructureCheck, check_structure, homogeneity
 from cede.learning.transition_rules import (
     Moves,
@@ -36,11 +36,11 @@ from cede.learning.transition_rules import (
     steps_for,
     variables_of,
 )
-from cede.problem.structure import Outcomes, Structure
+from cede.problem.structure import Structure
 from cede.problem.task import Task
 
-SHUFFLES = 49  # random orders of the states that must describe the data worse
-AT_FIRST, MARGIN = 4, 8.0  # after so many, it is enough if they are worse by so many standard deviations
+SHUFFLES = 19  # random orders of the states that must describe the data worse
+AT_FIRST, MARGIN = 4, 5.0  # after so many, it is enough if they are worse by so many standard deviations
 ALPHA = 0.01  # level of tests whether what is called alike differs
 PER_CASE = 5  # steps of an agent for each case, below which nobody could tell what it does not look at
 DRAWS = 2000  # random tables for such a test
@@ -76,10 +76,12 @@ class SuggestedStructure:
     def __str__(self) -> str:
         lines = [f"Suggested: {self.structure}", *(f"- {rule}" for rule in self.rules), *(f"- {text}" for text in self.not_found)]
         lines.append(f"On data that were held back: {self.check}")
-        if self.structure.agents or self.structure.environment is not None:
+        if not self.check.passed:
+            lines.append("So it is not true as it stands: leave out what looks wrong, or give features that tell more.")
+        if self.rules:
             lines.append("Data cannot prove a structure: let somebody who knows the system confirm every rule.")
-            lines.append("What never came is declared impossible. A step that contradicts it will be refused.")
-            lines.append("Then: cede.ucrl2_mc(task, structure=suggestion.structure)")
+            lines.append("What a rule calls certain is then certain: a step that contradicts it will be refused.")
+            lines.append("To go on: cede.ucrl2_mc(task, structure=suggestion.structure)")
         return "\n".join(lines)
 
 
@@ -99,8 +101,10 @@ def suggest_structure(
     a structure. features: what tells the states apart: a table of integers or strings, (S, F); a Gymnasium MultiDiscrete space that
     the states number in C order; None to read it from the names of the states. names: of the features.
 
-    held_back: the share of the episodes, drawn by seed, on which the result is tested. enough: what never came in so many visits is
-    declared impossible.
+    held_back: the share of the episodes, drawn by seed, on which the result is tested. enough: visits in which nothing else came,
+    from which on something counts as certain.
+
+    Where nothing is found, that layer stays undeclared, and `not_found` says so.
     """
     owner = "suggest_structure"
     if not isinstance(task, Task):
@@ -131,11 +135,15 @@ def divided(owner: str, task: Task, data: Any, share: float, rng: np.random.Gene
         whole = Counts.zeros(task) + data
         for layer in (whole.agents, whole.environment):
             if (layer.data != np.round(layer.data)).any():
-                check.fail(owner, "a count", layer.data[layer.data != np.round(layer.data)][0], "whole: counts that fade are not data")
+                check.fail(
+                    owner, "a count", layer.data[layer.data != np.round(layer.data)][0], "whole: counts that fade are not data"
+                )
         test = [thinned(layer, share, rng) for layer in (whole.agents, whole.environment)]
         none = Counts.zeros(task)
         return (
-            replace(none, agents=whole.agents - test[0], environment=whole.environment - test[1], episodes=1, environment_episodes=1),
+            replace(
+                none, agents=whole.agents - test[0], environment=whole.environment - test[1], episodes=1, environment_episodes=1
+            ),
             replace(none, agents=test[0], environment=test[1], episodes=1, environment_episodes=1),
         )
     log = read_log(owner, task, data)
@@ -171,10 +179,11 @@ class Found:
 def tells_something(features: Features, describe: Callable[[Features], float], rng: np.random.Generator) -> bool:
     """Return whether features describe data better than the same features dealt out to the states at random.
 
-    describe: returns how well features describe the data, in nats. All shuffled features must be worse. If the first few of them are
-    worse by far, no more are tried.
+    describe: returns how well features describe the data, in nats. All shuffled features must be worse. If the first few of them
+    are worse by far, no more are tried.
     """
-    own, others = describe(features), []
+    own = describe(features)
+    others: list[float] = []
     while len(others) < SHUFFLES:
         others.append(describe(replace(features, codes=rng.permutation(features.codes))))
         if others[-1] >= own:
@@ -222,8 +231,7 @@ def evidence(plain: TransitionRules, whole: TransitionRules, seen: Moves, back: 
 
 def measured(layer: str, text: str, tree: Any, steps: Steps, others: Steps, values: int, n_variables: int) -> Rule:
     """Return a rule with its evidence. steps: that it was found in. others: held back. values: how many may come."""
-    alone = Leaf(0, "value", -1, *np.unique(steps.value, return_counts=True))
-    alone = replace(alone, counts=counts_by(np.zeros_like(steps.value), steps.value, steps.visits)[0])
+    alone = Leaf(0, "value", -1, np.unique(steps.value), counts_by(np.zeros_like(steps.value), steps.value, steps.visits)[0])
     n, m = float(steps.visits.sum()), max(float(others.visits.sum()), 1.0)
     gain = (predicted(tree, others, values) - predicted(alone, others, values)) / m
     return Rule(layer, text, int(n), gain, score(tree, n, n_variables) - score(alone, n, n_variables))

@@ -1,8 +1,8 @@
 """Finds what the next state depends on: one rule for each feature of it, and the Outcomes that the rules together amount to.
 
-The features of the next state are drawn one after the other. The rule of each may ask for features of the state, for the action, and
-for features of the next state that were drawn before. Places (s, a) that meet the same leaves on all ways are one case; an outcome is
-what came in each leaf: a value, a change, or the one thing that was certain.
+The features of the next state are drawn one after the other. The rule of each may ask for features of the state, for the action,
+and for features of the next state that were drawn before. Places (s, a) that meet the same leaves on all ways are one case. An
+outcome is what came in each leaf: a value, a change, or the one thing that was certain.
 """
 
 from collections.abc import Sequence
@@ -57,29 +57,36 @@ class TransitionRules:
     """A rule for each feature of the next state."""
 
     features: Features
-    variables: tuple[Variable, ...]  # features of the state, the action, features of the next state
+    variables: tuple[Variable, ...]  # what rules may ask for, as `variables_of` lists it
     order: tuple[int, ...]  # (F,) in which features of the next state are drawn
     trees: tuple[Tree, ...]  # (F,) by feature
 
 
 def variables_of(features: Features, action_names: Sequence[str]) -> tuple[Variable, ...]:
-    """Return all that a rule may ask for: features of the state, the action, features of the next state."""
+    """Return all that a rule may ask for: features of the state, the action, features of the next state, which of them stayed."""
     now = [Variable(name, features.values, numeric) for name, numeric in zip(features.names, features.numeric, strict=True)]
     then = [replace(variable, name=f"{variable.name}'") for variable in now]
-    return (*now, Variable("the action", tuple(action_names)), *then)
+    stayed = [Variable(f"{name}'", (f"not {name}", name)) for name in features.names]
+    return (*now, Variable("the action", tuple(action_names)), *then, *stayed)
+
+
+def given_by(before: Ints, action: Ints, after: Ints, drawn: Sequence[int]) -> Ints:
+    """Return the codes of all variables, (rows, variables), of steps from features `before` to `after`, (rows, F) each.
+
+    drawn: features of the next state that are known; the others are all the same, so that no test can tell anything from them.
+    """
+    known = np.isin(np.arange(before.shape[1]), list(drawn))
+    return np.concatenate([before, action[:, None], np.where(known, after, 0), known & (before == after)], axis=1)
 
 
 def steps_for(features: Features, moves: Moves, n_actions: int, f: int, drawn: Sequence[int]) -> Steps:
     """Return the steps as the rule of feature f sees them. drawn: features of the next state that it may ask for."""
-    codes, number = features.codes, features.numbers
-    before, after = codes[moves.state], codes[moves.to]
-    open_ = np.isin(np.arange(codes.shape[1]), list(drawn))
-    given = np.concatenate([before, moves.action[:, None], np.where(open_, after, 0)], axis=1)
+    before, after = features.codes[moves.state], features.codes[moves.to]
+    given = given_by(before, moves.action, after, drawn)
     change = None
     if features.numeric[f]:
-        change = (number[after[:, f]] - number[before[:, f]]).astype(np.int64)
-    copies = before == after[:, f, None]
-    return Steps(given, after[:, f], change, copies, moves.state * n_actions + moves.action, moves.visits)
+        change = (features.numbers[after[:, f]] - features.numbers[before[:, f]]).astype(np.int64)
+    return Steps(given, after[:, f], change, before == after[:, [f]], moves.state * n_actions + moves.action, moves.visits)
 
 
 def find_transition_rules(
@@ -129,7 +136,7 @@ def prediction(rules: TransitionRules, moves: Moves, n_actions: int) -> Floats:
 def completed(rules: TransitionRules, train: Moves, more: Moves, enough: int, n_actions: int, alpha: float) -> TransitionRules:
     """Return rules whose leaves allow for whatever may come. Leaves in which places still differ are set apart.
 
-    That something never came in a leaf may have a cause that is rare to fail, so a leaf that is not certain allows for all that came
+    That something never came in a leaf may have a cause that seldom fails, so a leaf that is not certain allows for all that came
     in any such leaf of the rule. What is certain must have been seen so in enough visits. more: steps that the rules were not found
     in; they are allowed for, too.
     """
@@ -233,11 +240,10 @@ def draw_all(rules: TransitionRules, places: Ints, n_actions: int) -> tuple[Ints
     numbers = features.numbers
     code_of = {value: code for code, value in enumerate(features.values) if isinstance(value, int)}
     place, codes, met = places, np.full((len(places), n_features), -1, dtype=np.int64), np.empty((len(places), 0), dtype=np.int64)
-    for f in rules.order:
-        before = features.codes[place // n_actions]
-        given = np.concatenate([before, (place % n_actions)[:, None], np.maximum(codes, 0)], axis=1)
-        at = route(rules.trees[f], given)
-        at[(codes[:, list(rules.order[: rules.order.index(f)])] < 0).any(axis=1)] = -1
+    for i, f in enumerate(rules.order):
+        before, drawn = features.codes[place // n_actions], list(rules.order[:i])
+        at = route(rules.trees[f], given_by(before, place % n_actions, np.maximum(codes, 0), drawn))
+        at[(codes[:, drawn] < 0).any(axis=1)] = -1
         parts = [(np.flatnonzero(at < 0), np.full(int((at < 0).sum()), -1), np.full((int((at < 0).sum()), 2), -9))]
         for leaf in leaves(rules.trees[f]):
             here = np.flatnonzero(at == leaf.number)

@@ -18,7 +18,9 @@ from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
-PATIENCE = 1000  # applications of the operator without gain before a search for a fixed point ends; more where there are more states
+PATIENCE = (
+    1000  # applications of the operator without gain before a search for a fixed point ends; more where there are more states
+)
 CLOSE = 1e-11  # how exactly values are computed, relative to the largest that there can be
 ROUNDING = 64 * 2.0**-52
 
