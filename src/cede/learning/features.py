@@ -1,6 +1,7 @@
 """Reads features of states: from the names of the states, from a table, or from a Gymnasium MultiDiscrete space."""
 
 import re
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from cede.problem.task import Task
 
 Value = int | str
 NUMBER = re.compile(r"[+-]?\d+")
+MOST_NUMBER = 10**15  # changes of numbers must be exact
 PARTS = re.compile(r"[\s,;:=()\[\]]+")
 
 
@@ -72,6 +74,8 @@ def from_space(owner: str, task: Task, space: Any) -> list[tuple[Value, ...]]:
 def from_table(owner: str, task: Task, features: Any) -> list[tuple[Value, ...]]:
     """Return features that are given as an array, (S, F), or as a sequence of sequences; one value for each state will do."""
     expected = "a sequence with the features of each state, an array (S, F), or a MultiDiscrete space"
+    if isinstance(features, Mapping | Set):
+        check.fail(owner, "features", check.show(features), expected)
     rows = check.items(owner, "features", features, expected)
     if len(rows) != task.n_states:
         check.fail(owner, "the number of rows of features", len(rows), f"{task.n_states}, the number of states")
@@ -84,13 +88,13 @@ def from_table(owner: str, task: Task, features: Any) -> list[tuple[Value, ...]]
 
 def read_row(owner: str, s: int, row: Any) -> tuple[Value, ...]:
     """Return the features of state s: integers or strings. Truth values become 0 and 1, whole floats integers."""
-    alone = isinstance(row, str) or np.ndim(row) == 0
+    alone = isinstance(row, str) or check.ndim(row) == 0
     result: list[Value] = []
     for i, value in enumerate([row] if alone else check.items(owner, f"features[{s}]", row, "a sequence of features")):
         whole = isinstance(value, int | np.integer | bool | np.bool_)
         whole = whole or (isinstance(value, float | np.floating) and bool(np.isfinite(value)) and value == round(float(value)))
-        if not whole and not isinstance(value, str):
-            check.fail(owner, f"features[{s}, {i}]", check.show(value), "an integer or a string")
+        if (not whole and not isinstance(value, str)) or (whole and abs(int(value)) > MOST_NUMBER):
+            check.fail(owner, f"features[{s}, {i}]", check.show(value), "an integer below 10**15, or a string")
         result.append(str(value) if isinstance(value, str) else int(value))
     return tuple(result)
 
@@ -139,6 +143,6 @@ def as_numbers(words: list[str]) -> tuple[str, list[Value]]:
     """Return (prefix, values): words such as "s1", "s2" are a prefix and numbers; words that are no numbers stay as they are."""
     prefix = re.match(r"[^\d+-]*", words[0])
     start = prefix.group() if prefix else ""
-    if all(word.startswith(start) and NUMBER.fullmatch(word[len(start) :]) for word in words):
+    if all(word.startswith(start) and NUMBER.fullmatch(word[len(start) :]) and len(word) < len(start) + 15 for word in words):
         return start.strip("-_ "), [int(word[len(start) :]) for word in words]
     return "", list(words)
