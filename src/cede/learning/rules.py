@@ -329,21 +329,29 @@ def used_variables(tree: Tree) -> set[int]:
     return set() if isinstance(tree, Leaf) else {tree.variable}.union(*(used_variables(child) for child in tree.children))
 
 
+DOUBTED = 0.1
 DRAWS = 2000  # tables drawn at random to test whether places of a leaf differ
 
 
-def set_apart(tree: Tree, steps: Steps, possible: Ints, rng: np.random.Generator, alpha: float) -> Tree:
+def set_apart(tree: Tree, steps: Steps, possible: Ints, before: Ints, rng: np.random.Generator, alpha: float) -> Tree:
     """Mark the leaves in which places still differ (chi-squared tests of homogeneity, corrected for their number).
 
-    possible: (rows,) a number for each set of changes that are possible. Rows with different sets are never one case, and are not
-    compared.
+    possible: (rows,) a number for each set of changes that are possible. If these differ, rows are never one case, and are not
+    compared. before: (rows,) what the feature was. That the value of a number does not depend on what it was is seldom true, and
+    already given up at DOUBTED.
     """
     at, doubtful = route(tree, steps.given), [leaf for leaf in leaves(tree) if not leaf.certain]
     new = {}
     for leaf in doubtful:
-        for one in np.unique(possible[at == leaf.number]):
-            here = steps.part((at == leaf.number) & (possible == one))
-            if homogeneity(counts_by(here.place, here.labels(leaf.kind), here.visits), DRAWS, rng) < alpha / len(doubtful):
+        groups = possible if leaf.kind == "change" else np.zeros_like(possible)
+        for one in np.unique(groups[at == leaf.number]):
+            which = (at == leaf.number) & (groups == one)
+            here = steps.part(which)
+            label = here.labels(leaf.kind)
+            differ = homogeneity(counts_by(here.place, label, here.visits), DRAWS, rng) < alpha / len(doubtful)
+            if leaf.kind == "value" and steps.change is not None:
+                differ = differ or homogeneity(counts_by(before[which], label, here.visits), DRAWS, rng) < DOUBTED
+            if differ:
                 new[leaf.number] = replace(leaf, apart=True)
     return with_leaves(tree, new)
 

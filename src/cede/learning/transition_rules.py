@@ -143,7 +143,8 @@ def completed(rules: TransitionRules, train: Moves, more: Moves, enough: int, n_
     rng, trees = np.random.default_rng(0), list(rules.trees)
     seen = each_rule(rules, more, n_actions)
     for (f, tree, steps), (_, _, others) in zip(each_rule(rules, train, n_actions), seen, strict=True):
-        checked = set_apart(tree, steps, possible_changes(rules.features, f, tree, train.state), rng, alpha / len(trees))
+        possible, before = possible_changes(rules.features, f, tree, train.state), rules.features.codes[train.state, f]
+        checked = set_apart(tree, steps, possible, before, rng, alpha / len(trees))
         at, new = route(tree, others.given), {}
         everything = np.unique(rules.features.codes[:, f])
         for leaf in leaves(checked):
