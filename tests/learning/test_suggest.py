@@ -137,7 +137,7 @@ def windy_grid():
 
 @pytest.mark.parametrize(("seed", "most"), [(0, 0.3), (2, 1e-9)])
 def test_a_grid_is_found(seed, most):
-    """Of ten seeds nine find the truth. With seed 0 the border on the left is joined with the column beside it, where wind blows."""
+    """Of ten seeds nine find the truth. With seed 0 the border on the left is joined with the column beside it, in the wind."""
     mdp, space = windy_grid(), SimpleNamespace(nvec=np.array([5, 6]))
     found = cede.suggest_structure(mdp.task, played(windy_grid, 500, seed), space, names=["row", "col"])
     worst, lost = far_from_truth(mdp, found.structure.environment)
