@@ -42,6 +42,7 @@ from cede.problem.task import Task
 SHUFFLES = 19  # random orders of the states that must describe the data worse
 AT_FIRST, MARGIN = 4, 5.0  # after so many, it is enough if they are worse by so many standard deviations
 ALPHA = 0.01  # level of tests whether what is called alike differs
+LOOK = 0.05  # p-value below which an agent is said to look at a feature: to say so wrongly does less harm than not to say so
 PER_CASE = 5  # steps of an agent for each case, below which nobody could tell what it does not look at
 DRAWS = 2000  # random tables for such a test
 MOST_CASES = 0.75  # of the number of places: with more cases nothing would be gained
@@ -247,7 +248,7 @@ def agent_rules(
     steps, others = (acts_of(task, features, d, part) for part in (train, test))
     if steps.visits.sum() < enough:
         return Found(None, missing=f"no rule for {name}: it acted only {int(steps.visits.sum())} times")
-    tree = grow(steps, variables, count())
+    tree = grow(steps, variables, count(), LOOK)
     used = sorted(used_variables(tree) - {len(now)})
 
     def describe(some: Features) -> float:
