@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from cede.learning.learner import Learner as Learner
     from cede.learning.structure_check import StructureCheck as StructureCheck
     from cede.learning.structure_check import check_structure as check_structure
+    from cede.learning.suggest import SuggestedStructure as SuggestedStructure
+    from cede.learning.suggest import suggest_structure as suggest_structure
     from cede.planning.belief import Belief as Belief
     from cede.planning.belief import CostBelief as CostBelief
     from cede.planning.control_shares import Mixture as Mixture
@@ -79,6 +81,7 @@ _HOME = {
     "planning.scale": ("Scale", "StepDown"),
     "learning.counts": ("Counts", "Episode", "count"),
     "learning.structure_check": ("StructureCheck", "check_structure"),
+    "learning.suggest": ("SuggestedStructure", "suggest_structure"),
     "learning.forgetting": ("HalfLife", "Window"),
     "learning.learner": ("Learner",),
     "learning.endless": ("EndlessLearner",),

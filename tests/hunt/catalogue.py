@@ -40,6 +40,7 @@ RECORDS = {
     "Explanation",
     "Summary",
     "StructureCheck",
+    "SuggestedStructure",
     "GymHistory",
     "MiniGridStates",
 }
@@ -207,6 +208,22 @@ class Log(Kind):
 
         forms = [pandas.DataFrame(value), {name: column.tolist() for name, column in value.items()}]
         return forms[rng.integers(len(forms))]
+
+
+class StateFeatures(Kind):
+    def own_bad(self, value, rng):
+        wrong = [
+            [*value[:-1], value[0]],
+            value[:-1],
+            [*value, (2, 2)],
+            [(0,), (1, 0), (1, 1)],
+            [(), (), ()],
+            [(0.5, 1), *value[1:]],
+        ]
+        return [*wrong, "x", 3, {0: value}, [(None, 1), *value[1:]], np.array(value) * 1j, np.full((S, 2), np.nan), None]
+
+    def same(self, value, rng):
+        return [np.array(value), tuple(value), [list(row) for row in value], np.array(value, dtype=float)][rng.integers(4)]
 
 
 class SwitchCost(Number):
@@ -693,6 +710,25 @@ def functions():
                 "alpha": (0.01, Number(0.0, 1.0, True)),
             },
             words={"data": ("log", "column", "state", "agent", "action", "t[", "type", "rows", "episode")},
+        ),
+    )
+    yield (
+        "suggest_structure",
+        lambda: Call(
+            cede.suggest_structure,
+            {
+                "task": (task(), Instance()),
+                "episodes": (log(), Log()),
+                "features": ([(0, 1), (1, 0), (1, 1)], StateFeatures()),
+                "names": (["x", "y"], optional(Names())),
+                "held_back": (0.5, Number(0.0, 1.0, True)),
+                "enough": (30, Integer(1)),
+                "seed": (3, Seed()),
+            },
+            words={
+                "episodes": ("log", "column", "state", "agent", "action", "t[", "type", "rows", "episode"),
+                "features": ("features", "names"),
+            },
         ),
     )
     told = {
