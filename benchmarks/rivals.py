@@ -12,10 +12,11 @@ import csv
 import time
 from pathlib import Path
 
+from rich.progress import track
+
 from cede import __version__
 from cede.experiments.runs.league_worlds import WORLDS
 from cede.experiments.runs.rivals import rival_curve
-from rich.progress import track
 
 RIVALS = {"PPO, sees the time": ("PPO", True), "PPO": ("PPO", False), "DQN": ("DQN", False)}
 COLUMNS = ("world", "rival", "seed", "budget", "steps", "cost", "seconds", "cede")

@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from cede.insight.bounds import bounds as bounds
     from cede.insight.explain import Explanation as Explanation
     from cede.insight.explain import explain as explain
+    from cede.insight.frequencies import mean_plan as mean_plan
     from cede.insight.summary import Summary as Summary
     from cede.insight.summary import summarise as summarise
     from cede.learning.algorithms import fixed as fixed
     from cede.learning.algorithms import greedy as greedy
     from cede.learning.algorithms import oracle as oracle
     from cede.learning.algorithms import posterior_sampling as posterior_sampling
+    from cede.learning.algorithms import recommended as recommended
     from cede.learning.algorithms import ucrl2 as ucrl2
     from cede.learning.algorithms import ucrl2_mc as ucrl2_mc
     from cede.learning.counts import Counts as Counts
@@ -85,9 +87,10 @@ _HOME = {
     "learning.forgetting": ("HalfLife", "Window"),
     "learning.learner": ("Learner",),
     "learning.endless": ("EndlessLearner",),
-    "learning.algorithms": ("ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
+    "learning.algorithms": ("recommended", "ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
     "insight.bounds": ("Bounds", "bounds"),
     "insight.explain": ("Explanation", "explain"),
+    "insight.frequencies": ("mean_plan",),
     "insight.summary": ("Summary", "summarise"),
     "fleet.history": ("History", "FleetHistory"),
     "fleet.simulate": ("rollout", "simulate", "simulate_fleet"),

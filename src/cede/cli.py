@@ -258,6 +258,8 @@ def show(
         if found.widest:
             rows = [(row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}") for row in found.widest]
             print_table("Where belief is still wide, most visited first", ("belief", "where", "visits", "width"), rows)
+        for warning in found.warnings:
+            say(f"warning: {warning}")
         if picture is not None:
             say(f"picture: {found.draw(picture)}")
 

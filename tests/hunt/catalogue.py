@@ -311,7 +311,10 @@ class How(Array):
 
 
 class Unknown(Array):
-    """Costs, NaN where they are not known."""
+    """Costs, NaN where they are not known, or one number for all."""
+
+    def allows(self, value):
+        return super().allows(value) or (isinstance(value, int) and not isinstance(value, bool))
 
     def own_bad(self, value, rng):
         return [value[..., None], value[:-1], np.full_like(value, np.inf), np.full_like(value, -np.inf), "x", object()]
@@ -324,7 +327,7 @@ class Ranges(Kind):
         return [(1.0, 0.0), (0.0, 0.0), (0.0,), 3.0, "ab", (0.0, np.inf), (np.nan, 1.0), (0.0, 1.0, 2.0), ("0", "1")]
 
     def allows(self, value):
-        return isinstance(value, list | tuple | np.ndarray) and len(value) == 2
+        return isinstance(value, list | tuple | np.ndarray) and getattr(value, "ndim", 1) == 1 and len(value) == 2
 
 
 class Ends(Kind):
@@ -349,8 +352,18 @@ class OneForEach(Array):
 class Costs(Number):
     """A number, or an array with one for each agent."""
 
+    def allows(self, value):
+        return super().allows(value) or isinstance(value, memoryview)
+
     def own_bad(self, value, rng):
         return [np.zeros(D + 1), [np.nan, 0.0], "x", np.nan, np.inf, [[1.0, 2.0]], {"nobody": 1}]
+
+
+class CostsInStates(Costs):
+    """A number, or an array with one for each state."""
+
+    def own_bad(self, value, rng):
+        return [np.zeros(S + 1), [np.nan, 0.0, 0.0], "x", np.nan, np.inf, [[1.0, 2.0, 3.0]], {"nobody": 1}]
 
 
 POLICY = {"policy": ("policy",), "agent": ("agent", "policy")}
@@ -398,7 +411,7 @@ def constructors():
             {
                 "name": ("human", Name()),
                 "policy": (policies()["human"], Array("chances", shaped=False)),
-                "control_cost": (0.25, Number()),
+                "control_cost": (0.25, CostsInStates()),
                 "varies_with": (None, optional(Choice())),
                 "takeover_delay": (1, Integer(0, 1000)),
                 "on_takeover": (policies()["machine"], optional(Array("chances"))),
@@ -416,7 +429,7 @@ def constructors():
             {
                 "environment": (mdp().environment, Instance()),
                 "team": (mdp().team, Instance()),
-                "horizon": (L, Integer(1)),
+                "horizon": (L, optional(Integer(1))),  # None: averages
                 "start_agent": (1, Integer(0, 1)),
                 "structure": (structure(), optional(Instance())),
                 "discount": (0.5, optional(Number(0.0, 1.0, True))),
@@ -971,7 +984,7 @@ def gym():
                 "function": (lambda state: state % 2, Function()),
                 "n_states": (3, Integer(1)),
                 "n_actions": (2, Integer(2, None)),
-                "control_cost": (0.5, Number()),
+                "control_cost": (0.5, CostsInStates()),
             },
             words={"n_actions": ("n_actions", "answered")},
         ),

@@ -77,9 +77,9 @@ def main(seconds, seed):
         except (cede.UnreadableFile, MemoryError):
             return
         for one in list(found)[:2] if isinstance(found, cede.Fleet) else [found]:
-            if one.task.horizon * one.task.n_states * one.task.n_agents <= 10**5:
+            if one.task.plan_steps * one.task.n_states * one.task.n_agents <= 10**5:
                 try:
-                    one.choose(0, 0, 0)
+                    one.choose(*([] if one.task.horizon is None else [0]), 0, 0)
                     one.end_episode()
                 except (ValueError, MemoryError):
                     continue

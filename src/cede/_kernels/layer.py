@@ -1,5 +1,7 @@
 """One layer of a learner, agents or environment: where steps are counted, what was seen, what is believed, what fades."""
 
+from math import sqrt
+
 import numpy as np
 from numba import types
 
@@ -7,7 +9,7 @@ from cede._kernels.bundle import Bundle, Float1, Int1, Int2
 from cede._kernels.compiling import inlined, kernel, unit
 from cede._kernels.kl import surprise
 from cede._kernels.model import BY_PREV_AGENT, BY_TIME, BeliefArrays, block_at
-from cede._kernels.radii import is_kl, linear_part, radii, radius
+from cede._kernels.radii import CALIBRATED, is_kl, linear_part, radii, radius
 from cede._kernels.tables import Table, add, take
 
 CHUNK = 64  # steps counted at once: the room wanted for them grows with their number squared
@@ -47,11 +49,13 @@ class LayerArrays(Bundle):
     """One layer of a learner: what it counted, and what it believes."""
 
     counts: CountsArrays
-    kind: int  # of its radii: PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE or NO_RADIUS
+    kind: int  # of its radii: PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, CALIBRATED or NO_RADIUS
     belief: BeliefArrays  # its table is the counted one, or, where rows are unfolded or sampled, one of its own, made by `believe`
     case: Int1  # (belief's rows,) the counted row from which a row of the belief follows; from `counted` on: a known one
     extra: Float1  # (counted,) added to the constant of the radius: for fewer outcomes than others have, or for surprise (kl.py)
-    outcomes: Float1  # (counted,) how many outcomes a row can have, for radii of kind KL; else empty
+    outcomes: Float1  # (counted,) how many outcomes a row can have, for radii of kind KL or CALIBRATED; else empty
+    unseen: float  # of kind CALIBRATED: the width of rows that were never seen, over the constant
+    part: float  # of kind CALIBRATED: the scale, times the square root of the rows that an episode meets
     planned_visits: Float1  # (counted,) visits when the plan was made, for the doubling rule; else empty
 
 
@@ -193,6 +197,26 @@ def measure_surprise(layer, c):
         layer.extra[c] = surprise(layer.counts.seen, c, layer.outcomes[c])
 
 
+@kernel
+def rows_met(counts, most):
+    """Return how many different rows an episode meets, about: the effective number of rows by their visits, (sum n)^2 / sum n^2,
+    from 1 to `most`.
+    """
+    total, squares = 0.0, 0.0
+    for r in range(counts.counted):
+        total += counts.seen.total[r]
+        squares += counts.seen.total[r] * counts.seen.total[r]
+    return max(1.0, min(most, total * total / squares)) if squares > 0.0 else 1.0
+
+
+@kernel
+def scale_of_layer(layer, scale, most):
+    """Return the scale of the radii of a layer; of kind CALIBRATED it follows from the rows that an episode of `most` steps
+    meets.
+    """
+    return scale * layer.part / sqrt(rows_met(layer.counts, most)) if layer.kind == CALIBRATED else scale
+
+
 @unit(types.none, LayerArrays, types.float64, types.float64, types.boolean)
 def believe_layer(layer, constant, scale, unfolds):
     """Make the widths of a layer from what was counted; and, if unfolds, the rows of a table of its own."""
@@ -202,6 +226,10 @@ def believe_layer(layer, constant, scale, unfolds):
         measure_surprise(layer, c)
     radii(layer.kind, layer.counts.seen.total, layer.case, layer.counts.counted, constant, layer.extra, scale, belief.width)
     belief.linear = linear_part(layer.kind, scale)
+    if layer.kind == CALIBRATED and scale > 0.0:
+        for r in range(belief.width.size):
+            if layer.case[r] < layer.counts.counted and layer.counts.seen.total[layer.case[r]] <= 0.0:
+                belief.width[r] = layer.unseen * constant
     if unfolds and belief.closed:
         for r in range(belief.table.start.size):
             if layer.case[r] < layer.counts.counted:

@@ -15,7 +15,7 @@ from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.costs import CostLayer, believe_cost, believe_costs, put_cost, put_costs
 from cede._kernels.endless import Endless, settle
-from cede._kernels.layer import LayerArrays, believe_layer, believe_row, has_doubled, note_visits
+from cede._kernels.layer import LayerArrays, believe_layer, believe_row, has_doubled, note_visits, scale_of_layer
 from cede._kernels.limits import Limits, set_prices, step_costs, update_prices
 from cede._kernels.model import ModelArrays, block_at
 from cede._kernels.radii import Radii, RadiusSizes, is_kl, linear_part
@@ -58,21 +58,34 @@ class LearnerArrays(Bundle):
     baseline: Baseline
 
 
+@kernel
+def steps_of_episode(learner):
+    """Return how many steps the team's episodes have had, on average; without horizon, how many steps ahead matter."""
+    problem, counts = learner.model.problem, learner.agents.counts
+    if problem.left.size == 0:
+        return 1.0 / (1.0 - problem.discount) if problem.discount < 1.0 else np.inf
+    total = 0.0
+    for r in range(counts.counted):
+        total += counts.seen.total[r]
+    return total * learner.sizes.horizon / learner.radii.steps if learner.radii.steps > 0.0 else 1.0
+
+
 @unit(types.none, LearnerArrays, types.int64)
 def believe(learner, seed):
     """Make what follows from the counts: widths, tables that are unfolded or sampled (with the seed), and costs that are
     learned.
     """
     agents, environment, radii = learner.agents, learner.environment, learner.radii
-    sampled = learner.prior > 0.0
+    sampled, most = learner.prior > 0.0, steps_of_episode(learner)
+    scale = scale_of_layer(environment, radii.environment_scale, most)
     if not learner.flat:
-        believe_layer(agents, radii.agents, radii.agents_scale, not sampled)
-    believe_layer(environment, radii.environment, radii.environment_scale, not sampled)
+        believe_layer(agents, radii.agents, scale_of_layer(agents, radii.agents_scale, most), not sampled)
+    believe_layer(environment, radii.environment, scale, not sampled)
     if sampled:
         sample_layer(agents, learner.prior, learner.sticks, seed, np.int64(0))
         sample_layer(environment, learner.prior, learner.sticks, seed, agents.counts.counted)
     if learner.costs.least.size > 0:
-        believe_costs(learner.costs, radii.cost, radii.environment_scale, learner.prior, seed)
+        believe_costs(learner.costs, radii.cost, scale, learner.prior, seed)
         put_costs(learner.costs, learner.model.problem, learner.costs.low, 1.0)
         if learner.baseline.policy.size > 0:
             put_costs(learner.costs, learner.baseline.opposite.problem, learner.costs.high, -1.0)

@@ -8,7 +8,7 @@ from numba import types
 from cede._kernels.bundle import Bundle, Float1, Float2
 from cede._kernels.compiling import inlined, kernel, unit
 
-PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, NO_RADIUS = 0, 1, 2, 3, 4, -1  # kinds of radii
+PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, CALIBRATED, NO_RADIUS = 0, 1, 2, 3, 4, 5, -1  # kinds of radii
 LOG_2, LOG_ROOT_PI = log(2.0), 0.5 * log(pi)
 ANYTHING = 1e300  # width of an interval that says nothing
 
@@ -16,7 +16,7 @@ ANYTHING = 1e300  # width of an interval that says nothing
 class RadiusSizes(Bundle):
     """All that the constants of radii depend on, except for time."""
 
-    agents_kind: int  # PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE or NO_RADIUS
+    agents_kind: int  # PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, CALIBRATED or NO_RADIUS
     environment_kind: int
     delta: float  # of the sets around tables
     horizon: int  # steps of an episode; 1 where there is no horizon, and episodes are steps
@@ -116,6 +116,12 @@ def kl_constant(rows, values, delta):
     return LOG_2 + log(rows) + log(values) - log(delta)
 
 
+@kernel
+def is_kl(kind):
+    """Return 1 if sets of this kind are balls of relative entropy, else 0."""
+    return np.int64(kind in (KL, KL_VALUE, CALIBRATED))
+
+
 @inlined
 def radius(kind, visits, constant, scale):
     """Return the width of a row: scale sqrt(constant / n); of intervals, see `BeliefArrays`."""
@@ -124,7 +130,7 @@ def radius(kind, visits, constant, scale):
         if visits <= 0.0:
             return ANYTHING if scale > 0.0 else 0.0
         return scale * scale * (constant + log(n) + log(n + 1.0)) / n
-    if kind in (KL, KL_VALUE):
+    if is_kl(kind):
         if visits <= 0.0:
             return ANYTHING if scale > 0.0 else 0.0
         if kind == KL_VALUE:
@@ -137,12 +143,6 @@ def radius(kind, visits, constant, scale):
 def linear_part(kind, scale):
     """Return the 3 of Bernstein's 3 log(.) / n over the scale: the width has the square of the scale, this takes one out again."""
     return 3.0 / scale if kind == BERNSTEIN and scale > 0.0 else 0.0
-
-
-@kernel
-def is_kl(kind):
-    """Return 1 if sets of this kind are balls of relative entropy, else 0."""
-    return np.int64(kind in (KL, KL_VALUE))
 
 
 @kernel
@@ -165,8 +165,10 @@ def constants_of(sizes, steps, common):
     """
     steps, common = max(1.0, steps), max(1.0, common)
     agents, environment, cost = 0.0, 0.0, 0.0
-    if sizes.environment_kind == KL:
+    if sizes.environment_kind in (KL, CALIBRATED):
         environment = kl_constant(sizes.environment_rows, np.int64(1), sizes.delta)
+        if sizes.environment_kind == CALIBRATED:
+            environment += log(common)
     elif sizes.environment_kind == KL_VALUE:
         environment = kl_constant(sizes.environment_rows, sizes.state_values, sizes.delta)
     elif sizes.environment_kind == BERNSTEIN:
@@ -175,8 +177,10 @@ def constants_of(sizes, steps, common):
         environment = appendix_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
     elif sizes.environment_kind == PRINTED:
         environment = printed_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
-    if sizes.agents_kind == KL:
+    if sizes.agents_kind in (KL, CALIBRATED):
         agents = kl_constant(sizes.agent_rows, np.int64(1), sizes.delta)
+        if sizes.agents_kind == CALIBRATED:
+            agents += log(steps)
     elif sizes.agents_kind == KL_VALUE:
         agents = kl_constant(sizes.agent_rows, sizes.agent_values, sizes.delta)
     elif sizes.agents_kind == BERNSTEIN:

@@ -71,17 +71,20 @@ def look_ahead(after, thread):
         constant[d] = least == most
 
 
-@unit(types.float64, types.float64[:, ::1], INT, types.float64, types.float64, types.int32[:, ::1], ThreadScratch)
-def uniform_minimum(after, d, best, width, guess, thread):
+@unit(types.float64, types.float64[:, ::1], INT, types.float64, types.float64, INT, types.int32[:, ::1], ThreadScratch)
+def uniform_minimum(after, d, best, width, kl, guess, thread):
     """Return the least mean of after[:, d] over the ball around the uniform distribution, for rows that were never seen.
 
-    guess: (rows + 1, D); the last row is for this.
+    kl: whether it is one of relative entropy. guess: (rows + 1, D); the last row is for this.
     """
     u, p, work = thread.u, thread.p, thread.work
     n_states, last = after.shape[0], guess.shape[0] - 1
     for j in range(n_states):
         u[j] = after[j, d] - best
         p[j] = 1.0
+    if kl and width > 0.0:
+        work[1] += n_states
+        return best + least_in_kl_ball_of(thread, n_states, float(n_states), width)
     at = guess[last, d]
     known = u[at] if at >= 0 else 0.0
     value, theta, looks = least_sum_of(thread, pad(u, p, n_states), 0.5 * width * n_states, known)
@@ -138,7 +141,7 @@ def environment_minima(belief, t, after, stamp, first, last, only, scratch, thre
                 if (
                     width != thread.uniform_width[d]
                 ):  # rows that were never seen share one width as a rule: one pass serves them all
-                    thread.uniform[d], thread.uniform_width[d] = uniform_minimum(after, d, best, width, guess, thread), width
+                    thread.uniform[d], thread.uniform_width[d] = uniform_minimum(after, d, best, width, kl, guess, thread), width
                 x[r, d] = thread.uniform[d]
                 continue
             work[1] += n

@@ -146,11 +146,11 @@ class Run:
                 raise ValueError(f"{done}, must be a multiple of sync_every = {self.sync_every} to go on from")
         shards = check.integer("Engine", "what shards() answered", self.engine.shards(len(self.mdps)), 1, len(self.mdps))
         plans = cut_into_shards(self.teams, states, self.mdps, self.learners, shards)
-        self.which = [plan.which for plan in plans]
-        self.places = [[members.team for members in plan.members] for plan in plans]
-        for places, found in zip(self.places, self.engine.start(plans), strict=True):
-            for place, optima in zip(places, found, strict=True):
+        places = [[members.team for members in plan.members] for plan in plans]
+        for here, found in zip(places, self.engine.start(plans), strict=True):
+            for place, optima in zip(here, found, strict=True):
                 self.record.optimum[place] = optima
+        self.which, self.places = [plan.which for plan in plans], places  # last: if it was interrupted, no shard has a state
         self.find_mixtures()
 
     def find_mixtures(self) -> None:

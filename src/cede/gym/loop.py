@@ -82,6 +82,8 @@ def task_for(
         check.fail(owner, "encode", check.show(coder), "a function that says how many states there are (n_states), or build a Task")
     n_states = check.integer(owner, "n_states of encode", n_states, 1)
     ends = checked_range(owner, "cost_range", cost_range)
+    if ends is None:
+        check.fail(owner, "cost_range", None, "two numbers, the least and the most that minus a reward can be")
     if cost is None:
         costs = np.full(n_states, np.nan)
     else:

@@ -50,13 +50,10 @@ def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
     owner = "bounds"
     check.instance(owner, "learner", learner, Learner)
     told = learner.told
-    if told.radius is None or told.flat:
+    if not told.has_sets:
         kind = "without confidence sets" if told.radius is None else "with one table for agents and environment"
-        check.fail(owner, "learner", f"{told.name}, {kind}", "one with sets of both layers (ucrl2_mc)")
-    if "kl-value" in (told.radius, told.agents_radius):
-        check.fail(
-            owner, "learner", f"{told.name} with belief 'kl-value'", "one whose sets hold the truth: these are for optimism only"
-        )
+        kind = kind if told.radius is None or told.flat else "with sets for optimism only"
+        check.fail(owner, "learner", f"{told.name}, {kind}", "one with sets of both layers that hold the truth (ucrl2_mc)")
     given = learner.plan.policy if policy is None else policy.policy if isinstance(policy, Plan) else policy
     checked = checked_switching_policy(owner, learner.task, given)
     low, high = extremes(learner.task, *learner.beliefs, checked, learner.costs)

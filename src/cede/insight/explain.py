@@ -6,7 +6,7 @@ environment, control and switching is found by the same recursion with the other
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 
@@ -15,11 +15,10 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.extras import label, pyplot, save_picture
+from cede.insight.frequencies import frequencies, with_prices
 from cede.learning.baseline import is_kept_to
 from cede.learning.counts import places_of
-from cede.learning.endless import new_learner
 from cede.learning.learner import Learner
-from cede.learning.state import LearnerState
 from cede.planning.belief import Belief
 from cede.planning.passes import follow_once, gain_under, negated, value_under
 from cede.problem.task import NOT_GIVEN, Task
@@ -91,7 +90,7 @@ def explain(learner: Learner, t: int | None = None, state: int = NOT_GIVEN, prev
     chosen = learner.choose(now, state, prev) if learner.told.planning == "greedy" else int(plan[now, state, prev])
     priced, extra = with_prices(learner)
     averages = task.horizon is None and task.discount is None
-    bounded = learner.told.radius is not None and not averages
+    bounded = learner.told.has_sets and not averages
     plain_sets, costs = frequencies(learner), learner.costs
     sets = learner.beliefs if bounded else plain_sets
     plain_task = costs.middle(owner, task)
@@ -139,17 +138,6 @@ class Ahead:
         return float(follow_once(task, *self.sets, after, policy, t=self.t)[state, prev]) - gain
 
 
-def with_prices(learner: Learner) -> tuple[Task, Task | None]:
-    """Return the task with the prices of limits added to its control costs, and a task with nothing but these prices (None: no
-    limits).
-    """
-    task, prices = learner.task, learner.prices
-    if not prices:
-        return task, None
-    extra = np.array([prices[name] for name in task.members])[task.acting]
-    return replace(task, control_cost=task.control_cost + extra), task.only_costs(control_cost=extra)
-
-
 def kept_to(learner: Learner) -> str:
     """Return the sentence that says that the learner keeps to its baseline in this episode; empty if it does not."""
     baseline = learner.told.baseline
@@ -164,18 +152,6 @@ def dearer(prices: dict[str, float]) -> str:
         f"a step of {name} counts {abs(price):.2g} {'more' if price > 0 else 'less'}" for name, price in prices.items() if price
     ]
     return f" To keep within its limits, {' and '.join(found)}." if found else ""
-
-
-def frequencies(learner: Learner) -> tuple[Belief, Belief]:
-    """Return the frequencies that the learner has seen, as beliefs of width 0, of the agents and of the environment."""
-    told = replace(learner.told, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None, baseline=None)
-    plain, state = new_learner(learner.task, told, seed=learner.seed, checked=True), learner.state
-    if learner.shared_environment is not None:
-        plain._join(learner.shared_environment)
-    start = LearnerState()
-    gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "found", "bounds", "record")}
-    plain._remember(replace(state, **gone))
-    return plain.beliefs
 
 
 def only(task: Task, kept: Sequence[str]) -> Task:
@@ -203,8 +179,8 @@ def seen_here(
     place = state if task.periods is None else int(task.periods[t]) * task.n_states + state
     rows = [int(environment_place[place, a]) for a in actions]
     outcome_visits = min(float(counts.environment[[row]].sum()) for row in rows)
-    widest = max(float(sets[1].width[sets[1].row[place, a]]) for a in actions)
-    return visits, float(sets[0].width[mine]), outcome_visits, widest
+    widest = max(float(sets[1].distances[sets[1].row[place, a]]) for a in actions)
+    return visits, float(sets[0].distances[mine]), outcome_visits, widest
 
 
 def in_words(

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from cede._base import check
 from cede._base.arrays import Floats
 from cede._base.extras import AGENT_COLOURS, label, pyplot, save_picture
 from cede.insight.bounds import bounds
-from cede.learning.counts import cases_of, places_of
+from cede.learning.counts import places_of
 from cede.learning.learner import Learner
 
 MOST_GROUPS = 40  # with more groups by default, all states are shown as one
@@ -52,6 +51,7 @@ class Summary:
     control: tuple[float, ...]  # (members,) steps in which each was seen acting; faded counts, if the learner forgets
     groups: tuple[Group, ...]
     widest: tuple[WideRow, ...]  # rows with wide sets, the most visited first
+    warnings: tuple[str, ...] = ()  # see `Learner.warnings`
     unit: str = "episodes"  # what `episodes` counts: steps where there is no horizon
     cost_of: str = "cost of an episode from here"  # what `Group.cost` is
 
@@ -76,8 +76,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
     per_state = np.zeros(task.n_states)
     if not told.flat:
         per_state = visits[places_of(task, structure=told.structure)[1]].sum(axis=1).reshape(-1, task.n_states).sum(axis=0)
-    bounded = told.radius is not None and not told.flat
-    interval = bounds(learner) if bounded else None
+    interval = bounds(learner) if told.has_sets else None
     policy = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
     groups = []
     for name in dict.fromkeys(labels):
@@ -89,25 +88,22 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None)
             low, high = (float(end[here, task.start_agent].mean()) for end in first)
             ends = (low, high)
         groups.append(Group(name, len(here), float(per_state[here].sum()), tuple(shares.tolist()), ends))
-    rows = counts.agents.sum(axis=1)
-    control = np.zeros(len(task.members))
-    for table, own in enumerate(agent_rows(learner)):
-        control[task.acting[np.argmax(task.table == table)]] += rows[own].sum()
     settings = {key: value for key, value in learner.settings.items() if value is not None and value is not False and value != []}
     about: dict[str, str] = {}
     if task.horizon is None:
         about["unit"] = "steps"
         about["cost_of"] = "cost of a step in the long run" if task.discount is None else "discounted cost from here"
     wide = widest(learner, names)
-    return Summary(settings, learner.episode - 1, task.members, tuple(control.tolist()), tuple(groups), wide, **about)
-
-
-def agent_rows(learner: Learner) -> list[slice]:
-    """Return the rows of the agents' counts that belong to each policy of `task.tables`."""
-    task = learner.task
-    sizes = [int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, learner.told.structure), strict=True)]
-    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
-    return [slice(begin, end) for begin, end in pairwise(ends)]
+    return Summary(
+        settings,
+        learner.episode - 1,
+        task.members,
+        tuple(learner.steps_in_control.tolist()),
+        tuple(groups),
+        wide,
+        learner.warnings,
+        **about,
+    )
 
 
 def grouped(names: list[str], by: Any) -> list[str]:
@@ -131,7 +127,7 @@ def grouped(names: list[str], by: Any) -> list[str]:
 
 def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
     """Return visited rows whose sets are still wide, at least of median width; the most visited first, at most WIDEST of them."""
-    if learner.told.radius is None or learner.told.flat:
+    if not learner.told.has_sets:
         return ()
     task, counts = learner.task, learner.counts
     agents_place, environment_place = places_of(task, structure=learner.told.structure)
@@ -142,11 +138,11 @@ def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
     for table, name in enumerate(task.tables):
         for slot in range(int(task.first_slot[table]), int(task.first_slot[table] + task.n_slots[table])):
             for s in range(task.n_states):
-                row, width = int(agents_place[slot, s]), float(agents.width[agents.row[slot, s]])
+                row, width = int(agents_place[slot, s]), float(agents.distances[agents.row[slot, s]])
                 if width > 0:
                     found.setdefault((name, row), WideRow(name, names[s], float(seen_agents[row]), width))
     for i, a in np.ndindex(*environment_place.shape):
-        row, width = int(environment_place[i, a]), float(environment.width[environment.row[i, a]])
+        row, width = int(environment_place[i, a]), float(environment.distances[environment.row[i, a]])
         if width > 0:
             period, s = divmod(i, task.n_states)
             place = f"{names[s]}, {actions[a]}" + (f", period {period}" if task.periods is not None else "")

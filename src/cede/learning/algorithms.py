@@ -1,5 +1,6 @@
 """The learners by name. Each function makes a `Learner` with other settings.
 
+recommended          the one to begin with: optimism over calibrated sets, which needs no tuning and promises nothing
 ucrl2_mc             the paper's Algorithm 1: separate confidence sets for the agents and the environment
 ucrl2                the baseline of the appendix: one confidence set for p(s' | s, d), which ignores actions
 posterior_sampling   plans with tables drawn from the posterior of what it has seen
@@ -105,6 +106,43 @@ def ucrl2_mc(
         baseline=checked_baseline(owner, task, baseline, alpha, start),
         planning=planning,
         replan=resolved(owner, task, replan, limits["limits"], planning),
+    )
+    return new_learner(task, told, seed=seed, checked=True)
+
+
+def recommended(
+    task: Task,
+    *,
+    structure: Structure | None = None,
+    known_agents: Mapping[str, ArrayLike] | None = None,
+    known_environment: Environment | None = None,
+    forget: Forget | Mapping[str, Forget] | None = None,
+    forget_environment: Forget | None = None,
+    at_most: Mapping[str, float] | None = None,
+    at_least: Mapping[str, float] | None = None,
+    baseline: int | str | ArrayLike | None = None,
+    alpha: float = 0.1,
+    start: ArrayLike | None = None,
+    replan: Replan = None,
+    seed: int = 0,
+) -> Learner:
+    """Make the learner that we recommend where nothing is known of a problem but its sizes, costs and ends.
+
+    It is UCRL2-MC with calibrated sets (planning/belief.py): balls of relative entropy whose scale follows from what was seen. An
+    agent whose behaviour in a state was never seen may do anything there, so nobody is ignored because they were never tried. There
+    is no guarantee: with a baseline, too, it is only believed that it is kept to.
+
+    All arguments are those of `ucrl2_mc`, and say more than nothing: what is declared or known is used.
+    """
+    owner = "recommended"
+    told = Settings(
+        owner,
+        radius="calibrated",
+        **checked_knowledge(owner, task, known_agents, known_environment, structure),
+        **checked_forgetting(owner, task, forget, forget_environment),
+        **(limits := checked_limits(owner, task, at_most, at_least)),
+        baseline=checked_baseline(owner, task, baseline, alpha, start),
+        replan=resolved(owner, task, replan, limits["limits"]),
     )
     return new_learner(task, told, seed=seed, checked=True)
 

@@ -36,6 +36,9 @@ from cede.planning.scale import Scale
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
 
+# Of sets of kind "calibrated" (planning/belief.py): found by measurement over many worlds, see docs/decisions/0014.
+AGENTS_PART, ENVIRONMENT_PART = 0.45, 0.15  # scales, times the square root of the rows that an episode meets
+UNSEEN = 0.02  # radius around the uniform distribution, of rows of the environment that were never seen
 ACCURACY = 0.1  # of plans without horizon: this part of the range of values, over the square root of the steps seen
 
 
@@ -221,10 +224,8 @@ def agents_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
         belief = certain_belief(task).arrays
     kind, doubling = RADII[told.agents_radius or told.radius], told.replan == "doubling"
     visits = np.zeros(counts.counted if doubling else 0)
-    more = {
-        "extra": np.zeros(counts.counted),
-        "outcomes": np.full(counts.counted if kind == RADII["kl"] else 0, float(task.n_actions)),
-    }
+    outcomes = np.full(counts.counted if kind in (RADII["kl"], RADII["calibrated"]) else 0, float(task.n_actions))
+    more = {"extra": np.zeros(counts.counted), "outcomes": outcomes, "unseen": 1e9, "part": AGENTS_PART}
     return LayerArrays(counts=counts, kind=kind, belief=belief, case=case, planned_visits=visits, **more)
 
 
@@ -248,7 +249,8 @@ def environment_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
     visits = np.zeros(counts.counted if told.replan == "doubling" else 0)
     case = only_used(case, row, counts.seen.n_rows)
     possible = np.full(counts.counted, float(task.n_states)) if outcomes is None else outcomes.n_outcomes.astype(np.float64)
-    more = {"extra": extra, "outcomes": possible if told.radius == "kl" else np.empty(0), "planned_visits": visits}
+    known = {"extra": extra, "outcomes": possible if told.radius in ("kl", "calibrated") else np.empty(0)}
+    more: dict[str, Any] = {**known, "planned_visits": visits, "unseen": UNSEEN, "part": ENVIRONMENT_PART}
     return LayerArrays(counts=counts, kind=RADII[told.radius], belief=belief, case=case, **more)
 
 

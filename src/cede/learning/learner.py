@@ -11,7 +11,7 @@ import numpy as np
 from cede import __version__
 from cede._base import check
 from cede._base.archive import save_arrays
-from cede._base.arrays import Policy, for_kernels
+from cede._base.arrays import Floats, Policy, for_kernels
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.progress import Progress
 from cede._kernels import learner as kernels
@@ -30,6 +30,7 @@ from cede.learning.counts import (
     EnvironmentTally,
     Episode,
     as_counts,
+    cases_of,
     charged,
     check_counted,
     check_outcomes,
@@ -531,6 +532,31 @@ class Learner:
                     unknown = layer.enter_place >= 0
                     arriving[unknown] = believed[layer.enter_place[unknown]]
         return CostBelief(low, high, mean, *enter)
+
+    @property
+    @one_at_a_time
+    def steps_in_control(self) -> Floats:
+        """Return in how many of the steps that it saw each member acted, (members,); what was forgotten does not count."""
+        task, result = self.task, np.zeros(len(self.task.members))
+        sizes = [int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, self.told.structure), strict=True)]
+        rows = np.split(np.asarray(self.counts.agents.sum(axis=1)).ravel(), np.cumsum(sizes)[:-1])
+        for table, own in enumerate(rows):
+            result[task.acting[np.argmax(task.table == table)]] += own.sum()
+        return result
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what its user should know, in sentences: who was never in control."""
+        if self.episode == 1:
+            return ()
+        known = {self.task.tables[table] for table in self.told.known_agents}
+        names = (check.printable(name) for name, steps in zip(self.task.members, self.steps_in_control, strict=True) if not steps)
+        unit = "steps" if self.task.horizon is None else "episodes"
+        return tuple(
+            f"{name} was not in control once in {self.episode - 1:,} {unit}"
+            + (", and its policy is known" if name in known else ": how it acts is not known")
+            for name in names
+        )
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -97,6 +97,8 @@ class Settings(Remade):
 
     def _check_beliefs(self, owner: str) -> None:
         """Check that the form of the beliefs is one that some learner has: kernels are made for these."""
+        if self.planning == "greedy" and "calibrated" in (self.radius, self.agents_radius):
+            check.fail(owner, "planning", "'greedy'", "'full' with calibrated sets: their size follows from all rows")
         sampled, sets = self.prior > 0, self.radius is not None
         if sampled and (sets or self.flat or self.planning == "greedy"):
             check.fail(owner, "prior", self.prior, "0 with confidence sets, with one table for all, or with greedy planning")
@@ -155,9 +157,15 @@ class Settings(Remade):
         return bool(self.forget) or self.forget_environment is not None
 
     @property
+    def has_sets(self) -> bool:
+        """Return whether there are sets of both layers that are to hold the truth, so that they bound costs from both sides."""
+        return self.radius is not None and not self.flat and "kl-value" not in (self.radius, self.agents_radius)
+
+    @property
     def is_scaled(self) -> bool:
         """Return whether radii may be narrower than those that carry the guarantee."""
-        return any(not isinstance(part, float) or part < 1.0 for part in (self.scale.agents, self.scale.environment))
+        parts = (self.scale.agents, self.scale.environment)
+        return "calibrated" in (self.radius, self.agents_radius) or any(not isinstance(x, float) or x < 1.0 for x in parts)
 
     @property
     def can_share(self) -> bool:
@@ -384,7 +392,7 @@ def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environmen
 
 def checked_belief(owner: str, belief: Any) -> dict[str, Any]:
     """Check the argument `belief` of `ucrl2_mc`, and return the settings `radius` and `agents_radius`."""
-    kinds = ("printed", "bernstein", "kl", "kl-value")
+    kinds = ("printed", "bernstein", "kl", "kl-value", "calibrated")
     if not isinstance(belief, Mapping):
         return {"radius": check.choice(owner, "belief", belief, kinds)}
     if belief.keys() != {"agents", "environment"}:

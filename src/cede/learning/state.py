@@ -285,6 +285,8 @@ def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, 
         check.fail(owner, f"the shape of {one.name}", f"{array.shape} of {array.dtype}", f"{shape} of {dtype}")
     if dtype.kind == "f" and not (np.isfinite(array) | (np.isnan(array) & np.isnan(one.metadata["start"]))).all():
         check.fail(owner, one.name, "not finite", "finite numbers")
+    if one.name == "found" and (array[..., 1] < 0.0).any():
+        check.fail(owner, "the error of the plan", array[..., 1].min(), "at least 0")
     if limit is not None and not ((array >= -1) & (array < limit(sizes))).all():
         check.fail(owner, one.name, "beyond the table", "steps that can be")
     if one.name == "policy":

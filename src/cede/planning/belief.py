@@ -125,6 +125,14 @@ class Belief(Remade):
         return cls(table, width, np.arange(table.n_rows).reshape(tuple(sides)))  # type: ignore[arg-type]
 
     @cached_property
+    def distances(self) -> Floats:
+        """Return how far the truth can be from each row's centre, (rows,), in L1 distance: of balls of relative entropy by
+        Pinsker's inequality. From 2 on nothing is excluded. Of intervals it is the width.
+        """
+        result: Floats = np.minimum(np.sqrt(2.0 * self.width), 2.0) if self.kl else self.width
+        return result
+
+    @cached_property
     def arrays(self) -> BeliefArrays:
         """Return the belief in the form that compiled code reads, made once."""
         form = {"linear": self.linear, "kl": int(self.kl), "closed": int(self.closed)}
@@ -234,6 +242,7 @@ RADII = {
     "bernstein": kernels.BERNSTEIN,
     "kl": kernels.KL,
     "kl-value": kernels.KL_VALUE,
+    "calibrated": kernels.CALIBRATED,
     None: kernels.NO_RADIUS,
 }
 

@@ -46,8 +46,8 @@ def checked_range(owner: str, argument: str, value: Any) -> Range | None:
     """Check the range of costs that are not known, (least, most), and return it; None stays None."""
     if value is None:
         return None
-    ends = check.items(owner, argument, value, "two numbers, the least and the most that it can be")
-    if len(ends) != 2:
+    ends = list(value) if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1) else []
+    if len(ends) != 2:  # not any two things: a set has no order
         check.fail(owner, argument, check.show(value), "two numbers, the least and the most that it can be")
     least, most = (check.number(owner, f"{argument}[{i}]", end) for i, end in enumerate(ends))
     if not least < most:

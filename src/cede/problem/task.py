@@ -207,8 +207,10 @@ class Task(Remade):
                 ends = ranges["cost_range"]
             unknown = values is not None and bool(np.isnan(values).any())
             if unknown and ends is None:
-                what = "an unknown cost" if name == "cost_range" else "an unknown enter_cost"
-                check.fail("Task", name, "missing", f"given, as in (0, 1): the least and the most that {what} can be")
+                what = name.removesuffix("_range") if name == "enter_cost_range" else "env_cost"
+                where = check.place_of(what, np.argwhere(np.isnan(np.asarray(values)))[0])
+                expected = f"given, as in (0, 1): the least and the most that a cost can be which is not known, as {where} is"
+                check.fail("Task", name, "missing", expected)
             ranges[name] = ends
             put(self, name, ends if unknown or name == "cost_range" else None)
         put(self, "env_cost", env_cost)
