@@ -69,6 +69,25 @@ def river_bernstein():
 
 
 @golden
+def river_kl():
+    mdp = cede.worlds.riverswim(agents=[0.1, 0.9], switch_cost=0.05)
+    found = one(mdp, cede.ucrl2_mc(mdp.task, belief="kl", seed=1), 150)
+    optimist = one(mdp, cede.ucrl2_mc(mdp.task, belief={"agents": "kl-value", "environment": "kl"}, structure=mdp.structure), 150)
+    return found | {f"value {name}": array for name, array in optimist.items()}
+
+
+@golden
+def recommended():
+    """With auditions in episodes 1 to 3, 25 to 27 and 193 to 195; and on the road, where rows are long."""
+    mdp = cede.worlds.riverswim(agents=[0.2, 0.5, 0.9], switch_cost=0.05)
+    found = one(mdp, cede.recommended(mdp.task, seed=2), 200)
+    mdp = road()
+    return found | {
+        f"road {name}": array for name, array in one(mdp, cede.recommended(mdp.task, structure=mdp.structure), 40).items()
+    }
+
+
+@golden
 def river_ucrl2_both_radii():
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     found = {}

@@ -281,7 +281,7 @@ def soak(rng, note):
     if rng.random() < 0.5:
         return soak_without_horizon(seed, rng, note)
     problem = random_mdp(seed)
-    kinds = [cede.ucrl2_mc, cede.posterior_sampling, cede.greedy, cede.ucrl2]
+    kinds = [cede.recommended, cede.ucrl2_mc, cede.posterior_sampling, cede.greedy, cede.ucrl2]
     kind = kinds[rng.integers(len(kinds))]
     told = {} if kind is cede.ucrl2 or rng.random() < 0.6 else {"forget": cede.HalfLife(30.0)}
     one = kind(problem.task, **told)
@@ -312,7 +312,7 @@ def soak_without_horizon(seed, rng, note):
     if rng.random() < 0.5:
         cost = np.where(task.is_terminal[:, None] | (rng.random(task.env_cost.shape) < 0.3), task.env_cost, np.nan)
         task = replace(task, env_cost=cost, cost_range=(float(task.env_cost.min()) - 1.0, float(task.env_cost.max()) + 1.0))
-    kinds = [cede.ucrl2_mc, cede.posterior_sampling, lambda task: cede.greedy(task, replan=20), cede.ucrl2]
+    kinds = [cede.recommended, cede.ucrl2_mc, cede.posterior_sampling, lambda task: cede.greedy(task, replan=20), cede.ucrl2]
     one = kinds[rng.integers(len(kinds))](task)
     length = int(rng.integers(100, 1000))
     note(f"{one.told.name} {length} of rich_mdp({seed}), no horizon: {endless_one}")

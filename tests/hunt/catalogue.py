@@ -771,6 +771,20 @@ def functions():
             words={"baseline": ("baseline", "policy")},
         ),
     )
+    yield (
+        "recommended",
+        lambda: Call(
+            cede.recommended,
+            {
+                **told,
+                "baseline": (0, optional(Integer(0, 1))),
+                "alpha": (0.25, Number(0.0)),
+                "start": (np.array([0.5, 0.5, 0.0]), optional(Array("chances"))),
+            },
+            words={"baseline": ("baseline", "policy")},
+        ),
+    )
+    yield "recommended with limits", lambda: Call(cede.recommended, {**told, **limits})
     yield "ucrl2_mc with limits", lambda: Call(cede.ucrl2_mc, {**told, **limits, "alpha": (0.25, Number(0.0))})
     yield "posterior_sampling", lambda: Call(cede.posterior_sampling, {**told, **limits, "prior": (0.5, Number(1e-6, 1e6))})
     yield "greedy", lambda: Call(cede.greedy, {**told, **limits, "planning": ("full", Choice())})
@@ -808,6 +822,7 @@ def functions():
             {"start": (np.array([0.5, 0.5, 0.0]), Array("chances")), "start_agent": (1, Integer(0, 1))},
         ),
     )
+    yield "mean_plan", lambda: Call(cede.mean_plan, {"learner": (learner(), Instance())})
     yield (
         "explain",
         lambda: Call(

@@ -27,6 +27,8 @@ def ways():
         "slow": cede.ucrl2_mc,
         "structured": lambda task: cede.ucrl2_mc(task, structure=mdp().structure),
         "bernstein": lambda task: cede.ucrl2_mc(task, belief="bernstein", scale=0.5),
+        "kl": lambda task: cede.ucrl2_mc(task, belief="kl", structure=mdp().structure),
+        "recommended": lambda task: cede.recommended(task, forget=cede.HalfLife(9.0)),
         "greedy planning": lambda task: cede.ucrl2_mc(task, planning="greedy"),
         "doubling": lambda task: cede.ucrl2_mc(task, replan="doubling"),
         "schedule": lambda task: cede.ucrl2_mc(task, scale=cede.Scale.authors(40), replan=3),

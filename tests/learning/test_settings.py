@@ -31,6 +31,7 @@ OTHER = {  # another value of every field
     "baseline": Baseline(TASK.always(1), 0.1),
     "policy": TASK.always(0),
     "planning": "greedy",
+    "auditions": True,
     "replan": 7,
 }
 
@@ -89,6 +90,11 @@ def test_agents_go_by_their_place():
         ({"limits": OTHER["limits"], "planning": "greedy"}, "greedy planning is for costs that stay"),
         ({"baseline": OTHER["baseline"], "limits": OTHER["limits"]}, "baseline is a policy, alpha 0.1, must be left out"),
         ({"baseline": OTHER["baseline"], "radius": None}, "no confidence sets of both layers"),
+        ({"auditions": True, "baseline": OTHER["baseline"]}, "auditions is True, must be False with limits or a baseline"),
+        ({"auditions": True, "planning": "greedy"}, "auditions is True, must be False with greedy planning"),
+        ({"radius": "calibrated", "planning": "greedy"}, "planning is 'greedy', must be 'full' with calibrated sets"),
+        ({"radius": "kl-value", "baseline": OTHER["baseline"]}, "belief is 'kl-value', must be 'kl' with a baseline"),
+        ({"radius": "kl", "forget_environment": cede.HalfLife(5)}, "belief is 'kl', must be 'printed' with forget"),
         ({"flat": True, "structure": MDP.structure}, "what is known or declared is given, must be left out"),
     ],
 )

@@ -202,11 +202,13 @@ def checksum(header: Mapping[str, Any], arrays: Arrays) -> str:
     return digest.hexdigest()
 
 
-def load_arrays(source: Path | bytes, kinds: str | tuple[str, ...], schema: int) -> tuple[dict[str, Any], Arrays]:
+def load_arrays(
+    source: Path | bytes, kinds: str | tuple[str, ...], schema: int, oldest: int | None = None
+) -> tuple[dict[str, Any], Arrays]:
     """Read and check a file, or the bytes of one, and return its header and its arrays by name.
 
-    kinds: the kind that the file must have, or several of which it must have one. schema: the schema that it must have. Anything
-    else, and any damage, raises `UnreadableFile`.
+    kinds: the kind that the file must have, or several of which it must have one. schema: the schema that it must have; with
+    `oldest`, any from that one on. Anything else, and any damage, raises `UnreadableFile`.
     """
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     kind, path = " or ".join(kinds), source if isinstance(source, Path) else "these bytes"
@@ -225,10 +227,10 @@ def load_arrays(source: Path | bytes, kinds: str | tuple[str, ...], schema: int)
             raise UnreadableFile(f"{path}: cannot be read, must be a {kind} of cede; it is another file, or damaged") from error
     if found[0] in kinds and isinstance(found[1], int) and found[1] > schema:
         raise UnreadableFile(f"{path}: is a {found[0]} of schema {found[1]}, must be at most {schema}: it is of a newer cede")
-    if found[0] in kinds and isinstance(found[1], int) and not isinstance(found[1], bool) and 0 < found[1] < schema:
+    if found[0] in kinds and isinstance(found[1], int) and not isinstance(found[1], bool) and 0 < found[1] < (oldest or schema):
         expected = f"must be {schema}: it is of an older cede, whose files this one does not read; load it with that version"
         raise UnreadableFile(f"{path}: is a {found[0]} of schema {found[1]}, {expected}")
-    if found[0] not in kinds or found[1] != schema:
+    if found[0] not in kinds or not isinstance(found[1], int) or not (oldest or schema) <= found[1] <= schema:
         is_now = f"a {check.printable(found[0])[:60]} of schema {check.printable(found[1])[:60]}"
         raise UnreadableFile(f"{path}: is {is_now}, must be a {kind} of schema {schema}")
     if checksum(header, arrays) != promised:

@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 from numba import types
 
-from cede._kernels.backup import CHOOSE, PHASES, RAISE, arrive, backup, slots_at
+from cede._kernels.backup import CHOOSE, FOLLOW, PHASES, RAISE, arrive, backup, slots_at
 from cede._kernels.backward import POLICY, VALUE, backward, begin, find_same_start
 from cede._kernels.baseline import DEVIATE, KEEP_TO, UNDECIDED, Baseline, least_cost_within, proven_by_costs
 from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2
@@ -41,6 +41,10 @@ class LearnerArrays(Bundle):
     environment: LayerArrays
     costs: CostLayer
     model: ModelArrays  # the beliefs of both layers, and what things cost
+    auditions: (
+        Int2  # (members, D) who gets control next, given who had it, if a member is to have it; empty: there are no auditions
+    )
+    driving: int  # the member who is to have control in the whole episode that is planned; -1: the plan decides
     flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
     prior: float  # pseudo-counts of a row from which tables are sampled; 0: they are not
     sticks: int  # see `sample_layer`
@@ -92,9 +96,37 @@ def believe(learner, seed):
 
 
 @kernel
+def auditioned(learner, episode):
+    """Return which of n members is to have control in the whole of an episode, k = 1, 2, ...; -1: nobody is.
+
+    Each is in turn, in the first n episodes and in those from 8 n + 1, 64 n + 1, 512 n + 1, ... on: ever more seldom, but for ever.
+    """
+    n = learner.auditions.shape[0]
+    begin = np.int64(0)
+    while n > 0 and begin < episode:
+        if episode <= begin + n:
+            return episode - begin - 1
+        begin = 8 * max(begin, n)
+    return np.int64(-1)
+
+
+@kernel
+def begin_audition(learner, policy):
+    """Find out whether the episode that is planned is an audition; if so, write the policy that gives control to the member."""
+    learner.driving = -1
+    if learner.auditions.size > 0:
+        learner.driving = auditioned(learner, np.int64(learner.radii.steps / learner.sizes.horizon + 0.5) + 1)
+    if learner.driving >= 0:
+        for t in range(policy.shape[0]):
+            for s in range(policy.shape[1]):
+                for prev in range(policy.shape[2]):
+                    policy[t, s, prev] = learner.auditions[learner.driving, prev]
+
+
+@kernel
 def is_due(learner, episode, planned):
     """Return whether there must be a new plan for this episode. planned: the episode for which the last one was made, 0: none."""
-    if planned == 0:
+    if planned == 0 or auditioned(learner, episode) >= 0 or auditioned(learner, planned) >= 0:
         return True
     if learner.replan == DOUBLING:
         return has_doubled(learner.agents) or has_doubled(learner.environment)
@@ -118,9 +150,10 @@ def move_prices(learner):
 
 
 @kernel
-def prepare_plan(learner, value, seed, scratch):
-    """Do all that comes before the pass of a plan: beliefs, prices, and the start of the pass."""
+def prepare_plan(learner, policy, value, seed, scratch):
+    """Do all that comes before the pass of a plan: beliefs, prices, an audition, and the start of the pass."""
     believe(learner, seed)
+    begin_audition(learner, policy)
     if learner.limits.priced.size > 0:
         if learner.limits.taken.size > 0:
             move_prices(learner)
@@ -142,7 +175,7 @@ def plan_pass(learner, policy, value, seed, scratch, thread, phase):
     if learner.greedy.values.size > 0:
         mode, source = np.int64(RAISE), learner.greedy.values
     else:
-        mode, source = np.int64(CHOOSE), value
+        mode, source = np.int64(CHOOSE if learner.driving < 0 else FOLLOW), value
     return backward(learner.model, mode, policy, policy, value, source, seed, scratch, thread, phase)
 
 
@@ -156,7 +189,7 @@ def plan_endless(learner, policy, value, seed, scratch, thread):
 @unit(types.none, LearnerArrays, POLICY, VALUE, types.int64, PassScratch, ThreadScratch)
 def plan_step(learner, policy, value, seed, scratch, thread):
     """Make the plan of an episode from all that was counted: beliefs, prices, pass, visits. One thread."""
-    prepare_plan(learner, value, seed, scratch)
+    prepare_plan(learner, policy, value, seed, scratch)
     if learner.model.problem.left.size > 0:
         plan_pass(learner, policy, value, seed, scratch, thread, np.int64(0))
     else:

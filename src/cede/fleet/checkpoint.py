@@ -23,7 +23,7 @@ from cede.learning.state import Arrays, Seen, check_seen, most_episodes
 from cede.planning.scale import Scale
 from cede.problem.model import TwoLayerMDP
 
-KIND, SCHEMA = "checkpoint", 3
+KIND, SCHEMA = "checkpoint", 4
 
 
 @dataclass(frozen=True, eq=False)

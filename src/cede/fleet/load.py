@@ -7,7 +7,7 @@ from cede._base.archive import UnreadableFile, load_arrays
 from cede.fleet.files import unpack_fleet
 from cede.fleet.fleet import Fleet
 from cede.learning.endless import new_learner
-from cede.learning.files import SCHEMA, SavedLearner, unpack_learner
+from cede.learning.files import OLDEST, SCHEMA, SavedLearner, unpack_learner
 from cede.learning.learner import Learner
 
 KINDS = ("learner", "fleet")
@@ -19,7 +19,7 @@ def load(source: str | Path | bytes) -> Learner | Fleet:
     source: a path, or the bytes of such a file. Anything that is wrong with the file is raised as `UnreadableFile`.
     """
     where = source if isinstance(source, bytes) else check.path("load", "source", source)
-    header, arrays = load_arrays(where, KINDS, SCHEMA)
+    header, arrays = load_arrays(where, KINDS, SCHEMA, OLDEST)
     kind = header["kind"]
     try:
         if kind == "learner":

@@ -129,19 +129,25 @@ def recommended(
     """Make the learner that we recommend where nothing is known of a problem but its sizes, costs and ends.
 
     It is UCRL2-MC with calibrated sets (planning/belief.py): balls of relative entropy whose scale follows from what was seen. An
-    agent whose behaviour in a state was never seen may do anything there, so nobody is ignored because they were never tried. There
-    is no guarantee: with a baseline, too, it is only believed that it is kept to.
+    agent whose behaviour in a state was never seen may do anything there. And there are auditions: every member has control for a
+    whole episode, one after the other, in the first n episodes of a team of n, in n from episode 8 n + 1 on, then from 64 n + 1,
+    and so on, ever more seldom. So nobody is ignored for ever. With limits, with a baseline, or without a horizon there are none.
+
+    There is no guarantee: with a baseline, too, it is only believed that it is kept to.
 
     All arguments are those of `ucrl2_mc`, and say more than nothing: what is declared or known is used.
     """
     owner = "recommended"
+    knowledge = checked_knowledge(owner, task, known_agents, known_environment, structure)
+    promised = at_most is not None or at_least is not None or baseline is not None
     told = Settings(
         owner,
         radius="calibrated",
-        **checked_knowledge(owner, task, known_agents, known_environment, structure),
+        **knowledge,
         **checked_forgetting(owner, task, forget, forget_environment),
         **(limits := checked_limits(owner, task, at_most, at_least)),
         baseline=checked_baseline(owner, task, baseline, alpha, start),
+        auditions=task.horizon is not None and not promised,
         replan=resolved(owner, task, replan, limits["limits"]),
     )
     return new_learner(task, told, seed=seed, checked=True)

@@ -34,6 +34,7 @@ from cede.planning.flatten import certain_policies
 from cede.planning.passes import empty_plan, pass_scratch, problem_of, run_pass, share_pass, thread_scratch
 from cede.planning.scale import Scale
 from cede.problem.structure import Outcomes
+from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task
 
 # Of sets of kind "calibrated" (planning/belief.py): found by measurement over many worlds, see docs/decisions/0014.
@@ -83,6 +84,7 @@ def new_arrays(task: Task, told: Settings, tally: Tally) -> LearnerArrays:
         environment=environment,
         costs=costs,
         model=model,
+        auditions=auditions_of(task) if told.auditions else np.empty((0, 0), dtype=np.int64),
         flat=int(told.flat),
         prior=float(told.prior),
         sticks=sticks_for(told.prior),
@@ -102,6 +104,12 @@ def new_arrays(task: Task, told: Settings, tally: Tally) -> LearnerArrays:
         low, high = ends_of_step_costs(arrays, limits.control_cost)
         arrays.accuracy = ACCURACY * (high - low or abs(high) or 1.0) / (1.0 if task.discount is None else 1.0 - task.discount)
     return arrays
+
+
+def auditions_of(task: Task) -> Ints:
+    """Return who gets control next, given who had it, if a member is to have it, (members, D); of those whom control can reach."""
+    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    return np.array([next_agent_towards(task.can_hand_over, member) for member in able], dtype=np.int64)
 
 
 def first_env_cost(task: Task, told: Settings, costs: CostLayer) -> Floats:
@@ -186,7 +194,7 @@ def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -
     the fixed point begins. seed: of ties and samples.
     """
     scratch = pass_scratch(arrays.model, policy.shape)
-    kernels.prepare_plan(arrays, value, seed, scratch)
+    kernels.prepare_plan(arrays, policy, value, seed, scratch)
     if not arrays.model.problem.left.size:
         n_states, n_agents = policy.shape[1:]
         thread = thread_scratch(n_states, arrays.environment.belief.row.shape[1], n_agents)

@@ -25,7 +25,8 @@ from cede.problem.structure import Outcomes, Structure
 from cede.problem.takeover import Modes
 from cede.problem.task import Task
 
-SCHEMA = 3  # raise it whenever what is written changes; a test compares it with the declared fields
+SCHEMA = 4  # raise it whenever what is written changes; a test compares it with the declared fields
+OLDEST = 3  # files from this schema on are read: what they lack has a default
 CLASSES: dict[str, Callable[..., Any]] = {
     cls.__name__: cls
     for cls in (Task, Modes, Settings, Scale, StepDown, HalfLife, Window, Structure, Outcomes, Environment, Baseline)

@@ -65,6 +65,7 @@ class Settings(Remade):
     baseline: Baseline | None = None  # what the learner must never be much worse than
     policy: Policy | None = field(default=None, metadata=OWN)  # (L, S, D) used in every episode; None: the learner plans
     planning: Planning = "full"  # make a whole plan, or back up only the states that are visited
+    auditions: bool = False  # every member has control in whole episodes, at first and then ever more seldom
     replan: Replan = "every"  # new plan for every episode; when a count has doubled; or every so many episodes (or steps)
 
     def __post_init__(self) -> None:
@@ -82,7 +83,8 @@ class Settings(Remade):
         if self.policy is not None:
             object.__setattr__(self, "policy", checked_form(owner, "policy", self.policy, 3, np.int16))
         check.probability(owner, "delta", self.delta)
-        check.choice(owner, "flat", self.flat, (True, False))
+        for name in ("flat", "auditions"):
+            check.choice(owner, name, getattr(self, name), (True, False))
         if check.number(owner, "prior", self.prior) != 0.0 and not LEAST_PRIOR <= self.prior <= MOST_PRIOR:
             check.fail(owner, "prior", self.prior, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
         if self.replan is None:
@@ -92,8 +94,16 @@ class Settings(Remade):
         self._check_limits(owner)
         self._check_baseline(owner)
         self._check_beliefs(owner)
+        self._check_auditions(owner)
         if self.flat and (self.structure is not None or self.known_agents or self.known_environment is not None):
             check.fail(owner, "what is known or declared", "given", "left out with one table for agents and environment")
+
+    def _check_auditions(self, owner: str) -> None:
+        """Check that nothing is promised that an audition would break, and that there are whole episodes."""
+        if self.auditions and (self.limits is not None or self.baseline is not None):
+            check.fail(owner, "auditions", True, "False with limits or a baseline: they would not be kept to")
+        if self.auditions and (self.planning == "greedy" or self.policy is not None or self.flat):
+            check.fail(owner, "auditions", True, "False with greedy planning, with one policy, or with one table for all")
 
     def _check_beliefs(self, owner: str) -> None:
         """Check that the form of the beliefs is one that some learner has: kernels are made for these."""
@@ -196,7 +206,7 @@ def shown(task: Task, told: Settings) -> dict[str, Any]:
     special: dict[str, Any] = {
         "radius": radius,
         "delta": told.delta if bounded else None,
-        "scale": str(told.scale) if bounded else None,
+        "scale": shown_scale(told) if bounded else None,
         "prior": told.prior or None,
         "structure": None if told.structure is None else str(told.structure),
         "forget": forget or None,
@@ -216,6 +226,12 @@ def shown(task: Task, told: Settings) -> dict[str, Any]:
         start = "" if told.baseline.start is None else ", start known"
         result["baseline"] = str(told.baseline) + start + (" (not guaranteed: radii are scaled)" if told.is_scaled else "")
     return result
+
+
+def shown_scale(told: Settings) -> str:
+    """Return the scale of the sets as a user reads it."""
+    calibrated = "calibrated" in (told.radius, told.agents_radius)
+    return ("calibrated from the data, no guarantee; times " if calibrated else "") + str(told.scale)
 
 
 Memo = dict[Any, Any]  # digests of large values that were met before, by identity
@@ -322,6 +338,8 @@ def check_task(owner: str, task: Task, told: Settings) -> None:
         check.fail(owner, "baseline", str(told.baseline), "left out without a horizon: its proofs count whole episodes")
     if told.planning == "greedy":
         check.fail(owner, "planning", "'greedy'", "'full' without a horizon: greedy planning goes through an episode")
+    if told.auditions:
+        check.fail(owner, "auditions", True, "False without a horizon: there are no whole episodes")
     if told.replan == "every" and told.policy is None:
         check.fail(owner, "replan", "'every'", "'doubling' or a number of steps without a horizon: there are no episodes")
     if callable(told.scale.agents) or callable(told.scale.environment):

@@ -228,7 +228,7 @@ def holds(belief: Belief, truth: Belief) -> bool:
         true, q = truth.centre.matrix().toarray()[truth.row], centre[belief.row]
         with np.errstate(divide="ignore", invalid="ignore"):
             apart = np.where(q > 0, q * (np.log(q) - np.log(true)), 0.0)
-        return bool((apart.sum(axis=-1) <= width * (1 + 1e-12) + 1e-12).all())
+        return bool(((apart.sum(axis=-1) <= width * (1 + 1e-12) + 1e-12) | (total == 0)[belief.row][..., 0]).all())
     if belief.linear == 0.0:
         return bool((apart.sum(axis=-1) <= width + 1e-12).all())
     seen = (total > 0)[belief.row]
