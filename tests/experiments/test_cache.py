@@ -76,7 +76,7 @@ for file in files:
 print(json.dumps(changed))
 """
 
-NAMES = ["never-worse", "limits", "automation", "league"]
+NAMES = ["never-worse", "limits", "automation", "promises"]
 UNRELATED = ["cli.py", "experiments/report.py", "experiments/claims.py", "experiments/figures/overview.py"]
 
 

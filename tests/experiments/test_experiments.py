@@ -18,12 +18,12 @@ from cede.cli import app
 from cede.experiments import claims
 from cede.experiments.catalogue import FIGURES, chosen
 from cede.experiments.figure import Options, Part
-from cede.experiments.figures import league
+from cede.experiments.figures import promises
 from cede.experiments.parallel import run_parts
 from cede.experiments.report import write_report
 from cede.experiments.run import run
 from cede.experiments.runs import lane, river
-from cede.experiments.runs.league import YES, competitors
+from cede.experiments.runs.promises import YES, competitors
 from cede.experiments.tables import load_table, save_table
 from cede.worlds import riverswim
 
@@ -43,7 +43,7 @@ NAMES = [
 ]
 
 
-LARGEST = ["single-team", "many-teams", "planning", "league", "structure", "people-change", "limits", "never-worse"]
+LARGEST = ["single-team", "many-teams", "planning", "promises", "structure", "people-change", "limits", "never-worse"]
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +80,14 @@ def test_figure(done, name):
     )
 
 
-def test_the_league_has_a_picture_and_a_table_for_each_world(done):
-    for world, name in league.FILES.items():
-        assert (done / f"league-{name}.png").stat().st_size > 3000
-        text = (done / f"league-{name}.md").read_text()
+def test_promises_have_a_picture_and_a_table_for_each_world(done):
+    for world, name in promises.FILES.items():
+        assert (done / f"promises-{name}.png").stat().st_size > 3000
+        text = (done / f"promises-{name}.md").read_text()
         assert "| guarantee |" in text
         assert "**quick run**" in text
         assert all(f"| {who} |" in text for who in competitors(world))
-    watched = [row for row in load_table(done / "league.csv") if row["guarantee"] == YES and row["looks"] != ""]
+    watched = [row for row in load_table(done / "promises.csv") if row["guarantee"] == YES and row["looks"] != ""]
     assert watched
     assert all(row["left"] == 0 and row["above"] == 0 for row in watched)
 
@@ -106,14 +106,14 @@ def test_structure_in_the_obstacle_task_at_full_size():
         assert all(row["left"] == 0 and row["above"] == 0 and row["looks"] == 20 for row in runs)
 
 
-def test_which_learner_to_use_is_answered_from_the_league():
+def test_which_learner_to_use_is_answered_from_the_promises():
     """The table of the document is that of the results."""
-    table = (RESULTS / "league.md").read_text()
-    assert table == league.overall(load_table(RESULTS / "league.csv"))
+    table = (RESULTS / "promises.md").read_text()
+    assert table == promises.overall(load_table(RESULTS / "promises.csv"))
     assert table in (RESULTS.parent / "docs" / "which-learner.md").read_text()
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name != "league"])  # which takes longest, and is like the others
+@pytest.mark.parametrize("name", [name for name in FIGURES if name != "promises"])  # which takes longest, and is like the others
 def test_drawing_only_reads_the_table(done, name, tmp_path, monkeypatch):
     """From the table alone, with nothing that could simulate."""
     monkeypatch.setattr("cede.fleet.simulate.play", None)

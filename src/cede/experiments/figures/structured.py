@@ -25,7 +25,7 @@ def parts(options: Options) -> list[Part]:
         for name in NAMES:
             for seed in options.seeds(REPEATS if "structured" in name else 1, QUICK_REPEATS):
                 arguments = {"world": "lane driving", "learner": name, "episodes": episodes, "seed": seed, "costs": list(costs)}
-                result.append(Part("runs.league:one_run", arguments, episodes, f"{name}, costs {costs}"))
+                result.append(Part("runs.promises:one_run", arguments, episodes, f"{name}, costs {costs}"))
     return result
 
 

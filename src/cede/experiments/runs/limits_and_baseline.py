@@ -8,7 +8,7 @@ import numpy as np
 
 from cede.experiments.figure import Outcome, Row, report_work
 from cede.experiments.runs.curves import curve_rows, learner_settings
-from cede.experiments.runs.league import DELTA, known_agents, machine_and_human, two_swimmers
+from cede.experiments.runs.promises import DELTA, known_agents, machine_and_human, two_swimmers
 from cede.fleet.simulate import generator, play
 from cede.learning.algorithms import posterior_sampling, ucrl2_mc
 from cede.learning.learner import Learner

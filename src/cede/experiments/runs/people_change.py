@@ -7,7 +7,7 @@ import numpy as np
 
 from cede.experiments.figure import Outcome, Row, report_work
 from cede.experiments.runs.curves import curve_rows, learner_settings
-from cede.experiments.runs.league import known_agents
+from cede.experiments.runs.promises import known_agents
 from cede.fleet.simulate import generator, play
 from cede.learning.algorithms import posterior_sampling
 from cede.learning.forgetting import HalfLife, Window
