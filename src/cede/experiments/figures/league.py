@@ -110,8 +110,8 @@ def as_markdown(rows: Sequence[Row], steps: int) -> str:
             lines.append(f"| {world} | {one['learner']} | {' | '.join(cells)} | {one['seconds']:.1f} |")
     note = (
         f"{steps:,} steps in each world. Regret: of all that was done, with its 95% interval. End: how much more than the best "
-        "possible the policy to deploy costs, at the end. Stuck: runs in which that is more than 25%. To 10%, to 5%: steps until it "
-        "costs at most so much more than the best, and stays so (median over runs; of the slowest run). Seconds: of the processor."
+        "possible the policy to deploy costs, at the end. Stuck: runs in which that is more than 25%. To 10%, to 5%: steps until "
+        "it costs at most so much more than the best, and stays so (median over runs; of the slowest run). Seconds: of the processor."
     )
     return "\n".join([*lines, "", note, ""])
 
@@ -162,8 +162,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "league",
     "Ten worlds, told nothing",
-    "Which learner should one begin with, where nothing is known but sizes, costs and ends? What the policy to deploy costs as steps "
-    "go by, for cede's learners and for PPO and DQN as the switcher.",
+    "Which learner should one begin with, where nothing is known but sizes, costs and ends? What the policy to deploy costs as "
+    "steps go by, for cede's learners and for PPO and DQN as the switcher.",
     parts,
     all_rows,
     draw,
