@@ -68,9 +68,11 @@ def ucrl2_mc(
     task: what the learner is told of the problem, as in `mdp.task`. delta: the probability with which the sets may fail. scale: the
     factor by which radii are multiplied: a number, a function of the episode k = 1, 2, ..., or a `Scale` with one for each layer.
 
-    belief: the form of the sets: "printed", the L1 balls of the paper; "bernstein", an interval around the probability of each
-    outcome (planning/belief.py), which is narrower where there are few outcomes; or {"agents": ..., "environment": ...}. structure:
-    which places share one distribution. The learner then learns much faster, and the guarantee holds if the structure is true.
+    belief: the form of the sets (planning/belief.py): "printed", the L1 balls of the paper; "kl", balls of relative entropy, which
+    are much smaller and guarantee the same; "kl-value", smaller still, but for optimism only, not for bounds and baselines;
+    "bernstein", an interval around the probability of each outcome; "calibrated", without a guarantee, as `recommended` has them;
+    or {"agents": ..., "environment": ...}. structure: which places share one distribution. The learner then learns much faster, and
+    the guarantee holds if the structure is true.
 
     known_agents: policies that need not be learned, by the agents' names, (S, A), (L, S, A) or (D, S, A) as in `Agent`.
     known_environment: an Environment whose transitions need not be learned.

@@ -20,6 +20,23 @@ By Audibert, Munos and Szepesvari (2009, Theorem 1) the interval of one mean of 
 failure is at most delta / 2. The sets hold at all times, whatever decides when a row is visited, and t_k does not occur. The
 formulas are in _kernels/radii.py.
 
+Balls of relative entropy hold all p with KL(q || p) <= rho, where q are the frequencies of a row and
+
+    kl          n rho = log( 2 rows / delta ) - log m(N) - n H(q)                               _kernels/kl.py: `surprise`
+    kl-value    n rho = log( 2 rows values / delta ) + log( sqrt(pi) Gamma(n + 1) / Gamma(n + 1/2) )   _kernels/radii.py: `radius`
+
+With m(N) the likelihood of what was seen under a mixture over all supports and, within each, over all distributions (Krichevsky and
+Trofimov), m(N) / prod p_i^N_i is a martingale of mean 1 at most along the visits of a row. It exceeds 2 rows / delta at any time
+with probability at most delta / (2 rows) (Ville), which is the first line. The second is right about the means of some functions
+only, the values of the best policy: so the plan is optimistic, but the truth need not be in the ball. docs/guarantees.md has both
+proofs.
+
+Calibrated sets are balls of the first kind with log( 2 rows t_k / delta ) for the constant, scaled by part / sqrt(m), where m is
+how many different rows an episode meets, about. What is not known of different rows is independent and adds up like a square root,
+while a plan that is optimistic about each row adds it up linearly; the scale makes up for that. Rows of the environment that were
+never seen are taken for uniform with a small ball around, those of agents may be anything. All of this is chosen by measurement,
+and nothing is guaranteed.
+
 Costs that are learned are means of values in [0, 1], relative to their range. Around the mean of n of them, with variance V, the
 interval is
 

@@ -111,7 +111,7 @@ def as_markdown(rows: Sequence[Row], steps: int) -> str:
     note = (
         f"{steps:,} steps in each world. Regret: of all that was done, with its 95% interval. End: how much more than the best "
         "possible the policy to deploy costs, at the end. Stuck: runs in which that is more than 25%. To 10%, to 5%: steps until "
-        "it costs at most so much more than the best, and stays so (median over runs; of the slowest run). Seconds: of the processor."
+        "it costs at most so much more than the best, and stays so (median over runs; of the slowest run). Seconds: processor."
     )
     return "\n".join([*lines, "", note, ""])
 
