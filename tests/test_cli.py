@@ -116,6 +116,8 @@ def test_mistakes_of_fleet_end_in_one_line(tmp_path, options, message):
     [
         (["--structured"], "structure: environment has 6 cases of up to 3 outcomes"),
         (["--radii", "bernstein"], "radius: bernstein"),
+        (["--radii", "kl"], "radius: kl"),
+        (["--method", "recommended"], "scale: calibrated from the data, no guarantee"),
         (["--method", "posterior-sampling", "--structured"], "prior: 1.0"),
         (["--method", "greedy", "--structured"], "learner: greedy"),
     ],

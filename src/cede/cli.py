@@ -39,6 +39,7 @@ class World(StrEnum):
 class Method(StrEnum):
     """The learners, as in cede.ucrl2_mc, ...; ucrl2-same-form is ucrl2 with radius="same-form"."""
 
+    recommended = "recommended"
     ucrl2_mc = "ucrl2-mc"
     posterior_sampling = "posterior-sampling"
     ucrl2 = "ucrl2"
@@ -47,9 +48,12 @@ class Method(StrEnum):
 
 
 class Radii(StrEnum):
-    """The radii of confidence sets: as printed, Bernstein's intervals, the authors' schedule, or small constant scales."""
+    """The radii of confidence sets: as printed, balls of relative entropy, Bernstein's intervals, the authors' schedule, or small
+    constant scales.
+    """
 
     printed = "printed"
+    kl = "kl"
     bernstein = "bernstein"
     authors = "authors"
     small = "small"
@@ -270,7 +274,10 @@ def learn(
     world: Annotated[World, typer.Argument(help="The problem.")],
     method: Annotated[Method, typer.Option(help="The learner.")] = Method.ucrl2_mc,
     radii: Annotated[
-        Radii, typer.Option(help="Radii: as printed, Bernstein's, the authors' schedule, or scaled by small constants (0.1, 0.01).")
+        Radii,
+        typer.Option(
+            help="Radii: as printed, of relative entropy (kl), Bernstein's, the authors' schedule, or scaled by small constants."
+        ),
     ] = Radii.printed,
     episodes: Annotated[int, typer.Option(help="Number of episodes.", min=1)] = 2000,
     agents: Annotated[
@@ -348,6 +355,8 @@ def unused_options(world: World, method: Method) -> dict[str, str]:
         unused |= {"agents": "in lane driving, where they are a machine and a human"}
     if method in (Method.greedy, Method.posterior_sampling):
         unused |= dict.fromkeys(("delta", "radii"), f"with {method.value}, which has no confidence sets")
+    if method is Method.recommended:
+        unused |= dict.fromkeys(("delta", "radii"), "with recommended, whose sets are calibrated from the data")
     return unused
 
 

@@ -1,10 +1,14 @@
 """The learner that we recommend: calibrated sets, auditions, and a world in which others ignore a good agent for ever."""
 
+import math
+
 import numpy as np
 import pytest
 
 import cede
-from cede._kernels.layer import rows_met
+from cede._kernels.kl import surprise
+from cede._kernels.tables import Table
+from cede.learning.arrays import AGENTS_PART, ENVIRONMENT_PART, UNSEEN
 from problems import random_mdp
 
 
@@ -129,16 +133,21 @@ def test_forgetting_and_learned_costs():
         assert history.regret[-1] < 60
 
 
-def test_rows_met_against_a_slow_twin():
+def test_calibrated_radii_against_a_slow_twin():
+    """rho = part^2 / m (log(2 rows t / delta) + surprise) / n, with m rows that an episode meets; unseen rows as declared."""
     mdp = cede.worlds.riverswim([0.3, 0.7])
     learner = cede.recommended(mdp.task)
     cede.simulate(mdp, learner, 40, seed=0, progress=False)
-    visits = np.asarray(learner.counts.agents.sum(axis=1)).ravel()
-    effective = visits.sum() ** 2 / (visits**2).sum()
-    counts = learner._working.arrays.agents.counts
-    assert rows_met(counts, np.inf) == pytest.approx(effective)
-    assert rows_met(counts, 2.0) == 2.0
-    assert rows_met(counts, 0.5) == 1.0
+    layers = zip(learner.beliefs, (learner.counts.agents, learner.counts.environment), (AGENTS_PART, ENVIRONMENT_PART), strict=True)
+    for belief, counts, part in layers:
+        table, visits = Table.of(counts), np.asarray(counts.sum(axis=1)).ravel()
+        met = min(mdp.horizon, visits.sum() ** 2 / (visits**2).sum())
+        constant = math.log(2 * 12 * 40 * mdp.horizon / 0.1)
+        for r in np.flatnonzero(visits):
+            rho = part**2 / met * (constant + surprise(table, r, float(counts.shape[1]))) / visits[r]
+            assert belief.width[r] == pytest.approx(rho)
+        unseen = belief.width[visits == 0]
+        assert (unseen >= 700 if part == AGENTS_PART else np.isclose(unseen, UNSEEN * constant)).all()
 
 
 def test_warnings_name_who_was_never_in_control():

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from cede._base import check
-from cede.learning.algorithms import greedy, posterior_sampling, ucrl2, ucrl2_mc
+from cede.learning.algorithms import greedy, posterior_sampling, recommended, ucrl2, ucrl2_mc
 from cede.learning.learner import Learner
 from cede.planning.scale import Scale
 from cede.problem.model import TwoLayerMDP
@@ -13,7 +13,7 @@ from cede.problem.model import TwoLayerMDP
 
 def scale_of(radii: str, episodes: int) -> Scale:
     """Return the scale for a value of --radii: "authors" is their schedule for so many episodes, "small" has constant scales;
-    "printed" and "bernstein" are not scaled.
+    "printed", "kl" and "bernstein" are not scaled.
     """
     scales = {"authors": Scale.authors(episodes), "small": Scale(0.1, 0.01)}
     return scales.get(radii, Scale())
@@ -33,27 +33,28 @@ def make_learner(
 ) -> Learner:
     """Make the learner that the command line asks for.
 
-    method: ucrl2-mc, posterior-sampling, ucrl2, ucrl2-same-form or greedy; known: names of agents whose policies the learner is
+    method: recommended, ucrl2-mc, posterior-sampling, ucrl2, ucrl2-same-form or greedy; known: names of agents whose policies it is
     told (UCRL2 cannot use them: it learns one table for each agent, pooled over time, as in the appendix); structured: use the
     structure that comes with the world; ways: planning, replan, at_most, at_least, and for UCRL2-MC baseline, alpha and start.
     Raises ValueError where a method cannot do what is asked.
     """
     limits = {name: ways.pop(name, None) for name in ("at_most", "at_least")}
-    if "baseline" in ways and method != "ucrl2-mc":
-        check.fail(method, "baseline", ways["baseline"], "left out: only ucrl2-mc can prove what deviating costs")
-    scale, belief = scale_of(radii, episodes), "bernstein" if radii == "bernstein" else "printed"
+    if "baseline" in ways and method not in ("ucrl2-mc", "recommended"):
+        check.fail(method, "baseline", ways["baseline"], "left out: it has no sets to tell what deviating costs")
+    scale, belief = scale_of(radii, episodes), radii if radii in ("kl", "bernstein") else "printed"
     told: dict[str, Any] = {"known_agents": {agent.name: agent.policy for agent in mdp.team.agents if agent.name in known}}
     if structured:
         told["structure"] = mdp.structure
     if method == "greedy":
         return greedy(mdp.task, seed=seed, **limits, **told, **ways)
-    if method == "posterior-sampling":
+    if method in ("posterior-sampling", "recommended"):
         if ways.pop("planning", "full") != "full":
-            check.fail("posterior_sampling", "planning", "'greedy'", "'full': it plans for one table as a whole")
-        return posterior_sampling(mdp.task, seed=seed, **limits, **told, **ways)
+            check.fail(method.replace("-", "_"), "planning", "'greedy'", "'full': it makes whole plans")
+        make = posterior_sampling if method == "posterior-sampling" else recommended
+        return make(mdp.task, seed=seed, **limits, **told, **ways)
     if method == "ucrl2-mc":
         return ucrl2_mc(mdp.task, delta=delta, scale=scale, belief=belief, seed=seed, **limits, **told, **ways)
-    for name, wanted in (("structured", structured), ("radii bernstein", belief == "bernstein"), *limits.items()):
+    for name, wanted in (("structured", structured), (f"radii {belief}", belief != "printed"), *limits.items()):
         if wanted:
             check.fail(method, name, "asked for", "left out: it is the baseline of the paper, as it is there")
     radius = "appendix" if method == "ucrl2" else "same-form"
