@@ -102,13 +102,16 @@ def test_words():
         [cede.Agent("machine", [[0.0, 1.0], [0.0, 1.0]]), cede.Agent("human", [[1.0, 0.0], [1.0, 0.0]], 0.1)], switch_cost=0.1
     )
     mdp = cede.TwoLayerMDP(env, team, horizon=6)
-    learner = cede.ucrl2_mc(mdp.task, scale=0.02)
+    learner, scaled = cede.ucrl2_mc(mdp.task, belief="kl"), cede.ucrl2_mc(mdp.task, scale=0.02)
     rng = np.random.default_rng(0)
-    learner.learn_from([cede.rollout(mdp, rng.integers(2, size=(6, 2, 2)), rng) for _ in range(40)])
+    log = [cede.rollout(mdp, rng.integers(2, size=(6, 2, 2)), rng) for _ in range(400)]
+    learner.learn_from(log)
+    scaled.learn_from(log)
     text = str(cede.explain(learner, 0, 1, "machine"))
     assert text.startswith("The human takes over: expected to save ")
     assert "although the hand-over costs 0.1; seen here " in text
     assert "(between " in text
+    assert "(between " not in str(cede.explain(scaled, 0, 1, "machine"))  # scaled sets give no interval to rely on
     assert str(cede.explain(learner, 0, 1, "human")).startswith("The human stays in control: expected to save ")
     alone = cede.Task([[0.0], [1.0]], ["ann"], 3)
     assert str(cede.explain(cede.greedy(alone), 0, 0, 0)) == "The ann is in control: there is nobody else."

@@ -120,6 +120,12 @@ def test_surprise_against_brute_force(counts):
     assert surprise(table, 0, float(len(counts))) >= wanted - 1e-12  # what is left out makes it larger
 
 
+@pytest.mark.parametrize("counts", [(1e308, 1.0), (1e200, 1e200, 3.0), (1e-9, 1e-9), (1e15, 0.0, 1.0)], ids=str)
+def test_counts_that_only_a_forged_file_has(counts):
+    """A radius stays a number of at least 0 (found by the hunt)."""
+    assert 0.0 <= surprise(Table.of(np.array([counts])), 0, 5.0) < np.inf
+
+
 def test_many_outcomes():
     rng = np.random.default_rng(4)
     for _ in range(100):

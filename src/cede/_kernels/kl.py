@@ -152,13 +152,14 @@ def log_sum_over_supports(n, k, m):
 
 @unit(types.float64, Table, types.int64, types.float64)
 def surprise(table, r, outcomes):
-    """Return -log m(N) - n H(N / n) of row r, which has so many possible outcomes."""
+    """Return -log m(N) - n H(N / n) of row r, which has so many possible outcomes. It is at least 0, whatever rounding does."""
     start, k, n = table.start[r], table.size[r], table.total[r]
     result = 0.0
     for j in range(start, start + k):
         count = table.weight[j]
         result += count * log(count / n) - lgamma(count + 0.5) + LOG_ROOT_PI
-    return result - log_sum_over_supports(n, k, outcomes)
+    result -= log_sum_over_supports(n, k, outcomes)
+    return result if result > 0.0 else 0.0  # and 0 if counts are so large that nothing can be said of them
 
 
 @unit(types.float64, BeliefArrays, types.int64, types.float64[::1], types.float64, ThreadScratch)

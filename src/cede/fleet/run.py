@@ -250,7 +250,9 @@ class Run:
         the run.
         """
         now, engine = self.now, self.engine
-        whole = bool(self.places) and not engine.failed and engine.number == now.number
+        if not self.places:  # the engine has not started: learners are as they were
+            return False
+        whole = not engine.failed and engine.number == now.number
         if whole:
             states = engine.states()
         else:

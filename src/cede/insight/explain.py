@@ -110,7 +110,8 @@ def explain(learner: Learner, t: int | None = None, state: int = NOT_GIVEN, prev
             high = 0.0 - value_of["high"].cost("all", negated(costs.most(owner, priced)), *here)
         rows = seen_here(learner, sets, now, state, prev, agent)
         options.append(Option(task.agents[agent], low, plain, high, parts, *rows, agent))
-    text = in_words(task, options, candidates, chosen, state, prev, bounded)
+    certain = bounded and not learner.told.is_scaled  # what scaled sets allow is no interval that one could rely on
+    text = in_words(task, options, candidates, chosen, state, prev, certain)
     whole = check.printable(kept_to(learner) + text + dearer(learner.prices))  # names are data
     return Explanation(None if task.horizon is None else now, state, prev, chosen, tuple(options), bounded, whole)
 
@@ -188,7 +189,7 @@ def in_words(
 ) -> str:
     """Return one sentence: what the choice is expected to save against the agent that was in control before, or the next best one.
 
-    options, candidates: the options, and the agent of each. bounded: whether the learner has confidence sets.
+    options, candidates: the options, and the agent of each. bounded: whether confidence sets bound what is said.
     """
     place = candidates.index(chosen)
     mine, name, stays = options[place], task.members[task.aim[chosen]], task.aim[chosen] == task.aim[prev]

@@ -84,7 +84,7 @@ class Environment(Remade):
         put(self, "terminal", checked_terminal(owner, self.terminal, n_states, self.state_names))
         for s in self.terminal:
             if start[s] > 0:
-                check.fail(owner, f"start[{s}]", start[s], "0: an episode cannot begin where it ends")
+                check.fail(owner, f"start[{s}]", start[s], "0: an episode cannot begin in a terminal state")
         if tables > 1:
             periods = np.arange(tables) if self.periods is None else self.periods
             put(self, "periods", checked_periods(owner, periods, len(check.items(owner, "periods", periods, "numbers"))))

@@ -151,11 +151,11 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         axes.set_ylabel("cost above the best")
     handles = {label: handle for axes in panels.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     picture.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=4, fontsize=7)
-    write_whole(path.with_suffix(".md"), as_markdown(everybody, rows[0]["budget"]))
+    write_whole(path.with_suffix(".md"), as_markdown(everybody, rows[0]["episodes"]))
     note = (
         "What the policy to deploy costs, above the best possible; lines: means, shades: all runs; dotted grey: 5%. All are told "
     )
-    note += f"sizes, costs and ends only. {rows[0]['budget']:,} steps, "
+    note += "sizes, costs and ends only."
     return finish(picture, [{**row, "delta": ""} for row in rows], note, path)
 
 

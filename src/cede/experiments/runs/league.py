@@ -37,7 +37,7 @@ def one_run(world: str, learner: str, steps: int, seed: int, progress: Callable[
     """
     mdp = WORLDS[world]()
     player, rng = LEARNERS[learner](mdp.task, seed), generator("league", seed)
-    about: Row = {"world": world, "learner": learner, "budget": steps, "seed": seed, **learner_settings(player)}
+    about: Row = {"world": world, "learner": learner, "episodes": steps, "unit": "steps", "seed": seed, **learner_settings(player)}
     done, episodes, regret, spent, rows = 0, 0, 0.0, 0.0, []
     for look in np.unique(np.geomspace(min(FIRST_LOOK, steps), steps, LOOKS).astype(int)).tolist():
         while done < look:
