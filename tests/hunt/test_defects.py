@@ -1016,3 +1016,58 @@ def test_a_digest_is_of_everything():
     one.observe(0, 0, 0, 0, 0, 0)
     assert digest(one) != before
     assert json.loads(json.dumps(archive.digest(mdp().environment)))
+
+
+# ------------------------------------------------------------------------------------------------- hunts of costs, ends and sets
+
+
+@pytest.mark.parametrize("name", ["cost_range", "enter_cost_range"])
+def test_a_range_has_an_order(name):
+    """A set of two numbers was taken for the least and the most, in whatever order it came."""
+    with pytest.raises(ValueError, match=rf"Task: {name} is \{{1, 2\}}, must be two numbers, the least and the most"):
+        cede.Task([[np.nan], [1.0]], ["a"], 2, enter_cost=[np.nan, 0.0], **{"cost_range": (0, 1), name: {1, 2}})
+
+
+def test_a_cost_that_is_not_known_is_named():
+    with pytest.raises(
+        ValueError, match=r"Task: cost_range is missing, must be given, .* which is not known, as env_cost\[1, 0\] is"
+    ):
+        cede.Task([[0.5], [np.nan]], ["a"], 2)
+    with pytest.raises(ValueError, match=r"Environment: start\[1\] is 0.5, must be 0: an episode cannot begin in a terminal state"):
+        cede.Environment(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), [0.5, 0.5], terminal={1})
+
+
+def test_rewards_need_a_range():
+    gymnasium = pytest.importorskip("gymnasium")
+    with pytest.raises(ValueError, match="task_for: cost_range is None, must be two numbers"):
+        cede.gym.task_for(gymnasium.make("FrozenLake-v1"), ["a"], 5, cost_range=None)
+
+
+def test_the_error_of_a_plan_is_not_negative():
+    """A forged file without a horizon: the plan failed when it was first looked at."""
+    endless = replace(mdp(), horizon=None, discount=0.75)
+    learner = cede.posterior_sampling(endless.task)
+    cede.simulate(endless, learner, steps=20, progress=False)
+
+    def negate(header, arrays):
+        arrays["state/found"][1] = -1.0
+
+    with pytest.raises(cede.UnreadableFile, match=r"the error of the plan is -1.0, must be at least 0"):
+        cede.load(forged(bytes_of(learner), "learner", negate))
+
+
+def test_an_interrupt_while_an_engine_starts(monkeypatch):
+    """It had begun no shard, and handing back what there was failed."""
+    problem = cede.worlds.riverswim([0.3, 0.7])
+    learner = cede.ucrl2_mc(problem.task)
+
+    def interrupted(self, plans):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cede.engines.Threads, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cede.simulate(problem, learner, 5, progress=False)
+    assert learner.episode == 1
+    cede.simulate(problem, learner, 5, progress=False)
+    assert learner.episode == 6
