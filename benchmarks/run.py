@@ -73,6 +73,8 @@ def planner(sizes: tuple[int, ...], repeats: int) -> list[Row]:
 
 
 BELIEFS: dict[str, Callable[[cede.TwoLayerMDP], dict[str, Any]]] = {
+    "relative entropy": lambda mdp: {"belief": "kl"},
+    "structure, relative entropy": lambda mdp: {"belief": "kl", "structure": mdp.structure},
     "Bernstein": lambda mdp: {"belief": "bernstein"},
     "structure": lambda mdp: {"structure": mdp.structure},
     "structure, Bernstein": lambda mdp: {"belief": "bernstein", "structure": mdp.structure},
@@ -85,6 +87,7 @@ def beliefs(repeats: int) -> list[Row]:
     known = {"known_agents": {"machine": mdp.team.agents[0].policy}}
     scaled = {"scale": cede.Scale(0.1, 0.01)}  # printed radii are vacuous here, and quick to plan with
     learners = {name: cede.ucrl2_mc(mdp.task, **known, **scaled, **ways(mdp)) for name, ways in BELIEFS.items()}
+    learners["recommended"] = cede.recommended(mdp.task, **known)
     learners["posterior sampling"] = cede.posterior_sampling(mdp.task, **known)
     learners["posterior sampling, structure"] = cede.posterior_sampling(mdp.task, structure=mdp.structure, **known)
     printed = cede.ucrl2_mc(mdp.task, **known, **scaled)
