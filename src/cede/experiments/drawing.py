@@ -71,16 +71,16 @@ def legend_above(picture: Any, axes: Any, columns: int | None = None, fontsize: 
     picture.legend(handles, names, loc="outside upper center", ncols=columns or len(names), fontsize=fontsize)
 
 
-def finish(picture: Any, rows: Sequence[Row], note: str, path: Path) -> list[Path]:
+def finish(picture: Any, rows: Sequence[Row], note: str, path: Path, *, shades: str = "95% intervals") -> list[Path]:
     """Write the small print under a picture and save it. Returns the files (PNG and SVG).
 
     The small print says what was run, how many episodes and repeats, with which seed and version. A quick run is stamped as one.
-    rows: of the table; note: the figure's own words; path: of the picture, without ending.
+    rows: of the table; note: the figure's own words; path: of the picture, without ending. shades: what is shown of several repeats.
     """
     first = rows[0]
     seeds = len(set(values(rows, "seed"))) if "seed" in first else 1
     episodes = f"{first['episodes']:,} {first.get('unit', 'episodes')}, " if "episodes" in first else ""
-    repeats = f"{seeds} repeats, 95% intervals" if seeds > 1 else "1 run"
+    repeats = f"{seeds} repeats, {shades}" if seeds > 1 else "1 run"
     delta = next((row["delta"] for row in rows if row.get("delta", "") != ""), "")
     text = (
         f"{note} {episodes}{repeats}, " + (f"δ = {delta}, " if delta else "") + f"seed {first['base_seed']}, cede {first['cede']}."
