@@ -18,7 +18,7 @@ from cede.cli import app
 from cede.experiments import claims
 from cede.experiments.catalogue import FIGURES, chosen
 from cede.experiments.figure import Options, Part
-from cede.experiments.figures import promises
+from cede.experiments.figures import league, promises
 from cede.experiments.parallel import run_parts
 from cede.experiments.report import write_report
 from cede.experiments.run import run
@@ -111,6 +111,22 @@ def test_which_learner_to_use_is_answered_from_the_promises():
     table = (RESULTS / "promises.md").read_text()
     assert table == promises.overall(load_table(RESULTS / "promises.csv"))
     assert table in (RESULTS.parent / "docs" / "which-learner.md").read_text()
+
+
+def test_the_league_in_the_document_is_that_of_the_results():
+    rows = league.with_rivals(load_table(RESULTS / "league.csv"), RESULTS / league.RIVALS_FILE)
+    table = league.overall(rows)
+    assert table in (RESULTS / "league.md").read_text()
+    assert table in (RESULTS.parent / "docs" / "which-learner.md").read_text()
+    ours = [one for world in league.WORLDS for one in league.standings(rows, world) if one["learner"] == "recommended"]
+    assert (sum(one["runs"] for one in ours), sum(one["stuck"] for one in ours)) == (100, 0)
+
+
+def test_steps_until():
+    run = [{"steps": n, "cost": c, "optimum": -2.0} for n, c in ((10, -1.0), (20, -1.95), (30, -1.5), (40, -1.91), (50, -2.0))]
+    assert league.steps_until(run, 0.05) == 40
+    assert league.steps_until(run, 0.6) == 10
+    assert league.steps_until(run[:3], 0.05) == np.inf
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "promises"])  # which takes longest, and is like the others

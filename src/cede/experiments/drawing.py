@@ -75,7 +75,7 @@ def finish(picture: Any, rows: Sequence[Row], note: str, path: Path, *, shades: 
     """Write the small print under a picture and save it. Returns the files (PNG and SVG).
 
     The small print says what was run, how many episodes and repeats, with which seed and version. A quick run is stamped as one.
-    rows: of the table; note: the figure's own words; path: of the picture, without ending. shades: what is shown of several repeats.
+    rows: of the table; note: the figure's own words; path: of the picture, without ending; shades: what they show.
     """
     first = rows[0]
     seeds = len(set(values(rows, "seed"))) if "seed" in first else 1

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cede._base.archive import write_whole
+from cede._base.extras import need
 from cede.experiments import style
 from cede.experiments.drawing import finish
 from cede.experiments.figure import Figure, Options, Part, Row
@@ -116,6 +117,20 @@ def as_markdown(rows: Sequence[Row], steps: int) -> str:
     return "\n".join([*lines, "", note, ""])
 
 
+def overall(rows: Sequence[Row]) -> str:
+    """Return a short table of Markdown: steps until the policy to deploy is within 5% of the best, and stays so, by world; of the
+    rivals that of the better one. Medians over runs.
+    """
+    ours = [name for name in values(rows, "learner") if name in LEARNERS]
+    head = ["| world |", *(f" {name} |" for name in ours), " the better of PPO and DQN |"]
+    lines = ["".join(head), "|---|" + "---:|" * (len(ours) + 1)]
+    for world in values(rows, "world"):
+        found = {one["learner"]: one["within 5%"] for one in standings(rows, world)}
+        rivals = min((steps for name, steps in found.items() if name not in ours), default=np.inf)
+        lines.append(f"| {world} | {' | '.join(shown(found[name]) for name in ours)} | {shown(rivals)} |")
+    return "\n".join(lines) + "\n"
+
+
 def draw_world(axes: Any, rows: Sequence[Row], world: str) -> None:
     """Draw what the policy to deploy costs, over steps: for each learner the mean over runs, and the range of all runs."""
     best = rows[0]["optimum"]
@@ -129,6 +144,7 @@ def draw_world(axes: Any, rows: Sequence[Row], world: str) -> None:
         axes.fill_between(x, y.min(axis=0), y.max(axis=0), color=colour, alpha=0.12, linewidth=0)
     axes.axhline(0.05, color="#888888", linewidth=0.8, linestyle=(0, (1, 3)))
     axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(need("matplotlib.ticker", "plots").NullFormatter())
     highest = np.quantile([(row["cost"] - best) / abs(best) for row in rows], 0.9)
     axes.set_ylim(-0.02 * max(highest, 0.06), max(1.1 * highest, 0.06))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if highest > 0.2 else f"{value:.1%}")
@@ -151,12 +167,10 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         axes.set_ylabel("cost above the best")
     handles = {label: handle for axes in panels.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     picture.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=4, fontsize=7)
-    write_whole(path.with_suffix(".md"), as_markdown(everybody, rows[0]["episodes"]))
-    note = (
-        "What the policy to deploy costs, above the best possible; lines: means, shades: all runs; dotted grey: 5%. All are told "
-    )
-    note += "sizes, costs and ends only."
-    return finish(picture, [{**row, "delta": ""} for row in rows], note, path)
+    write_whole(path.with_suffix(".md"), overall(everybody) + "\n" + as_markdown(everybody, rows[0]["episodes"]))
+    note = "What the policy to deploy costs, above the best possible; dotted grey: 5%. All are told sizes, costs and ends only."
+    shades = f"of others {OTHER_REPEATS}, of PPO and DQN 2 or 3; lines: means, shades: all runs"
+    return finish(picture, [{**row, "delta": ""} for row in rows], note, path, shades=shades)
 
 
 FIGURE = Figure(
