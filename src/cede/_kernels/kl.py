@@ -28,7 +28,7 @@ from numba import types
 
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.minimum import FEW, LANES, pad
-from cede._kernels.model import BeliefArrays
+from cede._kernels.radii import LOG_ROOT_PI
 from cede._kernels.scratch import ThreadScratch
 from cede._kernels.tables import Table
 from cede._kernels.vectors import logarithm, sums_over_blocks
@@ -36,7 +36,6 @@ from cede._kernels.vectors import logarithm, sums_over_blocks
 CLOSE = 3e-5  # of log x: the error of the maximum is the cube of this
 MOST_STEPS = 100
 LONGEST = 6.0  # step of log x
-LOG_ROOT_PI = 0.5723649429247001  # log Gamma(1/2)
 NEGLIGIBLE = 1e-6  # terms of m(N) that are this small, relative to the sum, are left out, which makes the radius larger
 LARGE = 1e200
 
@@ -160,14 +159,3 @@ def surprise(table, r, outcomes):
         result += count * log(count / n) - lgamma(count + 0.5) + LOG_ROOT_PI
     result -= log_sum_over_supports(n, k, outcomes)
     return result if result > 0.0 else 0.0  # and 0 if counts are so large that nothing can be said of them
-
-
-@unit(types.float64, BeliefArrays, types.int64, types.float64[::1], types.float64, ThreadScratch)
-def agent_in_kl_ball(belief, r, y, least, thread):
-    """Return the least mean of y - least over the ball of agents' row r. y: (A,) what each action leads to; least: of y."""
-    columns, weights, start, n = belief.table.column, belief.table.weight, belief.table.start[r], belief.table.size[r]
-    u, p = thread.u, thread.p
-    for j in range(n):
-        u[j] = y[columns[start + j]] - least
-        p[j] = weights[start + j]
-    return least_in_kl_ball_of(thread, n, belief.table.total[r], belief.width[r])

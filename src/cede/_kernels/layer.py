@@ -54,7 +54,7 @@ class LayerArrays(Bundle):
     case: Int1  # (belief's rows,) the counted row from which a row of the belief follows; from `counted` on: a known one
     extra: Float1  # (counted,) added to the constant of the radius: for fewer outcomes than others have, or for surprise (kl.py)
     outcomes: Float1  # (counted,) how many outcomes a row can have, for radii of kind KL or CALIBRATED; else empty
-    unseen: float  # of kind CALIBRATED: the width of rows that were never seen, over the constant
+    unseen: float  # of kind CALIBRATED: the width of rows that were never seen, over the constant; 0: they may be anything
     part: float  # of kind CALIBRATED: the scale, times the square root of the rows that an episode meets
     planned_visits: Float1  # (counted,) visits when the plan was made, for the doubling rule; else empty
 
@@ -210,23 +210,26 @@ def rows_met(counts, most):
 
 
 @kernel
-def scale_of_layer(layer, scale, most):
-    """Return the scale of the radii of a layer; of kind CALIBRATED it follows from the rows that an episode of `most` steps
-    meets.
-    """
-    return scale * layer.part / sqrt(rows_met(layer.counts, most)) if layer.kind == CALIBRATED else scale
+def calibrated_scale(layer, scale, most):
+    """Return the scale of the radii of a layer of kind CALIBRATED, from the rows that an episode of `most` steps meets."""
+    return scale * layer.part / sqrt(rows_met(layer.counts, most))
+
+
+@inlined
+def set_form(layer, scale):
+    """Write which sets a layer has: balls, balls of relative entropy, or intervals."""
+    layer.belief.kl, layer.belief.linear = is_kl(layer.kind), linear_part(layer.kind, scale)
 
 
 @unit(types.none, LayerArrays, types.float64, types.float64, types.boolean)
 def believe_layer(layer, constant, scale, unfolds):
     """Make the widths of a layer from what was counted; and, if unfolds, the rows of a table of its own."""
     belief = layer.belief
-    belief.kl = is_kl(layer.kind)
+    set_form(layer, scale)
     for c in range(layer.outcomes.size):
         measure_surprise(layer, c)
     radii(layer.kind, layer.counts.seen.total, layer.case, layer.counts.counted, constant, layer.extra, scale, belief.width)
-    belief.linear = linear_part(layer.kind, scale)
-    if layer.kind == CALIBRATED and scale > 0.0:
+    if layer.kind == CALIBRATED and layer.unseen > 0.0 and scale > 0.0:
         for r in range(belief.width.size):
             if layer.case[r] < layer.counts.counted and layer.counts.seen.total[layer.case[r]] <= 0.0:
                 belief.width[r] = layer.unseen * constant

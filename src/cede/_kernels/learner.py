@@ -15,10 +15,10 @@ from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.costs import CostLayer, believe_cost, believe_costs, put_cost, put_costs
 from cede._kernels.endless import Endless, settle
-from cede._kernels.layer import LayerArrays, believe_layer, believe_row, has_doubled, note_visits, scale_of_layer
+from cede._kernels.layer import LayerArrays, believe_layer, believe_row, calibrated_scale, has_doubled, note_visits, set_form
 from cede._kernels.limits import Limits, set_prices, step_costs, update_prices
 from cede._kernels.model import ModelArrays, block_at
-from cede._kernels.radii import Radii, RadiusSizes, is_kl, linear_part
+from cede._kernels.radii import CALIBRATED, Radii, RadiusSizes
 from cede._kernels.sampling import sample_layer
 from cede._kernels.scratch import PassScratch, ThreadScratch
 
@@ -41,9 +41,7 @@ class LearnerArrays(Bundle):
     environment: LayerArrays
     costs: CostLayer
     model: ModelArrays  # the beliefs of both layers, and what things cost
-    auditions: (
-        Int2  # (members, D) who gets control next, given who had it, if a member is to have it; empty: there are no auditions
-    )
+    auditions: Int2  # (members, D) who gets control next if a member is to have it, given who had it; empty: there are none
     driving: int  # the member who is to have control in the whole episode that is planned; -1: the plan decides
     flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
     prior: float  # pseudo-counts of a row from which tables are sampled; 0: they are not
@@ -80,10 +78,13 @@ def believe(learner, seed):
     learned.
     """
     agents, environment, radii = learner.agents, learner.environment, learner.radii
-    sampled, most = learner.prior > 0.0, steps_of_episode(learner)
-    scale = scale_of_layer(environment, radii.environment_scale, most)
+    sampled, agents_scale, scale = learner.prior > 0.0, radii.agents_scale, radii.environment_scale
+    if agents.kind == CALIBRATED:
+        agents_scale = calibrated_scale(agents, agents_scale, steps_of_episode(learner))
+    if environment.kind == CALIBRATED:
+        scale = calibrated_scale(environment, scale, steps_of_episode(learner))
     if not learner.flat:
-        believe_layer(agents, radii.agents, scale_of_layer(agents, radii.agents_scale, most), not sampled)
+        believe_layer(agents, radii.agents, agents_scale, not sampled)
     believe_layer(environment, radii.environment, scale, not sampled)
     if sampled:
         sample_layer(agents, learner.prior, learner.sticks, seed, np.int64(0))
@@ -206,15 +207,12 @@ def believe_at(learner, t, s):
     agents, environment, problem, radii = learner.agents, learner.environment, learner.model.problem, learner.radii
     n_agents = problem.slot.size
     if not learner.flat:
-        agents.belief.linear, agents.belief.kl = linear_part(agents.kind, radii.agents_scale), is_kl(agents.kind)
+        set_form(agents, radii.agents_scale)
         for d in range(n_agents):
             first, last = slots_at(problem.vary[d], t, n_agents)
             for c in range(first, last):
                 believe_row(agents, agents.belief.row[problem.slot[d] + c, s], radii.agents, radii.agents_scale)
-    environment.belief.linear, environment.belief.kl = (
-        linear_part(environment.kind, radii.environment_scale),
-        is_kl(environment.kind),
-    )
+    set_form(environment, radii.environment_scale)
     here = block_at(problem, t) + s
     for a in range(environment.belief.row.shape[1]):
         believe_row(environment, environment.belief.row[here, a], radii.environment, radii.environment_scale)

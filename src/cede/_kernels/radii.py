@@ -9,7 +9,7 @@ from cede._kernels.bundle import Bundle, Float1, Float2
 from cede._kernels.compiling import inlined, kernel, unit
 
 PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, CALIBRATED, NO_RADIUS = 0, 1, 2, 3, 4, 5, -1  # kinds of radii
-LOG_2, LOG_ROOT_PI = log(2.0), 0.5 * log(pi)
+LOG_2, LOG_ROOT_PI = log(2.0), 0.5 * log(pi)  # the latter is log Gamma(1/2)
 ANYTHING = 1e300  # width of an interval that says nothing
 
 
@@ -157,36 +157,33 @@ def radii(kind, visits, case, counted, constant, extra, scale, result):
 
 
 @kernel
+def constant_of(kind, steps, rows, outcomes, values, delta):
+    """Return the constant of the radii of one layer, of some kind, after so many steps. values: see `kl_constant`."""
+    if kind == PRINTED:
+        return printed_constant(steps, rows, outcomes, delta)
+    if kind == APPENDIX:
+        return appendix_constant(steps, rows, outcomes, delta)
+    if kind == BERNSTEIN:
+        return bernstein_constant(rows, outcomes, delta)
+    if kind == KL:
+        return kl_constant(rows, np.int64(1), delta)
+    if kind == KL_VALUE:
+        return kl_constant(rows, values, delta)
+    if kind == CALIBRATED:
+        return kl_constant(rows, np.int64(1), delta) + log(steps)
+    return 0.0
+
+
+@kernel
 def constants_of(sizes, steps, common):
     """Return the constants of the radii of agents, environment and costs after so many steps.
 
     common: steps in the environment's table. A fleet's table is seen by all its teams, and Lemma 3 needs t_k to be at least the
     visits of a row. Both count from 1: the paper's (k - 1) L is 0 in the first episode, and has no logarithm.
     """
-    steps, common = max(1.0, steps), max(1.0, common)
-    agents, environment, cost = 0.0, 0.0, 0.0
-    if sizes.environment_kind in (KL, CALIBRATED):
-        environment = kl_constant(sizes.environment_rows, np.int64(1), sizes.delta)
-        if sizes.environment_kind == CALIBRATED:
-            environment += log(common)
-    elif sizes.environment_kind == KL_VALUE:
-        environment = kl_constant(sizes.environment_rows, sizes.state_values, sizes.delta)
-    elif sizes.environment_kind == BERNSTEIN:
-        environment = bernstein_constant(sizes.environment_rows, sizes.outcomes, sizes.delta)
-    elif sizes.environment_kind == APPENDIX:
-        environment = appendix_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
-    elif sizes.environment_kind == PRINTED:
-        environment = printed_constant(common, sizes.environment_rows, sizes.outcomes, sizes.delta)
-    if sizes.agents_kind in (KL, CALIBRATED):
-        agents = kl_constant(sizes.agent_rows, np.int64(1), sizes.delta)
-        if sizes.agents_kind == CALIBRATED:
-            agents += log(steps)
-    elif sizes.agents_kind == KL_VALUE:
-        agents = kl_constant(sizes.agent_rows, sizes.agent_values, sizes.delta)
-    elif sizes.agents_kind == BERNSTEIN:
-        agents = bernstein_constant(sizes.agent_rows, sizes.n_actions, sizes.delta)
-    elif sizes.agents_kind == PRINTED:
-        agents = printed_constant(steps, sizes.agent_rows, sizes.n_actions, sizes.delta)
+    steps, common, delta, cost = max(1.0, steps), max(1.0, common), sizes.delta, 0.0
+    agents = constant_of(sizes.agents_kind, steps, sizes.agent_rows, sizes.n_actions, sizes.agent_values, delta)
+    environment = constant_of(sizes.environment_kind, common, sizes.environment_rows, sizes.outcomes, sizes.state_values, delta)
     if sizes.cost_kind == BERNSTEIN:
         cost = bernstein_cost_constant(sizes.cost_rows, sizes.cost_delta)
     elif sizes.cost_kind == PRINTED:

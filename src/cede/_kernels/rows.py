@@ -5,7 +5,7 @@ from numba import types
 
 from cede._kernels.compiling import inlined, kernel, unit
 from cede._kernels.intervals import agent_in_intervals, environment_in_intervals
-from cede._kernels.kl import agent_in_kl_ball, least_in_kl_ball_of
+from cede._kernels.kl import least_in_kl_ball_of
 from cede._kernels.minimum import FEW, is_clear, least_sum, look_at_few, pad, position
 from cede._kernels.model import BeliefArrays
 from cede._kernels.scratch import PassScratch, ThreadScratch
@@ -202,8 +202,6 @@ def agent_minimum(belief, r, n_actions, scratch, thread):
         return result
     if belief.linear > 0.0:
         result += agent_in_intervals(belief, r, y, result, thread)
-    elif belief.kl and width > 0.0:
-        result += agent_in_kl_ball(belief, r, y, result, thread)
     else:
         u, p = thread.u, thread.p
         start, n, total = table.start[r], table.size[r], table.total[r]
@@ -217,6 +215,8 @@ def agent_minimum(belief, r, n_actions, scratch, thread):
             for j in range(n):
                 u[j] = y[columns[start + j]] - result
                 p[j] = weights[start + j]
+        if belief.kl and width > 0.0:
+            return result + least_in_kl_ball_of(thread, n, total, width)
         known = u[guess[r]] if guess[r] >= 0 else 0.0
         value, theta, _ = quick_least_sum(thread, u, p, pad(u, p, n), 0.5 * width * total, known)
         if theta != known:

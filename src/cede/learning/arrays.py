@@ -39,7 +39,7 @@ from cede.problem.task import Task
 
 # Of sets of kind "calibrated" (planning/belief.py): found by measurement over many worlds, see docs/decisions/0014.
 AGENTS_PART, ENVIRONMENT_PART = 0.45, 0.15  # scales, times the square root of the rows that an episode meets
-UNSEEN = 0.02  # radius around the uniform distribution, of rows of the environment that were never seen
+UNSEEN = 0.02  # of the constant: radius around the uniform distribution, for rows of the environment that were never seen
 ACCURACY = 0.1  # of plans without horizon: this part of the range of values, over the square root of the steps seen
 
 
@@ -233,7 +233,7 @@ def agents_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
     kind, doubling = RADII[told.agents_radius or told.radius], told.replan == "doubling"
     visits = np.zeros(counts.counted if doubling else 0)
     outcomes = np.full(counts.counted if kind in (RADII["kl"], RADII["calibrated"]) else 0, float(task.n_actions))
-    more = {"extra": np.zeros(counts.counted), "outcomes": outcomes, "unseen": 1e9, "part": AGENTS_PART}
+    more = {"extra": np.zeros(counts.counted), "outcomes": outcomes, "unseen": 0.0, "part": AGENTS_PART}
     return LayerArrays(counts=counts, kind=kind, belief=belief, case=case, planned_visits=visits, **more)
 
 
