@@ -32,6 +32,8 @@ def asks_for(extra, use):
     return False
 
 
+import cede.experiments.catalogue  # noqa: E402 (figures are listed without any extra)
+
 assert asks_for("plots", lambda: cede.summarise(learner).draw("smoke.png"))
 assert asks_for("gym", lambda: cede.gym.run)
 assert asks_for("ray", lambda: cede.simulate_fleet([mdp], cede.Fleet([cede.ucrl2_mc(mdp.task)]), 2, engine="ray"))

@@ -85,6 +85,7 @@ def standing(rows: Sequence[Row]) -> Row:
         "within 10%": float(np.median([steps_until(run, 0.1) for run in runs])),
         "within 5%": float(np.median([steps_until(run, 0.05) for run in runs])),
         "latest 5%": max(steps_until(run, 0.05) for run in runs),
+        "first look": max(run[0]["steps"] for run in runs),
         "seconds": float(np.mean([end["seconds"] for end in ends])),
     }
 
@@ -95,8 +96,9 @@ def standings(rows: Sequence[Row], world: str) -> list[Row]:
     return [standing(select(here, learner=name)) for name in values(here, "learner")]
 
 
-def shown(steps: float) -> str:
-    return "never" if np.isinf(steps) else f"{steps:,.0f}"
+def shown(steps: float, first_look: float) -> str:
+    """Return a number of steps as text; what was so at the first look may have been so before."""
+    return "never" if np.isinf(steps) else f"{'at most ' if steps <= first_look else ''}{steps:,.0f}"
 
 
 def as_markdown(rows: Sequence[Row], steps: int) -> str:
@@ -107,7 +109,7 @@ def as_markdown(rows: Sequence[Row], steps: int) -> str:
         for one in standings(rows, world):
             regret = "" if np.isnan(one["regret"]) else f"{one['regret']:,.1f} ± {one['half_width']:,.1f}"
             cells = [regret, f"{one['gap']:+.1%}", f"{one['stuck']} of {one['runs']}"]
-            cells += [shown(one[name]) for name in ("within 10%", "within 5%", "latest 5%")]
+            cells += [shown(one[name], one["first look"]) for name in ("within 10%", "within 5%", "latest 5%")]
             lines.append(f"| {world} | {one['learner']} | {' | '.join(cells)} | {one['seconds']:.1f} |")
     note = (
         f"{steps:,} steps in each world. Regret: of all that was done, with its 95% interval. End: how much more than the best "
@@ -125,9 +127,9 @@ def overall(rows: Sequence[Row]) -> str:
     head = ["| world |", *(f" {name} |" for name in ours), " the better of PPO and DQN |"]
     lines = ["".join(head), "|---|" + "---:|" * (len(ours) + 1)]
     for world in values(rows, "world"):
-        found = {one["learner"]: one["within 5%"] for one in standings(rows, world)}
-        rivals = min((steps for name, steps in found.items() if name not in ours), default=np.inf)
-        lines.append(f"| {world} | {' | '.join(shown(found[name]) for name in ours)} | {shown(rivals)} |")
+        found = {one["learner"]: (one["within 5%"], one["first look"]) for one in standings(rows, world)}
+        rivals = min((one for name, one in found.items() if name not in ours), default=(np.inf, 0.0))
+        lines.append(f"| {world} | {' | '.join(shown(*found[name]) for name in ours)} | {shown(*rivals)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from cede._base.extras import need
-from cede.gym import from_toy_text
 from cede.problem.model import Agent, TwoLayerMDP
 from cede.problem.structure import Outcomes, Structure
 
@@ -25,6 +24,8 @@ def frozen_lake(map_name: str = "4x4", horizon: int = HORIZON) -> TwoLayerMDP:
     probability 1/3 each. A guide walks well in their own half and anywhere in the other one. map_name: as in Gymnasium.
     horizon: the steps of a walk.
     """
+    from cede.gym import from_toy_text  # not at the top: figures are listed where Gymnasium is not installed
+
     env = need("gymnasium", "gym").make("FrozenLake-v1", map_name=map_name, is_slippery=True)
     icy = env.unwrapped
     tiles = np.char.decode(icy.desc)

@@ -2,23 +2,27 @@
 
 FrozenLake, CliffWalking and Taxi of Gymnasium, three of MiniGrid, RiverSwim, lane driving and the support desk. `WORLDS` has them
 by name, `about` says how large one is, and what the best policy, each agent alone and chance cost in it.
+
+cede.gym is imported where it is used, not at the top: figures are listed where Gymnasium is not installed.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cede._base.arrays import Floats
 from cede._base.extras import need
 from cede.experiments.runs.frozen_lake import frozen_lake
-from cede.gym import from_minigrid, from_toy_text, minigrid_states
-from cede.gym.minigrid import FACING, MiniGridStates
+from cede.experiments.runs.promises import machine_and_human, two_swimmers
 from cede.planning.planner import best_policy, expected_cost, solve
 from cede.problem.model import Agent, Environment, Team, TwoLayerMDP
-from cede.worlds import lane_driving, riverswim, support_desk
+from cede.worlds import support_desk
+
+if TYPE_CHECKING:
+    from cede.gym import MiniGridStates
 
 WALK = ("left", "right", "forward")  # actions of MiniGrid where nothing is to be carried or opened
 EAST, SOUTH, WEST, NORTH = range(4)
@@ -31,8 +35,10 @@ def newest(name: str, **options: Any) -> Any:
     return gymnasium.make(f"{name}-v{max(versions)}", **options)
 
 
-def minigrid(name: str, actions: tuple[str, ...], seed: int) -> MiniGridStates:
+def minigrid(name: str, actions: tuple[str, ...], seed: int) -> "MiniGridStates":
     """Return the states of a MiniGrid environment with some of its actions and one layout."""
+    from cede.gym import minigrid_states
+
     need("minigrid", "worlds")  # registers its environments
     return minigrid_states(need("gymnasium", "gym").make(f"MiniGrid-{name}-v0"), seed=seed, actions=actions)
 
@@ -71,6 +77,8 @@ def cliff() -> TwoLayerMDP:
     The bold one walks east along the row that they are in, also beside the cliff, and missteps often. The careful one climbs to the
     northern row before walking east. The best is to let the careful one climb, and then the bold one walk.
     """
+    from cede.gym import from_toy_text
+
     env = newest("CliffWalking")
     states = np.arange(48)
     row, column = states // 12, states % 12
@@ -90,6 +98,8 @@ def taxi() -> TwoLayerMDP:
 
     The collector drives well until the passenger is in the taxi and does anything afterwards; with the deliverer it is the reverse.
     """
+    from cede.gym import from_toy_text
+
     env = newest("Taxi")
     mdp = from_toy_text(env, someone(500, 6), 40)
     cost = np.where(mdp.environment.cost > 5.0, 0.25, 0.05)
@@ -110,13 +120,15 @@ def from_tables(environment: Environment, agents: list[Agent], horizon: int, swi
     return TwoLayerMDP(environment, Team(agents, switch_cost), horizon)
 
 
-def features(states: MiniGridStates) -> list[Mapping[str, str]]:
+def features(states: "MiniGridStates") -> list[Mapping[str, str]]:
     """Return for each state its features by name, as in {"x": "1", "facing": "east"}; none for ends."""
     return [dict(part.split("=") for part in name.split(", ") if "=" in part) for name in states.names]
 
 
-def straight_to_goal(states: MiniGridStates) -> Floats:
+def straight_to_goal(states: "MiniGridStates") -> Floats:
     """Return the policy of one who walks towards the goal, east or west first, and sees nothing that lies in between, (S, A)."""
+    from cede.gym.minigrid import FACING
+
     grid = states.env.unwrapped.grid
     place = next(i for i, thing in enumerate(grid.grid) if thing is not None and thing.type == "goal")
     goal_x, goal_y = place % grid.width, place // grid.width
@@ -136,6 +148,8 @@ def lava(name: str, seed: int, horizon: int, slip: float) -> TwoLayerMDP:
 
     slip: how often the expert does anything; the novice does so in every tenth step.
     """
+    from cede.gym import from_minigrid
+
     states = minigrid(name, WALK, seed)
     environment = from_minigrid(states, someone(states.n_states, 3), horizon).environment
     novice = Agent("novice", noisy(straight_to_goal(states), 0.1))
@@ -161,6 +175,8 @@ def door_key() -> TwoLayerMDP:
 
     The opener wanders about once the door is open; the walker wanders about while it is not, and never picks the key up.
     """
+    from cede.gym import from_minigrid
+
     states = minigrid("DoorKey-5x5", (*WALK, "pickup", "toggle"), 0)
     environment = from_minigrid(states, someone(states.n_states, 5), 50).environment
     best = noisy(best_policy(environment, 50), 0.05)
@@ -172,16 +188,6 @@ def door_key() -> TwoLayerMDP:
         Agent("expert", best, control_cost=0.02),
     ]
     return from_minigrid(states, agents, 50, switch_cost=0.005)
-
-
-def two_swimmers() -> TwoLayerMDP:
-    """Return RiverSwim with the agents p = 0.3 and p = 0.7."""
-    return riverswim(agents=[0.3, 0.7])
-
-
-def machine_and_human() -> TwoLayerMDP:
-    """Return the lane driving task, with costs of 0.2 for a step of human control and of 0.1 for a hand-over."""
-    return lane_driving(control_cost=0.2, switch_cost=0.1)
 
 
 WORLDS: dict[str, Callable[[], TwoLayerMDP]] = {
