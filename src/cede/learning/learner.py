@@ -55,8 +55,8 @@ MOST_SEED = 2**31 - 1
 class Learner:
     """Learns the switching policy of one team: it counts what was seen, and plans from that.
 
-    Made by `recommended`, `ucrl2_mc` and the other functions of algorithms.py, or read from a file by `cede.load`. Used in a loop of
-    `choose` and `observe`, with `end_episode` after each episode; or by `simulate`.
+    Made by `recommended`, `ucrl2_mc` and the other functions of algorithms.py, or read from a file by `cede.load`. Used in a loop
+    of `choose` and `observe`, with `end_episode` after each episode; or by `simulate`.
 
     task: what it is told of the problem. told: its settings. seed: of ties and samples. counts: what was seen before, if anything.
     checked: whether the settings are known to fit the task already.
