@@ -202,11 +202,12 @@ def test_every_part_of_every_figure_has_a_digest_and_every_exception_is_needed()
 
 
 def test_imports_among_experiments_have_no_circle_and_stand_at_the_top():
-    """No module imports cede inside of a function, and none reaches itself."""
+    """No module imports cede inside of a function, except what needs an extra, and none reaches itself."""
     for path in (cache.PACKAGE / "experiments").rglob("*.py"):
         tree = ast.parse(path.read_text())
         inner = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) and node not in tree.body]
-        assert not [name for name in cache.imported_names(inner, "cede.experiments") if name.startswith("cede")], path
+        late = [name for name in cache.imported_names(inner, "cede.experiments") if name.startswith("cede")]
+        assert not [name for name in late if not name.startswith("cede.gym.")], path
         parts = path.relative_to(cache.PACKAGE.parent).with_suffix("").parts
         module = ".".join(part for part in parts if part != "__init__")
         direct = {name for name in cache.imported_by(module) if cache.source_file(name).name != "__init__.py"}
