@@ -905,6 +905,19 @@ def with_two_signals():
         signal.raise_signal(signal.SIGUSR1)
 
 
+def test_an_engine_is_free_once_the_run_that_had_it_is_gone():
+    """A run that was interrupted right after it had taken its engine kept the engine's id, which the next engine could get."""
+    from cede.fleet.run import Run, claim_engine, streams_of
+
+    engine, fleet = cede.engines.Threads(1), cede.Fleet([cede.ucrl2_mc(task())])
+    held = Run([mdp()], fleet.learners, 1, streams_of(0, 1), engine=engine)
+    claim_engine(held)
+    with pytest.raises(ValueError, match="engine is in another run"):
+        cede.simulate_fleet([mdp()], fleet, 1, engine=engine, progress=False)
+    del held
+    assert len(cede.simulate_fleet([mdp()], fleet, 1, engine=engine, progress=False).regret) == 1
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may hit a callback of the garbage collector
 def test_a_learner_is_free_after_any_interrupt():
     """An interrupt between two lines left a mark on the learner: it was in a run for ever."""

@@ -6,12 +6,14 @@ from cede.experiments.figure import Figure
 from cede.experiments.figures import (
     action_size,
     automation,
+    desk,
     drivers_cost,
     endless_river,
     freshness,
     guarantee,
     human_control,
     hundred_teams,
+    joins,
     league,
     limits,
     many_teams,
@@ -27,6 +29,7 @@ from cede.experiments.figures import (
     structured,
     team_count,
     team_size,
+    together,
     trajectories,
     unknown_costs,
 )
@@ -34,6 +37,9 @@ from cede.experiments.figures import (
 FIGURES: dict[str, Figure] = {
     module.FIGURE.name: module.FIGURE
     for module in (
+        together,
+        desk,
+        joins,
         overview,
         roads,
         trajectories,

@@ -36,6 +36,13 @@ def draw_curves(axes: Any, rows: Sequence[Row], title: str = "") -> None:
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
 
 
+def draw_level(axes: Any, y: float, text: str, colour: str, *, above: bool = True) -> None:
+    """Draw a dashed line across a panel at height y, with a text at its right end, above or below it."""
+    axes.axhline(y, color=colour, linestyle="--", linewidth=1.2)
+    look = {"textcoords": "offset points", "ha": "right", "va": "bottom" if above else "top", "fontsize": 8, "bbox": style.BEHIND}
+    axes.annotate(text, (1, y), (-2, 2 if above else -2), xycoords=axes.get_yaxis_transform(), color=colour, **look)
+
+
 def episode_axis(axes: Any, rows: Sequence[Row], label: str = "episode $k$") -> None:
     """Let the horizontal axis show episodes, from 0 to the last one of the rows."""
     axes.set_xlabel(label)

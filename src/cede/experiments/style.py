@@ -28,6 +28,9 @@ RC = {
 }
 
 
+BEHIND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5}  # the box of a text that stands on curves
+
+
 def label(name: str) -> str:
     """Return the name of a learner, or of an agent alone, for a legend."""
     return name if name.startswith("UCRL2") else f"{name} alone"

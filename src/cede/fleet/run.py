@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -46,16 +46,18 @@ def stream_of(bits: np.random.PCG64) -> list[int]:
     return [state["state"] >> 64, state["state"] & low, state["inc"] >> 64, state["inc"] & low]
 
 
-_engines_at_work: set[int] = set()  # ids of engines that are in a run
+# By id of an engine the run that it is in. A run holds its engine, so the id means this engine as long as the run is there; one
+# that an interrupt ended before it could give the engine back is not.
+_engines_at_work: "WeakValueDictionary[int, Run]" = WeakValueDictionary()
 _engines_lock = threading.Lock()
 
 
-def claim_engine(engine: Engine) -> None:
-    """Take note that an engine is in a run; fails if it is in another one already: its shards would be mixed up."""
+def claim_engine(run: "Run") -> None:
+    """Take note that a run has its engine; fails if the engine is in another one already: its shards would be mixed up."""
     with _engines_lock:
-        if id(engine) in _engines_at_work:
+        if id(run.engine) in _engines_at_work:
             check.fail("simulate_fleet", "engine", "in another run", "one of its own for each run")
-        _engines_at_work.add(id(engine))
+        _engines_at_work[id(run.engine)] = run
 
 
 class Run:
@@ -109,7 +111,7 @@ class Run:
 
         Whatever happens, learners are left in their state after some round, and no worker goes on. progress, label: see `Progress`.
         """
-        claim_engine(self.engine)
+        claim_engine(self)
         try:
             self.start(checkpoint)
             with Progress(label, self.episodes, progress, len(self.mdps)) as bar:
@@ -130,7 +132,7 @@ class Run:
                 checkpoint.save(self.now, self.record, self.all_states())
             raise
         finally:
-            _engines_at_work.discard(id(self.engine))
+            _engines_at_work.pop(id(self.engine), None)
             self.engine.close()
         return self.record
 
