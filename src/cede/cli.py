@@ -96,10 +96,13 @@ def demo(
     jobs: Jobs = 2,
     out: Out = Path("out/demo"),
 ) -> None:
-    """Run one team and many teams in the obstacle task, small and quick, and write a page with the results. Takes a minute."""
-    run_figures(
-        ["overview", "single-team", "many-teams"], {"quick": True, "seed": seed, "jobs": jobs, "out": out, "overwrite": True}
-    )
+    """Let the recommended learner share a car, run a support desk and welcome a new driver; write a page. Takes half a minute."""
+    with clear_errors():
+        from cede.experiments.demo import make_demo
+        from cede.experiments.figure import Options
+
+        page = make_demo(Options(seed=seed, jobs=jobs, out=out, overwrite=True), say)
+    say(f"page: {page}")
 
 
 @app.command()

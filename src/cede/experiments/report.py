@@ -1,7 +1,7 @@
 """Write one self-contained HTML page with the claims and figures whose tables and pictures are in a directory."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from html import escape
 from pathlib import Path
 
@@ -15,24 +15,32 @@ COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", SCALED: "#B36B00", OPEN: "#666666"
 
 STYLE = """
 :root { color-scheme: light; }
-body { font: 16px/1.55 system-ui, sans-serif; color: #222; background: #fff; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.9rem; margin-bottom: .2rem; }
-h2 { margin-top: 2.6rem; border-top: 1px solid #ddd; padding-top: 1.2rem; }
-p.lead { font-size: 1.1rem; color: #444; }
-figure { margin: 1rem 0; }
+body { font: 17px/1.55 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 2rem; line-height: 1.2; margin-bottom: .3rem; }
+h2 { margin-top: 2.8rem; border-top: 1px solid #ddd; padding-top: 1.2rem; line-height: 1.25; }
+p.lead { font-size: 1.15rem; color: #444; }
+figure { margin: 1rem 0; overflow-x: auto; }
 img { max-width: 100%; max-height: 60rem; height: auto; display: block; margin: auto; }
 figcaption, .small { color: #666; font-size: .85rem; }
+blockquote { margin: 1rem 0; padding: .6rem 1rem; border-left: .3rem solid #E69F00; background: #FBF6EA; }
+pre { background: #F5F5F5; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; }
 table { border-collapse: collapse; width: 100%; font-size: .85rem; }
 td, th { border-bottom: 1px solid #e5e5e5; padding: .4rem .5rem; text-align: left; vertical-align: top; }
 .verdict { font-weight: 600; }
-.quick { background: #B00020; color: #fff; padding: .5rem .8rem; border-radius: .3rem; }
+.note { background: #F0F4F8; padding: .6rem .9rem; border-radius: .3rem; }
 .scroll { overflow-x: auto; }
 nav a { margin-right: .8rem; white-space: nowrap; }
+@media (max-width: 40rem) {
+  body { font-size: 16px; margin: 1rem auto; }
+  h1 { font-size: 1.5rem; }
+  figure.wide img { max-width: none; width: 52rem; }
+}
+@media print { h2 { break-after: avoid; } figure, blockquote, tr { break-inside: avoid; } nav { display: none; } }
 """
 
 
 def write_report(out: Path) -> Path:
-    """Write report.html and claims.csv into the directory of the figures; return the path of the page.
+    """Write report.html into the directory of the figures, and claims.csv if it is of full runs; return the path of the page.
 
     Raises ValueError if the directory holds no figure.
     """
@@ -51,39 +59,59 @@ def write_report(out: Path) -> Path:
 
 def page(out: Path, present: Sequence[str], found: Sequence[Finding], identity: Row) -> str:
     """Return the whole page. present: names of figures; found: claims with verdicts; identity: version, seed, if it is quick."""
-    links = "".join(f'<a href="#{name}">{name}</a> ' for name in ["claims", *present])
-    quick = '<p class="quick">Quick run: few episodes. The verdicts below say that the machinery works, not what is true.</p>'
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>cede: learning who should be in control</title><style>{STYLE}</style></head><body>
+    links = " ".join(link(name) for name in ["claims", *present])
+    body = f"""
 <h1>Learning who should be in control</h1>
 <p class="lead">A team of agents shares one system, and at each step one of them acts. UCRL2-MC learns online to whom to hand
 control. It keeps separate beliefs about every agent and about the environment, so that many teams can share what they learn of
 the environment. This page repeats the experiments of the paper that introduced it and says which of its claims we could
 confirm.</p>
-{quick if identity["quick"] else ""}
 <p class="small">cede {escape(str(identity["cede"]))}, base seed {escape(str(identity["base_seed"]))}.
 Regret is the paper's: the expected cost of every episode's policy minus that of the best policy, both computed exactly.
 Each picture is drawn from the table of its name (<code>NAME.csv</code>).</p>
 <nav>{links}</nav>
 <h2 id="claims">What the paper claims, and what we measured</h2>
-{claims_table(found) if found else "<p>No figure of this run bears on a claim.</p>"}
-{missing_note(out)}
+{verdicts(out, present, found, quick=bool(identity["quick"]))}
 {"".join(section(out, name) for name in present)}
+"""
+    return document("cede: learning who should be in control", body)
+
+
+def document(title: str, body: str) -> str:
+    """Return a whole page. body: HTML."""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title><style>{STYLE}</style></head><body>
+{body}
 </body></html>
 """
 
 
-def claims_table(found: Sequence[Finding]) -> str:
-    """Return the claims as an HTML table."""
+def verdicts(out: Path, present: Sequence[str], found: Sequence[Finding], *, quick: bool) -> str:
+    """Return what the page says of claims. A quick run decides nothing, so it shows no verdict."""
+    if quick:
+        return (
+            '<p class="note">These are quick runs with few episodes: they show that everything runs, and decide no claim. '
+            "Leave out <code>--quick</code> for runs at full size.</p>"
+        )
+    return (claims_table(found, present) if found else "<p>No figure of this run bears on a claim.</p>") + missing_note(out)
+
+
+def claims_table(found: Sequence[Finding], on_page: Collection[str]) -> str:
+    """Return the claims as an HTML table. on_page: figures that the page shows; their names become links."""
     rows = "".join(
         f"<tr><td>{escape(f.claim)}</td><td>{escape(f.statistic)}</td><td>{escape(f.measured)}</td><td>{escape(f.uncertainty)}</td>"
         f'<td class="verdict" style="color:{COLOUR.get(f.verdict, "#444")}">{escape(f.verdict)}</td>'
-        f'<td><a href="#{f.figure}">{f.figure}</a></td></tr>'
+        f"<td>{link(f.figure) if f.figure in on_page else escape(f.figure)}</td></tr>"
         for f in found
     )
     head = "<tr><th>claim</th><th>statistic</th><th>measured</th><th>uncertainty</th><th>verdict</th><th>figure</th></tr>"
     return f'<div class="scroll"><table>{head}{rows}</table></div>'
+
+
+def link(name: str) -> str:
+    """Return a link to a place on the page."""
+    return f'<a href="#{escape(name)}">{escape(name)}</a>'
 
 
 def missing_note(out: Path) -> str:
@@ -92,8 +120,8 @@ def missing_note(out: Path) -> str:
     return f'<p class="small">Not run here: {", ".join(missing)}.</p>' if missing else ""
 
 
-def section(out: Path, name: str) -> str:
-    """Return the part of the page about one figure, with its picture inside."""
+def section(out: Path, name: str, *, more: str = "") -> str:
+    """Return the part of the page about one figure, with its picture inside. more: HTML that follows it."""
     figure = FIGURES[name]
     picture = base64.b64encode((out / f"{name}.png").read_bytes()).decode()
     image = f'<img alt="{escape(figure.title)}" src="data:image/png;base64,{picture}">'
@@ -101,5 +129,5 @@ def section(out: Path, name: str) -> str:
     about = f"cede {first['cede']}, base seed {first['base_seed']}" + (", quick run" if first["quick"] else "")
     return (
         f'<h2 id="{name}">{escape(figure.title)}</h2><p>{escape(figure.story)}</p>'
-        f"<figure>{image}<figcaption>Table: {name}.csv; vector picture: {name}.svg; {escape(about)}</figcaption></figure>"
+        f'<figure class="wide">{image}<figcaption>Table: {name}.csv; {escape(about)}</figcaption></figure>{more}'
     )

@@ -40,9 +40,9 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     draw_costs(panels[1], own, select(rows, kind="alone"))
     draw_answers(panels[2], select(rows, kind="place"))
     note = (
-        'The recommended learner with baseline="person", told sizes and known costs only. Costs are exact expectations, in the mean '
-        "over the tickets between two points: waiting, the price of each agent's step (person 0.15, large model 0.05), escalations "
-        "and lost customers (4). Right: the policy learned last."
+        'The recommended learner with baseline="person", told sizes and known costs only. Costs are exact expectations, in the '
+        "mean over the tickets between two points: waiting, the price of each agent's step (person 0.15, large model 0.05), "
+        "escalations, lost customers (4). Right: the policy learned last."
     )
     return finish(picture, own, note, path)
 

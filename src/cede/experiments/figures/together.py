@@ -20,6 +20,11 @@ REPEATS, QUICK_REPEATS = 4, 1
 COSTS = lane.COSTS[0]
 KINDS = ("cost", "drive", "place", "why")
 TOGETHER = "#D55E00"
+NOTE = (
+    "The recommended learner knows how the machine steers and which situations are alike; it promises nothing. Left: of 99 roads "
+    "that begin in heavy traffic the one with the median saving. Middle: expected cost, exact; the peaks are whole drives that "
+    "each driver gets again, to be sure. Right: the policy learned last; small: how often that comes up."
+)
 
 
 def parts(options: Options) -> list[Part]:
@@ -48,12 +53,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     draw_costs(panels[3], select(rows, kind="cost"))
     draw_places(panels[4], select(rows, kind="place"))
     picture.legend(handles=legend_handles(), loc="outside upper left", ncols=6, fontsize=8)
-    note = (
-        f"Lane driving: a step of the human costs {COSTS[0]}, a hand-over {COSTS[1]}. The recommended learner knows how the machine "
-        "steers and which situations are alike; it promises nothing. Left: of 99 roads the one with the median saving. Middle: "
-        "expected cost, exact; the peaks are whole drives that each driver gets again, to be sure. Right: the policy learned last; "
-        "small: how often that comes up."
-    )
+    note = f"Lane driving: a step of the human costs {COSTS[0]}, a hand-over {COSTS[1]}. " + NOTE
     return finish(picture, select(rows, kind="cost"), note, path)
 
 
@@ -107,7 +107,7 @@ def box(x: float, y: float, colour: str, share: float) -> Any:
     from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch
 
-    look = {"boxstyle": "round,pad=0,rounding_size=0.06", "edgecolor": "#BBBBBB", "linewidth": 0.6}
+    look: dict[str, Any] = {"boxstyle": "round,pad=0,rounding_size=0.06", "edgecolor": "#BBBBBB", "linewidth": 0.6}
     return FancyBboxPatch((x + 0.05, y + 0.05), 0.9, 0.9, facecolor=to_rgba(colour, share), **look)
 
 

@@ -19,7 +19,7 @@ from cede.worlds import lane_driving, lane_driving_teams, road, support_desk
 from cede.worlds.lane_driving import HUMAN, drive
 from cede.worlds.support_desk import KINDS, TRIES
 
-ROADS = 99  # of which the one with the median saving is drawn
+TRAFFIC, ROADS = "heavy", 99  # of so many roads the one with the median saving is drawn
 ROLLS = 2000  # episodes to see who is in control where
 
 
@@ -80,9 +80,9 @@ def together(costs: Sequence[float], episodes: int, seed: int, progress: Callabl
 
 
 def typical_road(mdp: TwoLayerMDP, learner: Learner, seed: int) -> road.Road:
-    """Return the road, of ROADS drawn at random, on which sharing the car saves the median amount against the human alone."""
+    """Return the road, of ROADS in heavy traffic at first, on which sharing the car saves the median amount against the human."""
     human = mdp.task.always(HUMAN)
-    roads = [road.sample_road(mdp.horizon + 1, seed=i + 1000 * seed) for i in range(ROADS)]
+    roads = [road.sample_road(mdp.horizon + 1, TRAFFIC, seed=i + 1000 * seed) for i in range(ROADS)]
     saved = [drive(mdp, human, one, seed=seed).cost - drive(mdp, learner.plan.policy, one, seed=seed).cost for one in roads]
     return roads[int(np.argsort(saved, kind="stable")[ROADS // 2])]
 
@@ -110,8 +110,7 @@ def first_call(mdp: TwoLayerMDP, learner: Learner, along: road.Road, seed: int, 
         if agent != before:
             state = road.state_on(along, t, int(driven.lanes[t]))
             why = str(explain(learner, t, state, before))
-            names = mdp.task.members[before], mdp.environment.state_names[state]
-            return [{**about, "row": t, "prev_agent": names[0], "state": names[1], "text": why}]
+            return [{**about, "row": t, "prev_agent": mdp.task.members[before], "state": road.states().names[state], "text": why}]
     return []
 
 
