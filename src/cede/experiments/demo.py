@@ -69,15 +69,13 @@ system runs, whom to hand control to, so that the total cost is lowest.</p>
 
 
 def why(out: Path) -> str:
-    """Return what the learner says about the first hand-over on the road that is drawn."""
+    """Return what the learner says about the hand-over that saves most on the roads that were driven."""
     found = select(load_table(out / "together.csv"), kind="why")
     if not found:
         return ""
-    first = found[0]
-    where = (
-        f"Asked why control changes hands after {first['row']} steps of the road on the left ({first['state']}), the learner says:"
-    )
-    return f"<p>{escape(where)}</p><blockquote>{escape(first['text'])}</blockquote>"
+    most = max(found, key=lambda row: row["saved"])
+    asked = f"The {most['prev_agent']} drives, and this comes up: \u201c{most['state']}\u201d. Asked who should drive, the learner says:"
+    return f"<p>{escape(asked)}</p><blockquote>{escape(most['text'])}</blockquote>"
 
 
 def paper(stored: Path) -> str:
@@ -89,7 +87,7 @@ def paper(stored: Path) -> str:
 <h2 id="paper">The paper, experiment by experiment</h2>
 <p>The method behind it, UCRL2-MC, is from a paper on 2-layer Markov decision processes. These are its experiments at full size,
 from stored results; <code>cede figure NAME</code> runs one again.</p>
-{"".join(section(stored, name) for name in there)}
+{"".join(section(stored, name, level=3) for name in there)}
 <h2 id="claims">What the paper claims, and what we measured</h2>
 {claims_table(all_findings(stored), there)}
 """

@@ -1,6 +1,7 @@
 """Write one self-contained HTML page with the claims and figures whose tables and pictures are in a directory."""
 
 import base64
+import struct
 from collections.abc import Collection, Sequence
 from html import escape
 from pathlib import Path
@@ -120,14 +121,19 @@ def missing_note(out: Path) -> str:
     return f'<p class="small">Not run here: {", ".join(missing)}.</p>' if missing else ""
 
 
-def section(out: Path, name: str, *, more: str = "") -> str:
-    """Return the part of the page about one figure, with its picture inside. more: HTML that follows it."""
-    figure = FIGURES[name]
-    picture = base64.b64encode((out / f"{name}.png").read_bytes()).decode()
-    image = f'<img alt="{escape(figure.title)}" src="data:image/png;base64,{picture}">'
+def section(out: Path, name: str, *, level: int = 2, more: str = "") -> str:
+    """Return the part of the page about one figure, with its picture inside. level: of its heading; more: HTML that follows."""
+    figure, data = FIGURES[name], (out / f"{name}.png").read_bytes()
+    picture = f'<img alt="{escape(figure.title)}" src="data:image/png;base64,{base64.b64encode(data).decode()}">'
     first = identity_of(out / f"{name}.csv")
     about = f"cede {first['cede']}, base seed {first['base_seed']}" + (", quick run" if first["quick"] else "")
     return (
-        f'<h2 id="{name}">{escape(figure.title)}</h2><p>{escape(figure.story)}</p>'
-        f'<figure class="wide">{image}<figcaption>Table: {name}.csv; {escape(about)}</figcaption></figure>{more}'
+        f'<h{level} id="{name}">{escape(figure.title)}</h{level}><p>{escape(figure.story)}</p>'
+        f"<figure{' class=wide' * is_wide(data)}>{picture}<figcaption>Table: {name}.csv; {escape(about)}</figcaption></figure>{more}"
     )
+
+
+def is_wide(png: bytes) -> bool:
+    """Return whether a picture is so wide that a telephone should scroll it sideways instead of making it small."""
+    width, height = struct.unpack(">II", png[16:24].ljust(8, b"\1"))
+    return bool(width > 1.9 * height)

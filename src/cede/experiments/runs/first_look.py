@@ -40,7 +40,7 @@ def learner_settings(learner: Learner) -> Row:
 
 def together(costs: Sequence[float], episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
     """Let a machine and a human share a car; return what each episode costs ("cost"), drives along one road by each alone and by
-    what was learned ("drive"), who drives where ("place"), and why the human is called the first time on that road ("why").
+    what was learned ("drive"), who drives where ("place"), and why control changes hands on that road ("why").
 
     costs: of human control and of a hand-over.
     """
@@ -75,7 +75,7 @@ def together(costs: Sequence[float], episodes: int, seed: int, progress: Callabl
         "cost": rows,
         "drive": drives,
         "place": places(mdp, learner, about),
-        "why": first_call(mdp, learner, along, seed, about),
+        "why": dearest_hand_over(mdp, learner, along, seed, about),
     }
 
 
@@ -102,16 +102,18 @@ def places(mdp: TwoLayerMDP, learner: Learner, about: Row) -> list[Row]:
     return rows
 
 
-def first_call(mdp: TwoLayerMDP, learner: Learner, along: road.Road, seed: int, about: Row) -> list[Row]:
-    """Return where on a road control changes hands for the first time, and what the learner says about it; nothing if nowhere."""
-    driven = drive(mdp, learner.plan.policy, along, seed=seed)
-    before = int(mdp.start_agent)
-    for t, agent in enumerate(driven.agents):
+def dearest_hand_over(mdp: TwoLayerMDP, learner: Learner, along: road.Road, seed: int, about: Row) -> list[Row]:
+    """Return of all hand-overs on a road the one that saves most, and what the learner says about it; nothing if there is none."""
+    driven, before, found = drive(mdp, learner.plan.policy, along, seed=seed), int(mdp.start_agent), []
+    for t, agent in enumerate(driven.agents.tolist()):
         if agent != before:
             state = road.state_on(along, t, int(driven.lanes[t]))
-            why = str(explain(learner, t, state, before))
-            return [{**about, "row": t, "prev_agent": mdp.task.members[before], "state": road.states().names[state], "text": why}]
-    return []
+            said = explain(learner, t, state, before)
+            cost = {option.index: option.plain for option in said.options}
+            here = {"row": t, "prev_agent": mdp.task.members[before], "state": road.states().names[state], "text": str(said)}
+            found.append({**about, **here, "saved": cost[before] - cost[agent]})
+        before = agent
+    return sorted(found, key=lambda row: row["saved"])[-1:]
 
 
 def desk(episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
