@@ -1,4 +1,4 @@
-# make demo: sets up, runs the main experiments in a quick version and writes a report.   make test: sets up and passes the tests.
+# make demo: sets up, lets the recommended learner work, and writes a page.   make test: sets up and passes the tests.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -32,9 +32,9 @@ lint: $(READY)
 figures: $(READY)
 	$(BIN)/cede figure all --out results
 
-# The README's table of verdicts, from the tables in results/.
+# The table of verdicts in docs/, from the tables in results/.
 verdicts: $(READY)
-	$(BIN)/cede claims --out results --readme README.md
+	$(BIN)/cede claims --out results --page docs/verdicts.md
 
 # Ratios to what users would pick instead, measured in one run: a dated table and a plot in benchmarks/results/. Some minutes.
 bench: $(READY)

@@ -130,7 +130,7 @@ def figure(
 @app.command()
 def claims(
     out: Annotated[Path, typer.Option(help="Directory with the tables of figures.")] = Path("out/figures"),
-    readme: Annotated[Path | None, typer.Option(help="A document whose table of verdicts is brought up to date.")] = None,
+    page: Annotated[Path | None, typer.Option(help="A Markdown page whose table of verdicts is brought up to date.")] = None,
 ) -> None:
     """List the claims of the paper, each with what was measured and a verdict, from the tables in a directory."""
     with clear_errors():
@@ -146,10 +146,10 @@ def claims(
         missing = experiment.missing_figures(out)
         if missing:
             say(f"not run: {', '.join(missing)} (cede figure NAME --out {out})")
-        if readme is not None:
+        if page is not None:
             rows = load_table(out / "claims.csv", as_text=True)
-            write_whole(readme, experiment.with_verdicts(readme.read_text(encoding="utf-8"), rows))
-            say(f"verdicts written to {readme}")
+            write_whole(page, experiment.with_verdicts(page.read_text(encoding="utf-8"), rows))
+            say(f"verdicts written to {page}")
         say(f"report: {report}")
 
 

@@ -362,12 +362,20 @@ def test_lane_run_in_pieces_is_one_run():
 RESULTS = Path(__file__).parent.parent.parent / "results"
 
 
-def test_readme_shows_the_verdicts_of_the_result_files():
+def test_the_page_of_verdicts_shows_the_result_files():
     """Neither the table of verdicts nor the claims are written by hand."""
     stored = load_table(RESULTS / "claims.csv", as_text=True)
     fresh = claims.all_findings(RESULTS)
     for name in ("claim", "verdict", "measured", "uncertainty"):
         assert [row[name] for row in stored] == [getattr(f, name) for f in fresh]
-    text = (RESULTS.parent / "README.md").read_text()
+    text = (RESULTS.parent / "docs" / "verdicts.md").read_text()
     assert claims.with_verdicts(text, stored) == text
     assert all(row["quick"] == "0" for row in stored)
+
+
+def test_the_page_of_figures_shows_every_figure_with_its_story():
+    text = (RESULTS.parent / "docs" / "figures.md").read_text()
+    for name, figure in FIGURES.items():
+        assert f"### `{name}`: {figure.title}" in text
+        assert figure.story in text
+        assert f"](../results/{name}.png)" in text

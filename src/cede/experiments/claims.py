@@ -473,13 +473,13 @@ CLAIMS: tuple[tuple[str, Callable[[list[Row]], list[Finding]]], ...] = (
 )
 
 
-# ------------------------------------------------------------------------------------------------------------- README
+# ------------------------------------------------------------------------------------------------------------- pages
 
 BEGIN, END = "<!-- verdicts: made by `make verdicts`, not by hand -->", "<!-- end of verdicts -->"
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """Return the rows of claims.csv as the Markdown table of the README."""
+    """Return the rows of claims.csv as a Markdown table."""
     lines = ["| claim | measured | uncertainty | verdict | figure |", "|---|---|---|---|---|"]
     for row in rows:
         cells = (row["claim"], row["measured"], row["uncertainty"], f"**{row['verdict']}**", f"`{row['figure']}`")

@@ -74,7 +74,7 @@ def why(out: Path) -> str:
     if not found:
         return ""
     most = max(found, key=lambda row: row["saved"])
-    asked = f"The {most['prev_agent']} drives, and this comes up: \u201c{most['state']}\u201d. Asked who should drive, the learner says:"
+    asked = f"Asked who should take over from the {most['prev_agent']} in this situation ({most['state']}), the learner says:"
     return f"<p>{escape(asked)}</p><blockquote>{escape(most['text'])}</blockquote>"
 
 

@@ -129,7 +129,8 @@ def section(out: Path, name: str, *, level: int = 2, more: str = "") -> str:
     about = f"cede {first['cede']}, base seed {first['base_seed']}" + (", quick run" if first["quick"] else "")
     return (
         f'<h{level} id="{name}">{escape(figure.title)}</h{level}><p>{escape(figure.story)}</p>'
-        f"<figure{' class=wide' * is_wide(data)}>{picture}<figcaption>Table: {name}.csv; {escape(about)}</figcaption></figure>{more}"
+        f"<figure{' class=wide' * is_wide(data)}>{picture}"
+        f"<figcaption>Table: {name}.csv; {escape(about)}</figcaption></figure>{more}"
     )
 
 
