@@ -107,4 +107,4 @@ class Comparison(Remade):
         """
         from cede.experiments.comparison.picture import draw
 
-        return draw(self)
+        return draw(self.regret, self.worlds, self.learners, self.seeds, self.unit)

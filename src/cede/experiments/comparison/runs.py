@@ -96,9 +96,9 @@ def played(
         name = hashlib.sha256(" ".join(path.stem for path in todo).encode()).hexdigest()[:20]
         checkpoint = Checkpoint(directory / f"{name}.checkpoint", seconds=SECONDS, resume=True)
         found = play(list(todo.values()), engine, jobs, lambda done: progress(len(todo), done), checkpoint)
-        for (path, run), history in zip(todo.items(), found, strict=True):
-            save_run(path, run, history)
-            kept[path] = history
+        for (path, run), one in zip(todo.items(), found, strict=True):
+            save_run(path, run, one)
+            kept[path] = one
         checkpoint.path.unlink(missing_ok=True)
     return [history for path in paths if (history := kept[path]) is not None]
 

@@ -76,11 +76,11 @@ class ComparisonTable:
         widths = [max(cell_len(line[i]) for line in lines) for i in range(len(self.head))]
         text = []
         for line in lines:
-            spaces = [" " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)]
-            left = [
-                cell + space if i in (0, 1, 7) else space + cell for i, (cell, space) in enumerate(zip(line, spaces, strict=True))
-            ]
-            text.append("  ".join(left).rstrip())
+            padded = []
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True)):
+                space = " " * (width - cell_len(cell))
+                padded.append(cell + space if i in (0, 1, 7) else space + cell)
+            text.append("  ".join(padded).rstrip())
         rule = "-" * max(cell_len(line) for line in text)
         return "\n".join([text[0], rule, *text[1:], rule, fill(check.printable(self.note), max(WIDTH, len(rule)))])
 
@@ -168,15 +168,13 @@ def note_of(what: str, reference: str, repeats: int, comparisons: int) -> str:
     times = f"{repeats:,} repeat" + ("s" if repeats > 1 else "")
     text = f"{what}, mean of {times} with paired seeds. "
     if repeats >= LEAST_REPEATS:
-        text += "Intervals: BCa bootstrap, at least as wide as Student's, each for itself. "
+        text += "Intervals: BCa bootstrap, at least as wide as Student's, not corrected for their number. "
     else:
         text += f"Intervals need at least {LEAST_REPEATS} repeats. "
     if not comparisons:
         return text.strip()
     how = "exact" if repeats <= MOST_EXACT else "with random flips"
-    text += (
-        f"Difference: to {reference}, repeat by repeat. p: sign-flip permutation test of the paired differences, two-sided, {how}"
-    )
+    text += f"Difference: to {reference}, repeat by repeat. p: sign-flip permutation test of the mean difference, two-sided, {how}"
     text += f", corrected for {comparisons} comparisons (Holm). " if comparisons > 1 else ". "
     needed = repeats_needed(comparisons)
     if repeats < needed:
