@@ -15,7 +15,7 @@ LEAST_REPEATS = 6  # below, no sign-flip test can reach 0.05, and a bootstrap ha
 RESAMPLES = 3_999  # of a bootstrap
 MOST_EXACT = 20  # differences up to which all 2^n patterns of signs are gone through
 FLIPS, BLOCKS = 99_990, 10  # random patterns of signs beyond that; drawn in so many blocks
-ROUNDING = 1e-9  # of the sum of all absolute differences: sums that are closer count as equal
+ROUNDING = 1e-9  # of the size of what is added up: sums that are closer count as equal
 
 
 def mean_interval(samples: Floats) -> tuple[Floats, Floats]:
@@ -42,6 +42,7 @@ def bca_ends(around: Floats) -> list[Floats]:
     n = len(around)
     shares = np.random.default_rng(0).multinomial(n, np.full(n, 1.0 / n), size=RESAMPLES) / n  # (RESAMPLES, n)
     drawn = np.sort(shares @ around, axis=0)
+    drawn[np.abs(drawn) < ROUNDING * np.abs(around).max(axis=0)] = 0.0  # as the mean, up to rounding: counted as half below
     below = ((drawn < 0).mean(axis=0) + (drawn <= 0).mean(axis=0)) / 2
     bias = stats.norm.ppf(below)
     skew = (around**3).sum(axis=0) / (6 * (around**2).sum(axis=0) ** 1.5)  # of a mean the jackknife is known

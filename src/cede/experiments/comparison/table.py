@@ -134,7 +134,7 @@ def make_table(values: Floats, worlds: Sequence[str], learners: Sequence[str], r
     differences = values - values[:, [base]]
     few = repeats < LEAST_REPEATS
     pairs = [(w, n) for w in range(len(worlds)) for n in range(len(learners)) if n != base]
-    raw = [sign_flip_test(differences[pair]) for pair in pairs] if repeats > 1 else [1.0] * len(pairs)
+    raw = [sign_flip_test(differences[pair]) for pair in pairs]
     tested = dict(zip(pairs, zip(raw, holm(raw), strict=True), strict=True))
     means, gaps = (intervals_of(some) if not few else {} for some in (values, differences))
     rows = []
