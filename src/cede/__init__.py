@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cede import gym as gym
     from cede import worlds as worlds
     from cede._base.archive import UnreadableFile as UnreadableFile
+    from cede.experiments.comparison.compare import compare as compare
+    from cede.experiments.comparison.result import Comparison as Comparison
     from cede.fleet import engines as engines
     from cede.fleet.checkpoint import Checkpoint as Checkpoint
     from cede.fleet.fleet import Fleet as Fleet
@@ -97,6 +99,8 @@ _HOME = {
     "fleet.fleet": ("Fleet",),
     "fleet.checkpoint": ("Checkpoint",),
     "fleet.load": ("load",),
+    "experiments.comparison.compare": ("compare",),
+    "experiments.comparison.result": ("Comparison",),
     "_base.archive": ("UnreadableFile",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

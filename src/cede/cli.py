@@ -349,6 +349,26 @@ def learn(
         say(f"written: {where}")
 
 
+@app.command()
+def compare(
+    study: Annotated[Path, typer.Argument(help="A file such as examples/study.toml: worlds, learners, episodes, repeats, seed.")],
+    out: Annotated[Path, typer.Option(help="Directory for results; an interrupted study continues there.")] = Path("out/study"),
+    jobs: Annotated[int | None, typer.Option(help="Number of workers; by default one for each processor.", min=1)] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the results of another study in the directory; its runs are kept.")
+    ] = False,
+) -> None:
+    """Compare learners on worlds with paired seeds: a table with intervals and a test, a figure, and all numbers."""
+    with clear_errors():
+        from cede.experiments.comparison.study import run_study
+
+        found, files = run_study(study, out, jobs=jobs, overwrite=overwrite)
+        for line in str(found.table()).splitlines():
+            say(line)
+        for path in files:
+            say(f"written: {path}")
+
+
 def unused_options(world: World, method: Method) -> dict[str, str]:
     """Return the options that have no effect in a problem or with a learner, each with the words why."""
     unused: dict[str, str] = {}

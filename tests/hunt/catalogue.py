@@ -43,6 +43,7 @@ RECORDS = {
     "SuggestedStructure",
     "GymHistory",
     "MiniGridStates",
+    "Comparison",
 }
 NOT_CALLED = {"UnreadableFile", "engines", "gym", "worlds", "__version__", "support_desk"}  # the last one has no arguments
 
@@ -293,6 +294,15 @@ class Progress(Kind):
 
     def allows(self, value):
         return callable(value)
+
+
+class Compared(Kind):
+    """Worlds or learners by name."""
+
+    def own_bad(self, value, rng):
+        name, one = next(iter(value.items()))
+        wrong = [3, None, "nothing", ("nothing", {}), ("greedy", 3), ("riverswim", {"nothing": 3}), lambda *_: 3]
+        return [{}, [], "x", 3, {"": one}, {3: one}, ["x", "x"], *({name: what} for what in wrong)]
 
 
 class AnyItems(Kind):
@@ -847,6 +857,7 @@ def functions():
     yield "load", lambda: Call(cede.load, {"source": (saved(), Source())})
     yield "simulate", simulate_call
     yield "simulate_fleet", simulate_fleet_call
+    yield "compare", compare_call
 
 
 def simulate_call():
@@ -862,6 +873,25 @@ def simulate_call():
             "progress": (False, Progress()),
         },
         one,
+    )
+
+
+def compare_call():
+    return Call(
+        cede.compare,
+        {
+            "worlds": ({"mine": mdp()}, Compared()),
+            "learners": ({"ours": "greedy", "mine": lambda task, seed: cede.greedy(task, seed=seed)}, Compared()),
+            "episodes": (2, Integer(1)),
+            "repeats": (2, Integer(1, 100_000)),
+            "seed": (3, Integer(0, 2**31 - 2)),
+            "reference": ("ours", optional(Choice())),
+            "engine": ("threads", Choice()),
+            "jobs": (1, optional(Integer(1, 10_000))),
+            "directory": (None, optional(AnyPath())),
+            "progress": (False, Progress()),
+        },
+        words={"worlds": ("worlds", "world "), "learners": ("learners", "learner ", "reference")},
     )
 
 

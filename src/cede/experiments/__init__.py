@@ -7,6 +7,7 @@ tables, statistics  CSV in and out, rows by column; means, intervals, ratios
 drawing, style      curves and ratios; colours, captions, files
 runs/, figures/     what is run; one module for each figure
 catalogue           all figures by name
+comparison/         `cede.compare` and `cede compare`: learners on worlds with paired seeds
 claims, report      what the paper claims and what we measured; one page with everything
 fleet_command       `cede fleet`
 """

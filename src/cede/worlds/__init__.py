@@ -4,6 +4,7 @@ lane_driving, road, drivers, pictures    the car, its road, the human and the ma
 machine.npy, train_machine               the machine's policy as data, and the script that trains it
 riverswim                                the river
 support_desk                             two models and a person who answer tickets
+by_name                                  all of them by name, for files and the command line
 """
 
 from cede.worlds.lane_driving import lane_driving as lane_driving
