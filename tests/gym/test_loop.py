@@ -30,8 +30,8 @@ def test_uniform_bins():
     bins = cede.gym.uniform_bins([-1, 0], [1, 10], [4, 5], labels=["x", "y"])
     assert bins.n_states == 20
     assert [bins([x, 0]) // 5 for x in (-9, -1, -0.51, -0.5, 0, 0.5, 1, 9)] == [0, 0, 0, 1, 2, 3, 3, 3]
-    assert bins.names[0] == "x below -0.5, y below 2"
-    assert bins.names[-1] == "x from 0.5, y from 8"
+    assert bins.names[0] == "x=below -0.5, y=below 2"
+    assert bins.names[-1] == "x=from 0.5, y=from 8"
     assert len(set(bins.names)) == 20
     with pytest.raises(ValueError, match=r"low and high is .* must be finite numbers"):
         cede.gym.uniform_bins([-np.inf], [1], 3)
