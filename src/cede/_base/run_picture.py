@@ -20,6 +20,7 @@ LOOK = {
 }
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
 MOST_POINTS = 2000  # of a line: a picture cannot show more, and an SVG of millions helps nobody
+LONGEST_NAME = 24  # of a member in the legend
 MOST_MEMBERS = 7  # with a colour of their own; all others are drawn together
 
 
@@ -57,7 +58,7 @@ def draw(run: RunPicture) -> Any:
         axes[-1].set_xlim(0, len(run.cost) * run.each)
         for panel in axes[:-2]:
             panel.ticklabel_format(axis="y", style="sci", scilimits=(-4, 5), useMathText=True)
-        picture.suptitle(label(run.title), fontsize=10)
+        picture.suptitle(label(run.title[:80]), fontsize=10)
         picture.align_ylabels(axes)
     plt.close(picture)  # the figure stays whole; pyplot keeps none that nobody will close
     return picture
@@ -83,7 +84,7 @@ def draw_control(axes: Any, run: RunPicture) -> None:
     """Draw the share of control of each member as stacked areas."""
     window = max(1, len(run.cost) // 50)
     control = np.asarray(run.control, dtype=np.float64)
-    names = [label(name) for name in run.agents]
+    names = [label(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}...") for name in run.agents]
     if control.shape[1] > MOST_MEMBERS + 1:
         order = np.argsort(-control.sum(axis=0), kind="stable")
         kept, rest = np.sort(order[:MOST_MEMBERS]), order[MOST_MEMBERS:]

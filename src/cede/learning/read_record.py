@@ -165,6 +165,7 @@ def from_parquet(path: Path) -> Record:
     columns: dict[str, NDArray[Any]] = {name: np.asarray(found[name], dtype=np.int64) for name in ("run", *INTEGERS)}
     columns |= {name: np.asarray(found[name], dtype=np.float64) for name in FLOATS}
     columns["reason"] = reasons(found["reason"].tolist())
+    columns = {name: columns[name] for name in (*ORDER, "run")}
     ended, dropped = (np.array(about[name], dtype=np.bool_).reshape(-1) for name in ("ended", "dropped"))
     header, number = checked_header(about["header"]), np.asarray(found["number"], dtype=np.int64)
     gaps, torn = (check.integer("record", name, about[name], 0) for name in ("gaps", "torn"))

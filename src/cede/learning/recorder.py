@@ -216,6 +216,10 @@ class Recorder:
                     os.fsync(self._file.fileno())
             self._file.close()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()
+
     def __enter__(self) -> "Recorder":
         return self
 
