@@ -25,7 +25,6 @@ from cede._base import archive, check
 from cede._base.archive import UnreadableFile, load_arrays
 from cede._base.arrays import Floats, Ints, read_only
 from cede._base.extras import need
-from cede._base.reprs import plural
 from cede.problem.encoder import (
     SCHEMA,
     Encoder,
@@ -283,7 +282,7 @@ class Product(Encoder):
         columns = tuple(read_only(check.integers("Product", f"columns[{i}]", one, 1)) for i, one in enumerate(given))
         for i, (one, read) in enumerate(zip(encoders, columns, strict=True)):
             if len(read) != len(one.inputs) or read.min(initial=0) < 0:
-                check.fail("Product", f"columns[{i}]", check.show(read.tolist()), f"{plural(len(one.inputs), 'index')} from 0 on")
+                check.fail("Product", f"columns[{i}]", check.show(read.tolist()), f"{len(one.inputs)} indices from 0 on")
         used = set(np.concatenate(columns).tolist())
         if used != set(range(len(used))):
             check.fail("Product", "columns", check.show(sorted(used)), f"all from 0 to {len(used) - 1}: each number is read")
