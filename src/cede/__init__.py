@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from cede.learning.forgetting import HalfLife as HalfLife
     from cede.learning.forgetting import Window as Window
     from cede.learning.learner import Learner as Learner
+    from cede.learning.read_record import read_record as read_record
+    from cede.learning.record import Record as Record
+    from cede.learning.recorder import Recorder as Recorder
     from cede.learning.structure_check import StructureCheck as StructureCheck
     from cede.learning.structure_check import check_structure as check_structure
     from cede.learning.suggest import SuggestedStructure as SuggestedStructure
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
     from cede.planning.planner import solve as solve
     from cede.planning.scale import Scale as Scale
     from cede.planning.scale import StepDown as StepDown
+    from cede.problem import encode as encode
     from cede.problem.model import Agent as Agent
     from cede.problem.model import Environment as Environment
     from cede.problem.model import Team as Team
@@ -89,6 +93,9 @@ _HOME = {
     "learning.forgetting": ("HalfLife", "Window"),
     "learning.learner": ("Learner",),
     "learning.endless": ("EndlessLearner",),
+    "learning.recorder": ("Recorder",),
+    "learning.record": ("Record",),
+    "learning.read_record": ("read_record",),
     "learning.algorithms": ("recommended", "ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
     "insight.bounds": ("Bounds", "bounds"),
     "insight.explain": ("Explanation", "explain"),
@@ -105,7 +112,12 @@ _HOME = {
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
-_PACKAGES = {"engines": "fleet.engines", "gym": "gym", "worlds": "worlds"}  # modules that are public under these names
+_PACKAGES = {
+    "encode": "problem.encode",
+    "engines": "fleet.engines",
+    "gym": "gym",
+    "worlds": "worlds",
+}  # modules that are public under these names
 
 __all__ = [*_MODULE, *_PACKAGES, "__version__"]  # noqa: PLE0604 (names are strings)
 

@@ -236,16 +236,29 @@ def fleet(
 
 @app.command()
 def show(
-    file: Annotated[Path, typer.Argument(help="A learner or a fleet, as learner.save or cede learn --save wrote it.")],
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(help="A learner, fleet or encoder, as its save or cede learn --save wrote it; or a record of steps.")
+    ],
     team: Annotated[int, typer.Option(help="For a fleet: which team, numbered from 0.", min=0)] = 0,
     by: Annotated[str | None, typer.Option(help="Group states by what a regular expression matches in their names.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write a picture of who is in control where to this file.")] = None,
 ) -> None:
-    """Show what a saved learner knows: who is in control where, how often each agent was, what it costs, where belief is wide."""
+    """Show what a saved learner knows: who is in control where, how often each agent was, what it costs, where belief is wide. Of a
+    record: how many steps and episodes, shares of control, costs, overrides.
+    """
     with clear_errors():
         import cede
+        from cede.learning.read_record import is_record
 
+        if is_record(file):
+            show_record(context, file, picture)
+            return
         thing = cede.load(file)
+        if isinstance(thing, cede.encode.Encoder):
+            must_be_used(context, "show", dict.fromkeys(("team", "by", "picture"), "for an encoder"))
+            say(f"{thing!r}, digest {thing.digest[:16]}")
+            return
         if isinstance(thing, cede.Fleet):
             if team >= len(thing):
                 raise ValueError(f"show: --team is {team}, must be from 0 to {len(thing) - 1}: the fleet has {len(thing)} teams")
@@ -269,6 +282,32 @@ def show(
             say(f"warning: {warning}")
         if picture is not None:
             say(f"picture: {found.draw(picture)}")
+
+
+def show_record(context: typer.Context, file: Path, picture: Path | None) -> None:
+    """Print what a record holds. picture: where to draw it, or None."""
+    import cede
+    from cede._base.extras import save_picture
+
+    must_be_used(context, "show", dict.fromkeys(("team", "by"), "for a record"))
+    record = cede.read_record(file)
+    table = record.episodes()
+    steps, episodes = len(record), len(record.ended)
+    rows = [("steps", f"{steps:,}"), ("runs", f"{len(record.runs):,}")]
+    if record.has_horizon:
+        rows += [("episodes", f"{episodes:,}"), ("of them never ended", f"{int((~record.ended).sum()):,}")]
+        rows.append(("cost per episode", f"{table.cost[record.ended].mean():.4f}" if record.ended.any() else ""))
+    rows.append(("cost per step", f"{table.cost.sum() / steps:.4f}" if steps else ""))
+    rows += [("hand-overs", f"{int(table.switches.sum()):,}"), ("overrides", f"{int(table.overrides.sum()):,}")]
+    print_table(f"Record {file.name}", ("", "value"), rows)
+    held = table.control.sum(axis=0)
+    shares = [(name, f"{n:,}", f"{n / max(steps, 1):.0%}") for name, n in zip(record.agents, held.tolist(), strict=True)]
+    print_table("In control", ("agent", "steps", "share"), shares)
+    for what, n in (("steps that are not in it were learned from: gaps", record.gaps), ("bytes of a torn last line", record.torn)):
+        if n:
+            say(f"warning: {what}: {n}")
+    if picture is not None:
+        say(f"picture: {save_picture(record.plot(), picture)}")
 
 
 @app.command()

@@ -328,7 +328,7 @@ def test_fewer_points_are_means_since_the_one_before(result):
 
 def test_without_pandas_the_command_is_named(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r'pip install "cede\[frames\]"'):
+    with pytest.raises(ImportError, match=r'pip install "cede\[data\]"'):
         result.to_frame()
 
 

@@ -30,8 +30,8 @@ def test_uniform_bins():
     bins = cede.gym.uniform_bins([-1, 0], [1, 10], [4, 5], labels=["x", "y"])
     assert bins.n_states == 20
     assert [bins([x, 0]) // 5 for x in (-9, -1, -0.51, -0.5, 0, 0.5, 1, 9)] == [0, 0, 0, 1, 2, 3, 3, 3]
-    assert bins.names[0] == "x below -0.5, y below 2"
-    assert bins.names[-1] == "x from 0.5, y from 8"
+    assert bins.names[0] == "x=below -0.5, y=below 2"
+    assert bins.names[-1] == "x=from 0.5, y=from 8"
     assert len(set(bins.names)) == 20
     with pytest.raises(ValueError, match=r"low and high is .* must be finite numbers"):
         cede.gym.uniform_bins([-np.inf], [1], 3)
@@ -369,3 +369,53 @@ def test_bad_tasks():
         cede.gym.task_for(Corridor(), ["a"], 3, encode=lambda o: 0)
     with pytest.raises(ValueError, match=r"the action space of env is .*, must be Discrete"):
         cede.gym.task_for(gymnasium.make("Pendulum-v1"), ["a"], 3, encode=cede.gym.uniform_bins([-1] * 3, [1] * 3, 2))
+
+
+# ------------------------------------------------------------------------------------------------- written down
+
+
+@pytest.mark.parametrize("horizon", [3, 8, None])
+def test_a_run_is_recorded(horizon, tmp_path):
+    """A learner of the record is the one that ran; overrides are there as such."""
+    more = {} if horizon else {"discount": 0.9}
+    env, path = Corridor(limit=7), tmp_path / "steps.jsonl"
+    task = corridor_task(env, horizon, **more)
+    one, two = (cede.ucrl2_mc(task, scale=0.1) for _ in range(2))
+    sitting = {"override": lambda t, state, prev, chosen: "sitter" if state == 2 and t % 2 else chosen}
+    history = cede.gym.run(env, WALKERS, one, episodes=6, record=path, progress=False, **sitting)
+    assert one.recorder is None
+    record = cede.read_record(path)
+    two.learn_from(record)
+    for layer in ("agents", "environment"):
+        np.testing.assert_array_equal(getattr(one.counts, layer).toarray(), getattr(two.counts, layer).toarray())
+    table = record.episodes()
+    assert (table.lengths.sum(), table.switches.sum()) == (history.lengths.sum(), history.switches.sum())
+    np.testing.assert_array_equal(table.control.sum(axis=0), history.control.sum(axis=0))
+    again = cede.gym.run(env, WALKERS, one, episodes=2, seed=1, record=path, progress=False)
+    assert len(cede.read_record(path)) == history.lengths.sum() + again.lengths.sum()
+
+
+def test_what_fails_in_an_episode_is_recorded_as_dropped(tmp_path):
+    env, path = Corridor(), tmp_path / "steps.jsonl"
+    learner = cede.ucrl2_mc(corridor_task(env, 8))
+    broken = {"walker": lambda state: 1 if state < 2 else 1 / 0, "sitter": lambda state: 1 if state < 2 else 1 / 0}
+    with pytest.raises(ZeroDivisionError):
+        cede.gym.run(env, broken, learner, episodes=1, record=path, progress=False)
+    record = cede.read_record(path)
+    assert (len(record), record.dropped.tolist(), learner.recorder) == (2, [True], None)
+    assert len(record.log(unfinished=True)["t"]) == 0
+
+
+def test_a_gym_history_in_other_forms(tmp_path):
+    import pandas
+
+    env = Corridor()
+    history = cede.gym.run(env, WALKERS, cede.fixed(corridor_task(env, 8), "walker"), episodes=3, progress=False)
+    frame = history.to_frame()
+    assert frame["returns"].tolist() == history.returns.tolist() == [-4.0] * 3
+    assert frame["terminated"].tolist() == [True] * 3
+    assert frame["control[walker]"].tolist() == [4] * 3
+    assert pandas.read_csv(history.save(tmp_path / "run.csv"))["lengths"].tolist() == [4] * 3
+    assert len(history.plot().axes) == 3
+    assert len(repr(history)) < 300
+    assert "control: walker 100%, sitter 0%" in repr(history)

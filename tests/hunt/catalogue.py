@@ -44,8 +44,10 @@ RECORDS = {
     "GymHistory",
     "MiniGridStates",
     "Comparison",
+    "Record",
 }
-NOT_CALLED = {"UnreadableFile", "engines", "gym", "worlds", "__version__", "support_desk"}  # the last one has no arguments
+NOT_CALLED = {"UnreadableFile", "encode", "engines", "gym", "worlds", "__version__", "support_desk"}  # the last has no arguments
+NOT_CALLED |= {"Encoder"}  # what encoders have in common
 
 S, A, D, L = 3, 2, 2, 4
 
@@ -181,6 +183,14 @@ def saved():
     return where
 
 
+@cache
+def recorded():
+    where = somewhere(".jsonl")
+    with cede.ucrl2_mc(task()).record_to(where):
+        pass
+    return where
+
+
 class Log(Kind):
     def own_bad(self, value, rng):
         name = list(value)[rng.integers(len(value))]
@@ -209,6 +219,35 @@ class Log(Kind):
 
         forms = [pandas.DataFrame(value), {name: column.tolist() for name, column in value.items()}]
         return forms[rng.integers(len(forms))]
+
+
+class Encoders(Sequence):
+    def own_bad(self, value, rng):
+        return [*super().own_bad(value, rng), [lambda x: 0]]
+
+
+class About(Kind):
+    """Anything by name."""
+
+    def own_bad(self, value, rng):
+        return [3, "x", [("a", 1)], ["seed"]]
+
+
+class Title(Kind):
+    """A name, or None."""
+
+    optional = True
+
+    def own_bad(self, value, rng):
+        return ["", 3, b"name", ["x"]]
+
+    def allows(self, value):
+        return isinstance(value, str)
+
+
+class Columns(Kind):
+    def own_bad(self, value, rng):
+        return [3, "ab", [[0]], [[0, 1], [2]], [[0, 1], [-1, 2]], [[0, 1], [1, 5]], [[0.5, 1], [1, 2]], [[0, 1]]]
 
 
 class StateFeatures(Kind):
@@ -855,9 +894,62 @@ def functions():
     )
     yield "Summary.draw", lambda: Call(cede.summarise(learner()).draw, {"path": (somewhere(".png"), FilePath())})
     yield "load", lambda: Call(cede.load, {"source": (saved(), Source())})
+    yield "read_record", lambda: Call(cede.read_record, {"path": (recorded(), FilePath())})
+    yield (
+        "Recorder",
+        lambda: Call(
+            cede.Recorder,
+            {
+                "path": (somewhere(".jsonl"), FilePath()),
+                "task": (task(), Instance()),
+                "about": ({"seed": 3}, optional(About())),
+                "sync": ("episode", Choice()),
+            },
+        ),
+    )
+    yield "History.save", lambda: Call(history().save, {"path": (somewhere(".csv"), FilePath())})
+    yield "Record.log", lambda: Call(cede.read_record(recorded()).log, {"unfinished": (True, Flag())})
+    yield from encoders()
     yield "simulate", simulate_call
     yield "simulate_fleet", simulate_fleet_call
     yield "compare", compare_call
+
+
+def history():
+    return cede.simulate(mdp(), cede.ucrl2_mc(task()), 3, progress=False)
+
+
+def encoders():
+    encode = cede.encode
+    labels = {"labels": (["x", "y"], optional(Names())), "name": ("mine", Title())}
+    data = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 5.0]])
+    whole = {"n_values": ([2, 3], Array("indices", shaped=False)), "least": ([0, 1], Array("indices", shaped=False, least=-1))}
+    yield "Grid", lambda: Call(encode.Grid, {**whole, **labels})
+    sums = {"weights": (np.array([1.0, 2.0]), Array(shaped=False)), "cuts": (np.array([0.5]), Array(shaped=False))}
+    yield "Score", lambda: Call(encode.Score, {**sums, "offset": (0.5, Number()), **labels})
+    yield (
+        "Clusters",
+        lambda: Call(
+            encode.Clusters, {"centres": (data, Array(shaped=False)), "scale": (np.array([1.0, 2.0]), optional(Array())), **labels}
+        ),
+    )
+    yield (
+        "clusters",
+        lambda: Call(
+            encode.clusters,
+            {
+                "observations": (data, Array(shaped=False)),
+                "n": (2, Integer(1, 3)),
+                "seed": (3, Integer(0, 2**32 - 1)),
+                "same_scale": (True, Flag()),
+                **labels,
+            },
+        ),
+    )
+    both = [encode.Bins(([0.5], [0.5])), encode.Score([1.0, 2.0], [0.5])]
+    parts = {"encoders": (both, Encoders()), "columns": ([[0, 1], [1, 2]], optional(Columns())), "name": ("mine", Title())}
+    yield "Product", lambda: Call(encode.Product, parts)
+    yield "Encoder.save", lambda: Call(both[0].save, {"path": (somewhere(), FilePath())})
 
 
 def simulate_call():
@@ -940,6 +1032,12 @@ def methods():
     yield "Learner.end_episode", of(learner, "end_episode", **end)
     yield "Learner.observe_episode", of(learner, "observe_episode", episode=(episode(), Instance()))
     yield "Learner.save", of(learner, "save", path=(somewhere(), FilePath()))
+
+    def record_to():
+        subject = learner()
+        return Call(subject.record_to, {"path": (somewhere(".jsonl"), FilePath()), "sync": ("never", Choice())}, subject)
+
+    yield "Learner.record_to", record_to
     words = ("log", "column", "state", "agent", "action", "t[", "type", "rows", "episode")
 
     def learn_from():
@@ -1175,10 +1273,11 @@ def gym():
                 "episodes": (1, Integer(1)),
                 "override": (lambda t, state, prev, chosen: chosen, optional(Function())),
                 "seed": (3, Integer(0, 2**32 - 1)),
+                "record": (None, optional(FilePath())),
                 "progress": (False, Progress()),
             },
             one,
-            {"team": ("team",)},
+            {"team": ("team",), "record": ("path",)},
         )
 
     yield "run", run

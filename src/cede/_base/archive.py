@@ -238,6 +238,17 @@ def load_arrays(
     return header, arrays
 
 
+def kind_of(source: Path | bytes) -> str | None:
+    """Return which kind of file this claims to be, without any other check; None if it does not say so."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as file:
+            names_in(file, len(source) if isinstance(source, bytes) else source.stat().st_size)
+            kind = json.loads(read_array(file, f"{HEADER}.npy").tobytes())["kind"]
+    except Exception:  # `load_arrays` says what is wrong with it
+        return None
+    return kind if isinstance(kind, str) else None
+
+
 def names_in(file: zipfile.ZipFile, size: int) -> list[str]:
     """Return the names of the members of an archive, after a check that none occurs twice, is compressed, or claims more than size
     bytes.

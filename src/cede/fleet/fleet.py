@@ -15,6 +15,7 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import save_arrays
 from cede._base.interrupts import uninterrupted
+from cede._base.reprs import listed, plural, short_repr
 from cede._kernels.tables import Sums, Table
 from cede.fleet.files import SavedFleet, pack_fleet
 from cede.learning.counts import EnvironmentTally, shapes
@@ -25,6 +26,8 @@ from cede.learning.settings import Settings, checked_task, for_newcomer
 from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
 from cede.problem.structure import Structure
 from cede.problem.task import Task
+
+MOST_LEARNERS = 1000  # whose names are looked at for a repr
 
 
 class Fleet:
@@ -100,6 +103,16 @@ class Fleet:
 
     def __len__(self) -> int:
         return len(self._learners)
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            names = list(dict.fromkeys(learner.told.name for learner in self._learners[:MOST_LEARNERS]))
+            seen = (
+                None if self._environment is None else f"{plural(self._environment.episodes, 'episode')} of the environment shared"
+            )
+            return plural(len(self._learners), "team"), listed(names), seen, repr(self._task)
+
+        return short_repr(self, parts)
 
     def __iter__(self) -> Iterator[Learner]:
         return iter(self._learners)

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cede._base import check, run_picture
 from cede._base.arrays import Floats, Ints
+from cede._base.columns import data_frame, save_columns
+from cede._base.reprs import listed, plural, short_repr
 from cede.problem.model import TwoLayerMDP
 
 
@@ -85,6 +89,50 @@ class History:
         columns["regret"] = np.cumsum(columns["regret"])
         return cls(optimum=float(record.optimum[0]), agents=agents, settings=settings, **columns)
 
+    def _rows(self) -> dict[str, Any]:
+        """Return the columns of `to_frame`, by name."""
+        names = ("cost", "expected_cost", "regret", "switches")
+        columns = {"episode": np.arange(1, len(self.cost) + 1), **{name: getattr(self, name) for name in names}}
+        return {**columns, **control_columns(self.control, self.agents), **told_columns(self.settings, len(self.cost))}
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with a row for each episode, or block of steps. Needs the extra `data`.
+
+        Columns: episode, cost, expected_cost, regret (cumulative), switches, control[name] for each agent (steps in which it
+        acted), and what made it: learner, seed, simulation_seed and the version of cede.
+        """
+        return data_frame(self._rows())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the columns of `to_frame` to a file, completely or not at all, and return its path.
+
+        Its suffix says the format: .csv, .jsonl, or .parquet (needs the extra `data`), which also holds all settings.
+        """
+        return save_columns("History.save", path, self._rows(), {"settings": texts(self.settings)})
+
+    def plot(self) -> Any:
+        """Draw costs, regret, shares of control and hand-overs over the episodes; return the Matplotlib figure.
+
+        Needs the extra `plots`. Save it with `figure.savefig("run.png")`.
+        """
+        block = self.settings.get("record_every")
+        title = f"{self.settings.get('learner', 'run')}, {plural(len(self.cost), 'episode' if block is None else 'block')}"
+        counts, label = {"hand-overs": self.switches}, "cost of an episode"
+        told: dict[str, Any] = {"regret": self.regret, "optimum": self.optimum, "expected": self.expected_cost}
+        if block is not None:  # a block is many steps: what it cost by step
+            told |= {"unit": "step", "each": int(block), "optimum": None, "expected": None}
+            label = "cost of a step"
+        cost = self.cost / (1 if block is None else int(block))
+        picture = run_picture.RunPicture(title, cost, self.control, counts, self.agents, cost_label=label, **told)
+        return run_picture.draw(picture)
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            unit = "episode" if self.settings.get("record_every") is None else "block"
+            return learner_of(self.settings), *in_short(self, unit), shares(self.control, self.agents)
+
+        return short_repr(self, parts)
+
 
 @dataclass(frozen=True, eq=False)
 class FleetHistory:
@@ -105,3 +153,92 @@ class FleetHistory:
         columns, regret = dict(record.ledger.columns), record.ledger.regret
         columns |= {"regret": np.cumsum(regret.sum(axis=0)), "team_regret": regret.sum(axis=1)}
         return cls(optimum=record.optimum, settings=settings, **columns)
+
+    def _rows(self) -> dict[str, Any]:
+        """Return the columns of `to_frame`, by name."""
+        teams, episodes = self.cost.shape
+        columns = {"team": np.repeat(np.arange(teams), episodes), "episode": np.tile(np.arange(1, episodes + 1), teams)}
+        columns |= {name: getattr(self, name).ravel() for name in ("cost", "expected_cost", "switches")}
+        members = self.control.shape[2]
+        control = control_columns(self.control.reshape(-1, members), range(members))
+        fleet = {"fleet_regret": np.tile(self.regret, teams)}
+        return {**columns, **control, **fleet, **told_columns(self.settings, teams * episodes)}
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with a row for each team and episode. Needs the extra `data`.
+
+        Columns: team (from 0), episode, cost, expected_cost, switches, control[0], control[1], ... (steps in which each member
+        acted), fleet_regret (cumulative, of all teams together, after that episode), and what made it: learner, seed and version.
+        """
+        return data_frame(self._rows())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the columns of `to_frame` to a file, completely or not at all, and return its path.
+
+        Its suffix says the format: .csv, .jsonl, or .parquet (needs the extra `data`), which also holds all settings.
+        """
+        return save_columns("FleetHistory.save", path, self._rows(), {"settings": texts(self.settings)})
+
+    def plot(self) -> Any:
+        """Draw costs and hand-overs (means of all teams), the fleet's regret and shares of control; return the Matplotlib figure.
+
+        Needs the extra `plots`. Members of all teams are drawn by their place in the team.
+        """
+        teams, episodes = self.cost.shape
+        title = f"{plural(teams, 'team')}, {plural(episodes, 'episode')} each"
+        names = [f"member {i}" for i in range(self.control.shape[2])]
+        told: dict[str, Any] = {"expected": self.expected_cost.mean(axis=0), "optimum": float(np.mean(self.optimum))}
+        counts = {"hand-overs": self.switches.mean(axis=0)}
+        label = "cost, mean of teams"
+        cost, control = self.cost.mean(axis=0), self.control.sum(axis=0)
+        return run_picture.draw(
+            run_picture.RunPicture(title, cost, control, counts, names, regret=self.regret, cost_label=label, **told)
+        )
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            control = self.control.sum(axis=0)
+            held = shares(control, [f"member {i}" for i in range(control.shape[1])])
+            return learner_of(self.settings), plural(len(self.cost), "team"), *in_short(self, "episode"), held
+
+        return short_repr(self, parts)
+
+
+# ------------------------------------------------------------------------------------------------- what histories have in common
+
+
+def control_columns(control: Ints, names: Sequence[Any]) -> dict[str, Ints]:
+    """Return a column for each member: in how many steps it acted. control: (rows, D)."""
+    return {f"control[{name}]": control[:, i] for i, name in enumerate(names)}
+
+
+def told_columns(settings: Mapping[str, Any], n: int) -> dict[str, list[Any]]:
+    """Return columns that say what made a run, the same in each of n rows: learner, seeds and version."""
+    names = ("learner", "seed", "simulation_seed", "environment_seed", "cede")
+    return {name: [settings[name]] * n for name in names if settings.get(name) is not None}
+
+
+def texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings as texts by name."""
+    return {str(name): str(value) for name, value in settings.items()}
+
+
+def learner_of(settings: Mapping[str, Any]) -> str | None:
+    """Return the name of the learner of a run, for a repr."""
+    return None if "learner" not in settings else check.printable(settings["learner"])[:60]
+
+
+def in_short(history: Any, unit: str) -> tuple[str | None, ...]:
+    """Return what a repr says of the costs of a run: how long it was, and the last tenth of it."""
+    n = history.cost.shape[-1]
+    tail = history.cost[..., n - max(1, n // 10) :]
+    regret = getattr(history, "regret", None)
+    told = None if regret is None or not len(regret) else f"total regret {regret[-1]:.4g}"
+    return plural(n, unit), f"cost {tail.mean():.4g} in the last tenth" if tail.size else None, told
+
+
+def shares(control: Ints, names: Sequence[str]) -> str:
+    """Return what a repr says of control: the share of each member. control: (rows, D)."""
+    total = max(int(control.sum()), 1)
+    parts = [f"{name} {share / total:.0%}" for name, share in zip(names, control.sum(axis=0).tolist(), strict=True)]
+    return f"control: {listed(parts)}"

@@ -1,24 +1,29 @@
-"""Reads learners and fleets from files."""
+"""Reads learners, fleets and encoders from files."""
 
 from pathlib import Path
 
 from cede._base import check
-from cede._base.archive import UnreadableFile, load_arrays
+from cede._base.archive import UnreadableFile, kind_of, load_arrays
 from cede.fleet.files import unpack_fleet
 from cede.fleet.fleet import Fleet
 from cede.learning.endless import new_learner
 from cede.learning.files import OLDEST, SCHEMA, SavedLearner, unpack_learner
 from cede.learning.learner import Learner
+from cede.problem import encode
+from cede.problem.encoder import Encoder
 
 KINDS = ("learner", "fleet")
 
 
-def load(source: str | Path | bytes) -> Learner | Fleet:
-    """Read a learner or a fleet that was saved with its `save`, and return it as it was.
+def load(source: str | Path | bytes) -> Learner | Fleet | Encoder:
+    """Read a learner, a fleet or an encoder that was saved with its `save`, and return it as it was: a Learner, a Fleet or an
+    `encode.Encoder`.
 
     source: a path, or the bytes of such a file. Anything that is wrong with the file is raised as `UnreadableFile`.
     """
     where = source if isinstance(source, bytes) else check.path("load", "source", source)
+    if (isinstance(where, bytes) or where.is_file()) and kind_of(where) == "encoder":
+        return encode.load(where)
     header, arrays = load_arrays(where, KINDS, SCHEMA, OLDEST)
     kind = header["kind"]
     try:

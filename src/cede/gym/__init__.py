@@ -8,7 +8,7 @@ run, task_for      let a team act in any environment with discrete actions, whil
 SwitchingEnv       makes an environment of a two-layer problem, or of a team in another environment, in which the action is who gets
                    control; `cede/LaneDriving-v0` and `cede/RiverSwim-v0` are registered
 actor, tabulated, agent_from_sb3, ConsoleAgent     make an agent of a table, a function, a model or a person at the keyboard
-uniform_bins, quantile_bins, Bins                  make states of numeric observations
+uniform_bins, quantile_bins, Bins                  make states of numeric observations: the same as in `cede.encode`
 """
 
 from cede.gym.actors import Actor as Actor
@@ -16,9 +16,6 @@ from cede.gym.actors import ConsoleAgent as ConsoleAgent
 from cede.gym.actors import actor as actor
 from cede.gym.actors import agent_from_sb3 as agent_from_sb3
 from cede.gym.actors import tabulated as tabulated
-from cede.gym.encoders import Bins as Bins
-from cede.gym.encoders import quantile_bins as quantile_bins
-from cede.gym.encoders import uniform_bins as uniform_bins
 from cede.gym.loop import GymHistory as GymHistory
 from cede.gym.loop import run as run
 from cede.gym.loop import task_for as task_for
@@ -27,6 +24,9 @@ from cede.gym.minigrid import from_minigrid as from_minigrid
 from cede.gym.minigrid import minigrid_states as minigrid_states
 from cede.gym.switching_env import SwitchingEnv as SwitchingEnv
 from cede.gym.toy_text import from_toy_text as from_toy_text
+from cede.problem.encode import Bins as Bins
+from cede.problem.encode import quantile_bins as quantile_bins
+from cede.problem.encode import uniform_bins as uniform_bins
 
 __all__ = [
     "Actor",

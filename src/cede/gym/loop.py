@@ -10,14 +10,19 @@ Episodes of the environment and of the learner's task need not have the same len
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cede._base import check
+from cede._base import check, run_picture
 from cede._base.arrays import Floats, Ints
+from cede._base.columns import data_frame, save_columns
 from cede._base.progress import Progress
+from cede._base.reprs import plural, short_repr
+from cede.fleet.history import control_columns, in_short, shares, texts, told_columns
 from cede.gym.encoders import encoder_of
 from cede.gym.live import OVER, LiveTeam, actions_of, check_env, live_team
 from cede.learning.endless import EndlessLearner
@@ -43,6 +48,44 @@ class GymHistory:
     terminated: Any  # (K,) bool: True if the episode terminated, False if it was truncated
     agents: tuple[str, ...]  # (D,) names of the members
     settings: dict[str, Any]  # the learner's settings, the environment's name and its seed
+
+    def _rows(self) -> dict[str, Any]:
+        """Return the columns of `to_frame`, by name."""
+        names = ("returns", "cost", "switches", "lengths", "terminated")
+        columns = {"episode": np.arange(1, len(self.cost) + 1), **{name: getattr(self, name) for name in names}}
+        return {**columns, **control_columns(self.control, self.agents), **told_columns(self.settings, len(self.cost))}
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with a row for each episode. Needs the extra `data`.
+
+        Columns: episode, returns, cost, switches, lengths, terminated, control[name] for each member, and what made it: learner,
+        seed, environment_seed and the version of cede.
+        """
+        return data_frame(self._rows())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the columns of `to_frame` to a file, completely or not at all, and return its path.
+
+        Its suffix says the format: .csv, .jsonl, or .parquet (needs the extra `data`), which also holds all settings.
+        """
+        return save_columns("GymHistory.save", path, self._rows(), {"settings": texts(self.settings)})
+
+    def plot(self) -> Any:
+        """Draw costs, shares of control and hand-overs over the episodes; return the Matplotlib figure.
+
+        Needs the extra `plots`.
+        """
+        title = f"{self.settings.get('environment', 'run')}, {plural(len(self.cost), 'episode')}"
+        counts = {"hand-overs": self.switches}
+        picture = run_picture.RunPicture(title, self.cost, self.control, counts, self.agents, cost_label="cost of an episode")
+        return run_picture.draw(picture)
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            where = check.printable(self.settings.get("environment", ""))[:60]
+            return where, *in_short(self, "episode"), shares(self.control, self.agents)
+
+        return short_repr(self, parts)
 
 
 def task_for(
@@ -122,6 +165,7 @@ def run(
     encode: Callable[..., int] | None = None,
     override: Callable[[int, int, int, int], int] | None = None,
     seed: int = 0,
+    record: str | Path | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> GymHistory:
     """Run episodes of a Gymnasium environment in which a learner decides who of a team acts, and learns; return what happened.
@@ -138,6 +182,8 @@ def run(
     seed: the first episode resets the environment with it, and actions of tables and of functions that return probabilities are
     drawn from it. Models and people are not seeded. To go on with the same learner, give another seed.
 
+    record: a file in which every step is written down as it happens, for `cede.read_record`; see `Learner.record_to`.
+
     If something fails during an episode, the steps of it that the learner has not yet learned from are dropped.
     """
     owner = "run"
@@ -150,7 +196,10 @@ def run(
     episodes, seed = check.integer(owner, "episodes", episodes, 1), check.integer(owner, "seed", seed, 0, 2**32 - 1)
     runner = EpisodeRunner(live, learner, override, np.random.default_rng([seed, 8]))
     rows = []
-    with Progress("episodes", episodes, progress, 1) as bar:
+    with (
+        nullcontext() if record is None else learner.record_to(record),
+        Progress("episodes", episodes, progress, 1) as bar,
+    ):
         for k in range(episodes):
             try:
                 rows.append(runner.run_episode(seed if k == 0 else None))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
+from cede._base.reprs import short_repr
 from cede.learning.learner import Learner
 from cede.planning.belief import Belief, CostBelief
 from cede.planning.passes import Plan, gain_under, negated, value_under
@@ -28,6 +29,14 @@ class Bounds:
     high: Floats  # the same
     guaranteed: bool  # whether the radii are not scaled down and no counts fade
     delta: float
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            low, high = (end[0] if end.ndim == 3 else end for end in (self.low, self.high))
+            promise = f"guaranteed, delta {self.delta:g}" if self.guaranteed else "not guaranteed"
+            return f"from {low.min():.4g} to {high.max():.4g}", " x ".join(f"{n:,}" for n in self.low.shape), promise
+
+        return short_repr(self, parts)
 
     def of_episode(self, start: ArrayLike, start_agent: int = 0) -> tuple[float, float]:
         """Return the interval, (low, high), for the expected cost of a whole episode.

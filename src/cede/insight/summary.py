@@ -11,6 +11,7 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats
 from cede._base.extras import AGENT_COLOURS, label, pyplot, save_picture
+from cede._base.reprs import listed, plural, short_repr
 from cede.insight.bounds import bounds
 from cede.learning.counts import places_of
 from cede.learning.learner import Learner
@@ -54,6 +55,16 @@ class Summary:
     warnings: tuple[str, ...] = ()  # see `Learner.warnings`
     unit: str = "episodes"  # what `episodes` counts: steps where there is no horizon
     cost_of: str = "cost of an episode from here"  # what `Group.cost` is
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            total = max(sum(self.control), 1e-300)
+            held = [f"{name} {steps / total:.0%}" for name, steps in zip(self.agents, self.control, strict=True)]
+            warned = plural(len(self.warnings), "warning") if self.warnings else None
+            told = check.printable(self.settings.get("learner", ""))[:60]
+            return told, f"{self.episodes:,} {self.unit}", plural(len(self.groups), "group"), f"control: {listed(held)}", warned
+
+        return short_repr(self, parts)
 
     def draw(self, path: str | Path) -> Path:
         """Draw who is in control where, and write the picture to a file. Return its path."""

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from cede._base import check
 from cede._base.arrays import Floats, Ints, canonical
 from cede._base.remade import Remade
+from cede._base.reprs import plural, short_repr
 from cede._kernels import costs as cost_kernels
 from cede._kernels import layer as kernels
 from cede._kernels.costs import N_SUMS, CostLayer
@@ -71,6 +72,11 @@ class Episode(Remade):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
 
+    def __repr__(self) -> str:
+        return short_repr(
+            self, lambda: (plural(len(self.actions), "step"), f"cost {self.cost:.6g}", plural(self.switches, "hand-over"))
+        )
+
     @property
     def cost(self) -> float:
         """Return the total cost."""
@@ -83,6 +89,7 @@ class Episode(Remade):
 
 
 Shape = tuple[int, int]
+LAYERS = ("agents", "environment")
 MOST_COUNT = 2**62
 
 
@@ -246,6 +253,13 @@ class Counts(Remade):
         for name in ("agents", "environment", "costs"):
             object.__setattr__(self, name, checked_counts("Counts", name, getattr(self, name)))
         check_sums("Counts", self.costs)
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            layers = (f"{name}: {getattr(self, name).sum():,.6g} steps in {getattr(self, name).nnz:,} places" for name in LAYERS)
+            return plural(self.episodes, "episode"), *layers
+
+        return short_repr(self, parts)
 
     @classmethod
     def zeros(cls, task: Task, *, flat: bool = False, structure: Structure | None = None) -> "Counts":

@@ -8,7 +8,7 @@ from cede._base import check
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede.learning.counts import Counts, Episode, check_outcomes, checked_episode
 from cede.learning.learner import Learner
-from cede.learning.logs import LoggedSteps, all_steps, count_steps
+from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps
 from cede.learning.settings import Settings
 from cede.learning.turns import one_at_a_time
 from cede.problem.task import Task
@@ -39,7 +39,11 @@ class EndlessLearner(Learner):
         state = check.index("choose", "state", state, task.n_states)
         prev_agent = check.index("choose", "prev_agent", prev_agent, task.n_agents)
         self._check_goes_on("choose", state)
-        return int(self._plan().policy[state, prev_agent])
+        plan = self._plan()
+        chosen = int(plan.policy[state, prev_agent])
+        if self._recorder is not None:
+            self._recorder.chosen(0, state, prev_agent, chosen, self._reason(plan))
+        return chosen
 
     @one_at_a_time
     def observe(  # type: ignore[override]
@@ -59,6 +63,7 @@ class EndlessLearner(Learner):
         step, costs = self._checked_step("observe", (0, state, prev_agent, agent, action, next_state), cost, enter_cost)
         parts: Any = (*(np.array([one], dtype=np.int64) for one in step), *(np.array([one]) for one in costs))
         with interrupts_later():  # a step is counted as a whole
+            self._record([step], [costs], begins=not self._steps)
             self._count_steps(LoggedSteps(*parts))
             over = self.task.terminal and self.task.is_terminal[step[5]]
             self._steps, self._charged = ([], []) if over else ([step], [costs])
@@ -79,6 +84,8 @@ class EndlessLearner(Learner):
         False to keep the plan until the next step.
         """
         wanted = None if replan is None else check.truth("end_episode", "replan", replan)
+        if self._recorder is not None:
+            self._recorder.end_episode(self.episode)
         self._steps, self._charged = [], []
         if wanted:
             self._replan()
@@ -92,7 +99,9 @@ class EndlessLearner(Learner):
         checked = checked_episode("observe_episode", self.task, episode)
         steps = (checked.states[:-1], checked.actions, checked.states[1:])
         check_outcomes("observe_episode", self.told.structure, *steps, "next_state of step {i}")
-        self._count_steps(all_steps("observe_episode", self.task, checked))
+        found = all_steps("observe_episode", self.task, checked)
+        self._record(*as_rows(found), begins=True)
+        self._count_steps(found)
         self._steps, self._charged = [], []
 
     @uninterrupted

@@ -1,6 +1,6 @@
 """The learner: counts of what was seen, and the current plan. algorithms.py makes learners with different settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from cede._base.archive import save_arrays
 from cede._base.arrays import Floats, Policy, for_kernels
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.progress import Progress
+from cede._base.reprs import short_repr
 from cede._kernels import learner as kernels
 from cede._kernels.baseline import UNDECIDED
 from cede._kernels.learner import LearnerArrays
@@ -40,7 +41,8 @@ from cede.learning.files import SCHEMA, SavedLearner, pack_learner
 from cede.learning.forgetting import Window
 from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.live import Live, no_value
-from cede.learning.logs import LoggedSteps, all_steps, count_steps, read_log
+from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps, read_log
+from cede.learning.recorder import Recorder, Step
 from cede.learning.settings import Settings, check_fits, check_task, shown
 from cede.learning.state import NOTHING, LearnerState, Seen, Sizes, check_possible, plan_arrays
 from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
@@ -95,6 +97,8 @@ class Learner:
         self._steps: list[tuple[int, int, int, int, int, int]] = []  # steps of the running episode, observed one by one
         self._charged: list[tuple[float, float]] = []  # and what the environment charged in each, for the action and for arriving
         self._episode: Episode | None = None  # the running episode, if it was observed all at once
+        self._recorder: Recorder | None = None  # who writes down every step, if somebody does
+        self._why: tuple[Plan, str] | None = None  # the last plan by which somebody was chosen, and what the record calls it
 
     @property
     def task(self) -> Task:
@@ -122,8 +126,13 @@ class Learner:
         prev_agent = check.index("choose", "prev_agent", prev_agent, task.n_agents)
         self._check_goes_on("choose", state)
         if self.told.planning == "greedy":
-            return int(self._visit(t, state)[prev_agent])
-        return int(self._plan().policy[t, state, prev_agent])
+            chosen, plan = int(self._visit(t, state)[prev_agent]), None
+        else:
+            plan = self._plan()
+            chosen = int(plan.policy[t, state, prev_agent])
+        if self._recorder is not None:
+            self._recorder.chosen(t, state, prev_agent, chosen, self._reason(plan))
+        return chosen
 
     @one_at_a_time
     def observe(
@@ -151,8 +160,14 @@ class Learner:
         if t != len(self._steps):
             check.fail("observe", "t", t, f"{len(self._steps)}, the next step of this episode")
         step, costs = self._checked_step("observe", (t, state, prev_agent, agent, action, next_state), cost, enter_cost)
-        self._steps.append(step)
-        self._charged.append(costs)
+        if self._recorder is None:
+            self._steps.append(step)
+            self._charged.append(costs)
+            return
+        with interrupts_later():  # the record and the learner agree
+            self._record([step], [costs], begins=not self._steps)
+            self._steps.append(step)
+            self._charged.append(costs)
 
     def _checked_step(
         self, owner: str, step: tuple[int, int, int, int, int, int], cost: Any, enter_cost: Any
@@ -205,6 +220,8 @@ class Learner:
         wanted = None if replan is None else check.truth("end_episode", "replan", replan)
         self._scale(self.episode + 1)  # a schedule that fails must fail before anything is counted
         with interrupts_later():  # an episode is counted as a whole
+            if self._recorder is not None:
+                self._recorder.end_episode(self.episode)
             self._count_episode()
         if wanted:
             self._replan()
@@ -302,6 +319,8 @@ class Learner:
     @one_at_a_time
     def drop_episode(self) -> None:
         """Drop the running episode without counting it."""
+        if self._recorder is not None and self.observed:
+            self._recorder.drop_episode(self.episode)
         self._steps, self._charged, self._episode = [], [], None
 
     @one_at_a_time
@@ -325,12 +344,62 @@ class Learner:
         checked = checked_episode("observe_episode", self.task, episode)
         steps = (checked.states[:-1], checked.actions, checked.states[1:])
         check_outcomes("observe_episode", self.told.structure, *steps, "next_state of step {i}")
+        self._record(*as_rows(all_steps("observe_episode", self.task, checked)), begins=True)
         self._episode = checked
 
     @property
     def observed(self) -> int:
         """Return how many steps of the running episode were observed. They are counted when it ends."""
         return len(self._steps) if self._episode is None else len(self._episode.actions)
+
+    # ------------------------------------------------------------------------------------------------- what it did, written down
+
+    @one_at_a_time
+    def record_to(self, path: str | Path, *, sync: str = "never") -> Recorder:
+        """Write down every step from now on in a file of JSON lines, and return the recorder; see `Recorder`.
+
+        path: a new file, or a record of the same task, which is continued. sync: when to wait until all is on the disk, "never",
+        after each "episode" or after each "step". A kill of the process loses at most the step that is being observed.
+
+        Recorded is what goes through `observe`, `observe_episode`, `end_episode` and `drop_episode`. What is learned otherwise, by
+        `learn_from` or `simulate`, is not; the record says that there is a gap. Copies of a learner do not record.
+        """
+        if self._recorder is not None and self._recorder.is_open:
+            now = f"recorded to {str(self._recorder.path)!r}"
+            check.fail("record_to", "the learner", now, "recorded to one file: close that recorder first")
+        about = {**self.settings, "episode": self.episode}
+        recorder = Recorder(path, self.task, about=about, sync=sync)
+        try:
+            running = self._running() if self.observed else None
+            if running is not None:
+                recorder.write_steps(*as_rows(running), episode=self.episode, begins=True, reason="resumed")
+        except BaseException:
+            recorder.close()
+            raise
+        self._recorder = recorder
+        return recorder
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Return who writes down every step, None if nobody does."""
+        return self._recorder if self._recorder is not None and self._recorder.is_open else None
+
+    def _record(self, steps: Iterable[Step], costs: Iterable[tuple[float, float]], *, begins: bool) -> None:
+        """Write down steps that were checked, before they are taken note of. begins: whether they begin an episode."""
+        if self._recorder is not None:
+            planned = 0 if self._live is None else self._live.planned
+            self._recorder.write_steps(steps, costs, episode=self.episode, begins=begins, planned=planned)
+
+    def _reason(self, plan: Plan | None) -> str:
+        """Return in a word why `choose` answers as it does, for the record. plan: by which, None with greedy planning."""
+        if plan is None:
+            return "greedy"
+        if self._why is None or self._why[0] is not plan:
+            live = self._working
+            auditioned = self.told.auditions and kernels.auditioned.py_func(live.arrays, live.planned) >= 0
+            own = "fixed" if self.told.policy is not None else "audition" if auditioned else "plan"
+            self._why = (plan, own if plan is live.plan else "baseline")
+        return self._why[1]
 
     # ------------------------------------------------------------------------------------------------- in a fleet
 
@@ -619,6 +688,16 @@ class Learner:
         """Write the constants and scales of this episode's radii into the arrays."""
         put_radii(arrays.radii, self._scale(self.episode), self._working.sizes, self.episode, self.environment_episodes)
 
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            unit = "steps" if self.task.horizon is None else "episodes"
+            running = f"{self.observed:,} of the running one" if self.observed else None
+            written = f"recorded to {check.printable(self.recorder.path.name)[:60]!r}" if self.recorder is not None else None
+            told = check.printable(self.told.name)[:60]
+            return told, f"{self.episode - 1:,} {unit} learned", running, repr(self.task), written
+
+        return short_repr(self, parts)
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy or a pickle holds: the packed state instead of the working form.
 
@@ -626,7 +705,7 @@ class Learner:
         """
         not_in_run("Learner", "a copy of it", self.turn)
         lists = {"_steps": list(self._steps), "_charged": list(self._charged)}
-        return {**self.__dict__, "_state": self._packed(), "_live": None, **lists}
+        return {**self.__dict__, "_state": self._packed(), "_live": None, "_recorder": None, "_why": None, **lists}
 
     def __copy__(self) -> "Learner":
         """Return a copy that shares nothing: one that counted into the same fleet would be one team too many."""

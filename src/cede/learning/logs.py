@@ -9,6 +9,8 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats, Ints
 from cede.learning.counts import Episode, Tally, charged, checked_episode, steps_of
+from cede.learning.record import Record, check_fits
+from cede.learning.recorder import Step
 from cede.problem.task import Task
 
 NEEDED = ("state", "agent", "action", "next_state")
@@ -32,14 +34,16 @@ def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
     """Check a log, and return its steps episode by episode.
 
     log: columns state, agent, action and next_state, with one row for each step in the order in which they happened, as a mapping
-    of arrays, a data frame or a structured array; or Episodes. Agents, and states and actions if the task names them, may be given
-    by name.
+    of arrays, a data frame or a structured array; or Episodes; or a Record, of which all that its learner counted is taken. Agents,
+    and states and actions if the task names them, may be given by name.
 
     Further columns are optional. episode: which steps belong together; without it a new episode begins wherever t does not
     increase. t: the time step; without it steps are numbered from 0 in each episode. prev_agent: who was in control before; without
     it this is the agent of the step before, and at t = 0 the start agent of the task. cost, enter_cost: what the environment
     charged for the action, and for arriving; needed where the task does not say it.
     """
+    if isinstance(log, Record):
+        return steps_of_record(owner, task, log)
     if isinstance(log, Episode):
         log = [log]
     if isinstance(log, Iterable) and not isinstance(log, str | Mapping | np.ndarray) and not hasattr(log, "columns"):
@@ -167,12 +171,37 @@ def amounts(owner: str, name: str, column: Any) -> Floats:
     return result
 
 
+def steps_of_record(owner: str, task: Task, record: Record) -> list[LoggedSteps]:
+    """Return the steps of all episodes of a record that its learner counted, as it counted them, also those without steps."""
+    check_fits(owner, record, task)
+    found = {name: record.columns[name] for name in (*NEEDED, "t", "prev_agent")}
+    measured = {name: record.columns[name] for name in ("cost", "enter_cost")}
+    if task.horizon is not None and len(record) and found["t"].max() >= task.horizon:
+        check.fail(owner, "t of the record", int(found["t"].max()), f"below {task.horizon}, the horizon")
+    empty = np.empty(0, dtype=np.int64)
+    result = []
+    for rows in record.counted_episodes():
+        if rows.stop > rows.start:
+            result.append(one_episode(owner, task, found, measured, rows.start, rows.stop, jumps=True))
+        elif task.horizon is not None:
+            result.append(LoggedSteps(*(empty,) * 6, np.empty(0), np.empty(0)))
+    return result
+
+
 def one_episode(
-    owner: str, task: Task, found: Mapping[str, Ints], measured: Mapping[str, Floats], begin: int, end: int
+    owner: str,
+    task: Task,
+    found: Mapping[str, Ints],
+    measured: Mapping[str, Floats],
+    begin: int,
+    end: int,
+    *,
+    jumps: bool = False,
 ) -> LoggedSteps:
     """Check the rows from begin to end, which are one episode, and return its steps.
 
-    found: all columns as numbers, by name. measured: those of costs.
+    found: all columns as numbers, by name. measured: those of costs. jumps: whether a step may begin in another state than that in
+    which the one before ended, as `Learner.observe` lets it.
     """
     part = {name: column[begin:end] for name, column in found.items()}
     n = end - begin
@@ -187,7 +216,7 @@ def one_episode(
         i = int(np.argmax(task.is_terminal[part["state"]]))
         check.fail(owner, f"state[{begin + i}]", int(part["state"][i]), "one in which an episode goes on: it ends there")
     torn = follows & (part["state"] != np.concatenate([[-1], part["next_state"][:-1]]))
-    if torn.any():
+    if torn.any() and not jumps:
         i = int(np.argmax(torn))
         check.fail(owner, f"state[{begin + i}]", int(part["state"][i]), f"{part['next_state'][i - 1]}, where the step before led")
     before = np.concatenate([[int(task.start_agent)], part["agent"][:-1]])
@@ -224,6 +253,12 @@ def all_steps(owner: str, task: Task, episode: Episode) -> LoggedSteps:
     costs = charged(owner, task, states, actions, nexts, (episode.env_costs, episode.enter_costs))
     times = times if task.horizon is not None else np.zeros_like(times)
     return LoggedSteps(times, states, prevs, agents, actions, nexts, *costs)
+
+
+def as_rows(steps: LoggedSteps) -> tuple[list[Step], list[tuple[float, float]]]:
+    """Return steps one by one: t, state, prev_agent, agent, action and next_state of each, and what was charged in each."""
+    rows = list(zip(*(part.tolist() for part in steps[:6]), strict=True))
+    return rows, list(zip(steps.costs.tolist(), steps.enter_costs.tolist(), strict=True))
 
 
 def count_steps(tally: Tally, steps: LoggedSteps) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cede._base import check
 from cede._base.arrays import Floats, Policy, for_kernels
 from cede._base.remade import Remade
+from cede._base.reprs import short_repr
 from cede._kernels import backup as kernels
 from cede._kernels.backup import CHOOSE, FOLLOW, PHASES
 from cede._kernels.backward import backward, begin, start_mean
@@ -68,6 +69,17 @@ class Plan(Remade):
             check.fail("Plan", check.place_of("value", np.argwhere(np.isinf(value))[0]), "infinite", "finite, or NaN if not known")
         object.__setattr__(self, "policy", check.frozen(policy.astype(np.int16, copy=False)))
         object.__setattr__(self, "value", check.frozen(value.astype(np.float64, copy=False)))
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            sizes = " x ".join(f"{n:,}" for n in self.policy.shape)
+            letters = "time, state, prev_agent" if self.policy.ndim == 3 else "state, prev_agent"
+            gain = None if self.gain is None else f"{self.gain:.4g} per step in the long run"
+            first = self.value.reshape(-1, *self.policy.shape[-2:])[0]
+            known = f"value from {first.min():.4g} to {first.max():.4g}" if np.isfinite(first).all() else "value not known"
+            return f"policy[{letters}] of {sizes}", gain or known
+
+        return short_repr(self, parts)
 
 
 def empty_plan(task: Task) -> tuple[Policy, Floats]:

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from cede._base import check
 from cede._base.arrays import Floats, canonical, read_only
 from cede._base.remade import Remade
+from cede._base.reprs import listed, plural, short_repr
 from cede.problem.costs import checked_enter_cost, checked_periods, checked_switch_cost, checked_terminal
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.takeover import MOST_DELAY
@@ -91,6 +92,15 @@ class Environment(Remade):
         else:
             put(self, "periods", None)
         put(self, "varies_with", None if self.periods is None else "time")
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            tables = f"{self.n_tables:,} tables" if self.periods is not None else None
+            ends = f"ends in {plural(len(self.terminal), 'state')}" if self.terminal else None
+            possible = f"{self.transition.nnz:,} possible steps"
+            return plural(self.n_states, "state"), plural(self.n_actions, "action"), tables, possible, ends
+
+        return short_repr(self, parts)
 
     @property
     def n_states(self) -> int:
@@ -222,6 +232,16 @@ class Agent(Remade):
             check.distributions(owner, "on_takeover", taking_over)
             object.__setattr__(self, "on_takeover", taking_over)
 
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            cost = "by state" if check.ndim(self.control_cost) else f"{self.control_cost:g}"
+            varies = None if self.varies_with is None else f"varies with {self.varies_with}"
+            delay = f"takes over in {plural(self.takeover_delay, 'step')}" if self.takeover_delay else None
+            sizes = f"{plural(self.policy.shape[-2], 'state')}, {plural(self.policy.shape[-1], 'action')}"
+            return repr(listed([self.name])), sizes, f"control cost {cost}", varies, delay
+
+        return short_repr(self, parts)
+
 
 @dataclass(frozen=True, eq=False)
 class Team(Remade):
@@ -248,6 +268,9 @@ class Team(Remade):
     @property
     def n_agents(self) -> int:
         return len(self.agents)
+
+    def __repr__(self) -> str:
+        return short_repr(self, lambda: (f"{plural(len(self.agents), 'agent')}: {listed([agent.name for agent in self.agents])}",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +307,14 @@ class TwoLayerMDP(Remade):
             if a.policy.shape != shape:
                 letters = LETTERS[a.varies_with]
                 check.fail(f"Agent {a.name!r}", "the shape of policy", a.policy.shape, f"{letters} = {shape} in this problem")
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            time = "no horizon" if self.horizon is None else f"horizon {self.horizon:,}"
+            discount = None if self.discount is None else f"discount {self.discount:g}"
+            return repr(self.environment), repr(self.team), time, discount
+
+        return short_repr(self, parts)
 
     @cached_property
     def task(self) -> Task:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from cede._base import check
 from cede._base.arrays import Floats, Policy, for_kernels, read_only
 from cede._base.remade import Remade
+from cede._base.reprs import listed, plural, short_repr
 from cede.problem.costs import (
     Range,
     check_sizes_of_costs,
@@ -267,6 +268,17 @@ class Task(Remade):
             if kind != expected or (n > members and kind == "prev_agent"):
                 fits = "None or 'time'" if kind == expected else f"{expected!r}, as of the policy that it acts by"
                 check.fail("Task", f"varies_with[{i}]", repr(kind), fits)
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            time = "no horizon" if self.horizon is None else f"horizon {self.horizon:,}"
+            discount = None if self.discount is None else f"discount {self.discount:g}"
+            ends = f"ends in {plural(len(self.terminal), 'state')}" if self.terminal else None
+            costs = "costs are learned" if self.cost_range is not None or self.enter_cost_range is not None else None
+            sizes = f"{plural(self.n_states, 'state')}, {plural(self.n_actions, 'action')}"
+            return sizes, time, discount, ends, costs, f"agents: {listed(self.agents)}"
+
+        return short_repr(self, parts)
 
     @cached_property
     def roles(self) -> Modes:

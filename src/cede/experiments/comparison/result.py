@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede._base.extras import need
+from cede._base.columns import data_frame
 from cede._base.remade import Remade
 from cede.experiments.comparison.table import ComparisonTable, make_table
 
@@ -81,7 +81,7 @@ class Comparison(Remade):
 
     def to_frame(self, points: int | None = None) -> Any:
         """Return the results as a pandas DataFrame with one row for each run and episode. points: as for `columns`."""
-        return need("pandas", "frames").DataFrame(self.columns(points))
+        return data_frame(self.columns(points))
 
     def final(self, measure: str = "regret") -> Floats:
         """Return one number for each run, (W, N, R): the "regret" of all episodes, or the "cost" or "switches" of an episode in the

@@ -1,0 +1,75 @@
+"""Tables of columns: as a pandas data frame, and as files, CSV, JSON lines or Parquet, written completely or not at all."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from cede._base import check
+from cede._base.archive import replace_whole
+from cede._base.extras import need
+
+Columns = Mapping[str, Any]  # arrays or sequences of one length, by name
+SUFFIXES = (".csv", ".jsonl", ".parquet")
+
+
+def data_frame(columns: Columns) -> Any:
+    """Return columns as a pandas DataFrame. Needs the extra `data`."""
+    return need("pandas", "data").DataFrame({name: np.asarray(column) for name, column in columns.items()})
+
+
+def save_columns(owner: str, path: Any, columns: Columns, about: Mapping[str, Any] | None = None) -> Path:
+    """Write columns to a file, completely or not at all, and return its path.
+
+    path: its suffix says the format: .csv, .jsonl (one object for each row), or .parquet, which needs the extra `data`. about: what
+    a Parquet file holds beside the columns, as JSON under the key "cede"; other formats have no place for it.
+    """
+    where = check.path(owner, "path", path)
+    if where.suffix not in SUFFIXES:
+        check.fail(owner, "the suffix of path", repr(where.suffix), check.one_of(SUFFIXES))
+    if where.suffix == ".parquet":
+        arrow, parquet = need("pyarrow", "data"), need("pyarrow.parquet", "data")
+        table = arrow.table({name: arrow.array(as_list(column)) for name, column in columns.items()})
+        table = table.replace_schema_metadata({"cede": json.dumps(about or {})})
+        replace_whole(where, lambda file: parquet.write_table(table, file))
+        return where
+    lists = {name: as_list(column) for name, column in columns.items()}
+    write = write_csv if where.suffix == ".csv" else write_json_lines
+    replace_whole(where, lambda file: write(file, lists))
+    return where
+
+
+def as_list(column: Any) -> list[Any]:
+    """Return a column as a list of Python numbers and texts, None where a number is not finite."""
+    array = np.asarray(column)
+    values: list[Any] = array.tolist()
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return [value if np.isfinite(value) else None for value in values]
+    return values
+
+
+def write_csv(file: IO[bytes], lists: Mapping[str, list[Any]]) -> None:
+    """Write columns to an open file as CSV; what is missing stays empty."""
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(lists)
+    rows.writerows(zip(*lists.values(), strict=True))
+    text.flush()
+    text.detach()
+
+
+def write_json_lines(file: IO[bytes], lists: Mapping[str, list[Any]]) -> None:
+    """Write columns to an open file as JSON lines, one object for each row."""
+    for row in zip(*lists.values(), strict=True):
+        file.write(json.dumps(dict(zip(lists, row, strict=True))).encode() + b"\n")
+
+
+def read_parquet(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read a Parquet file that `save_columns` wrote: return what it holds beside its columns, and the columns as arrays by name."""
+    table = need("pyarrow.parquet", "data").read_table(path)
+    about = json.loads((table.schema.metadata or {})[b"cede"])
+    return about, {name: table.column(name).to_numpy() for name in table.column_names}

@@ -1,0 +1,212 @@
+"""Reads records of one's own loop, JSON lines or Parquet, and checks them before anything in them is used."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cede._base import check
+from cede._base.archive import UnreadableFile, mode_of
+from cede._base.columns import read_parquet
+from cede.learning.record import Record
+from cede.learning.recorder import BEGINNING, SCHEMA, header_of
+from cede.problem.task import Task
+
+INTEGERS = ("episode", "t", "state", "prev_agent", "asked", "agent", "action", "next_state", "planned")
+FLOATS = ("time", "cost", "enter_cost", "step_cost")
+ORDER = ("time", *INTEGERS, *FLOATS[1:], "reason")
+LONGEST = 60  # of a reason
+CHUNK = 20_000  # steps that are held as text at once
+
+
+def is_record(path: Path) -> bool:
+    """Return whether a file begins as a record does."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(BEGINNING)) == BEGINNING
+
+
+def read_record(path: str | Path) -> Record:
+    """Read a record that `Learner.record_to` wrote, also while it is still being written, or one that `Record.save` converted.
+
+    path: of JSON lines, or of a Parquet file (needs the extra `data`). A last line that is not whole, as a kill may leave it, is
+    left out (`Record.torn`). Anything else that is wrong with the file is raised as `UnreadableFile`.
+    """
+    where = check.path("read_record", "path", path)
+    if mode_of(where) is None:
+        raise FileNotFoundError(2, "No such file or directory", str(where))
+    try:
+        return from_parquet(where) if where.suffix == ".parquet" else from_lines(where)
+    except (ImportError, UnreadableFile, OSError):
+        raise
+    except Exception as error:  # a file from outside may be wrong in any way
+        raise UnreadableFile(f"{where}: cannot be read, must be a record of cede ({check.show(error)})") from error
+
+
+class Lines:
+    """Collects the lines of a record: steps as columns, and where episodes begin and end."""
+
+    def __init__(self, header: Mapping[str, Any]) -> None:
+        self.header = header
+        self.runs: list[dict[str, Any]] = []
+        self.steps: list[dict[str, Any]] = []  # those that are not columns yet
+        self.parts: list[dict[str, NDArray[Any]]] = []
+        self.run: list[int] = []  # of each step
+        self.number: list[int] = []
+        self.ended: list[bool] = []
+        self.dropped: list[bool] = []
+        self.gaps = 0
+        self.inside = False  # whether an episode is running
+
+    def take(self, line: Any) -> None:
+        """Take the next line."""
+        if not isinstance(line, dict):
+            raise ValueError("a line is no object")
+        kind = line.get("event")
+        if kind is None:
+            if not self.inside or line["t"] == 0:
+                self.begin()
+            self.steps.append(line)
+            self.run.append(len(self.runs) - 1)
+            self.number.append(len(self.ended) - 1)
+            if len(self.steps) == CHUNK:
+                self.pack()
+        elif kind == "end":
+            if not self.inside:  # an episode without steps
+                self.begin()
+            self.ended[-1], self.inside = True, False
+        elif kind == "drop":
+            if self.inside:
+                self.dropped[-1], self.inside = True, False
+        elif kind == "run":
+            self.runs.append(line)
+            self.inside = False
+        elif kind == "gap":
+            self.gaps += 1
+        else:
+            raise ValueError(f"event {check.show(kind)} is not known")
+
+    def begin(self) -> None:
+        """Begin an episode."""
+        self.ended.append(False)
+        self.dropped.append(False)
+        self.inside = True
+
+    def pack(self) -> None:
+        """Turn the steps that were taken since the last time into columns."""
+        columns: dict[str, NDArray[Any]] = {}
+        for name in INTEGERS:
+            values = [step[name] for step in self.steps]
+            if not all(type(value) is int for value in values):
+                raise ValueError(f"a {name} is no integer")
+            columns[name] = np.array(values, dtype=np.int64)
+        for name in FLOATS:
+            columns[name] = np.array([np.nan if step[name] is None else step[name] for step in self.steps], dtype=np.float64)
+        columns["reason"] = reasons(step["reason"] for step in self.steps)
+        self.parts.append(columns)
+        self.steps = []
+
+
+def from_lines(path: Path) -> Record:
+    """Read a record from JSON lines."""
+    with path.open("rb") as file:
+        first = file.readline()
+        if not first.endswith(b"\n") and (first.startswith(BEGINNING) or BEGINNING.startswith(first)):
+            return made(path, Lines(header_of_nothing()), len(first))
+        if not first.startswith(BEGINNING):
+            raise UnreadableFile(f"{path}: is another file, must be a record of cede")
+        lines = Lines(checked_header(json.loads(first)))
+        torn = 0
+        for i, text, last in numbered(file):
+            try:
+                if not text.endswith(b"\n"):
+                    raise ValueError("it has no end")
+                line = json.loads(text)
+            except ValueError as error:
+                if last:
+                    torn = len(text)
+                    break
+                raise UnreadableFile(f"{path}: line {i} cannot be read, must be as it was written; it is damaged") from error
+            lines.take(line)
+    return made(path, lines, torn)
+
+
+def numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:
+    """Return the lines of a file after the first one, each with its number and whether it is the last."""
+    number, line = 2, file.readline()
+    while line:
+        following = file.readline()
+        yield number, line, not following
+        number, line = number + 1, following
+
+
+def made(path: Path, lines: Lines, torn: int) -> Record:
+    """Make a record of all lines of a file, after checks."""
+    lines.pack()
+    columns = {name: np.concatenate([part[name] for part in lines.parts]) for name in ORDER}
+    columns["run"], number = np.array(lines.run, dtype=np.int64), np.array(lines.number, dtype=np.int64)
+    ended, dropped = (np.array(ends, dtype=np.bool_) for ends in (lines.ended, lines.dropped))
+    return checked(Record(path, lines.header, tuple(lines.runs), columns, number, ended, dropped, lines.gaps, torn))
+
+
+def reasons(texts: Iterable[Any]) -> NDArray[Any]:
+    """Return the reasons of steps as an array of texts."""
+    return np.array([check.name("record", "reason", text)[:LONGEST] for text in texts], dtype=object)
+
+
+def from_parquet(path: Path) -> Record:
+    """Read a record from a Parquet file."""
+    told, found = read_parquet(path)
+    about = told["record"]
+    columns: dict[str, NDArray[Any]] = {name: np.asarray(found[name], dtype=np.int64) for name in ("run", *INTEGERS)}
+    columns |= {name: np.asarray(found[name], dtype=np.float64) for name in FLOATS}
+    columns["reason"] = reasons(found["reason"].tolist())
+    columns = {name: columns[name] for name in (*ORDER, "run")}
+    ended, dropped = (np.array(about[name], dtype=np.bool_).reshape(-1) for name in ("ended", "dropped"))
+    header, number = checked_header(about["header"]), np.asarray(found["number"], dtype=np.int64)
+    gaps, torn = (check.integer("record", name, about[name], 0) for name in ("gaps", "torn"))
+    return checked(Record(path, header, tuple(about["runs"]), columns, number, ended, dropped, gaps, torn))
+
+
+def checked(record: Record) -> Record:
+    """Check that all columns fit together and lie within the sizes that the header tells; return the record, read-only."""
+    header, n = record.header, len(record.number)
+    sizes = {"state": header["n_states"], "next_state": header["n_states"], "action": header["n_actions"]}
+    sizes |= dict.fromkeys(("agent", "prev_agent", "asked"), len(header["agents"]))
+    for name, column in record.columns.items():
+        if column.shape != (n,):
+            check.fail("record", f"the length of {name}", column.shape, str((n,)))
+        if name in sizes and n and not (-(name == "asked") <= column.min() and column.max() < sizes[name]):
+            check.fail("record", name, f"{column.min()} to {column.max()}", f"from 0 to {sizes[name] - 1}")
+        column.setflags(write=False)
+    episodes = len(record.ended)
+    whole = record.dropped.shape == (episodes,) and (not n or (record.number[0] >= 0 and record.number[-1] < episodes))
+    if not whole or (np.diff(record.number) < 0).any():
+        check.fail("record", "the numbers of the episodes", "others", "ascending, within the episodes that there are")
+    return record
+
+
+def header_of_nothing() -> dict[str, Any]:
+    """Return a header for a file in which not even that was written completely: nothing is known of the task."""
+    return header_of(Task(env_cost=[[0.0]], agents=["nobody"], horizon=1))
+
+
+def checked_header(header: Any) -> dict[str, Any]:
+    """Check the first line of a record, and return it."""
+    check.integer("record", "schema", header["schema"], SCHEMA, SCHEMA)
+    for name in ("n_states", "n_actions"):
+        check.integer("record", name, header[name], 1)
+    if header["horizon"] is not None:
+        check.integer("record", "horizon", header["horizon"], 1)
+    agents, members = (check.names("record", name, header[name], len(header[name])) or () for name in ("agents", "members"))
+    for name in ("acting", "aim"):
+        values = check.integers("record", name, header[name], 1)
+        if len(values) != len(agents) or not agents or values.min() < 0 or values.max() >= len(members):
+            check.fail("record", name, check.show(header[name]), "a member for each agent")
+    for name, size in (("state_names", "n_states"), ("action_names", "n_actions")):
+        check.names("record", name, header[name], header[size])
+    return dict(header)

@@ -1,0 +1,210 @@
+"""What all encoders have in common (`Encoder`), and the checks of what they are made of; encode.py has the encoders themselves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cede import __version__
+from cede._base import archive, check
+from cede._base.archive import save_arrays
+from cede._base.arrays import Floats, Ints
+from cede._base.remade import Remade
+from cede._base.reprs import listed, plural, short_repr
+
+MOST_STATES = 10**7
+SCHEMA = 1  # of files
+
+
+class Encoder(Remade):
+    """What all encoders can do. Each says which numbers it reads (`inputs`), which features it makes of them (`parts`), and how."""
+
+    name: str | None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Return the names of the F numbers that it reads."""
+        raise NotImplementedError
+
+    @property
+    def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return the G features of a state: the name of each, and the names of its values."""
+        raise NotImplementedError
+
+    def places(self, rows: Floats) -> Ints:
+        """Return the value of each feature, an index, (n, G). rows: (n, F), without NaN."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Return the number of values of each feature, (G,)."""
+        return tuple(len(values) for _, values in self.parts)
+
+    @property
+    def n_states(self) -> int:
+        """Return the number of states."""
+        return int(np.prod(self.sizes, dtype=np.int64))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Return the names of the features, (G,)."""
+        return tuple(name for name, _ in self.parts)
+
+    @property
+    def features(self) -> Ints:
+        """Return the features of all states, (S, G), as indices of values: for `suggest_structure(features=)`."""
+        return np.stack(np.unravel_index(np.arange(self.n_states), self.sizes), axis=1).astype(np.int64)
+
+    @property
+    def state_names(self) -> list[str]:
+        """Return a name for each state, such as "angle=below -0.1, speed=0 to 1": for `Task(state_names=)`.
+
+        `suggest_structure` reads features from such names.
+        """
+        each = [[f"{one_word(name)}={one_word(value)}" for value in values] for name, values in self.parts]
+        return [", ".join(place) for place in product(*each)]
+
+    @property
+    def names(self) -> list[str]:
+        """Return `state_names`."""
+        return self.state_names
+
+    @property
+    def digest(self) -> str:
+        """Return a SHA-256, in hexadecimal, of all that decides about states. Encoders that differ only in name share it."""
+        return archive.digest(replace(self, name=None))  # type: ignore[type-var]
+
+    def __call__(self, observation: Any) -> int:
+        """Return the state of one row: F numbers in order, of any shape, or a mapping from the names of `inputs` to numbers."""
+        if isinstance(observation, Mapping):
+            found = [check.scalar("encode", name, observation.get(name, "missing"), "a number") for name in self.inputs]
+            return int(self._states(np.array([found]))[0])
+        row = as_numbers(observation)
+        if row is None or row.size != len(self.inputs):
+            check.fail("encode", "the observation", check.show(observation), plural(len(self.inputs), "number"))
+        return int(self._states(row.reshape(1, -1))[0])
+
+    def states(self, rows: Any) -> Ints:
+        """Return the states of many rows, (n,). rows: an array (n, F), or a data frame with a column for each of `inputs`."""
+        if hasattr(rows, "columns"):
+            for name in self.inputs:
+                if name not in rows.columns:
+                    check.fail("encode", f"the column {name!r} of rows", "missing", "there")
+            rows = np.column_stack([np.asarray(rows[name]) for name in self.inputs])
+        found = as_numbers(rows)
+        if found is None or found.ndim != 2 or found.shape[1] != len(self.inputs):
+            shape = "no array of numbers" if found is None else found.shape
+            check.fail("encode", "the shape of rows", shape, f"(n, {len(self.inputs)})")
+        return self._states(found)
+
+    def _states(self, rows: Floats) -> Ints:
+        """Return the states of rows, (n,), after a check that no number is missing."""
+        missing = np.isnan(rows)
+        if missing.any():
+            i, f = np.argwhere(missing)[0]
+            where = f" in row {i}" if len(rows) > 1 else ""
+            check.fail("encode", check.printable(self.inputs[f]) + where, "nan", "a number")
+        places = self.places(rows)
+        found: Ints = np.ravel_multi_index(tuple(places.T), self.sizes).astype(np.int64)
+        return found
+
+    def save(self, path: str | Path) -> Path:
+        """Write the encoder to a file, completely or not at all, and return its path. The file tells its name and its digest."""
+        where, arrays = check.path("save", "path", path), dict[str, Any]()
+        header = {"cede": __version__, "name": self.name, "digest": self.digest, "n_states": self.n_states}
+        save_arrays(where, "encoder", SCHEMA, {**header, "encoder": archive.describe(self, "encoder", arrays)}, arrays)
+        return where
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            named = f"name {check.printable(self.name)[:40]!r}" if self.name else None
+            return named, plural(self.n_states, "state"), f"of {listed(self.inputs)}"
+
+        return short_repr(self, parts)
+
+
+# ------------------------------------------------------------------------------------------------- checks
+
+
+def put(encoder: Any, owner: str, n_inputs: int, **checked: Any) -> None:
+    """Put checked fields into an encoder, after a check of its labels and its name."""
+    checked["labels"] = check.names(owner, "labels", encoder.labels, n_inputs)
+    for field, value in checked.items():
+        object.__setattr__(encoder, field, value)
+    checked_name(owner, encoder)
+
+
+def checked_name(owner: str, encoder: Any) -> None:
+    """Check the name of an encoder: text, or None."""
+    if encoder.name is not None:
+        check.name(owner, "name", encoder.name)
+
+
+def checked_edges(owner: str, place: str, given: Any) -> Floats:
+    """Check borders between bins, finite and ascending, and return them, (bins - 1,), read-only."""
+    inner = check.copied(owner, place, given, "(bins - 1,)")
+    if inner.ndim != 1:
+        check.fail(owner, f"the shape of {place}", inner.shape, "(bins - 1,): an array of borders")
+    if not np.isfinite(inner).all() or (np.diff(inner) <= 0).any():
+        check.fail(owner, place, check.show(inner.tolist()), "finite numbers, each above the one before")
+    inner.setflags(write=False)
+    return inner
+
+
+def checked_data(owner: str, observations: Any) -> Floats:
+    """Check observations, (n, F) finite numbers, and return them."""
+    data = check.copied(owner, "observations", observations, "(n, dimensions)")
+    if data.ndim != 2 or not data.size or not np.isfinite(data).all():
+        check.fail(owner, "observations", check.show(observations), "a (n, dimensions) array of finite numbers, n at least 1")
+    return data
+
+
+def check_number_of_states(owner: str, sizes: Sequence[int]) -> None:
+    """Check that the product of the sizes of all dimensions, the number of states, is at most MOST_STATES."""
+    states = int(np.prod(sizes, dtype=object))
+    if states > MOST_STATES:
+        check.fail(owner, "the number of states", states, f"at most {MOST_STATES}: use fewer, coarser ones")
+
+
+def check_finite(inputs: Sequence[str], rows: Floats) -> None:
+    """Check that all numbers of rows are finite: sums and distances need that."""
+    wrong = ~np.isfinite(rows)
+    if wrong.any():
+        i, f = np.argwhere(wrong)[0]
+        check.fail("encode", check.printable(inputs[f]), float(rows[i, f]), "a finite number")
+
+
+def number_of_bins(owner: str, bins: Any, dimensions: int) -> list[int]:
+    """Check the number of bins, one for all dimensions or one for each; return one for each."""
+    given = [bins] * dimensions if check.ndim(bins) == 0 else check.items(owner, "bins", bins, "the number of bins")
+    if len(given) != dimensions:
+        check.fail(owner, "the number of bins", check.show(bins), f"one, or one for each of {dimensions} dimensions")
+    return [check.integer(owner, f"bins[{i}]", n, 1) for i, n in enumerate(given)]
+
+
+def as_numbers(value: Any) -> Floats | None:
+    """Return an array-like value as an array of floats; None if it does not consist of numbers."""
+    given = check.unmasked("encode", "the observation", value)
+    return None if given is None or given.dtype.kind not in "fiub" else given.astype(np.float64)
+
+
+def input_names(labels: Sequence[str] | None, n: int) -> tuple[str, ...]:
+    """Return the names of n numbers: the labels, or x0, x1, ..."""
+    return tuple(labels) if labels is not None else tuple(f"x{i}" for i in range(n))
+
+
+def one_word(text: str) -> str:
+    """Return a text without what separates the parts of a state's name."""
+    return "".join(" " if c in ",;:=" else c for c in text)
+
+
+def intervals(edges: Floats) -> list[str]:
+    """Return a name for each bin of one dimension, such as "below 0", "0 to 1" and "from 1"; "any" if there is only one."""
+    if not len(edges):
+        return ["any"]
+    digits = next(n for n in range(3, 18) if len({f"{edge:.{n}g}" for edge in edges}) == len(edges))  # enough to tell them apart
+    borders = [f"{edge:.{digits}g}" for edge in edges]
+    return [f"below {borders[0]}", *(f"{low} to {high}" for low, high in pairwise(borders)), f"from {borders[-1]}"]

@@ -1,0 +1,276 @@
+"""Encoders: numbers become states, one by one and in rows, by every kind; files hold them as they are."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cede
+from cede._base import archive
+from cede.problem.encode import Bins, Clusters, Grid, Product, Score
+
+BINS = cede.encode.uniform_bins([-1, 0], [1, 10], [4, 5], labels=["angle", "speed"], name="pole")
+SCORE = Score([0.5, -2.0, 1.0], [-1.0, 0.0, 2.5], offset=0.25, labels=["a", "b", "c"])
+CLUSTERS = Clusters([[0.0, 0.0], [1.0, 10.0], [2.0, 0.0]], [1.0, 10.0], ["x", "y"])
+GRID = Grid((2, 3), (0, 5), ["gear", "lane"])
+ALL = {
+    "bins": BINS,
+    "refusing bins": cede.encode.uniform_bins([-9, -9], [9, 9], 3, outside="refuse"),
+    "score": SCORE,
+    "clusters": CLUSTERS,
+    "product": Product([BINS, SCORE, CLUSTERS]),
+    "product of columns": Product([BINS, CLUSTERS], columns=[[0, 1], [1, 2]]),
+}
+
+
+def rows_for(encoder, n=200, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, len(encoder.inputs))) * 2
+
+
+# ------------------------------------------------------------------------------------------------- twins, slow and obvious
+
+
+def bin_of(edges, x):
+    return sum(edge <= x for edge in edges)
+
+
+def slow(encoder, row):
+    if isinstance(encoder, Bins):
+        state = 0
+        for edges, x in zip(encoder.edges, row, strict=True):
+            state = state * (len(edges) + 1) + bin_of(edges, x)
+        return state
+    if isinstance(encoder, Score):
+        return bin_of(encoder.cuts, encoder.offset + sum(w * x for w, x in zip(encoder.weights, row, strict=True)))
+    if isinstance(encoder, Clusters):
+        distances = [
+            sum(((x - c) / s) ** 2 for x, c, s in zip(row, centre, encoder.scale, strict=True)) for centre in encoder.centres
+        ]
+        return distances.index(min(distances))
+    state = 0
+    for one, columns in zip(encoder.encoders, encoder.columns, strict=True):
+        state = state * one.n_states + slow(one, [row[c] for c in columns])
+    return state
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_states_are_those_of_the_twin(name):
+    encoder = ALL[name]
+    rows = rows_for(encoder)
+    states = encoder.states(rows)
+    assert states.dtype == np.int64
+    assert states.tolist() == [slow(encoder, row) for row in rows] == [encoder(row) for row in rows]
+    assert states.min() >= 0
+    assert states.max() < encoder.n_states
+    frame = pandas.DataFrame(rows[:, ::-1], columns=encoder.inputs[::-1])
+    np.testing.assert_array_equal(encoder.states(frame), states)
+    assert encoder(dict(zip(encoder.inputs, rows[0], strict=True))) == states[0]
+    assert encoder.states(rows[:0]).tolist() == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_names_and_features_fit_the_states(name):
+    """Names parse as features, one name for each state, and features tell the same states apart."""
+    encoder = ALL[name]
+    names, features = encoder.state_names, encoder.features
+    assert len(names) == len(set(names)) == len(features) == encoder.n_states
+    assert features.shape[1] == len(encoder.feature_names) == len(encoder.sizes)
+    assert len(np.unique(features, axis=0)) == encoder.n_states
+    task = cede.Task(env_cost=np.zeros((encoder.n_states, 2)), agents=["a"], horizon=2, state_names=names)
+    from cede.learning.features import read_features
+
+    read = read_features("test", task, None, None)
+    assert read.names == encoder.feature_names
+    for f in range(features.shape[1]):  # the same partition of the states
+        pairs = set(zip(read.codes[:, f].tolist(), features[:, f].tolist(), strict=True))
+        assert len(pairs) == encoder.sizes[f]
+    by_array = read_features("test", task, features, encoder.feature_names)
+    assert by_array.names == encoder.feature_names
+
+
+def test_what_states_are_called():
+    assert BINS.state_names[0] == "angle=below -0.5, speed=below 2"
+    assert BINS.state_names[-1] == "angle=from 0.5, speed=from 8"
+    assert SCORE.state_names == ["score=below -1", "score=-1 to 0", "score=0 to 2.5", "score=from 2.5"]
+    assert CLUSTERS.state_names[1] == "cluster=1 near x 1 y 10"
+    assert GRID.state_names[4] == "gear=1, lane=6"
+    assert Grid((2, 3), (0, 5)).state_names[4] == "1 6"
+    both = Product([SCORE, replace(SCORE, labels=("d", "e", "f"))])
+    assert both.feature_names == ("score", "score 2")
+    assert both.inputs == ("a", "b", "c", "d", "e", "f")
+    assert cede.encode.uniform_bins(0, 1, 2, labels=["a=b, c"]).state_names == ["a b  c=below 0.5", "a b  c=from 0.5"]
+
+
+def test_bins_hold_equally_many():
+    data = np.random.default_rng(0).exponential(size=(10_000, 2))
+    found = np.bincount(cede.encode.quantile_bins(data, [4, 5]).states(data), minlength=20)
+    assert found.min() > 350
+    assert found.max() < 650
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=True), min_size=2, max_size=2))
+def test_every_number_is_in_a_bin(row):
+    assert 0 <= BINS(row) == slow(BINS, row) < 20
+
+
+def test_missing_and_outside():
+    with pytest.raises(ValueError, match="encode: speed is nan, must be a number"):
+        BINS([0.0, np.nan])
+    with pytest.raises(ValueError, match="encode: speed in row 1 is nan, must be a number"):
+        BINS.states([[0.0, 1.0], [0.0, np.nan]])
+    assert BINS([-99, 99]) == BINS([-1, 10])
+    refusing = cede.encode.uniform_bins([-1, 0], [1, 10], [4, 5], labels=["angle", "speed"], outside="refuse")
+    assert refusing([1.0, 10.0]) == BINS([1.0, 10.0])
+    with pytest.raises(ValueError, match=r"encode: angle is -1.01, must be from -1 to 1"):
+        refusing([-1.01, 3])
+    for encoder in (SCORE, CLUSTERS):
+        with pytest.raises(ValueError, match=r"encode: \w is inf, must be a finite number"):
+            encoder([np.inf] * len(encoder.inputs))
+    with pytest.raises(ValueError, match="encode: speed is 'missing', must be a number"):
+        BINS({"angle": 0.0})
+    with pytest.raises(ValueError, match=r"encode: the column 'speed' of rows is missing"):
+        BINS.states(pandas.DataFrame({"angle": [0.0]}))
+    with pytest.raises(ValueError, match=r"the shape of rows is \(3,\), must be \(n, 2\)"):
+        BINS.states([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="the observation is 'ab', must be 2 numbers"):
+        BINS("ab")
+    assert GRID.states([[0, 5], [1, 7]]).tolist() == [0, 5]
+    with pytest.raises(ValueError, match=r"encode: lane is 5.5, must be a whole number from 5 to 7"):
+        GRID.states([[0, 5.5]])
+
+
+# ------------------------------------------------------------------------------------------------- clusters
+
+
+def test_clusters_are_found():
+    """Three clouds far from one another: each is a state; scikit-learn's own answer is the second opinion."""
+    from sklearn.cluster import KMeans
+
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0.0], [100.0, 0.0], [0.0, 3.0]])
+    which = rng.integers(3, size=600)
+    data = centres[which] + rng.normal(size=(600, 2)) * [5.0, 0.1]
+    encoder = cede.encode.clusters(data, 3, seed=1, labels=["x", "y"], name="clouds")
+    states = encoder.states(data)
+    for cloud in range(3):
+        assert len(set(states[which == cloud])) == 1
+    assert len(set(states)) == 3
+    assert np.lexsort(encoder.centres.T[::-1]).tolist() == [0, 1, 2]
+    own = KMeans(3, n_init=10, random_state=1).fit(data / data.std(axis=0))
+    np.testing.assert_allclose(np.sort(encoder.centres[:, 0]), np.sort(own.cluster_centers_[:, 0] * data.std(axis=0)[0]))
+    assert cede.encode.clusters(data, 3, seed=1, labels=["x", "y"]).digest == encoder.digest
+    assert cede.encode.clusters(data, 2, same_scale=True).scale.tolist() == [1.0, 1.0]
+    constant = np.column_stack([data[:, 0], np.full(600, 7.0)])
+    assert cede.encode.clusters(constant, 2).n_states == 2
+    with pytest.raises(ValueError, match="clusters: n is 3, must be at most 2, the number of different rows"):
+        cede.encode.clusters([[0.0], [1.0], [1.0]], 3)
+    with pytest.raises(ValueError, match=r"observations is .* must be a"):
+        cede.encode.clusters([[0.0], [np.nan]], 1)
+
+
+def test_fitting_needs_an_extra_and_using_does_not(tmp_path, monkeypatch):
+    CLUSTERS.save(tmp_path / "c.cede")
+    code = f"""
+import sys
+sys.modules["sklearn"] = None
+import cede
+encoder = cede.encode.load({str(tmp_path / "c.cede")!r})
+print(encoder([1.1, 9.0]), "numba" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split() == ["1", "False"]
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.delitem(sys.modules, "sklearn.cluster", raising=False)
+    with pytest.raises(ImportError, match=r'pip install "cede\[encode\]"'):
+        cede.encode.clusters([[0.0], [1.0]], 2)
+
+
+# ------------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_files(name, tmp_path):
+    encoder = replace(ALL[name], name="mine \x1b[2J")
+    path = encoder.save(tmp_path / "encoder.cede")
+    rows = rows_for(encoder)
+    for loaded in (cede.encode.load(path), cede.load(path), cede.load(path.read_bytes())):
+        assert type(loaded) is type(encoder)
+        assert (loaded.name, loaded.digest, loaded.state_names) == (encoder.name, encoder.digest, encoder.state_names)
+        np.testing.assert_array_equal(loaded.states(rows), encoder.states(rows))
+    assert "\x1b" not in repr(encoder)
+    assert encoder.digest == ALL[name].digest
+    header, _ = archive.load_arrays(path, "encoder", 1)
+    assert (header["name"], header["digest"], header["n_states"]) == (encoder.name, encoder.digest, encoder.n_states)
+
+
+def test_digests_tell_encoders_apart():
+    others = [*ALL.values(), GRID, replace(BINS, labels=None), replace(SCORE, offset=0.5), replace(SCORE, cuts=[0.0])]
+    assert len({encoder.digest for encoder in others}) == len(others)
+
+
+def test_damaged_and_forged_files(tmp_path):
+    path = BINS.save(tmp_path / "encoder.cede")
+    data = path.read_bytes()
+    for cut in range(0, len(data), 97):
+        with pytest.raises(cede.UnreadableFile):
+            cede.encode.load(data[:cut])
+    header, arrays = archive.load_arrays(path, "encoder", 1)
+    told = {name: value for name, value in header.items() if name not in ("kind", "schema")}
+    forged = [
+        {**told, "digest": "0" * 64},
+        {**told, "name": "another"},
+        {**told, "encoder": {"class": "Task"}},
+        {**told, "encoder": 3},
+    ]
+    for wrong in forged:
+        archive.save_arrays(path, "encoder", 1, wrong, arrays)
+        with pytest.raises(cede.UnreadableFile):
+            cede.load(path)
+    learner = cede.ucrl2_mc(cede.Task(env_cost=[[0.0]], agents=["a"], horizon=1))
+    learner.save(path)
+    with pytest.raises(cede.UnreadableFile, match=r"must be .* encoder"):
+        cede.encode.load(path)
+    with pytest.raises(FileNotFoundError):
+        cede.encode.load(tmp_path / "nowhere")
+
+
+# ------------------------------------------------------------------------------------------------- bad input
+
+CASES = {
+    "limits": (lambda: Bins([[0.0, 1.0]], limits=[[0.5, 2.0]]), r"Bins: limits\[0\] is \[.*\], must be around all edges"),
+    "outside": (lambda: cede.encode.uniform_bins(0, 1, 2, outside="no"), "outside is 'no', must be one of 'outer', 'refuse'"),
+    "edges": (lambda: Bins([[1.0, 0.0]]), r"Bins: edges\[0\] is \[1.0, 0.0\], must be finite numbers, each above the one before"),
+    "weights": (lambda: Score([[1.0]], [0.0]), "Score: the shape of weights"),
+    "cuts": (lambda: Score([1.0], [0.0, 0.0]), "Score: cuts is"),
+    "scale": (lambda: Clusters([[0.0, 1.0]], [1.0, 0.0]), r"Clusters: scale\[1\] is 0.0, must be above 0"),
+    "labels": (lambda: Score([1.0], [0.0], labels=["a", "b"]), "Score: the length of labels is 2, must be 1"),
+    "name": (lambda: Score([1.0], [0.0], name=""), "Score: name is '', must be a non-empty string"),
+    "no encoders": (lambda: Product([]), "Product: encoders is empty"),
+    "encoders": (lambda: Product([3]), r"Product: encoders\[0\] is 3, must be an Encoder"),
+    "columns": (lambda: Product([BINS], columns=[[0]]), r"Product: columns\[0\] is \[0\], must be 2 indices from 0 on"),
+    "gap": (lambda: Product([BINS], columns=[[0, 2]]), r"Product: columns is \[0, 2\], must be all from 0 to 1"),
+    "states": (lambda: Product([cede.encode.uniform_bins([0] * 6, [1] * 6, 10)] * 2), "the number of states is 1000000000000"),
+    "grid": (lambda: Grid((0,), (0,)), r"Grid: n_values is \(0,\)"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_input(case):
+    make, message = CASES[case]
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_encoders_in_ones_own_loop():
+    """States from measured numbers, by name, for a task without Gymnasium; the same functions are those of cede.gym."""
+    task = cede.Task(env_cost=np.zeros((20, 2)), agents=["a", "b"], horizon=3, state_names=BINS.state_names)
+    learner = cede.recommended(task)
+    learner.observe(0, BINS({"angle": 0.1, "speed": 3.0}), 0, learner.choose(0, BINS([0.1, 3.0]), 0), 1, BINS([0.2, 3.5]))
+    learner.end_episode()
+    assert cede.gym.uniform_bins is cede.encode.uniform_bins
+    assert cede.gym.Bins is Bins
