@@ -132,8 +132,8 @@ def finish(
         run = [f"{first['episodes']:,} {first.get('unit', 'episodes')}", repeats or repeats_of(rows)]
     if shows_intervals(picture):
         run.append(shades)
-    delta = next((row["delta"] for row in rows if row.get("delta", "") != ""), "")
-    if delta:
+    delta = next((float(row["delta"]) for row in rows if row.get("delta", "") != ""), None)
+    if delta is not None:
         run.append(f"confidence of unscaled sets 1 - δ = {1 - delta:g}")
     run += [f"seed {first['base_seed']}"] if "seed" in first else []
     ending = "; ".join(kept_together(item) for item in [*run, f"made with cede {first['cede']}"])

@@ -42,11 +42,11 @@ LINES: dict[str, Any] = {
     "machine": (0, (1, 1)),
 }
 
-# Words that a stranger cannot know, and the sentence that goes into the caption of every picture in which one is seen.
+# Words that a stranger cannot know, and the sentence that goes into the caption of every picture in which one is seen. A sentence
+# may use words that come later.
 GLOSSARY = {
     "regret": "Regret: expected cost above the best policy's.",
     "(same-form)": "UCRL2 (appendix), (same-form): with the radii of the paper's appendix, or with radii of UCRL2-MC's form.",
-    "radii": "Radii: sizes of the confidence sets; as printed: in the paper's text.",
     "schedule": "Authors' schedule: radii scaled as in the authors' code, no guarantee.",
     "0.1 and 0.01": "Times 0.1 and 0.01: radii of agents and of the environment, no guarantee.",
     "σ": "σ: standard deviation of the human's error about the cost of a cell ahead.",
@@ -56,6 +56,7 @@ GLOSSARY = {
     "scaled 0.1, 0.01": "Scaled 0.1, 0.01: radii of agents and of the environment times so much, no guarantee.",
     "recommended": "Recommended: with radii calibrated from the data, no guarantee.",
     "lane driving": "Lane driving: the paper's obstacle task.",
+    "radii": "Radii: sizes of the confidence sets; as printed: in the paper's text.",
 }
 
 RADII = {  # of confidence sets in lane driving
@@ -155,12 +156,10 @@ def label_ends(axes: Any, ends: Sequence[tuple[float, str, str]]) -> None:
 
     ends: value, text and colour of each. Call it when limits and scales of the panel are set.
     """
-    picture = axes.figure
-    picture.draw_without_rendering()
-    height = axes.get_window_extent().height
     to_part = axes.transAxes.inverted()
-    at = [float(to_part.transform(axes.transData.transform((axes.get_xlim()[1], value)))[1]) for value, _, _ in ends]
-    gap = 1.25 * SMALL / 72 * picture.dpi / height
+    edge = axes.get_xlim()[1]
+    at = [float(to_part.transform(axes.transData.transform((edge, value)))[1]) for value, _, _ in ends]
+    gap = 1.4 * SMALL / 72 / (axes.get_position().height * axes.figure.get_figheight())  # the layout may make panels less high
     for (_, text, colour), y, place in zip(ends, at, spread(at, gap), strict=True):
         line = {"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
         axes.annotate(
@@ -199,12 +198,12 @@ def explained(words: str, note: str) -> str:
 
     words: all that is written in the picture.
     """
-    more = [
-        sentence
-        for word, sentence in GLOSSARY.items()
-        if word in (words + note).lower() + words + note and f"{sentence.split(':')[0]}:".lower() not in note.lower()
-    ]
-    return " ".join([note, *more])
+    text = note
+    for word, sentence in GLOSSARY.items():
+        read = words + text
+        if (word in read or word in read.lower()) and f"{sentence.split(':')[0]}:".lower() not in text.lower():
+            text += f" {sentence}"
+    return text
 
 
 def caption(picture: Any, text: str) -> None:

@@ -135,7 +135,7 @@ def draw_world(curves: Any, ranking: Any, rows: Sequence[Row], world: str) -> No
     for row in order:
         x, mean, _ = over_repeats(select(rows, learner=row["learner"]))
         colour, line = looks[row["learner"]]
-        curves.plot(x, mean, color=colour, linestyle=line, linewidth=1.4)
+        curves.plot(x, mean, color=colour, linestyle=line, linewidth=1.4, label=row["learner"])
     curves.set(xscale="log", yscale="log", xlabel="episode", ylabel="total regret")
     curves.set_xlim(1, rows[0]["episodes"])
     curves.set_title(world, loc="left")
