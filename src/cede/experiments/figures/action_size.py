@@ -17,14 +17,12 @@ FIGURE = ratio_figure(
     "action-size",
     "Ratio of UCRL2-MC's regret to UCRL2's as actions are added",
     "UCRL2-MC learns a table for every action, UCRL2 one for every agent. Does its advantage shrink as actions are added? Below "
-    "one "
-    "its regret is the smaller one.",
+    "one its regret is the smaller one.",
     part=one_team,
     column="actions",
     axis_label="number of actions",
     note="RiverSwim, deciding once for 1, 2, 3 or 4 strokes (2, 4, 8 or 16 sequences), 20 decisions an episode; one agent always "
-    "swims "
-    "right, one always left. Radii as printed. A decision can cost up to 4; Theorem 2 is for costs up to 1.",
+    "swims right, one always left. Radii as printed. A decision can cost up to 4; Theorem 2 is for costs up to 1.",
     sizes=MACRO,
     quick_sizes=MACRO,
     quick_episodes=400,

@@ -81,8 +81,7 @@ FIGURE = Figure(
     "automation",
     "The price of automation: cost against the share of human control",
     "What is the least that an episode can cost if the human is to be in control for so much of the time? Where the curve is "
-    "lowest, "
-    "nobody need ask for a share.",
+    "lowest, nobody need ask for a share.",
     parts,
     partial(all_rows, kind="points"),
     draw,

@@ -48,8 +48,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "endless-river",
     "Regret without a horizon: the average cost of a step in RiverSwim",
-    "Do separate beliefs about agents and river pay without a horizon too, in the setting that UCRL2 was made for? Both scales are "
-    "logarithmic: a curve that is less steep than the thin line grows more slowly than the square root of the steps.",
+    "Do separate beliefs about agents and river pay without a horizon too, in the setting that UCRL2 was made for? Both scales "
+    "are logarithmic: a curve that is less steep than the thin line grows more slowly than the square root of the steps.",
     parts,
     all_rows,
     draw,

@@ -58,8 +58,7 @@ FIGURE = Figure(
     "guarantee",
     "The bound of Theorem 2 beside the regret",
     "What the theorem promises beside what was measured, and beside the worst that could happen: a bound above the dotted line "
-    "promises "
-    "nothing that is not so anyway.",
+    "promises nothing that is not so anyway.",
     parts,
     table,
     draw,

@@ -54,8 +54,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "limits",
     "Learners with limits of human control",
-    "What control costs is adjusted after every episode. Above: does the share of human control come to its limit? Below: does the "
-    "cost come to that of the best that can be done within it?",
+    "What control costs is adjusted after every episode. Above: does the share of human control come to its limit? Below: does "
+    "the cost come to that of the best that can be done within it?",
     parts,
     all_rows,
     draw,

@@ -77,8 +77,8 @@ def columns(rows: Sequence[Row], *names: str) -> list[list[float]]:
 FIGURE = Figure(
     "never-worse",
     "Never worse than today: learners with a baseline",
-    "With a baseline, the learner deviates only when it can prove that the total cost stays within what is promised. Above: is the "
-    "promise kept, and what does the same learner cost without one? Below: what the promise costs in regret.",
+    "With a baseline, the learner deviates only when it can prove that the total cost stays within what is promised. Above: is "
+    "the promise kept, and what does the same learner cost without one? Below: what the promise costs in regret.",
     parts,
     table,
     draw,

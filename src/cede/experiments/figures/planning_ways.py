@@ -96,8 +96,8 @@ def draw_work(axes: Any, rows: list[Row]) -> None:
 FIGURE = Figure(
     "planning",
     "What planning less costs in regret, and what it saves",
-    "A new plan for every episode against a new plan now and then, the doubling rule of UCRL2, and greedy planning, which "
-    "backs up only the states that it visits. Above: regret. Below: the work of planning.",
+    "A new plan for every episode against a new plan now and then, the doubling rule of UCRL2, and greedy planning, which backs "
+    "up only the states that it visits. Above: regret. Below: the work of planning.",
     parts,
     table,
     draw,

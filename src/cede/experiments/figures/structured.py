@@ -54,8 +54,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "structure",
     "What declared structure is worth in the obstacle task",
-    "The same learner with the radii as printed, told nothing and told which situations are alike, beside either driver alone. The "
-    "small print says how often its guarantee was found broken.",
+    "The same learner with the radii as printed, told nothing and told which situations are alike, beside either driver alone. "
+    "The small print says how often its guarantee was found broken.",
     parts,
     all_rows,
     draw,

@@ -25,7 +25,6 @@ FIGURE = ratio_figure(
     column="teams",
     axis_label="number of teams",
     note="RiverSwim; each team has two agents, who swim right with probability p and 1 - p, where p is drawn for each team, "
-    "uniform in "
-    "(0, 1). Radii as printed; teams tell one another after every episode what they saw.",
+    "uniform in (0, 1). Radii as printed; teams tell one another after every episode what they saw.",
     table=middle_and_end,
 )

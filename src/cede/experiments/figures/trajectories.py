@@ -74,8 +74,8 @@ def heading(panels: Sequence[Any], text: str, above: float) -> None:
 FIGURE = Figure(
     "trajectories",
     "Who drives early and late",
-    "Blue: the machine drives, orange: the human. Each pair is one road, driven with the policy of an early and of a late episode: "
-    "who drives where, with each kind of radii, and with and without costs of control and hand-over?",
+    "Blue: the machine drives, orange: the human. Each pair is one road, driven with the policy of an early and of a late "
+    "episode: who drives where, with each kind of radii, and with and without costs of control and hand-over?",
     parts,
     table,
     draw,

@@ -62,8 +62,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "unknown-costs",
     "Regret with costs that are told, that must be learned, and that a fleet learns together",
-    "What does not knowing the costs cost, where there are few places and where there are many; and how much of it is saved "
-    "by "
+    "What does not knowing the costs cost, where there are few places and where there are many; and how much of it is saved by "
     "saying which costs are alike, or by a fleet that learns them together?",
     parts,
     all_rows,
