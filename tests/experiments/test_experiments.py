@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -78,6 +79,22 @@ def test_figure(done, name):
         b"QUICK RUN" in (done / f"{name}.svg").read_bytes()
         or b"<!-- QUICK RUN: few episodes -->" in (done / f"{name}.svg").read_bytes()
     )
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_caption_of_a_quick_run_tells_its_own_numbers(done, name):
+    """Not those of the full run, which has more episodes, teams and repeats."""
+    rows = load_table(done / f"{name}.csv")
+    comments = re.findall(r"<!-- (.*?) -->", (done / f"{name}.svg").read_text(), re.DOTALL)
+    text = " ".join(" ".join(comments).replace("\u00a0", " ").split())
+    assert "made with cede" in text.lower()
+    assert not re.search(r"\b\d+,000 (episodes|steps)", text) or name in ("league", "endless-river")
+    if "episodes" in rows[0]:
+        assert f"{rows[0]['episodes']:,} {rows[0].get('unit', 'episodes')}" in text
+    if "teams" in rows[0] and "world" not in rows[0]:
+        assert re.search(rf"\b{rows[0]['teams']} teams", text) or name == "team-count"
+    if len({row["seed"] for row in rows if row.get("seed", "") != ""}) < 2 and name != "human-control":
+        assert "95%" not in text
 
 
 def test_promises_have_a_picture_and_a_table_for_each_world(done):

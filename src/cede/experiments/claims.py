@@ -18,6 +18,7 @@ HOLDS, FAILS, SCALED, OPEN = "holds", "does not hold", "holds with scaled radii 
 SUBLINEAR = 0.9  # largest fitted exponent over the second half that we call sublinear
 COMPARABLE = 2.0  # largest factor between two regrets that we call comparable
 IN_SCALE = 5.0  # largest factor over which a ratio may vary and still be "within the same scale"
+TURNS = {"actions": 4, "agents": 6}  # where the curves of regret ratios turn, as the figures show
 BASELINES = ("UCRL2 (same-form)", "UCRL2 (appendix)")
 
 
@@ -245,6 +246,18 @@ def trend(
     return Finding(claim, figure, statistic, "; ".join(texts), "; ".join(dict.fromkeys(halves)), both(verdicts))
 
 
+def trends(
+    rows: list[Row], x: str, claim: str, figure: str, position: Callable[[Row], float], unit: str, *, negative: bool
+) -> list[Finding]:
+    """Judge a trend on both sides of TURNS[x], because one line through all points would hide that the curve turns there."""
+    low, turn, high = min(values(rows, x)), TURNS[x], max(values(rows, x))
+    sides = [(low, turn, [row for row in rows if row[x] <= turn]), (turn, high, [row for row in rows if row[x] >= turn])]
+    return [
+        trend(some, x, f"{claim}, from {start} to {end} {x}", figure, position, unit, negative=negative)
+        for start, end, some in sides
+    ]
+
+
 def hundred_teams(rows: list[Row]) -> list[Finding]:
     """Judge whether UCRL2-MC has much less regret than UCRL2 with a hundred teams in RiverSwim."""
     last = final_rows(rows)
@@ -276,15 +289,8 @@ def much_lower_with_hundred(hundred: list[Row], count: list[Row]) -> list[Findin
 
 def action_size(rows: list[Row]) -> list[Finding]:
     """Judge whether the regret ratio grows with the number of actions, and whether it varies by less than a factor IN_SCALE."""
-    grows = trend(
-        rows,
-        "actions",
-        "The ratio grows with the action space",
-        "action-size",
-        lambda row: float(np.log2(row["actions"])),
-        "doubling",
-        negative=False,
-    )
+    claim = "The ratio grows with the action space"
+    grows = trends(rows, "actions", claim, "action-size", lambda row: float(np.log2(row["actions"])), "doubling", negative=False)
     spreads = {}
     for b in BASELINES:
         each = np.array([row["each"] for row in ratios(rows, "actions", b)])  # (actions, seeds)
@@ -293,14 +299,13 @@ def action_size(rows: list[Row]) -> list[Finding]:
     measured = "; ".join(f"{short(b)} {mean:.1f}" for b, (mean, _) in spreads.items())
     claim = f"The ratio stays in scale as actions are added (varies by less than {IN_SCALE:g})"
     widest = interval(max(half for _, half in spreads.values()), len(values(rows, "seed")))
-    return [grows, Finding(claim, "action-size", "largest / smallest ratio of a seed", measured, widest, verdict)]
+    return [*grows, Finding(claim, "action-size", "largest / smallest ratio of a seed", measured, widest, verdict)]
 
 
 def team_size(rows: list[Row]) -> list[Finding]:
     """Judge whether UCRL2-MC gains on UCRL2 as the team grows, and is better with the largest team."""
-    gains = trend(
-        rows, "agents", "UCRL2-MC gains as the team grows", "team-size", lambda row: row["agents"], "agent", negative=True
-    )
+    claim = "UCRL2-MC gains as the team grows"
+    gains = trends(rows, "agents", claim, "team-size", lambda row: row["agents"], "agent", negative=True)
     largest = {b: ratios(rows, "agents", b)[-1] for b in BASELINES}
     verdicts = {
         b: HOLDS if row["ratio"] + row["half_width"] < 1 else OPEN if row["ratio"] < 1 else FAILS for b, row in largest.items()
@@ -309,7 +314,7 @@ def team_size(rows: list[Row]) -> list[Finding]:
     n = largest[BASELINES[0]]["agents"]
     halves = ", ".join(f"± {row['half_width']:.2g}" for row in largest.values()) + " (95%)"
     claim = "UCRL2-MC outperforms UCRL2 with many agents"
-    return [gains, Finding(claim, "team-size", f"regret ratio with {n} agents", measured, halves, both(verdicts))]
+    return [*gains, Finding(claim, "team-size", f"regret ratio with {n} agents", measured, halves, both(verdicts))]
 
 
 def human_control(rows: list[Row]) -> list[Finding]:

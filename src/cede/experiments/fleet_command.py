@@ -220,30 +220,31 @@ def draw(curve: list[Row], teams: list[Row], path: Path) -> list[Path]:
 
     curve, teams: rows of the two tables; path: without ending. Returns the files.
     """
-    picture, panels = style.figure(3, width=8.4, height=3.0)
+    picture, panels = style.figure(3, width=style.WIDTH, height=2.6)
     x = [row["episode"] for row in curve]
     panels[0].plot(x, [row["regret"] for row in curve], color=COLOUR, linewidth=1.6)
-    panels[0].set_title("all teams", fontsize=9)
+    panels[0].set_title("all teams")
     panels[0].set_ylabel("total regret")
     for low, high, shade in (("q05", "q95", 0.15), ("q25", "q75", 0.3)):
         label = f"{QUANTILES[low]:.0%} to {QUANTILES[high]:.0%} of the teams"
         lows, highs = [row[low] for row in curve], [row[high] for row in curve]
         panels[1].fill_between(x, lows, highs, color=COLOUR, alpha=shade, linewidth=0, label=label)
     panels[1].plot(x, [row["q50"] for row in curve], color=COLOUR, linewidth=1.6, label="median team")
-    panels[1].set_title("each team", fontsize=9)
+    panels[1].set_title("each team")
     panels[1].set_ylabel("regret of a team")
     legend_above(picture, panels[1])
     for axes in panels[:2]:
-        axes.set_xlabel("episode $k$")
+        axes.set_xlabel("episode")
         axes.set_xlim(0, x[-1])
         axes.set_ylim(0, None)
     panels[2].hist([row["regret"] for row in teams], bins=min(40, max(5, len(teams) // 4)), color=COLOUR, alpha=0.7)
-    panels[2].set_title(f"after {x[-1]:,} episodes", fontsize=9)
+    panels[2].set_title(f"after {x[-1]:,} episodes")
     panels[2].set_xlabel("regret of a team")
     panels[2].set_ylabel("teams")
     row = curve[0]
     text = f"{row['world']}, {row['teams']:,} teams, {row['method']}, {row['radii']} radii, delta = {row['delta']}, "
     text += f"costs of control and hand-over {row['control_cost']:g} and {row['switch_cost']:g}, planning {row['planning']}, "
     text += f"replan {row['replan']}, sync_every {row['sync_every']}, seed {row['seed']}, cede {row['cede']}."
-    style.caption(picture, text)
+    style.plain_numbers(picture)
+    style.caption(picture, style.explained(style.seen_words(picture), text))
     return style.save(picture, path)

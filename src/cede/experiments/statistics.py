@@ -16,9 +16,11 @@ def over_repeats(rows: Sequence[Row], x: str = "episode", y: str = "regret") -> 
     Returns three arrays of shape (number of different x,): the values of x, the mean of y over seeds, and half the width of the
     95% confidence interval of that mean (0 with one seed).
     """
-    xs = np.array(values(rows, x), dtype=float)
-    samples = np.array([[row[y] for row in select(rows, **{x: value})] for value in values(rows, x)], dtype=float)
-    return xs, samples.mean(axis=1), half_width(samples)
+    samples_at: dict[float, list[float]] = {}
+    for row in rows:
+        samples_at.setdefault(row[x], []).append(row[y])
+    samples = np.array(list(samples_at.values()), dtype=float)
+    return np.array(list(samples_at), dtype=float), samples.mean(axis=1), half_width(samples)
 
 
 def half_width(samples: Floats) -> Floats:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.drawing import finish
+from cede.experiments.drawing import finish, legend_over
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.runs import lane
 from cede.experiments.tables import all_rows, select
@@ -19,8 +19,9 @@ POINTS, QUICK_POINTS = 101, 11
 MARKS = {
     "machine alone": ("s", style.COLOURS["machine"]),
     "human alone": ("D", style.COLOURS["human"]),
-    "free optimum": ("o", "#D55E00"),
+    "free optimum": ("o", style.RED),
 }
+WORDS = {"free optimum": "the best policy, whatever its share"}
 LINES = {0.2: "-", 0.0: "--"}
 
 
@@ -56,32 +57,31 @@ def curve(costs: Sequence[float], points: int, progress: Callable[[int], None]) 
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, axes = style.figure(1, width=5.6, height=3.8)
+    picture, axes = style.figure(1, width=style.ONE_PANEL, height=3.2)
     for control, switch in lane.COSTS:
         here = select(rows, control_cost=control, switch_cost=switch)
         line = select(here, kind="curve")
-        label = lane.cost_label(control, switch)
-        axes.plot(
-            [row["share"] for row in line], [row["cost"] for row in line], color="#444444", linestyle=LINES[control], label=label
-        )
-        for name, (marker, colour) in MARKS.items():
-            (mark,) = select(here, kind=name)
-            axes.plot(mark["share"], mark["cost"], marker, color=colour, label=name if control else None, markersize=7)
+        x, y = [row["share"] for row in line], [row["cost"] for row in line]
+        axes.plot(x, y, color="#444444", linestyle=LINES[control], label=style.costs(control, switch))
+    for name, (marker, colour) in MARKS.items():
+        marks = select(rows, kind=name)
+        axes.plot([m["share"] for m in marks], [m["cost"] for m in marks], marker, color=colour, label=WORDS.get(name, name))
     axes.set_xlabel("share of steps in which the human is in control")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_ylabel("expected cost of an episode")
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(0, None)
-    axes.legend(fontsize=8)
-    note = (
-        "Lane driving, σ = 2, all known: the least cost among all policies and mixtures of policies with exactly this share, exact."
-    )
-    return finish(picture, rows, note, path)
+    legend_over(axes)
+    note = f"Lane driving, σ = {lane.SIGMA:g}, everything known: the least cost of all policies, and mixtures of policies, with "
+    note += "exactly "
+    return finish(picture, rows, f"{note}this share of human control. Exact.", path)
 
 
 FIGURE = Figure(
     "automation",
     "The price of automation: cost against the share of human control",
-    "A little human control, at the right moments, is worth most of what it can be worth; more than the optimum costs again.",
+    "What is the least that an episode can cost if the human is to be in control for so much of the time? Where the curve is "
+    "lowest, nobody need ask for a share.",
     parts,
     partial(all_rows, kind="points"),
     draw,

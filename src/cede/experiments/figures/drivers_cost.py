@@ -18,6 +18,7 @@ from cede.worlds.lane_driving import HUMAN, MACHINE
 
 SIGMA = 2.0
 TRAFFIC = {"no-car": (1.0, 0.0, 0.0), "light or heavy": (0.0, 0.5, 0.5)}
+WORDS = {"no-car": "no cars", "light or heavy": "light or heavy"}
 DRIVERS = ("machine", "human", "best driver")
 COLOURS = {"machine": style.COLOURS["machine"], "human": style.COLOURS["human"], "best driver": "#777777"}
 # Logged by the authors over 1,000 episodes in which the last step is not counted.
@@ -56,21 +57,21 @@ def driver_cost(name: str, mix: tuple[float, float, float], steps: int) -> float
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(2, width=5.6, height=3.1)
+    picture, panels = style.figure(2, width=5.0, height=2.8, sharey=True)
     for axes, traffic in zip(panels, TRAFFIC, strict=True):
         here = {row["driver"]: row for row in select(rows, traffic=traffic)}
         for i, name in enumerate(DRIVERS):
             axes.bar(i, here[name]["cost"], 0.65, color=COLOURS[name])
             axes.text(i, here[name]["cost"], f"{here[name]['cost']:.2f}", ha="center", va="bottom", fontsize=8)
-        axes.set_xticks(range(3), DRIVERS)
-        axes.set_title(rf"$\gamma_0$: {traffic}", fontsize=9)
-        axes.grid(axis="x", visible=False)
+        axes.set_xticks(range(3), ["machine\nalone", "human\nalone", "best\ndriver"])
+        axes.set_title(f"traffic at the start: {WORDS[traffic]}")
+        axes.grid(visible=False)
         axes.margins(y=0.12)
-    panels[0].set_ylabel("expected cost of an episode (exact)")
-    note = "Lane driving, ten steps, human with σ = 2, machine trained on no-car roads. "
-    note += "Nine steps, as the authors logged (theirs in brackets): "
+    panels[0].set_ylabel("expected cost of an episode")
+    note = f"Lane driving, ten steps, human with σ = {SIGMA:g}, machine trained on roads that start without cars. Exact. Of nine "
+    note += "steps, as the authors logged (theirs in brackets): "
     note += "; ".join(
-        f"{traffic}: "
+        f"{WORDS[traffic]}: "
         + ", ".join(
             f"{r['driver']} {r['cost_of_nine_steps']:.2f} ({r['authors_logged']:.2f})" for r in select(rows, traffic=traffic)
         )
@@ -82,7 +83,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "drivers",
     "Cost of the machine, the human and the best driver",
-    "The machine was trained on roads that start without cars: near the best there, twice as costly as the human elsewhere.",
+    "The machine was trained on roads that start without cars. What does it cost there and elsewhere, beside the human, and "
+    "beside the best that any driver can do?",
     parts,
     partial(all_rows, kind="cost"),
     draw,

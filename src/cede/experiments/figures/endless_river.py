@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_band, finish
+from cede.experiments.drawing import draw_line, finish, legend_over
 from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import river
 from cede.experiments.statistics import over_repeats
@@ -27,30 +27,29 @@ def parts(options: Options) -> list[Part]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, axes = style.figure(1, width=5.2, height=3.6)
+    picture, axes = style.figure(1, width=4.8, height=3.4)
+    ends = []
     for name in (name for name in values(rows, "learner") if name.startswith("UCRL2")):
-        x, mean, half = over_repeats(select(rows, learner=name))
-        text = f"{style.label(name)}: {mean[-1]:,.0f}"
-        draw_band(axes, x, mean, half, style.COLOURS[name], linestyle=style.LINES[name], linewidth=1.6, label=text)
+        colour = style.COLOURS[name]
+        ends.append((draw_line(axes, select(rows, learner=name), colour, style.LINES[name], name), colour))
     alone = next(name for name in values(rows, "learner") if not name.startswith("UCRL2"))
-    x, mean, _ = over_repeats(select(rows, learner=alone))
-    axes.plot(x, mean, color="#888888", linestyle=":", label=f"the worse agent alone: {mean[-1]:,.0f}")
-    ours = over_repeats(select(rows, learner="UCRL2-MC"))[1]
-    axes.plot(x, ours[-1] * np.sqrt(x / x[-1]), color="#BBBBBB", linewidth=0.8, label=r"slope of $\sqrt{T}$")
-    axes.set(xscale="log", yscale="log", xlabel="step $T$", ylabel="regret in the long run")
-    axes.legend(fontsize=7, frameon=False)
-    note = (
-        f"RiverSwim, agents that swim right with probability {AGENTS[0]} and {AGENTS[1]}, no horizon, average cost. Printed radii, "
-    )
-    note += f"unscaled, {len(values(rows, 'seed'))} seeds, 95% bands; numbers: after the last step. Both scales logarithmic."
+    ends.append((draw_line(axes, select(rows, learner=alone), "#666666", ":", f"{style.label(alone)}, the worse one"), "#666666"))
+    x, ours, _ = over_repeats(select(rows, learner="UCRL2-MC"))
+    axes.plot(x, ours[-1] * np.sqrt(x / x[-1]), color="#BBBBBB", linewidth=0.8, label="growth like the square root of the steps")
+    axes.set(xscale="log", yscale="log", xlabel="step", ylabel="total regret")
+    axes.set_xlim(x[0], x[-1])
+    style.label_ends(axes, [(end, f"{end:,.0f}", colour) for end, colour in ends])
+    legend_over(axes)
+    note = f"RiverSwim without a horizon: two agents, who swim right with probability {AGENTS[0]} and {AGENTS[1]}. Regret: cost "
+    note += "above the best average cost of a step, summed. Radii as printed. Numbers at the right: after the last step."
     return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
     "endless-river",
     "Regret without a horizon: the average cost of a step in RiverSwim",
-    "Without a horizon, the setting that UCRL2 was made for, separate beliefs about agents and river still pay: "
-    "UCRL2-MC stops losing long before UCRL2 does.",
+    "Do separate beliefs about agents and river pay without a horizon too, in the setting that UCRL2 was made for? Both scales "
+    "are logarithmic: a curve that is less steep than the thin line grows more slowly than the square root of the steps.",
     parts,
     all_rows,
     draw,

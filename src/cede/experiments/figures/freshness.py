@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_line, episode_axis, finish
+from cede.experiments.drawing import draw_line, episode_axis, finish, legend_above
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.runs import lane
 from cede.experiments.tables import select, values
@@ -17,10 +17,10 @@ SYNC_EVERY, QUICK_SYNC_EVERY = (1, 10, 100, 500), (1, 10)
 TEAMS = {"RiverSwim": 100, "lane driving": 10}
 QUICK_TEAMS = {"RiverSwim": 20, "lane driving": 4}
 COSTS = (0.2, 0.1)  # lane driving
-COLOURS = ("#D55E00", "#E69F00", "#009E73", "#0072B2")
+COLOURS = (style.RED, style.ORANGE, style.GREEN, style.BLUE)
 RIVER_RUN, LANE_RUN = "runs.river:fleet_run", "runs.lane:fleet_run"
 WORLD_OF = {RIVER_RUN: "RiverSwim", LANE_RUN: "lane driving"}
-LINES: tuple[Any, ...] = ("-", (0, (5, 1)), "-.", (0, (1, 1)))
+LINES: tuple[Any, ...] = ("-", (0, (5, 2)), "-.", (0, (1, 1)))
 
 
 def parts(options: Options) -> list[Part]:
@@ -44,27 +44,30 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(len(TEAMS), width=6.8, height=3.3)
+    picture, panels = style.figure(len(TEAMS), width=style.WIDTH, height=3.0)
     for axes, world in zip(panels, TEAMS, strict=True):
-        here = select(rows, world=world)
+        here, ends = select(rows, world=world), []
         for every, colour, line in zip(values(here, "sync_every"), COLOURS, LINES, strict=False):
-            name = "every episode" if every == 1 else f"every {every:,} episodes"
-            draw_line(axes, select(here, sync_every=every), colour, line, name + " ({end:,.0f})")
-        axes.set_title(f"{world}, {here[0]['teams']} teams", fontsize=9)
+            name = "after every episode" if every == 1 else f"every {every:,} episodes"
+            end = draw_line(axes, select(here, sync_every=every), colour, line, name)
+            ends.append((end, f"{end:,.0f}", colour))
+        axes.set_title(f"{world}, {here[0]['teams']} teams")
         episode_axis(axes, here)
         axes.set_ylim(0, None)
-        axes.legend(fontsize=7, title="what was seen is shared (total regret)", title_fontsize=7)
+        style.label_ends(axes, ends)
     panels[0].set_ylabel("total regret of all teams")
-    note = "UCRL2-MC, sync_every = 1, 10, ...; until it is told, a team knows what it has seen itself. RiverSwim with the printed "
-    note += f"radii, lane driving with the authors' schedule, c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known "
-    note += f"({LANE_REPEATS} repeats)."
+    legend_above(picture, panels[0], title="what a team has seen is told to the others")
+    note = (
+        "UCRL2-MC. Until it is told, a team knows what it has seen itself. RiverSwim with radii as printed; lane driving with the "
+    )
+    note += f"authors' schedule, machine known; {style.costs(*COSTS)}. Numbers at the right: after the last episode."
     return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
     "freshness",
     "Total regret when teams share what they see only every so many episodes",
-    "Where workers are far apart, rounds can be longer; this is what it costs.",
+    "Where workers are far apart, teams may tell one another what they saw only now and then. What does that cost?",
     parts,
     table,
     draw,

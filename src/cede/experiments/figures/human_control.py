@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.drawing import finish
+from cede.experiments.drawing import INTERVAL, finish, legend_above
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.figures.single_team import EPISODES, QUICK_EPISODES
 from cede.experiments.runs import lane
@@ -14,6 +14,7 @@ from cede.experiments.tables import select, values
 from cede.worlds import road
 
 TRAFFIC_COLOURS = {"no-car": "#BDD7E7", "light": "#6BAED6", "heavy": "#08519C"}  # one hue, darker with traffic
+WORDS = {"no-car": "no cars", "light": "light", "heavy": "heavy"}
 
 
 def parts(options: Options) -> list[Part]:
@@ -25,41 +26,35 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(len(lane.COSTS), width=6.6, height=3.3, sharey=True)
+    picture, panels = style.figure(len(lane.COSTS), width=style.WIDTH, height=3.0, sharey=True)
     for axes, (control, switch) in zip(panels, lane.COSTS, strict=True):
         for i, traffic in enumerate(road.LEVELS):
             shares, errors = [], []
             for radii in lane.RADII:
                 here = select(rows, control_cost=control, switch_cost=switch, radii=radii, traffic=traffic)
-                shares.append(np.mean([row["human_share"] for row in here]))
+                shares.append(float(np.mean([row["human_share"] for row in here])))
                 errors.append(1.96 * np.sqrt(np.mean([row["standard_error"] ** 2 for row in here]) / len(here)))
-            at = np.arange(len(lane.RADII)) + 0.27 * (i - 1)
-            axes.bar(
-                at,
-                shares,
-                0.25,
-                yerr=errors,
-                color=TRAFFIC_COLOURS[traffic],
-                edgecolor="#333333",
-                linewidth=0.4,
-                label=traffic,
-                capsize=2,
-            )
-        axes.set_xticks(range(3), ["as printed", "schedule", "0.1, 0.01"])
-        axes.set_xlabel("radii")
-        axes.set_title(lane.cost_label(control, switch), fontsize=9)
+            at = np.arange(len(lane.RADII)) + 0.29 * (i - 1)
+            axes.bar(at, shares, 0.27, color=TRAFFIC_COLOURS[traffic], edgecolor="#333333", linewidth=0.4, label=WORDS[traffic])
+            axes.errorbar(at, shares, errors, fmt="none", color="black", capsize=2, linewidth=0.8, gid=INTERVAL)
+            for x, share, error in zip(at, shares, errors, strict=True):
+                axes.text(x, share + error + 0.01, f"{share:.0%}", ha="center", va="bottom", fontsize=style.SMALL)
+        axes.set_xticks(range(len(lane.RADII)), [style.RADII[radii] for radii in lane.RADII])
+        axes.set_title(style.costs(control, switch))
         axes.set_ylim(0, 1)
-        axes.grid(axis="x", visible=False)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes.grid(visible=False)
     panels[0].set_ylabel("share of steps driven by the human")
-    panels[1].legend(title="initial traffic", fontsize=8, title_fontsize=8)
-    roads = values(rows, "roads")[0]
-    return finish(picture, rows, f"UCRL2-MC after learning, {roads} fresh roads per level, 95% intervals over roads.", path)
+    legend_above(picture, panels[0], title="traffic at the start")
+    note = f"Lane driving, σ = {lane.SIGMA:g}. UCRL2-MC, which knows the machine, after learning, on {values(rows, 'roads')[0]} "
+    note += "fresh roads for each level of traffic."
+    return finish(picture, rows, note, path, shades="whiskers: 95% intervals over roads")
 
 
 FIGURE = Figure(
     "human-control",
     "Share of human control by initial traffic",
-    "The heavier the traffic at the start, the more the human drives, once the learner has learned.",
+    "Does the human drive more where there is more traffic at the start, once the learner has learned? For each kind of radii.",
     parts,
     table,
     draw,

@@ -4,7 +4,7 @@ from itertools import product
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_curves, finish
+from cede.experiments.drawing import draw_curves, finish, from_zero, legend_over
 from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import river
 from cede.experiments.tables import all_rows
@@ -19,18 +19,21 @@ def parts(options: Options) -> list[Part]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, axes = style.figure(1, width=4.6, height=3.3)
-    draw_curves(axes, rows)
+    picture, axes = style.figure(1, width=4.8, height=3.0)
+    ends = draw_curves(axes, rows)
+    from_zero(axes)
     axes.set_ylabel("total regret of all teams")
-    axes.legend(fontsize=8)
-    note = f"RiverSwim, printed radii, {rows[0]['teams']} teams of agents p and 1 - p with p uniform per team."
-    return finish(picture, rows, note, path)
+    style.label_ends(axes, [(end, f"{end:,.0f}", style.COLOURS[name]) for name, end in ends.items()])
+    legend_over(axes)
+    note = f"RiverSwim, {rows[0]['teams']} teams of two agents, who swim right with probability p and 1 - p, where p is drawn for "
+    note += "each team, "
+    return finish(picture, rows, f"{note}uniform in (0, 1). Radii as printed. Numbers at the right: after the last episode.", path)
 
 
 FIGURE = Figure(
     "hundred-teams",
-    "Total regret with 100 teams",
-    "With a hundred teams the shared belief about the river is learned in no time; UCRL2 learns it a hundred times.",
+    "Total regret of a large fleet",
+    "Teams that use UCRL2-MC learn one river together; with UCRL2 each team learns it anew, with each of its agents.",
     parts,
     all_rows,
     draw,

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from cede._base.archive import write_whole
-from cede._base.extras import need
 from cede.experiments import style
 from cede.experiments.drawing import finish
 from cede.experiments.figure import Figure, Options, Part, Row
@@ -24,15 +23,17 @@ REPEATS = {"recommended": 10}  # of the others so many:
 OTHER_REPEATS = 5
 QUICK_WORLDS = ("FrozenLake 4x4", "RiverSwim", "support desk")
 RIVALS_FILE = "rivals.csv"
+OURS = "recommended"  # the one that is emphasised
+NEAR = 0.05  # so near to the best possible is near enough
 STUCK = 0.25  # a policy that costs this part more than the best one at the end is stuck
 LOOKS: dict[str, tuple[str, Any]] = {  # colour and line of each
-    "recommended": ("#D55E00", "-"),
-    "posterior sampling": ("#0072B2", "--"),
-    "UCRL2-MC, scaled 0.1, 0.01": ("#CC79A7", (0, (5, 1))),
-    "UCRL2-MC, KL": ("#E69F00", "-."),
-    "PPO": ("#009E73", ":"),
-    "PPO, sees the time": ("#56B4E9", ":"),
-    "DQN": ("#555555", ":"),
+    "recommended": (style.RED, "-"),
+    "posterior sampling": (style.BLUE, (0, (4, 1.5))),
+    "UCRL2-MC, scaled 0.1, 0.01": (style.PINK, (0, (5, 1, 1, 1))),
+    "UCRL2-MC, KL": (style.ORANGE, "-"),
+    "PPO": (style.GREEN, (0, (1, 1))),
+    "PPO, sees the time": (style.SKY, "-"),
+    "DQN": ("#333333", (0, (1, 1))),
 }
 
 
@@ -134,50 +135,71 @@ def overall(rows: Sequence[Row]) -> str:
 
 
 def draw_world(axes: Any, rows: Sequence[Row], world: str) -> None:
-    """Draw what the policy to deploy costs, over steps: for each learner the mean over runs, and the range of all runs."""
+    """Draw what the policy to deploy costs, over steps: for each learner the mean over runs; of ours, also the range of all runs.
+
+    The scale is linear up to the mark of 5% and logarithmic above.
+    """
     best = rows[0]["optimum"]
-    for name in values(rows, "learner"):
+    for name in reversed(values(rows, "learner")):
         colour, line = LOOKS[name]
         runs = runs_of(select(rows, learner=name))
         n = min(len(run) for run in runs)
         x = np.mean([[row["steps"] for row in run[:n]] for run in runs], axis=0)
         y = np.array([[(row["cost"] - best) / abs(best) for row in run[:n]] for run in runs])
-        axes.plot(x, y.mean(axis=0), color=colour, linestyle=line, linewidth=1.6, label=name)
-        axes.fill_between(x, y.min(axis=0), y.max(axis=0), color=colour, alpha=0.12, linewidth=0)
-    axes.axhline(0.05, color="#888888", linewidth=0.8, linestyle=(0, (1, 3)))
+        axes.plot(x, y.mean(axis=0), color=colour, linestyle=line, linewidth=2.0 if name == OURS else 1.1, label=name)
+        if name == OURS:
+            axes.fill_between(x, y.min(axis=0), y.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+    axes.axhline(NEAR, color="#666666", linewidth=0.8)
     axes.set_xscale("log")
-    axes.xaxis.set_minor_formatter(need("matplotlib.ticker", "plots").NullFormatter())
-    highest = np.quantile([(row["cost"] - best) / abs(best) for row in rows], 0.9)
-    axes.set_ylim(-0.02 * max(highest, 0.06), max(1.1 * highest, 0.06))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if highest > 0.2 else f"{value:.1%}")
-    axes.set_title(world, fontsize=9, loc="left")
+    axes.set_yscale("symlog", linthresh=NEAR, linscale=0.6)
+    axes.set_ylim(-0.002, 5)
+    axes.set_yticks((0, NEAR, 0.2, 1, 5), ("0%", f"{NEAR:.0%}", "20%", "100%", "500%"))
+    axes.minorticks_off()
+    axes.set_title(world, loc="left")
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
     everybody = with_rivals(rows, path.with_name(RIVALS_FILE))
     worlds = values(everybody, "world")
-    columns = min(len(worlds), 5)
+    columns = min(len(worlds), 3)
     lines = -(-len(worlds) // columns)
-    picture, panels = style.figure(columns, rows=lines, width=2.1 * columns + 0.6, height=2.1 * lines + 0.6, squeeze=False)
+    picture, panels = style.figure(
+        columns, rows=lines, width=style.WIDTH, height=1.75 * lines + 0.5, squeeze=False, sharex=True, sharey=True
+    )
     for axes in panels.flat[len(worlds) :]:
         axes.set_visible(False)
-    for axes, world in zip(panels.flat, worlds, strict=False):
+    for i, (axes, world) in enumerate(zip(panels.flat, worlds, strict=False)):
         draw_world(axes, select(everybody, world=world), world)
-    for axes in panels[-1]:
-        axes.set_xlabel("steps")
+        if i >= len(worlds) - columns:
+            axes.set_xlabel("steps")
+            axes.tick_params(labelbottom=True)
     for axes in panels[:, 0]:
         axes.set_ylabel("cost above the best")
     handles = {label: handle for axes in panels.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    picture.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=4, fontsize=7)
+    shown_names = [name for name in LOOKS if name in handles]
+    picture.legend([handles[name] for name in shown_names], shown_names, loc="outside upper center", ncols=4)
     write_whole(path.with_suffix(".md"), overall(everybody) + "\n" + as_markdown(everybody, rows[0]["episodes"]))
-    note = "What the policy to deploy costs, above the best possible; dotted grey: 5%. All are told sizes, costs and ends only."
-    shades = f"of others {OTHER_REPEATS}, of PPO and DQN 2 or 3; lines: means, shades: all runs"
-    return finish(picture, [{**row, "delta": ""} for row in rows], note, path, shades=shades)
+    note = "What the policy to deploy costs above the best possible: means over runs; shade: all runs of recommended. Linear up "
+    note += f"to the line at {NEAR:.0%}, logarithmic above. All are told sizes, costs and ends only."
+    if len(everybody) > len(rows):
+        note += " PPO and DQN are those of Stable-Baselines3."
+    return finish(picture, [{**row, "delta": ""} for row in rows], note, path, repeats=runs_text(everybody))
+
+
+def runs_text(rows: Sequence[Row]) -> str:
+    """Say how many runs each learner had in a world."""
+    counts = {}
+    for name in values(rows, "learner"):
+        mine = select(rows, learner=name)
+        found = sorted({len(values(select(mine, world=world), "seed")) for world in values(mine, "world")})
+        counts[name] = " or ".join(str(n) for n in found)
+    same = {text: [name for name in counts if counts[name] == text] for text in dict.fromkeys(counts.values())}
+    return "runs in a world: " + ", ".join(f"{text} of {' / '.join(names)}" for text, names in same.items())
 
 
 FIGURE = Figure(
     "league",
-    "Ten worlds, told nothing",
+    "Many worlds, told nothing",
     "Which learner should one begin with, where nothing is known but sizes, costs and ends? What the policy to deploy costs as "
     "steps go by, for cede's learners and for PPO and DQN as the switcher.",
     parts,

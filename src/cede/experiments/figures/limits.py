@@ -14,8 +14,6 @@ EPISODES, QUICK_EPISODES = 5000, 100
 REPEATS, QUICK_REPEATS = 3, 1
 COSTS = (0.2, 0.1)
 LIMITS = (("at_most", 0.02), ("at_most", 0.05), ("at_least", 0.3))
-COLOURS = dict(zip(LIMITS, ("#0072B2", "#D55E00", "#009E73"), strict=True))
-LINES = dict(zip(METHODS, ("-", (0, (4, 1.5))), strict=True))
 WORDS = {"at_most": "at most", "at_least": "at least"}
 
 
@@ -29,34 +27,35 @@ def parts(options: Options) -> list[Part]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(2, width=7.6, height=3.4)
-    for (side, limit), colour in COLOURS.items():
+    picture, panels = style.figure(len(LIMITS), rows=2, width=style.WIDTH, height=4.4, sharex=True)
+    for column, (side, limit) in enumerate(LIMITS):
+        upper, lower = panels[:, column]
         here = select(rows, side=side, limit=limit)
-        panels[0].axhline(limit, color=colour, linewidth=0.7)
-        panels[1].axhline(here[0]["best_cost"], color=colour, linewidth=0.7)
-        for name in values(here, "learner"):
-            for axes, column in zip(panels, ("share_so_far", "cost"), strict=True):
-                x, mean, half = over_repeats(select(here, learner=name), y=column)
-                label = f"{WORDS[side]} {limit:.0%}, {name.split(',')[0]}"
-                draw_band(axes, x, mean, half, colour, shade=0.15, linestyle=LINES[name], linewidth=1.3, label=label)
-    panels[0].set_ylabel("share of human control so far")
-    panels[0].set_ylim(0, 0.45)
-    panels[1].set_ylabel("expected cost of an episode")
-    for axes in panels:
-        episode_axis(axes, rows)
-        axes.locator_params(axis="x", nbins=5)
-    legend_above(picture, panels[1], columns=3, fontsize=7)
-    note = f"Lane driving, σ = 2, human control costs {COSTS[0]}, a hand-over {COSTS[1]}, machine known, "
-    note += "structure declared. Thin lines: the limits, and what the best mixture of policies within "
-    note += "them costs (exact). Without limits the best share is 10%."
+        for axes, name, exact in ((upper, "share_so_far", limit), (lower, "cost", here[0]["best_cost"])):
+            highest = 1.5 * exact
+            for learner in values(here, "learner"):
+                short = learner.split(",")[0]
+                x, mean, half = over_repeats(select(here, learner=learner), y=name)
+                draw_band(axes, x, mean, half, style.COLOURS[short], linestyle=style.LINES[short], linewidth=1.3, label=learner)
+                highest = max(highest, 1.1 * mean.max())
+            axes.axhline(exact, color="black", linewidth=1.0, label="the limit; the least cost within it")
+            axes.set_ylim(0, highest)
+        upper.set_title(f"human control: {WORDS[side]} {limit:.0%}")
+        upper.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        episode_axis(lower, rows)
+    panels[0, 0].set_ylabel("share of human\ncontrol so far")
+    panels[1, 0].set_ylabel("expected cost\nof an episode")
+    legend_above(picture, panels[1, 0])
+    note = f"Lane driving, σ = 2, machine known; {style.costs(*COSTS)}. Radii of UCRL2-MC as printed. The least cost within a "
+    note += "limit is that of the best mixture of policies (exact); who exceeds the limit may cost less."
     return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
     "limits",
     "Learners with limits of human control",
-    "What control costs is adjusted after every episode. The share of human control comes to its limit, and the cost to that of "
-    "the best that can be done within it.",
+    "What control costs is adjusted after every episode. Above: does the share of human control come to its limit? Below: does "
+    "the cost come to that of the best that can be done within it?",
     parts,
     all_rows,
     draw,

@@ -1,10 +1,10 @@
-"""Figure `many-teams`: total regret of ten teams that share one belief about the road, against UCRL2."""
+"""Figure `many-teams`: total regret of teams that share one belief about the road, against UCRL2."""
 
 from itertools import product
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_curves, finish
+from cede.experiments.drawing import draw_curves, finish, from_zero, legend_above
 from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import lane
 from cede.experiments.tables import all_rows, select
@@ -14,8 +14,8 @@ EPISODES, QUICK_EPISODES = 5000, 60
 RADII = "schedule"  # unless asked for others
 SHOWN = {
     "printed": "radii as printed",
-    "schedule": "the authors' schedule of radii (no guarantee)",
-    "constant": "radii times 0.1 (agents) and 0.01 (environment) (no guarantee)",
+    "schedule": "the authors' schedule of radii",
+    "constant": "radii times 0.1 (agents) and 0.01 (environment), no guarantee,",
 }
 
 
@@ -31,19 +31,25 @@ def parts(options: Options) -> list[Part]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(len(lane.COSTS), width=6.6, height=3.4, sharey=True)
-    for axes, (control, switch) in zip(panels, lane.COSTS, strict=True):
-        draw_curves(axes, select(rows, control_cost=control, switch_cost=switch), lane.cost_label(control, switch))
+    picture, panels = style.figure(len(lane.COSTS), width=style.WIDTH, height=3.0, sharey=True)
+    ends = [
+        draw_curves(axes, select(rows, control_cost=control, switch_cost=switch), style.costs(control, switch))
+        for axes, (control, switch) in zip(panels, lane.COSTS, strict=True)
+    ]
+    from_zero(panels)
+    for axes, found in zip(panels, ends, strict=True):
+        style.label_ends(axes, [(end, f"{end:,.0f}", style.COLOURS[name]) for name, end in found.items()])
     panels[0].set_ylabel("total regret of all teams")
-    panels[0].legend(fontsize=8)
-    note = f"Lane driving, {rows[0]['teams']} teams in synchronous rounds, σ uniform in (0, 4), machine known to UCRL2-MC, "
-    return finish(picture, rows, f"{note}one belief about the road; {SHOWN[rows[0]['radii']]} for all learners.", path)
+    legend_above(picture, panels[0])
+    note = f"Lane driving, {rows[0]['teams']} teams with σ uniform in (0, 4); UCRL2-MC knows the machine, and its teams have one "
+    note += f"belief about the road; {SHOWN[rows[0]['radii']]} for all learners. Numbers at the right: after the last episode."
+    return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
     "many-teams",
-    "Total regret of ten teams with a shared environment belief, against UCRL2",
-    "Ten drivers, one road. UCRL2-MC pools what all of them see of the road; UCRL2 cannot.",
+    "Total regret of teams that share one belief about the road, against UCRL2",
+    "Many drivers, one road. UCRL2-MC pools what all of them see of the road; UCRL2 cannot.",
     parts,
     all_rows,
     draw,

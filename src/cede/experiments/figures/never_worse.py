@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_band, episode_axis, finish
+from cede.experiments.drawing import draw_line, episode_axis, finish
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
-from cede.experiments.statistics import over_repeats
 from cede.experiments.tables import final_rows, select, values
 
 EPISODES, QUICK_EPISODES = 5000, 100
@@ -14,7 +14,8 @@ WORLDS = {  # for each: the agent who is the baseline, the values of alpha, repe
     "RiverSwim": ("p=0.7", (0.002, 0.01), 30),
     "lane driving": ("human", (0.02, 0.1), 10),
 }
-COLOURS = ("#999999", "#0072B2", "#D55E00")  # no baseline, a small alpha, a larger one
+COLOURS = ("#777777", style.BLUE, style.RED)  # no baseline, a small alpha, a larger one
+LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), "-")
 
 
 def parts(options: Options) -> list[Part]:
@@ -33,40 +34,51 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(len(WORLDS), rows=2, width=7.6, height=5.0, sharex=True)
+    picture, panels = style.figure(len(WORLDS), rows=2, width=style.WIDTH, height=5.0, sharex=True)
+    broken = []
     for column, (world, (baseline, _, _)) in enumerate(WORLDS.items()):
-        here = select(rows, world=world)
+        here, ends = select(rows, world=world), []
         upper, lower = panels[0][column], panels[1][column]
-        for alpha, colour in zip(values(here, "alpha"), COLOURS, strict=False):
+        for alpha, colour, line in zip(values(here, "alpha"), COLOURS, LINES, strict=False):
             mine = select(here, alpha=alpha)
-            ends = final_rows(mine)
-            broken = "" if alpha == "" else f", broken in {sum(row['worst'] > 1 + alpha for row in ends)} of {len(ends)} runs"
-            label = "no baseline" if alpha == "" else rf"$\alpha = {alpha:g}$"
+            label = "no promise" if alpha == "" else f"at most {alpha:.1%} above the baseline".replace(".0%", "%")
             for seed in values(mine, "seed"):
                 one = select(mine, seed=seed)
-                upper.plot([r["episode"] for r in one], [r["relative"] for r in one], color=colour, linewidth=0.5, alpha=0.5)
-            upper.plot([], [], color=colour, label=label + broken)
+                upper.plot(*columns(one, "episode", "relative"), color=colour, linewidth=0.5, alpha=0.6, linestyle=line)
             if alpha != "":
-                upper.axhline(1 + alpha, color=colour, linewidth=0.8, linestyle=":")
-            x, mean, half = over_repeats(mine)
-            draw_band(lower, x, mean, half, colour, linewidth=1.5, label=f"{label} ({mean[-1]:,.0f})")
-        upper.axhline(1, color="black", linewidth=0.6)
-        upper.set_title(f"{world}, baseline: {baseline} alone", fontsize=9)
-        upper.legend(fontsize=6)
-        lower.legend(fontsize=7)
+                upper.axhline(1 + alpha, color=colour, linewidth=1.0, linestyle=":")
+                kept = [row["worst"] <= 1 + alpha for row in final_rows(mine)]
+                broken.append(f"{kept.count(False)} of {len(kept)}")
+            end = draw_line(lower, mine, colour, line, label)
+            ends.append((end, f"{end:,.0f}", colour))
+        upper.axhline(1, color="black", linewidth=0.8)
+        upper.yaxis.set_major_formatter(
+            lambda value, _: f"{value - 1:+.3%}".rstrip("0%").rstrip(".") + "%" if value != 1 else "as baseline"
+        )
         episode_axis(lower, rows)
-    panels[0][0].set_ylabel("total cost / the baseline's")
+        lower.set_ylim(0, None)
+        style.label_ends(lower, ends)
+        handles, labels = lower.get_legend_handles_labels()
+        title = f"{world}, baseline: {style.label(baseline)}"
+        upper.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), title=title, alignment="left", borderaxespad=0.3)
+    panels[0][0].set_ylabel("total cost so far,\nagainst the baseline's")
     panels[1][0].set_ylabel("total regret")
-    note = "UCRL2-MC, printed radii, unscaled, structure declared, no agent known, no costs of control and hand-over. "
-    note += "Above, one line for each run, exact expected costs; dotted: what was promised. Below, means over runs."
+    note = "UCRL2-MC, structured, no agent known, radii as printed, control and hand-overs are free. Above, one line for each "
+    note += f"run, exact expected costs; dotted: what is promised. Promises were broken in {', '.join(broken)} runs (from left to "
+    note += "right). Below, means."
     return finish(picture, rows, note, path)
+
+
+def columns(rows: Sequence[Row], *names: str) -> list[list[float]]:
+    """Return columns of a table."""
+    return [[row[name] for row in rows] for name in names]
 
 
 FIGURE = Figure(
     "never-worse",
     "Never worse than today: learners with a baseline",
-    "With a baseline, the learner deviates only when it can prove that the total cost stays within 1 + alpha of the baseline's. "
-    "The promise is kept in every run; in lane driving the same learner without it costs far more at first.",
+    "With a baseline, the learner deviates only when it can prove that the total cost stays within what is promised. Above: is "
+    "the promise kept, and what does the same learner cost without one? Below: what the promise costs in regret.",
     parts,
     table,
     draw,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_line, episode_axis, finish
+from cede.experiments.drawing import draw_line, episode_axis, finish, legend_above
 from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import lane
 from cede.experiments.tables import all_rows, select, values
@@ -15,7 +15,7 @@ NEWCOMERS = ((0.1, 0.9), (0.3, 0.7))  # RiverSwim: agents that differ much and l
 RIVER_TEAMS, LANE_TEAMS = 100, 10
 QUICK_RIVER_TEAMS, QUICK_LANE_TEAMS = 20, 4
 COSTS = (0.2, 0.1)  # lane driving
-COLOURS = {"alone": "#0072B2", "with the fleet's knowledge": "#D55E00"}
+COLOURS = {"alone": style.BLUE, "with the fleet's knowledge": style.RED}
 LINES = {"alone": "--", "with the fleet's knowledge": "-"}
 
 
@@ -36,16 +36,19 @@ def parts(options: Options) -> list[Part]:
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
     worlds = values(rows, "world")
-    picture, panels = style.figure(len(worlds), width=8.6, height=3.1)
+    picture, panels = style.figure(len(worlds), width=style.WIDTH, height=2.8)
     for axes, world in zip(panels, worlds, strict=True):
         draw_newcomers(axes, select(rows, world=world))
-        axes.set_title(world, fontsize=9)
+        axes.set_title(world.replace(", ", "\n"))
     panels[0].set_ylabel("total regret of the newcomer")
-    panels[0].legend(fontsize=8)
+    legend_above(picture, panels[0])
     teams = [select(rows, world=world)[0]["teams"] for world in worlds]
-    note = f"UCRL2-MC. A fleet of {teams[0]} teams in RiverSwim (printed radii) or {teams[-1]} in lane driving (authors' schedule) "
-    note += f"has run for {rows[0]['before']:,} episodes before. The newcomer has agents of its own and goes on alone; lane "
-    note += f"driving with c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known."
+    note = f"UCRL2-MC. A fleet of {teams[0]} teams in RiverSwim (radii as printed; agents are named by how probably they swim "
+    note += "right) or "
+    note += (
+        f"{teams[-1]} in lane driving (authors' schedule, machine known; {style.costs(*COSTS)}) has run for {rows[0]['before']:,} "
+    )
+    note += "episodes before. The newcomer has agents of its own and goes on alone."
     return finish(picture, rows, note, path)
 
 
@@ -53,14 +56,15 @@ def draw_newcomers(axes: Any, rows: list[Row]) -> None:
     """Draw the regret of both newcomers to one world."""
     for name, colour in COLOURS.items():
         draw_line(axes, select(rows, newcomer=name), colour, LINES[name], name)
-    episode_axis(axes, rows, "episode $k$ of the newcomer")
+    episode_axis(axes, rows, "episode of the newcomer")
     axes.set_ylim(0, None)
 
 
 FIGURE = Figure(
     "newcomer",
     "Regret of a new team, with and without what a fleet knows of the environment",
-    "A newcomer need not learn the environment again, only its own people; the more those differ, the more that is worth.",
+    "A newcomer need not learn the environment again, only its own people. What is that worth, where its people differ much and "
+    "little?",
     parts,
     all_rows,
     draw,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_curves, finish
+from cede.experiments.drawing import draw_curves, finish, from_zero
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.figures.single_team import EPISODES, QUICK_EPISODES
 from cede.experiments.figures.trajectories import drive_of
@@ -31,18 +31,20 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(3, width=7.4, height=3.9, width_ratios=(1, 1, 2.6))
+    picture, panels = style.figure(3, width=style.WIDTH, height=3.6, width_ratios=(1, 1, 2.8))
     drives = select(rows, kind="drive")
     moments = values(drives, "episode")
     for axes, k in zip(panels, (moments[0], moments[-1]), strict=False):
         driven = drive_of(select(drives, episode=k))
         draw_drive(axes, driven, title=f"episode {k:,}\ncost {driven.cost:.1f}")
-    draw_curves(panels[2], select(rows, kind="curve"), "")
-    panels[2].set_ylabel("total regret (exact)")
-    panels[2].legend(fontsize=8)
-    picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6, fontsize=8)
-    note = f"Lane driving, σ = 2, human control costs {COSTS[0]}, a hand-over {COSTS[1]}, machine known. "
-    note += "Radii times 0.1 (agents) and 0.01 (environment): no guarantee. Left: the same road in light traffic, early and late."
+    ends = draw_curves(panels[2], select(rows, kind="curve"), "what learning costs")
+    panels[2].set_ylabel("total regret")
+    from_zero(panels[2])
+    style.label_ends(panels[2], [(end, f"{style.label(name)}\n{end:,.0f}", style.COLOURS[name]) for name, end in ends.items()])
+    picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6)
+    note = f"Lane driving, σ = {lane.SIGMA:g}, machine known; {style.costs(*COSTS)}. Radii times 0.1 (agents) and 0.01 "
+    note += f"(environment): no guarantee. Left: the same road in {TRAFFIC} traffic, early and late; right: exact. Numbers at the "
+    note += "right: after the last episode."
     return finish(picture, select(rows, kind="curve"), note, path)
 
 
@@ -50,7 +52,7 @@ FIGURE = Figure(
     "overview",
     "Who should drive, and what it saves to know",
     "A machine that was trained without traffic and a human who sees badly share a car. The learner finds out who should drive, "
-    "cell by cell; either driver alone keeps paying.",
+    "cell by cell. Left: a drive early and late; right: what the learner and each driver alone have lost so far.",
     parts,
     table,
     draw,

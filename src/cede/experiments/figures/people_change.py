@@ -6,20 +6,21 @@ from pathlib import Path
 
 import numpy as np
 
+from cede._base.arrays import Floats
 from cede.experiments import style
-from cede.experiments.drawing import draw_band, episode_axis, finish
+from cede.experiments.drawing import draw_band, episode_axis, finish, legend_above
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.runs.people_change import FORGETTING
-from cede.experiments.statistics import over_repeats
-from cede.experiments.tables import select
+from cede.experiments.statistics import half_width
+from cede.experiments.tables import select, values
 
 EPISODES, QUICK_EPISODES = 6000, 100
 REPEATS, QUICK_REPEATS = 5, 2
 CHANGES = ((4.0, 0.3), (0.3, 4.0))  # sigma before and after: learns to drive, gets tired
-TITLES = {4.0: "the human learns to drive: σ from 4 to 0.3", 0.3: "the human gets tired: σ from 0.3 to 4"}
-COLOURS = dict(zip(FORGETTING, ("#999999", "#D55E00", "#0072B2"), strict=True))
+TITLES = {4.0: "the human learns to drive", 0.3: "the human gets tired"}
+COLOURS = dict(zip(FORGETTING, ("#777777", style.RED, style.BLUE), strict=True))
 LINES = dict(zip(FORGETTING, ("-", "-", (0, (5, 1))), strict=True))
-SMOOTH = 4  # points of a curve that are averaged
+SMOOTH = 5  # rows of the table between two points of a curve
 
 
 def parts(options: Options) -> list[Part]:
@@ -43,31 +44,44 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
     return rows
 
 
+def rates(rows: Sequence[Row]) -> tuple[Floats, Floats, Floats]:
+    """Return the regret per episode between points of the curves that lie SMOOTH rows apart: middles, means and half widths."""
+    runs = [[{"episode": 0, "regret": 0.0}, *select(rows, seed=seed)] for seed in values(rows, "seed")]
+    ends = [*range(0, len(runs[0]) - 1, SMOOTH), len(runs[0]) - 1]
+    episodes = np.array([runs[0][i]["episode"] for i in ends], dtype=float)
+    regret = np.array([[run[i]["regret"] for run in runs] for i in ends])  # (points, seeds)
+    found = np.diff(regret, axis=0) / np.diff(episodes)[:, None]
+    return (episodes[1:] + episodes[:-1]) / 2, found.mean(axis=1), half_width(found)
+
+
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(len(CHANGES), width=7.6, height=3.3, sharey=True)
-    for axes, (before, _) in zip(panels, CHANGES, strict=True):
+    picture, panels = style.figure(len(CHANGES), width=style.WIDTH, height=3.0, sharey=True)
+    lowest = []
+    for axes, (before, after) in zip(panels, CHANGES, strict=True):
         for name in FORGETTING:
-            x, mean, half = over_repeats(select(rows, before=before, forgetting=name), y="rate")
-            kernel = np.ones(min(SMOOTH, len(x))) / min(SMOOTH, len(x))
-            x, mean, half = (np.convolve(column, kernel, mode="valid") for column in (x, mean, half))
-            draw_band(axes, x, mean, half, COLOURS[name], linestyle=LINES[name], linewidth=1.5, label=name)
+            x, mean, half = rates(select(rows, before=before, forgetting=name))
+            draw_band(axes, x, mean, half, COLOURS[name], linestyle=LINES[name], linewidth=1.5, label=name, shade=0.15)
+            lowest += [value for value in mean if value > 0]
         axes.axvline(rows[0]["episodes"] / 2, color="black", linewidth=0.8, linestyle=":")
-        axes.set_title(TITLES[before], fontsize=9)
+        axes.set_title(f"{TITLES[before]}: σ from {before:g} to {after:g}")
         episode_axis(axes, rows)
         axes.set_yscale("log")
-        axes.set_ylim(1e-3, None)
+    panels[0].set_ylim(0.7 * min(lowest), None)
     panels[0].set_ylabel("regret per episode")
-    panels[0].legend(fontsize=8, loc="upper right")
-    note = "Lane driving, no costs, machine known, posterior sampling with structure. Regret is to the best policy for the human "
-    note += "as they drive at the time. The learner is not told of the change."
-    return finish(picture, rows, note, path)
+    legend_above(picture, panels[0])
+    note = (
+        "Lane driving, control and hand-overs are free, machine known; posterior sampling, structured. Regret: cost above the best "
+    )
+    note += "policy's for the human as they drive at the time. Dotted: the human changes; the learner is not told. A shade that "
+    note += "reaches the "
+    return finish(picture, rows, f"{note}lower edge reaches zero.", path)
 
 
 FIGURE = Figure(
     "people-change",
     "A human who changes, and learners that forget or do not",
-    "Who never forgets keeps judging people by how they drove before. Who has learned to drive is not asked any more, and "
-    "nobody finds out. Forgetting costs a little all the time, and pays when people change.",
+    "Who never forgets keeps judging people by how they drove before. Who has learned to drive is not asked any more, and nobody "
+    "finds out. Forgetting costs a little all the time, and pays when people change.",
     parts,
     table,
     draw,

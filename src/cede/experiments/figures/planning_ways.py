@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_line, finish
+from cede.experiments.drawing import draw_line, episode_axis, finish, legend_above
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.runs import lane
 from cede.experiments.runs.planning_ways import WAYS
@@ -21,9 +21,9 @@ COSTS = (0.2, 0.1)  # lane driving
 PANELS = {
     ("RiverSwim", "printed"): "RiverSwim\nradii as printed",
     ("lane driving", "schedule"): "lane driving\nauthors' schedule",
-    ("lane driving", "constant"): "lane driving\nconstant scales 0.1, 0.01",
+    ("lane driving", "constant"): "lane driving\nradii times 0.1 and 0.01",
 }
-COLOURS = {"every episode": "#D55E00", "every 10 episodes": "#0072B2", "doubling": "#009E73", "greedy": "#CC79A7"}
+COLOURS = {"every episode": style.RED, "every 10 episodes": style.BLUE, "doubling": style.GREEN, "greedy": style.PINK}
 LINES: dict[str, Any] = {"every episode": "-", "every 10 episodes": "--", "doubling": "-.", "greedy": (0, (1, 1))}
 
 
@@ -47,17 +47,21 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(3, rows=2, width=7.6, height=5.0, height_ratios=[3, 2])
+    picture, panels = style.figure(3, rows=2, width=style.WIDTH, height=4.6, height_ratios=[3, 2])
     for j, ((world, radii), title) in enumerate(PANELS.items()):
         here = select(rows, world=world, radii=radii)
         draw_regret(panels[0, j], select(here, kind="curve"), title)
         draw_work(panels[1, j], select(here, kind="work"))
     panels[0, 0].set_ylabel("total regret")
-    panels[1, 0].set_ylabel("outcomes touched\nper episode")
-    handles, names = panels[0, 0].get_legend_handles_labels()
-    picture.legend(handles, [f"plan: {name}" for name in names], loc="outside upper center", ncols=len(names), fontsize=8)
-    note = f"UCRL2-MC; lane driving with σ = {lane.SIGMA:g}, c_c(H) = {COSTS[0]}, c_x = {COSTS[1]}, machine known. Below: outcomes "
-    note += "gathered in planning (with the optimum and one evaluation), mean over repeats; how many times fewer; log scale."
+    for axes in panels[1]:
+        axes.set_xlabel("next states looked at\nper episode")
+    for axes in panels[1, 1:]:
+        axes.set_yticklabels([])
+    legend_above(picture, panels[0, 0], title="a new plan")
+    note = f"UCRL2-MC; RiverSwim: agents who swim right with probability {AGENTS[0]} and {AGENTS[1]}; lane driving: σ = "
+    note += f"{lane.SIGMA:g}, machine known; {style.costs(*COSTS)}. Below, on a logarithmic scale: possible next states that "
+    note += "planning looked at (with those for the optimum and one evaluation), means over repeats. Doubling: when some row has "
+    note += "been seen as often since the last plan as before it. Greedy: only the states that are visited are backed up."
     return finish(picture, select(rows, kind="curve"), note, path)
 
 
@@ -65,30 +69,35 @@ def draw_regret(axes: Any, rows: list[Row], title: str) -> None:
     """Draw the regret over episodes, one line for each way of planning."""
     for way in WAYS:
         draw_line(axes, select(rows, way=way), COLOURS[way], LINES[way], way)
-    axes.set_title(title, fontsize=9)
-    axes.set_xlabel("episode $k$")
+    axes.set_title(title)
+    episode_axis(axes, rows)
     axes.set_ylim(0, None)
-    axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4), useMathText=True)
 
 
 def draw_work(axes: Any, rows: list[Row]) -> None:
-    """Draw the outcomes that planning touches per episode, one bar for each way; over a bar, how many times fewer they are."""
-    touched = [np.mean([row["outcomes_per_episode"] for row in select(rows, way=way)]) for way in WAYS]
-    axes.bar(range(len(WAYS)), touched, color=[COLOURS[way] for way in WAYS], width=0.7)
-    for i, value in enumerate(touched):
-        axes.text(i, value, f"{touched[0] / value:.0f}×" if i else f"{value:,.0f}", ha="center", va="bottom", fontsize=7)
-    axes.set_yscale("log")
-    axes.set_axisbelow(True)
-    axes.set_ylim(min(touched) / 3, max(touched) * 4)
-    axes.set_xticks(range(len(WAYS)), [way.replace(" episode", "\nepisode") for way in WAYS], fontsize=7)
-    axes.grid(axis="x", visible=False)
+    """Draw the next states that planning looks at per episode, one point with its number for each way."""
+    for i, way in enumerate(WAYS):
+        touched = np.mean([row["outcomes_per_episode"] for row in select(rows, way=way)])
+        axes.plot(touched, i, "o", color=COLOURS[way])
+        axes.annotate(
+            f"{touched:,.{0 if touched >= 10 else 1}f}",
+            (touched, i),
+            (0, 5),
+            textcoords="offset points",
+            ha="center",
+            fontsize=style.SMALL,
+        )
+    axes.set_xscale("log")
+    axes.margins(x=0.25)
+    axes.set_ylim(len(WAYS) - 0.5, -0.9)
+    axes.set_yticks(range(len(WAYS)), WAYS)
 
 
 FIGURE = Figure(
     "planning",
     "What planning less costs in regret, and what it saves",
-    "A new plan for every episode against a new plan every ten episodes, the doubling rule of UCRL2, and greedy planning, which "
-    "backs up only the states that it visits. Above: regret. Below: the work of planning, and how many times less it is.",
+    "A new plan for every episode against a new plan now and then, the doubling rule of UCRL2, and greedy planning, which backs "
+    "up only the states that it visits. Above: regret. Below: the work of planning.",
     parts,
     table,
     draw,

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from cede._base.archive import write_whole
-from cede._base.extras import need
 from cede.experiments import style
-from cede.experiments.drawing import draw_line, finish
+from cede.experiments.drawing import INTERVAL, finish
 from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import promises
-from cede.experiments.statistics import half_width
+from cede.experiments.statistics import half_width, over_repeats
 from cede.experiments.tables import all_rows, final_rows, select, values
 
 EPISODES = {"RiverSwim": 5000, "lane driving": 5000, "FrozenLake": 5000}
@@ -21,8 +20,19 @@ QUICK_EPISODES, QUICK_REPEATS = 60, 2
 EFFORT = {"RiverSwim": 1, "lane driving": 40, "FrozenLake": 10}  # roughly how long an episode takes, for the progress bar
 FILES = {"RiverSwim": "riverswim", "lane driving": "lane-driving", "FrozenLake": "frozen-lake"}
 
-FAMILIES = {"UCRL2-MC": "#D55E00", "posterior": "#0072B2", "greedy": "#56B4E9", "UCRL2 ": "#009E73", "": "#999999"}
-LINES = ("-", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)), (0, (2, 2)), (0, (6, 1, 1, 1)))
+FAMILIES = {  # the beginning of a learner's name, and the colour of all whose names begin so
+    "UCRL2-MC, structured": "#882255",
+    "UCRL2-MC, authors": style.ORANGE,
+    "UCRL2-MC, scaled": style.ORANGE,
+    "UCRL2-MC": style.RED,
+    "posterior": style.BLUE,
+    "greedy": style.SKY,
+    "UCRL2 ": style.GREEN,
+    "": style.GREY,
+}
+LINES = ("-", (0, (4, 1.5)), (0, (1, 1)))
+RATIOS = (1.0, 0.75)  # widths of curves and ranking
+SHADES = "broad lines: 95% intervals of means"
 
 
 def parts(options: Options) -> list[Part]:
@@ -109,50 +119,41 @@ def colours_and_lines(names: Sequence[str]) -> dict[str, tuple[str, Any]]:
     used: dict[str, int] = {}
     result = {}
     for name in names:
-        family = next(start for start in FAMILIES if name.startswith(start))
-        result[name] = (FAMILIES[family], LINES[used.setdefault(family, 0) % len(LINES)])
-        used[family] += 1
+        colour = next(colour for start, colour in FAMILIES.items() if name.startswith(start))
+        result[name] = (colour, LINES[used.setdefault(colour, 0) % len(LINES)])
+        used[colour] += 1
     return result
 
 
 def draw_world(curves: Any, ranking: Any, rows: Sequence[Row], world: str) -> None:
     """Draw one world into two panels: regret over episodes, and the ranking, whose labels are the legend of both.
 
-    curves, ranking: the panels; rows: of that world.
+    curves, ranking: the panels; rows: of that world. A curve bears the number of its learner in the ranking.
     """
     order = standings(rows)
     looks = colours_and_lines(values(rows, "learner"))
     for row in order:
-        draw_line(curves, select(rows, learner=row["learner"]), *looks[row["learner"]], row["learner"])
-    curves.set_yscale("log")
-    curves.set_xlim(0, rows[0]["episodes"])
+        x, mean, _ = over_repeats(select(rows, learner=row["learner"]))
+        colour, line = looks[row["learner"]]
+        curves.plot(x, mean, color=colour, linestyle=line, linewidth=1.4, label=row["learner"])
+    curves.set(xscale="log", yscale="log", xlabel="episode", ylabel="total regret")
+    curves.set_xlim(1, rows[0]["episodes"])
+    curves.set_title(world, loc="left")
+    style.label_ends(curves, [(row["regret"], str(i + 1), looks[row["learner"]][0]) for i, row in enumerate(order)])
     least = min(row["regret"] for row in order)
-    curves.set_ylim(max(least / 10, 1e-3), None)
-    curves.set_xlabel("episode $k$")
-    curves.set_ylabel("total regret")
-    curves.set_title(f"{world}", fontsize=9, loc="left")
     for place, row in enumerate(order):
         colour, line = looks[row["learner"]]
         edges = [max(row["regret"] - row["half_width"], least / 3), row["regret"] + row["half_width"]]
-        ranking.plot(edges, [place, place], color=colour, linewidth=3, alpha=0.35, solid_capstyle="butt")
-        ranking.plot(row["regret"], place, "o" if row["guarantee"] == promises.YES else "x", color=colour, markersize=5)
-        ranking.plot([-0.09, -0.02], [place, place], color=colour, linestyle=line, linewidth=1.6, clip_on=False, **left_of(ranking))
+        if row["half_width"]:
+            ranking.plot(edges, [place] * 2, color=colour, linewidth=3, alpha=0.4, solid_capstyle="butt", gid=INTERVAL)
+        ranking.plot(row["regret"], place, "o" if row["guarantee"] == promises.YES else "x", color=colour, markersize=4.5)
+        ranking.plot([-0.16, -0.02], [place, place], color=colour, linestyle=line, linewidth=1.6, clip_on=False, **left_of(ranking))
     ranking.set_xscale("log")
-    plain_ticks(ranking)
-    ranking.set_yticks(range(len(order)), [row["learner"] for row in order], fontsize=7)
-    ranking.tick_params(axis="y", length=0, pad=16)
+    names = [f"{style.label(row['learner'])}  {i + 1}" for i, row in enumerate(order)]
+    ranking.set_yticks(range(len(order)), names, fontsize=style.SMALL)
+    ranking.tick_params(axis="y", length=0, pad=18)
     ranking.set_ylim(len(order) - 0.5, -0.5)
-    ranking.set_xlabel(f"total regret after {rows[0]['episodes']:,} episodes")
-
-
-def plain_ticks(axes: Any) -> None:
-    """Label a logarithmic horizontal axis: with 1, 2, 5, 10 ... as plain numbers if it is short, else with powers of ten."""
-    ticker = need("matplotlib.ticker", "plots")
-    low, high = axes.get_xlim()
-    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    if high < 30 * low:
-        axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    ranking.set_xlabel("total regret at the end")
 
 
 def left_of(axes: Any) -> dict[str, Any]:
@@ -165,33 +166,33 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     written = []
     for world in worlds:
         here = select(rows, world=world)
-        picture, panels = style.figure(2, width=8.2, height=3.6, width_ratios=(1.0, 0.8))
+        picture, panels = style.figure(2, width=style.WIDTH, height=3.2, width_ratios=RATIOS)
         draw_world(panels[0], panels[1], here, world)
-        written += finish(picture, here, small_print(world), path.with_name(f"{path.name}-{FILES[world]}"))
+        written += finish(picture, here, small_print([world]), path.with_name(f"{path.name}-{FILES[world]}"), shades=SHADES)
         write_whole(path.with_name(f"{path.name}-{FILES[world]}.md"), as_markdown(world, here))
     write_whole(path.with_suffix(".md"), overall(rows))
-    picture, panels = style.figure(2, rows=len(worlds), width=8.2, height=3.3 * len(worlds), width_ratios=(1.0, 0.8))
+    picture, panels = style.figure(2, rows=len(worlds), width=style.WIDTH, height=2.9 * len(worlds), width_ratios=RATIOS)
     for pair, world in zip(panels, worlds, strict=True):
         draw_world(pair[0], pair[1], select(rows, world=world), world)
-    return [*finish(picture, rows, small_print(""), path), *written]
+    return [*finish(picture, rows, small_print(worlds), path, shades=SHADES), *written]
 
 
-def small_print(world: str) -> str:
-    """Return the small print under the picture of one world, or of all worlds if the name is empty."""
+def small_print(worlds: Sequence[str]) -> str:
+    """Return the small print under the picture of some worlds."""
     about = {
-        "RiverSwim": "Agents 0.3 and 0.7.",
-        "lane driving": "σ = 2, c_c(H) = 0.2, c_x = 0.1, machine known (not to UCRL2).",
-        "FrozenLake": "Gymnasium's 4x4 map, slippery, 40 steps, three walkers.",
-        "": "RiverSwim: agents 0.3 and 0.7. Lane driving: c_c(H) = 0.2, c_x = 0.1, machine known. FrozenLake: three walkers.",
-    }[world]
-    return f"{about} Dots: guaranteed with probability 1 - δ; crosses: nothing is promised."
+        "RiverSwim": "RiverSwim: agents are named by how probably they swim right.",
+        "lane driving": f"Lane driving: the paper's obstacle task; σ = 2; {style.costs(0.2, 0.1)}; machine known (not to UCRL2).",
+        "FrozenLake": "FrozenLake: Gymnasium's 4x4 map, slippery, 40 steps; three walkers, called north, south and lost.",
+    }
+    note = "Numbers at the curves are places in the ranking. Dots: with a guarantee; crosses: none."
+    return f"{' '.join(about[world] for world in worlds)} {note}"
 
 
 FIGURE = Figure(
     "promises",
-    "What learners promise, and what that costs, in three worlds",
-    "Which learner should one use? Those with a guarantee (dots) against those without (crosses). Declared structure is what makes "
-    "a guarantee useful; posterior sampling is the fastest where none is needed.",
+    "What learners promise, and what that costs",
+    "Which learner should one use? Those with a guarantee (dots) against those without (crosses), in several worlds. At the left "
+    "how regret grows, at the right where it ends.",
     parts,
     all_rows,
     draw,

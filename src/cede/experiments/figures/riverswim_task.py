@@ -30,18 +30,20 @@ def tables(version: str, progress: Callable[[int], None]) -> Outcome:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, axes = style.figure(1, width=7.2, height=2.5)
+    picture, axes = style.figure(1, width=style.WIDTH, height=1.9)
     for row in rows:
         arrow(axes, row)
     for s, cost in {row["state"]: row["cost"] for row in rows}.items():
         axes.text(2 * s, 0, f"$s_{s + 1}$", ha="center", va="center", fontsize=12, zorder=4)
         axes.add_patch(circle(2 * s))
-        axes.text(2 * s, -1.45, f"cost {cost:g}", ha="center", fontsize=8, color="#555555")
+        axes.text(2 * s, -1.4, f"cost {cost:g}", ha="center", fontsize=8, color="#444444")
     axes.set_xlim(-1.2, 11.2)
-    axes.set_ylim(-1.7, 1.7)
+    axes.set_ylim(-1.5, 1.15)
     axes.set_aspect("equal")
     axes.axis("off")
-    note = "RiverSwim, continuous: swim right, dashed: swim left (always succeeds). The paper's numbers are lost; these fit."
+    note = "RiverSwim: six places along a river, a cost for each step there, and the probabilities of what comes next. Blue, "
+    note += "solid: who tries to swim right; red, dashed: who swims left. The paper's own numbers are lost; these, of Osband's "
+    note += "version, fit its costs."
     return finish(picture, rows, note, path)
 
 
@@ -70,7 +72,7 @@ def arrow(axes: Any, row: Row) -> None:
     if here == there:
         y, bend = (0.36, -1.5) if right else (-0.36, 1.5)
         axes.add_patch(FancyArrowPatch((here - 0.22, y), (here + 0.22, y), connectionstyle=f"arc3,rad={bend}", **options))
-        axes.text(here, 1.12 if right else -1.12, text, ha="center", va="center", fontsize=8, color=colour)
+        axes.text(here, 0.95 if right else -0.95, text, ha="center", va="center", fontsize=8, color=colour)
         return
     forward = there > here
     low = right and not forward  # the current carries back a swimmer who tries to go right

@@ -14,6 +14,7 @@ from cede.worlds import road
 from cede.worlds.pictures import draw_road, legend_handles
 
 ROWS = 11
+WORDS = {"no-car": "no cars", "light": "light traffic", "heavy": "heavy traffic"}
 
 
 def parts(options: Options) -> list[Part]:
@@ -43,18 +44,19 @@ def road_of(rows: Sequence[Row]) -> road.Road:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(3, width=4.4, height=4.6)
+    picture, panels = style.figure(3, width=3.6, height=4.2)
     for axes, traffic in zip(panels, road.LEVELS, strict=True):
-        draw_road(axes, road_of(select(rows, traffic=traffic)), rf"$\gamma_0$ = {traffic}")
-    picture.legend(handles=legend_handles()[:4], loc="outside upper center", ncols=4, fontsize=8)
-    note = "Three roads, eleven rows each, drawn from the tables of Appendix D; the car starts below, in the middle."
+        draw_road(axes, road_of(select(rows, traffic=traffic)), f"{WORDS[traffic]}\nat the start")
+    picture.legend(handles=legend_handles()[:4], loc="outside upper center", ncols=4, columnspacing=1.0, handlelength=1.5)
+    note = f"Three roads of {ROWS} rows, drawn at random with the probabilities of the paper's Appendix D. The car starts below, "
+    note += "in the middle. Costs: grass 2, stone 4, car 10."
     return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
     "roads",
-    "Three realisations of the environment",
-    "What the drivers meet: cells of road, grass (2), stone (4) and cars (10), more cars where traffic is heavy.",
+    "Roads of the obstacle task",
+    "What the drivers meet: cells of road, grass, stone and cars; traffic at the start decides how many cars come, on average.",
     parts,
     partial(all_rows, kind="road"),
     draw,

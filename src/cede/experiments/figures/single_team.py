@@ -3,18 +3,13 @@
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_curves, finish, legend_above
+from cede.experiments.drawing import draw_curves, finish, from_zero, legend_above
 from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import lane
 from cede.experiments.tables import all_rows, select
 
 EPISODES, QUICK_EPISODES = 20_000, 120
 LEARNERS = (*lane.LEARNERS, "human", "machine")
-PANEL = {
-    "printed": "radii as printed\n(they say next to nothing here)",
-    "schedule": "authors' schedule\n(no guarantee)",
-    "constant": "constant scales 0.1, 0.01\n(no guarantee)",
-}
 
 
 def parts(options: Options) -> list[Part]:
@@ -22,28 +17,29 @@ def parts(options: Options) -> list[Part]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(3, rows=len(lane.COSTS), width=7.6, height=5.0, sharex=True, sharey="row")
+    picture, panels = style.figure(3, rows=len(lane.COSTS), width=style.WIDTH, height=4.6, sharex=True, sharey=True)
     for i, (control, switch) in enumerate(lane.COSTS):
         here = select(rows, control_cost=control, switch_cost=switch)
         alone = select(here, radii="none")
         for j, radii in enumerate(lane.RADII):
-            draw_curves(panels[i, j], select(here, radii=radii) + alone, PANEL[radii] if i == 0 else "")
+            draw_curves(panels[i, j], select(here, radii=radii) + alone, style.RADII[radii] if i == 0 else "")
             if i == 0:
                 panels[i, j].set_xlabel("")
-        panels[i, 0].set_ylabel(f"total regret\n{lane.cost_label(control, switch)}")
+        words = style.costs(control, switch).replace(", ", ",\n")
+        panels[i, 0].set_ylabel(f"total regret\n{words}")
+    from_zero(panels)
     legend_above(picture, panels[0, 0])
-    note = (
-        "Lane driving, σ = 2, machine known to UCRL2-MC. With the printed radii every distribution is possible until a pair (s, a) "
-    )
-    note += "was seen some 450 times, so the learner keeps the agent that is cheapest to hold (ties: at random): a straight line."
+    note = f"Lane driving, σ = {lane.SIGMA:g}, machine known to UCRL2-MC. While its sets allow every distribution, a learner keeps "
+    note += "the agent that is cheapest to hold (ties: at random), which is a straight line; curves that lie on one another are "
+    note += "drawn dashed on wide."
     return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
     "single-team",
     "Regret of UCRL2-MC, UCRL2, the human and the machine, one team",
-    "One team learns the obstacle task. With the radii as printed next to nothing is learned in 20,000 episodes; with scaled radii "
-    "both UCRL2-MC and UCRL2 learn, and stay below either driver alone. Rows: with and without costs of control and hand-over.",
+    "One team learns the obstacle task, with the radii as printed and with two ways to scale them. Who learns bends away from the "
+    "straight lines of the drivers alone. Rows: with and without costs of control and hand-over.",
     parts,
     all_rows,
     draw,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_line, episode_axis, finish
+from cede.experiments.drawing import draw_line, finish, legend_above
 from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import lane
 from cede.experiments.tables import all_rows, final_rows, select, values
@@ -11,11 +11,11 @@ from cede.experiments.tables import all_rows, final_rows, select, values
 EPISODES, QUICK_EPISODES = 20_000, 100
 REPEATS, QUICK_REPEATS = 3, 1
 NAMES = {
-    "UCRL2-MC, structured": ("#D55E00", "-"),
-    "UCRL2-MC, structured, Bernstein for agents": ("#CC79A7", (0, (5, 1))),
-    "UCRL2-MC, printed": ("#999999", "-"),
-    "human alone": (style.COLOURS["human"], "-."),
-    "machine alone": (style.COLOURS["machine"], ":"),
+    "UCRL2-MC, structured": (style.RED, "-"),
+    "UCRL2-MC, structured, Bernstein for agents": ("#882255", (0, (4, 1.5))),
+    "UCRL2-MC, printed": ("#777777", "-"),
+    "human alone": (style.COLOURS["human"], style.LINES["human"]),
+    "machine alone": (style.COLOURS["machine"], style.LINES["machine"]),
 }
 
 
@@ -30,33 +30,32 @@ def parts(options: Options) -> list[Part]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(len(lane.COSTS), width=7.6, height=3.6)
+    picture, panels = style.figure(len(lane.COSTS), width=style.WIDTH, height=3.2, sharey=True)
     for axes, (control, switch) in zip(panels, lane.COSTS, strict=True):
-        here = select(rows, control_cost=control, switch_cost=switch)
+        here, ends = select(rows, control_cost=control, switch_cost=switch), []
         for name, (colour, line) in NAMES.items():
-            draw_line(axes, select(here, learner=name), colour, line, name + " ({end:,.0f})")
-        axes.set_title(lane.cost_label(control, switch), fontsize=9)
-        axes.set_yscale("log")
-        axes.set_ylim(1, None)
-        episode_axis(axes, rows)
-        axes.locator_params(axis="x", nbins=4)
-        axes.legend(fontsize=6, loc="lower right")
+            end = draw_line(axes, select(here, learner=name), colour, line, name)
+            ends.append((end, f"{end:,.0f}", colour))
+        axes.set_title(style.costs(control, switch))
+        axes.set(xscale="log", yscale="log", xlabel="episode")
+        axes.set_xlim(1, rows[0]["episodes"])
+        style.label_ends(axes, ends)
     panels[0].set_ylabel("total regret")
+    legend_above(picture, panels[0], columns=3)
     checked = [row for row in final_rows(rows) if row["looks"] != ""]
     looks, left = sum(row["looks"] for row in checked), sum(row["left"] + row["above"] for row in checked)
-    note = "Lane driving, σ = 2, machine known, radii as printed and unscaled. Declared: a human sees the three cells ahead and "
-    note += "steers by what they are; what comes next depends on the traffic level and on being in the middle or outside. In "
-    note += (
-        f"{looks} looks at {len(values(checked, 'learner'))} learners the truth left a set, or the optimum its bound, {left} times."
-    )
-    return finish(picture, rows, note, path)
+    note = "Lane driving, σ = 2, machine known, radii as printed. Declared: a human sees the three cells ahead and steers by what "
+    note += "they are; what comes next depends on the traffic level and on being in the middle or outside. Both scales "
+    note += f"logarithmic; numbers at the right: after the last episode. In {looks} looks at {len(values(checked, 'learner'))} "
+    note += "learners the truth left a set, or the "
+    return finish(picture, rows, f"{note}optimum its bound, {left} times.", path)
 
 
 FIGURE = Figure(
     "structure",
     "What declared structure is worth in the obstacle task",
-    "With the radii as printed the plain learner learns next to nothing in 20,000 episodes. Told which situations are alike, it "
-    "learns, and its guarantee holds.",
+    "The same learner with the radii as printed, told nothing and told which situations are alike, beside either driver alone. "
+    "The small print says how often its guarantee was found broken.",
     parts,
     all_rows,
     draw,

@@ -19,11 +19,12 @@ def middle_and_end(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 FIGURE = ratio_figure(
     "team-count",
-    "Ratio of UCRL2-MC's regret to UCRL2's for 3 to 10 teams",
-    "The more teams share one environment, the more UCRL2-MC gains on UCRL2.",
+    "Ratio of UCRL2-MC's regret to UCRL2's as teams are added",
+    "Teams that use UCRL2-MC share what they see of the environment. Does it gain on UCRL2 as teams are added?",
     part=river.fleet_part,
     column="teams",
-    axis_label="number of teams $N$",
-    note="RiverSwim, printed radii, agents p and 1 - p with p uniform per team, synchronous rounds.",
+    axis_label="number of teams",
+    note="RiverSwim; each team has two agents, who swim right with probability p and 1 - p, where p is drawn for each team, "
+    "uniform in (0, 1). Radii as printed; teams tell one another after every episode what they saw.",
     table=middle_and_end,
 )

@@ -12,10 +12,10 @@ def one_team(learner: str, n: int, episodes: int, seed: int) -> Part:
 
 FIGURE = ratio_figure(
     "team-size",
-    "Ratio of UCRL2-MC's regret to UCRL2's for 3 to 10 agents",
+    "Ratio of UCRL2-MC's regret to UCRL2's as agents are added",
     "Every new agent costs UCRL2 a table of its own for the environment; UCRL2-MC has to learn only what the agent does.",
     part=one_team,
     column="agents",
-    axis_label="number of agents $n$",
-    note="RiverSwim, printed radii, one team of n agents that swim right with probability i / (n - 1).",
+    axis_label="number of agents in the team",
+    note="RiverSwim, one team, whose agents swim right with probabilities evenly spaced from 0 to 1. Radii as printed.",
 )

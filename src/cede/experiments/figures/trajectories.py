@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +19,8 @@ from cede.worlds import road
 from cede.worlds.lane_driving import Drive
 from cede.worlds.pictures import draw_drive, legend_handles
 
-# As in the paper each of the three moments is shown on a road of another initial traffic level.
-SHOWN = {"printed": "as printed", "schedule": "authors' schedule", "constant": "0.1 and 0.01"}
+WORDS = {"no-car": "no cars", "light": "light traffic", "heavy": "heavy traffic"}  # at the start
+COLUMN = 1.12  # from one panel to the next, in widths of a panel
 
 
 def parts(options: Options) -> list[Part]:
@@ -40,28 +42,40 @@ def drive_of(rows: Sequence[Row]) -> Drive:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    moments = values(rows, "episode")
-    columns = len(lane.COSTS) * len(moments)
-    picture, panels = style.figure(columns, rows=len(lane.RADII), width=1.25 * columns + 0.4, height=9.6, squeeze=False)
+    moments = list(dict.fromkeys((min(values(rows, "episode")), max(values(rows, "episode")))))
+    columns = list(product(lane.COSTS, road.LEVELS, moments))
+    picture, panels = style.figure(len(columns), rows=len(lane.RADII), width=style.WIDTH, height=6.6, squeeze=False)
     for i, radii in enumerate(lane.RADII):
-        for j, (control, switch) in enumerate(lane.COSTS):
-            for m, k in enumerate(moments):
-                axes = panels[i, j * len(moments) + m]
-                traffic = road.LEVELS[m % 3]
-                here = select(rows, radii=radii, control_cost=control, switch_cost=switch, episode=k, traffic=traffic)
-                draw_drive(axes, drive_of(here), title=f"$k$ = {k:,}\n{traffic}")
-                if m == 0:
-                    axes.set_ylabel(f"{SHOWN[radii]}\n{lane.cost_label(control, switch)}", fontsize=8)
-    picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6, fontsize=8)
-    note = "UCRL2-MC in lane driving. Rows: radii as printed, the authors' schedule, constant scales 0.1 and 0.01."
+        for axes, ((control, switch), traffic, k) in zip(panels[i], columns, strict=True):
+            here = select(rows, radii=radii, control_cost=control, switch_cost=switch, episode=k, traffic=traffic)
+            driven = drive_of(here)
+            draw_drive(axes, driven, size=0.6)
+            axes.set_title(f"\n\n\nepisode\n{k:,}" if i == 0 else "", fontsize=style.SMALL)
+            axes.set_xlabel(f"cost {driven.cost:.0f}" if driven.cost >= 10 else f"cost {driven.cost:.1f}", fontsize=style.SMALL)
+        panels[i, 0].set_ylabel(style.RADII[radii].replace("\n", " "))
+    for j, (pair, traffic, _) in enumerate(columns):
+        if j % len(moments) == 0:
+            heading(panels[0, j : j + len(moments)], WORDS[traffic], 26)
+        if j % (len(moments) * len(road.LEVELS)) == 0:
+            heading(panels[0, j : j + len(moments) * len(road.LEVELS)], style.costs(*pair), 39)
+    picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6)
+    note = "UCRL2-MC in lane driving, machine known: the policies of an early and of a late episode, always on the same road for "
+    note += "the same traffic at the start. Below each drive: what it cost."
     return finish(picture, rows, note, path)
+
+
+def heading(panels: Sequence[Any], text: str, above: float) -> None:
+    """Write a heading over neighbouring panels. above: so many points over them, where their titles have left space."""
+    shift = len(panels) * COLUMN / 2 - COLUMN / 2 + 0.5
+    title = panels[0].annotate(text, (shift, 1.0), (0, above), xycoords="axes fraction", textcoords="offset points", ha="center")
+    title.set_in_layout(False)
 
 
 FIGURE = Figure(
     "trajectories",
     "Who drives early and late",
-    "Blue: the machine drives, orange: the human. With scaled radii the human is called where traffic gets heavy, and less often "
-    "when control and hand-overs cost something; with the printed radii the choice stays arbitrary.",
+    "Blue: the machine drives, orange: the human. Each pair is one road, driven with the policy of an early and of a late "
+    "episode: who drives where, with each kind of radii, and with and without costs of control and hand-over?",
     parts,
     table,
     draw,

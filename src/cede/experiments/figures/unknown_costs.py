@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_line, episode_axis, finish
+from cede.experiments.drawing import draw_line, episode_axis, finish, legend_above
 from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.tables import all_rows, select, values
 
@@ -14,10 +14,10 @@ RIVER_REPEATS = 20  # its regret is small and varies
 TEAMS, QUICK_TEAMS = 5, 3
 LEARNERS = ("UCRL2-MC", "posterior sampling")
 COLOURS = {
-    "known": "#0072B2",
-    "unknown": "#D55E00",
-    "unknown, shared by a fleet": "#009E73",
-    "unknown, alike ones declared": "#CC79A7",
+    "known": style.BLUE,
+    "unknown": style.RED,
+    "unknown, shared by a fleet": style.GREEN,
+    "unknown, alike ones declared": style.PINK,
 }
 LINES: dict[str, Any] = {
     "known": "--",
@@ -40,33 +40,30 @@ def parts(options: Options) -> list[Part]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    panels = [(world, learner) for world in values(rows, "world") for learner in values(rows, "learner")]
-    picture, axes = style.figure(len(panels), width=10.4, height=3.4)
-    for one, (world, learner) in zip(axes, panels, strict=True):
-        here = select(rows, world=world, learner=learner)
-        for costs in values(here, "costs"):
-            draw_line(one, select(here, costs=costs), COLOURS[costs], LINES[costs], f"costs {costs}")
-        one.set_title(f"{world}, {learner}", fontsize=9)
-        episode_axis(one, here)
-        one.set_ylim(0, None)
-    axes[0].set_ylabel("total regret of a team")
-    picture.legend(*axes[-1].get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8, frameon=False)
-    seeds = [len(values(select(rows, world=world), "seed")) for world in values(rows, "world")]
+    worlds, learners = values(rows, "world"), values(rows, "learner")
+    picture, panels = style.figure(len(learners), rows=len(worlds), width=style.WIDTH, height=5.0, squeeze=False, sharex=True)
+    for i, world in enumerate(worlds):
+        for axes, learner in zip(panels[i], learners, strict=True):
+            here = select(rows, world=world, learner=learner)
+            for costs in values(here, "costs"):
+                draw_line(axes, select(here, costs=costs), COLOURS[costs], LINES[costs], f"costs {costs}")
+            axes.set_title(f"{world}, {learner}")
+            episode_axis(axes, here, "episode" if world == worlds[-1] else "")
+            axes.set_ylim(0, None)
+        panels[i, 0].set_ylabel("total regret of a team")
+    legend_above(picture, panels[-1, 0], columns=2)
     note = (
-        "RiverSwim without structure; lane driving with declared structure of human and road, machine known, no costs of control "
+        "RiverSwim without structure; lane driving, structured (human and road), machine known, control and hand-overs are free. "
     )
-    note += (
-        "and hand-over. UCRL2-MC with printed radii, scaled by 0.1. Alike: states in which the car is on the same kind of cell. "
-    )
-    note += f"Fleet: mean of {rows[0]['teams']} teams with the same agents. RiverSwim {seeds[0]} seeds, lane driving {seeds[-1]}."
-    return finish(picture, rows, note, path)
+    note += "UCRL2-MC with radii as printed, times 0.1. Alike: states in which the car is on the same kind of cell. Fleet: mean of "
+    return finish(picture, rows, f"{note}{rows[0]['teams']} teams with the same agents.", path)
 
 
 FIGURE = Figure(
     "unknown-costs",
     "Regret with costs that are told, that must be learned, and that a fleet learns together",
-    "Where there are few places, not knowing what actions cost costs little. Where there are thousands, it is dear to learn "
-    "each by itself, and cheap to say which are alike; a fleet learns them together.",
+    "What does not knowing the costs cost, where there are few places and where there are many; and how much of it is saved by "
+    "saying which costs are alike, or by a fleet that learns them together?",
     parts,
     all_rows,
     draw,

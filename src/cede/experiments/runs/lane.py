@@ -194,8 +194,3 @@ def newcomer(
     known = {"machine": mdp.team.agents[0].policy}
     about: Row = {"world": f"lane driving, human with σ = {SIGMA:g}", "teams": teams, "before": before}
     return with_and_without_fleet(fleet, mdp, alone, known, episodes, seed, about)
-
-
-def cost_label(control_cost: Any, switch_cost: Any) -> str:
-    """Return the two costs in the paper's letters, for titles of panels."""
-    return rf"$c_c(\mathbb{{H}}) = {control_cost:g},\ c_x = {switch_cost:g}$"
