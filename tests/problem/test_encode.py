@@ -215,9 +215,8 @@ def test_files_of_schema_1_are_read():
     encoder = cede.load(path)
     assert (encoder.name, encoder.n_states) == ("golden", 4 * 5 * 4 * 3 * 6)
     assert encoder.digest == Product([BINS, SCORE, CLUSTERS, GRID]).digest
-    assert encoder([0.1, 3.0, 1.0, 2.0, 3.0, 1.0, 9.0, 1, 6]) == Product([BINS, SCORE, CLUSTERS, GRID])(
-        [0.1, 3, 1, 2, 3, 1, 9, 1, 6]
-    )
+    row = [0.1, 3.0, 1.0, 2.0, 3.0, 1.0, 9.0, 1, 6]
+    assert encoder(row) == ((BINS(row[:2]) * 4 + SCORE(row[2:5])) * 3 + CLUSTERS(row[5:7])) * 6 + GRID([1, 6])
 
 
 def test_digests_tell_encoders_apart():
