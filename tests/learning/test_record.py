@@ -8,6 +8,7 @@ import resource
 import signal
 import struct
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -555,6 +556,32 @@ def test_other_files_are_refused_and_stay_as_they_are(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="regular"):
         one.record_to(tmp_path / "pipe")
+
+
+def test_records_of_schema_1_are_read(tmp_path):
+    """What an earlier version wrote: its lines, and what follows from them. A change of the lines needs another schema."""
+    path = Path(__file__).parent.parent / "golden" / "record-schema-1.jsonl"
+    record = cede.read_record(path)
+    assert (len(record), record.ended.tolist(), record.dropped.tolist()) == (
+        13,
+        [True, True, False, False],
+        [False, False, True, False],
+    )
+    assert (record.gaps, record.torn, len(record.runs)) == (1, 17, 2)
+    assert record.columns["agent"].tolist() == [0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0, 1]
+    assert record.columns["reason"].tolist()[:2] == ["plan", "override"]
+    with cede.Recorder(tmp_path / "new.jsonl", golden_task()):
+        pass
+    header = path.read_bytes().splitlines()[0]
+    assert (tmp_path / "new.jsonl").read_bytes().splitlines()[0] == header
+    learner = cede.ucrl2_mc(golden_task())
+    assert learner.learn_from(record) == 2
+    assert learner.steps_in_control.tolist() == [4.0, 4.0]
+
+
+def golden_task():
+    names = {"state_names": ["runs", "stuck"], "action_names": ["wait", "act"]}
+    return cede.Task(env_cost=[[0.0, 0.5], [1.0, 1.5]], agents=["program", "person"], horizon=4, switch_cost=0.25, **names)
 
 
 def test_damage_is_found(tmp_path):

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -206,6 +207,16 @@ def test_files(name, tmp_path):
     assert encoder.digest == ALL[name].digest
     header, _ = archive.load_arrays(path, "encoder", 1)
     assert (header["name"], header["digest"], header["n_states"]) == (encoder.name, encoder.digest, encoder.n_states)
+
+
+def test_files_of_schema_1_are_read():
+    """What an earlier version wrote: a product of all kinds. Its digest has stayed."""
+    path = Path(__file__).parent.parent / "golden" / "encoder-schema-1.cede"
+    encoder = cede.load(path)
+    assert (encoder.name, encoder.n_states) == ("golden", 4 * 5 * 4 * 3 * 6)
+    assert encoder.digest == Product([BINS, SCORE, CLUSTERS, GRID]).digest
+    row = [0.1, 3.0, 1.0, 2.0, 3.0, 1.0, 9.0, 1, 6]
+    assert encoder(row) == ((BINS(row[:2]) * 4 + SCORE(row[2:5])) * 3 + CLUSTERS(row[5:7])) * 6 + GRID([1, 6])
 
 
 def test_digests_tell_encoders_apart():

@@ -235,7 +235,8 @@ class Learner:
         """Count the logged steps of any past controller, plan again, and return the number of episodes.
 
         log: columns state, agent, action and next_state, and t or episode (see `logs.read_log`), as a mapping of arrays, a data
-        frame or a structured array; or Episodes. Everything is checked before anything is counted. progress: as for `simulate`.
+        frame or a structured array; or Episodes; or a Record. Everything is checked before anything is counted. progress: as for
+        `simulate`.
 
         A learner that learned from a log is equal to one that saw the same episodes live, and each logged episode counts as one of
         its own. But limits and a baseline are promises about the time in which the learner itself decides, so shares and costs of

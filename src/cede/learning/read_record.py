@@ -155,7 +155,9 @@ def made(path: Path, lines: Lines, torn: int) -> Record:
 
 def reasons(texts: Iterable[Any]) -> NDArray[Any]:
     """Return the reasons of steps as an array of texts."""
-    return np.array([check.name("record", "reason", text)[:LONGEST] for text in texts], dtype=object)
+    given = list(texts)
+    known = {text: check.name("record", "reason", text)[:LONGEST] for text in set(given)}
+    return np.array([known[text] for text in given], dtype=object)
 
 
 def from_parquet(path: Path) -> Record:

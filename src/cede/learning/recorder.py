@@ -41,7 +41,7 @@ class Recorder:
 
     path: the file; if it is there already, it must be a record of the same task, and is continued. task: what is recorded. about:
     more to write down at the beginning, as a learner's settings. sync: when to wait until all is on the disk: "never" (the
-    operating system decides; a kill of the process loses nothing), after each "episode", or after each "step".
+    operating system decides; a kill of the process loses no step that was written), after each "episode", or after each "step".
 
     While it is open, nobody else can write to the file: a second recorder is refused, where the file system knows locks. It is a
     context manager, closed at the end; a learner whose recorder was closed goes on without.
@@ -58,14 +58,14 @@ class Recorder:
         self._episode: int | None = None  # of the learner, that its next step must have if nothing was left out
         self._stretch, self._t = 0, 0  # without horizon: which stretch of steps this is, and the number of its next step
         self._choice: tuple[tuple[int, int, int], int, str] | None = None  # what was chosen last
-        self._torn = False  # whether a part of a line that could not be written may be at the end
+        self._torn = 0  # bytes at the end of the file that are no whole lines yet
         known = mode_of(self.path) is not None
         self._file = self.path.open("a+b", buffering=0)
         try:
-            self._end, dropped = self._begin(owner)
+            end, dropped = self._begin(owner)
             told = {str(name): as_json(value) for name, value in more.items()}
             began: dict[str, Any] = {"run": secrets.token_hex(8), "cede": __version__, "dropped_bytes": dropped, "about": told}
-            first = "" if self._end else json.dumps(self._header, separators=(",", ":")) + "\n"
+            first = "" if end else json.dumps(self._header, separators=(",", ":")) + "\n"
             self._write(first + event("run", **began))
             if not known:
                 sync_directory(self.path.parent)
@@ -186,27 +186,29 @@ class Recorder:
         if self._process != os.getpid():
             check.fail("Recorder", "the process", "a copy of the one that opened the file", "that one: give it a record of its own")
         data, descriptor = text.encode(), self._file.fileno()
-        if self._torn:
-            os.ftruncate(descriptor, self._end)
-            self._torn = False
+        self._cut()
         try:
-            written = os.write(descriptor, data)
-            while written < len(data):
-                more = os.write(descriptor, data[written:])
+            while self._torn < len(data):
+                more = os.write(descriptor, data[self._torn :])
                 if not more:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                written += more
+                self._torn += more
             if wait:
                 os.fsync(descriptor)
         except BaseException as error:
-            self._torn = True
             with suppress(OSError):
-                os.ftruncate(descriptor, self._end)
-                self._torn = False
+                self._cut()
             if isinstance(error, OSError):
                 raise OSError(error.errno, error.strerror, str(self.path)) from error
             raise
-        self._end += len(data)
+        self._torn = 0
+
+    def _cut(self) -> None:
+        """Cut off what was written of lines that could not be written completely."""
+        if self._torn:
+            descriptor = self._file.fileno()
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - self._torn)
+            self._torn = 0
 
     def close(self) -> None:
         """Wait until all is on the disk, and close the file. Whoever recorded goes on without."""
