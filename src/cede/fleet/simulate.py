@@ -28,7 +28,7 @@ from cede.planning.belief import true_beliefs
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, model_of
 from cede.problem.model import TwoLayerMDP, check_support
-from cede.problem.task import checked_switching_policy
+from cede.problem.task import Task, checked_switching_policy
 
 Seed = int | np.random.Generator
 MOST_BLOCK = 10**7  # steps without horizon that are recorded together
@@ -39,13 +39,20 @@ def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episo
 
     mdp: the problem, with a horizon. policy: a switching policy, (L, S, D), or a Plan. seed: an integer or a NumPy generator.
     """
-    check.instance("rollout", "mdp", mdp, TwoLayerMDP)
+    checked_mdp("rollout", "mdp", mdp)
     if mdp.horizon is None:
         check.fail(
             "rollout", "the horizon of mdp", None, "a number of steps: a run without horizon has no end (simulate plays one)"
         )
-    given = policy.policy if isinstance(policy, Plan) else policy
-    return roll(mdp, checked_switching_policy("rollout", mdp.task, given), generator("rollout", seed))
+    return roll(mdp, checked_switching_policy("rollout", mdp.task, policy), generator("rollout", seed))
+
+
+def checked_mdp(owner: str, place: str, mdp: Any) -> TwoLayerMDP:
+    """Check that a problem is a TwoLayerMDP, and return it. If it is a Task, the error says what that lacks."""
+    if isinstance(mdp, Task):
+        expected = "a TwoLayerMDP: a Task has no probabilities to draw steps by (in a system of your own, use choose and observe)"
+        check.fail(owner, place, "a Task", expected)
+    return check.instance(owner, place, mdp, TwoLayerMDP)
 
 
 def generator(owner: str, seed: Seed) -> np.random.Generator:
@@ -96,7 +103,7 @@ def simulate(
     progress: True shows a progress bar in a terminal if this takes longer than two seconds; False hides it; a function is called
     with the number of episodes done.
     """
-    check.instance("simulate", "mdp", mdp, TwoLayerMDP)
+    checked_mdp("simulate", "mdp", mdp)
     check.instance("simulate", "learner", learner, Learner)
     episodes, block = checked_length("simulate", mdp, episodes, steps, record_every)
     evaluate_every = check.integer("simulate", "evaluate_every", evaluate_every, 1, MOST_EPISODES)
@@ -246,7 +253,7 @@ def simulate_fleet(
         checkpoint = Checkpoint(check.path(owner, "checkpoint", checkpoint, "a path or a Checkpoint"))
     mdps = check.items(owner, "mdps", mdps, "a sequence with the TwoLayerMDP of each team")
     for i, mdp in enumerate(mdps):
-        check.instance(owner, f"mdps[{i}]", mdp, TwoLayerMDP)
+        checked_mdp(owner, f"mdps[{i}]", mdp)
     chosen = engine_of(owner, engine, jobs)
     with run_of(owner, [fleet, *fleet]):
         if len(mdps) != len(fleet) or not len(fleet):

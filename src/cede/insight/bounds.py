@@ -35,8 +35,7 @@ class Bounds:
         start: (S,) probabilities of the first state. start_agent: index of the agent that is in control before the first step.
         """
         low, high = (end[0] if end.ndim == 3 else end for end in (self.low, self.high))
-        chances = check.array("Bounds.of_episode", "start", start, (low.shape[0],), "(S,)")
-        check.distributions("Bounds.of_episode", "start", chances)
+        chances = check.probabilities("Bounds.of_episode", "start", start, (low.shape[0],), "(S,)")
         agent = check.index("Bounds.of_episode", "start_agent", start_agent, low.shape[1])
         return float(chances @ low[:, agent]), float(chances @ high[:, agent])
 
@@ -54,8 +53,7 @@ def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
         kind = "without confidence sets" if told.radius is None else "with one table for agents and environment"
         kind = kind if told.radius is None or told.flat else "with sets for optimism only"
         check.fail(owner, "learner", f"{told.name}, {kind}", "one with sets of both layers that hold the truth (ucrl2_mc)")
-    given = learner.plan.policy if policy is None else policy.policy if isinstance(policy, Plan) else policy
-    checked = checked_switching_policy(owner, learner.task, given)
+    checked = checked_switching_policy(owner, learner.task, learner.plan if policy is None else policy)
     low, high = extremes(learner.task, *learner.beliefs, checked, learner.costs)
     if learner.task.horizon is None:
         low, high = low[0], high[0]
