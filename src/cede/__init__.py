@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from cede.learning.forgetting import HalfLife as HalfLife
     from cede.learning.forgetting import Window as Window
     from cede.learning.learner import Learner as Learner
+    from cede.learning.protocol import SwitchingLearner as SwitchingLearner
     from cede.learning.structure_check import StructureCheck as StructureCheck
     from cede.learning.structure_check import check_structure as check_structure
     from cede.learning.suggest import SuggestedStructure as SuggestedStructure
@@ -87,6 +88,7 @@ _HOME = {
     "learning.forgetting": ("HalfLife", "Window"),
     "learning.learner": ("Learner",),
     "learning.endless": ("EndlessLearner",),
+    "learning.protocol": ("SwitchingLearner",),
     "learning.algorithms": ("recommended", "ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
     "insight.bounds": ("Bounds", "bounds"),
     "insight.explain": ("Explanation", "explain"),

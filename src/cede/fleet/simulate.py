@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.arrays import Policy
 from cede._kernels.episodes import play_episode
+from cede.fleet.by_calls import is_own, play_by_calls
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import Engine, engine_of
 from cede.fleet.fleet import Fleet
@@ -22,6 +23,7 @@ from cede.fleet.run import Run, stream_of, streams_of
 from cede.fleet.shard import new_steps, numbers_drawn, true_problem
 from cede.learning.counts import Episode
 from cede.learning.learner import Learner
+from cede.learning.protocol import SwitchingLearner, checked_learner, settings_of
 from cede.learning.settings import MOST_EPISODES
 from cede.learning.turns import run_of
 from cede.planning.belief import true_beliefs
@@ -78,7 +80,7 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
 
 def simulate(
     mdp: TwoLayerMDP,
-    learner: Learner,
+    learner: SwitchingLearner | Learner,
     episodes: int | None = None,
     *,
     steps: int | None = None,
@@ -91,10 +93,13 @@ def simulate(
 
     In each episode the learner plans, its policy is played, and what was seen is counted. It continues from what it knows already.
 
-    mdp: the true problem. learner: made for `mdp.task`, or for the same with costs that it does not know. episodes: how many. Where
-    there is no horizon, give steps instead: the run begins in a state that is drawn from `start`, and record_every of its steps are
-    recorded together (by default about a thousandth of all). seed: of what happens, an integer or a NumPy generator.
-    Of a generator with other bits than PCG64, NumPy's default, one number is drawn, as the seed of the whole call.
+    mdp: the true problem. learner: made for `mdp.task`, or for the same with costs that it does not know; or anything that can do
+    what a `SwitchingLearner` can. If that shows no policy, regret and expected cost are not known, and NaN: `settings["regret"]`
+    says which it is, and `cost` what episodes really cost.
+
+    episodes: how many. Where there is no horizon, give steps instead: the run begins in a state that is drawn from `start`, and
+    record_every of its steps are recorded together (by default about a thousandth of all). seed: of what happens, an integer or a
+    NumPy generator. Of a generator with other bits than PCG64, NumPy's default, one number is drawn, as the seed of the whole call.
 
     evaluate_every: compute the exact cost of the policy in every n-th episode only, and use it for those in between too. The regret
     is then an approximation, and `settings` say so. This pays where evaluating costs more than learning: greedy planning makes no
@@ -104,17 +109,33 @@ def simulate(
     with the number of episodes done.
     """
     checked_mdp("simulate", "mdp", mdp)
-    check.instance("simulate", "learner", learner, Learner)
+    checked_learner("simulate", learner)
     episodes, block = checked_length("simulate", mdp, episodes, steps, record_every)
     evaluate_every = check.integer("simulate", "evaluate_every", evaluate_every, 1, MOST_EPISODES)
     progress, rng = check.progress("simulate", progress), generator("simulate", seed)
-    with run_of("simulate", [learner]):
-        fits("simulate", mdp, learner)
-        record = play(mdp, learner, episodes, rng, progress, evaluate_every, block)
+    recorded: dict[str, Any] = {"evaluate_every": evaluate_every} if mdp.horizon is not None else {"record_every": block}
+    if isinstance(learner, Learner) and is_own(learner):
+        with run_of("simulate", [learner]):
+            fits("simulate", mdp, learner)
+            record = play(mdp, learner, episodes, rng, progress, evaluate_every, block)
+    else:
+        if isinstance(getattr(learner, "task", None), Task):
+            fits_task("simulate", mdp.task, learner.task)  # type: ignore[union-attr]
+        if mdp.horizon is None and mdp.discount is None:
+            check_connected("simulate", mdp)
+        source = np.random.Generator(bits_of(rng))
+        record, recorded["regret"] = play_by_calls(mdp, learner, (episodes, block), source, progress, evaluate_every)
     told = "generator" if isinstance(seed, np.random.Generator) else int(seed)
-    recorded = {"evaluate_every": evaluate_every} if mdp.horizon is not None else {"record_every": block}
-    settings = {**learner.settings, **recorded, "simulation_seed": told}
+    settings = {**settings_of(learner), **recorded, "simulation_seed": told}
     return History.of(record, mdp.task.members, settings)
+
+
+def bits_of(rng: np.random.Generator) -> np.random.PCG64:
+    """Return the bits that a run draws from: those of a generator; if they are of another kind than PCG64, one number is drawn of
+    them, as the seed.
+    """
+    bits = rng.bit_generator
+    return bits if isinstance(bits, np.random.PCG64) else np.random.PCG64(int(rng.integers(2**63)))
 
 
 def checked_length(owner: str, mdp: TwoLayerMDP, episodes: Any, steps: Any, record_every: Any) -> tuple[int, int]:
@@ -150,9 +171,7 @@ def play(
     """Run a learner without the checks of `simulate`, as a fleet of one. For each episode it draws as many uniform numbers from rng
     as `numbers_drawn` says. block: without horizon, the steps that are recorded together.
     """
-    bits = rng.bit_generator
-    if not isinstance(bits, np.random.PCG64):  # of another kind of generator one number is drawn, as the seed of a PCG64
-        bits = np.random.PCG64(int(rng.integers(2**63)))
+    bits = bits_of(rng)
     streams = np.array([stream_of(bits)], dtype=np.uint64)
     drawn = numbers_drawn(mdp.environment, mdp.task)
 
@@ -172,19 +191,8 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     task, told = mdp.task, learner.task
     if learner.observed:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first (end_episode)")
-    for what, mine, theirs in (
-        ("states", told.n_states, task.n_states),
-        ("actions", told.n_actions, task.n_actions),
-        ("agents", told.agents, task.agents),
-        ("modes", told.modes, task.modes),
-        ("horizon", told.horizon, task.horizon),
-        ("discount", told.discount, task.discount),
-        ("terminal", told.terminal, task.terminal),
-        ("periods", *(None if one.periods is None else one.periods.tolist() for one in (told, task))),
-        ("start_agent", told.start_agent, task.start_agent),
-    ):
-        if mine != theirs:
-            check.fail(owner, f"the learner's {what}", check.show(mine), f"{check.show(theirs)}, as in mdp")
+    fits_task(owner, task, told)
+
     baseline = learner.told.baseline
     if baseline is not None and baseline.start is not None and not np.array_equal(baseline.start, mdp.environment.start):
         check.fail(owner, "the start that the learner was told", "another", "that of mdp")
@@ -209,6 +217,23 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
             )
     if mdp.horizon is None and mdp.discount is None:
         check_connected(owner, mdp)
+
+
+def fits_task(owner: str, task: Task, told: Task) -> None:
+    """Check that what a learner was told has the sizes, names, ends and times of a task."""
+    for what, mine, theirs in (
+        ("states", told.n_states, task.n_states),
+        ("actions", told.n_actions, task.n_actions),
+        ("agents", told.agents, task.agents),
+        ("modes", told.modes, task.modes),
+        ("horizon", told.horizon, task.horizon),
+        ("discount", told.discount, task.discount),
+        ("terminal", told.terminal, task.terminal),
+        ("periods", *(None if one.periods is None else one.periods.tolist() for one in (told, task))),
+        ("start_agent", told.start_agent, task.start_agent),
+    ):
+        if mine != theirs:
+            check.fail(owner, f"the learner's {what}", check.show(mine), f"{check.show(theirs)}, as in mdp")
 
 
 def simulate_fleet(

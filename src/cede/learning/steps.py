@@ -42,9 +42,8 @@ def checked_step(
             check.fail(owner, "this episode", f"over since state {last[5]}", "ended first (end_episode)")
         if state != last[5] and not moved:
             where = check.show(in_kind(last[5], task.state_names or (), given[0]))
-            check.fail(
-                owner, "state", check.show(given[0]), f"{where}, where the step before led; moved=True if it was moved since"
-            )
+            expected = f"{where}, where the step before led; moved=True if it was moved since"
+            check.fail(owner, "state", check.show(given[0]), expected)
     if told.outcomes is not None:
         check_outcomes(owner, told.structure, np.array([state]), np.array([action]), np.array([to]))
     return Observed((t, state, prev, agent, action, to), charges(owner, task, state, action, to, cost, enter_cost))
