@@ -1,14 +1,14 @@
 """Write one self-contained HTML page with the claims and figures whose tables and pictures are in a directory."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from cede._base.archive import write_whole
-from cede.experiments.catalogue import FIGURES
+from cede.experiments.catalogue import figures_in
 from cede.experiments.claims import FAILS, HOLDS, OPEN, SCALED, Finding, all_findings, missing_figures, save_findings
-from cede.experiments.figure import Row
+from cede.experiments.figure import Figure, Row
 from cede.experiments.tables import identity_of
 
 COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", SCALED: "#B36B00", OPEN: "#666666"}
@@ -36,7 +36,7 @@ def write_report(out: Path) -> Path:
 
     Raises ValueError if the directory holds no figure.
     """
-    present = [name for name in FIGURES if (out / f"{name}.csv").exists() and (out / f"{name}.png").exists()]
+    present = figures_in(out)
     if not present:
         raise ValueError(f"report: out is {str(out)!r}, must hold at least one figure; run cede figure first")
     firsts = [identity_of(out / f"{name}.csv") for name in present]
@@ -49,8 +49,8 @@ def write_report(out: Path) -> Path:
     return path
 
 
-def page(out: Path, present: Sequence[str], found: Sequence[Finding], identity: Row) -> str:
-    """Return the whole page. present: names of figures; found: claims with verdicts; identity: version, seed, if it is quick."""
+def page(out: Path, present: Mapping[str, Figure], found: Sequence[Finding], identity: Row) -> str:
+    """Return the whole page. present: figures by name; found: claims with verdicts; identity: version, seed, if it is quick."""
     links = "".join(f'<a href="#{name}">{name}</a> ' for name in ["claims", *present])
     quick = '<p class="quick">Quick run: few episodes. The verdicts below say that the machinery works, not what is true.</p>'
     return f"""<!doctype html>
@@ -69,7 +69,7 @@ Each picture is drawn from the table of its name (<code>NAME.csv</code>).</p>
 <h2 id="claims">What the paper claims, and what we measured</h2>
 {claims_table(found) if found else "<p>No figure of this run bears on a claim.</p>"}
 {missing_note(out)}
-{"".join(section(out, name) for name in present)}
+{"".join(section(out, figure) for figure in present.values())}
 </body></html>
 """
 
@@ -92,9 +92,9 @@ def missing_note(out: Path) -> str:
     return f'<p class="small">Not run here: {", ".join(missing)}.</p>' if missing else ""
 
 
-def section(out: Path, name: str) -> str:
+def section(out: Path, figure: Figure) -> str:
     """Return the part of the page about one figure, with its picture inside."""
-    figure = FIGURES[name]
+    name = figure.name
     picture = base64.b64encode((out / f"{name}.png").read_bytes()).decode()
     image = f'<img alt="{escape(figure.title)}" src="data:image/png;base64,{picture}">'
     first = identity_of(out / f"{name}.csv")
