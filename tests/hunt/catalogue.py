@@ -1171,6 +1171,7 @@ def gym():
                 "episodes": (1, Integer(1)),
                 "override": (lambda t, state, prev, chosen: chosen, optional(Function())),
                 "seed": (3, Integer(0, 2**32 - 1)),
+                "task": (None, optional(Instance())),
                 "progress": (False, Progress()),
             },
             one,

@@ -84,6 +84,20 @@ def test_explain_by_names():
     assert named.chosen_name == mdp.task.agents[named.chosen] == learner.choose(0, "s3", "p=0.7")
 
 
+def test_other_places_where_an_agent_is_given():
+    mdp = cede.worlds.riverswim([0.3, 0.7])
+    found = cede.bounds(cede.ucrl2_mc(mdp.task))
+    assert found.of_episode(mdp.environment.start, "p=0.7") == found.of_episode(mdp.environment.start, 1)
+    with pytest.raises(ValueError, match=r"Bounds.of_episode: start_agent is 'x', must be one of 'p=0.3', 'p=0.7'"):
+        found.of_episode(mdp.environment.start, "x")
+    task = cede.Task(**TASK, switch_cost={("robot", "operator"): np.inf})
+    assert (task.can_reach("operator"), task.can_reach(1), task.can_reach("robot")) == (False, False, True)
+    assert cede.Task(**{**TASK, "start_agent": "operator"}).start_agent == 1
+    np.testing.assert_array_equal(cede.Task(**TASK).always("operator"), cede.Task(**TASK).always(1))
+    by_name, by_index = (cede.ucrl2_mc(cede.Task(**TASK), at_most={one: 0.3}).told.limits for one in ("operator", 1))
+    np.testing.assert_array_equal(by_name, by_index)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

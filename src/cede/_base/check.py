@@ -313,7 +313,8 @@ def probabilities(owner: str, argument: str, value: Any, shape: Sequence[int | N
         fail(owner, place_of(argument, bad[0]), result[tuple(bad[0])], "a probability, at least 0")
     precision = precision_of(np.asarray(value).dtype)
     sums = np.asarray(result.sum(axis=-1))
-    wrong = np.abs(sums - 1.0) > rounding_of_sums(precision, np.count_nonzero(result, axis=-1))
+    terms = np.count_nonzero(result, axis=-1) if precision > 0.0 else 1
+    wrong = np.abs(sums - 1.0) > rounding_of_sums(precision, terms)
     if wrong.any():
         bad = np.argwhere(wrong)
         total = sums[tuple(bad[0])]

@@ -1,5 +1,6 @@
 """What a learner must be able to do: whatever can do this runs in `simulate` and in `cede.gym.run`, beside cede's own learners."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from cede._base import check
@@ -51,7 +52,7 @@ def checked_learner(owner: str, learner: Any) -> SwitchingLearner:
 def settings_of(learner: Any) -> dict[str, Any]:
     """Return the settings of any learner, as far as it tells them: at least its name."""
     told = getattr(learner, "settings", None)
-    return {"learner": type(learner).__name__, **(told if isinstance(told, dict) else {})}
+    return {"learner": type(learner).__name__, **(told if isinstance(told, Mapping) else {})}
 
 
 def drop_episode(learner: Any) -> None:

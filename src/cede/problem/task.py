@@ -410,8 +410,9 @@ class Task(Remade):
         }
         return replace(self, **{**nothing, "enter_cost": None, **costs})
 
-    def can_reach(self, agent: int) -> bool:
-        """Tell whether control can ever come to an agent, beginning with the start agent."""
+    def can_reach(self, agent: int | str) -> bool:
+        """Tell whether control can ever come to an agent, index or name, beginning with the start agent."""
+        agent = self.agent_index("Task.can_reach", "agent", agent)
         return bool(np.isfinite(handovers_until(self.can_hand_over, agent)[self.start_agent]))
 
     def always(self, agent: int | str) -> NDArray[np.int16]:
