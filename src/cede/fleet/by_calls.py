@@ -184,4 +184,5 @@ def play_by_calls(
         learner.end_episode()
     else:
         ledger.regret[0] = ledger.expected_cost[0] - judge.optimum
-    return record, EXACT if judge.knows_all else NOT_KNOWN
+    exact = EXACT if evaluate_every == 1 else f"{EXACT} in one of {evaluate_every} episodes, carried on between"
+    return record, exact if judge.knows_all else NOT_KNOWN

@@ -119,11 +119,11 @@ def looked_up(owner: str, name: str, column: Any, known: Any, size: int) -> Any:
     """Return the number of each name in a column of names and numbers. Missing values are found here, too."""
     index = {text: i for i, text in enumerate(known or ())}
     twice = {text for text in known or () if list(known).count(text) > 1} if len(index) < len(known or ()) else set()
-    expected = f"an integer from 0 to {size - 1}" if known is None else f"one of {check.show(list(known))}"
     result = []
     for i, value in enumerate(column.tolist()):
         number = index.get(value) if isinstance(value, str) else value
         if isinstance(number, bool) or not isinstance(number, int | float | np.integer | np.floating):
+            expected = f"an integer from 0 to {size - 1}" if known is None else check.one_of(known, value)
             check.fail(owner, f"{name}[{i}]", check.show(value), expected)
         if isinstance(value, str) and value in twice:
             check.fail(owner, f"{name}[{i}]", check.show(value), "a name that only one has; give the number")

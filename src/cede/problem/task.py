@@ -435,7 +435,9 @@ class Task(Remade):
 
     def agent_index(self, owner: str, place: str, agent: Any) -> int:
         """Return the index of an agent that is given by its index or by its name; owner and place are for the error."""
-        return name_index(owner, place, agent, self.agents)
+        if isinstance(agent, str):
+            return name_index(owner, place, agent, self.agents)
+        return check.index(owner, place, agent, self.n_agents)
 
     def state_index(self, owner: str, place: str, state: Any) -> int:
         """Return the index of a state that is given by its index or by its name; owner and place are for the error."""
