@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from cede.learning.forgetting import HalfLife as HalfLife
     from cede.learning.forgetting import Window as Window
     from cede.learning.learner import Learner as Learner
+    from cede.learning.protocol import SwitchingLearner as SwitchingLearner
     from cede.learning.read_record import read_record as read_record
     from cede.learning.record import Record as Record
     from cede.learning.recorder import Recorder as Recorder
@@ -96,6 +97,7 @@ _HOME = {
     "learning.recorder": ("Recorder",),
     "learning.record": ("Record",),
     "learning.read_record": ("read_record",),
+    "learning.protocol": ("SwitchingLearner",),
     "learning.algorithms": ("recommended", "ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
     "insight.bounds": ("Bounds", "bounds"),
     "insight.explain": ("Explanation", "explain"),

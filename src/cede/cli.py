@@ -29,13 +29,6 @@ Structured = Annotated[
 ]
 
 
-class World(StrEnum):
-    """The problems that come with cede."""
-
-    riverswim = "riverswim"
-    lane_driving = "lane-driving"
-
-
 class Method(StrEnum):
     """The learners, as in cede.ucrl2_mc, ...; ucrl2-same-form is ucrl2 with radius="same-form"."""
 
@@ -107,7 +100,10 @@ def demo(
 
 @app.command()
 def figure(
-    names: Annotated[list[str], typer.Argument(help="Names of figures, or all.", metavar="NAME...|all")],
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Names of figures, also of those that installed packages register, or all.", metavar="NAME...|all"),
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="Run few episodes, in seconds; the picture says so.")] = False,
     episodes: Annotated[int | None, typer.Option(help="Number of episodes of each run, instead of the paper's.")] = None,
     repeats: Annotated[int | None, typer.Option(help="Number of repeats with different seeds, instead of the paper's.")] = None,
@@ -173,7 +169,7 @@ def run_figures(names: list[str], chosen: dict[str, Any]) -> None:
 @app.command()
 def fleet(
     context: typer.Context,
-    world: Annotated[World, typer.Argument(help="The problem.")],
+    world: Annotated[str, typer.Argument(help="The problem: riverswim or lane-driving.")],
     teams: Annotated[
         int, typer.Option(help="Number of teams; each has its own agents, drawn at random as in the paper.", min=1)
     ] = 10,
@@ -208,15 +204,18 @@ def fleet(
 ) -> None:
     """Let a fleet of teams learn: each team has its own policy, and all share what they see of the environment."""
     with clear_errors():
+        from cede._base import check
         from cede.experiments import fleet_command
+        from cede.worlds.registry import BUILT_IN
 
+        check.choice("fleet", "world", world, BUILT_IN)
         must_be_used(context, "fleet", unused_options(world, method))
         settings = fleet_command.Settings(
-            world=world.value,
+            world=world,
             teams=teams,
             episodes=episodes,
             method=method.value,
-            radii=radii.value if radii else ("printed" if world is World.riverswim else "authors"),
+            radii=radii.value if radii else ("printed" if world == "riverswim" else "authors"),
             control_cost=control_cost,
             switch_cost=switch_cost,
             learn_machine=learn_machine,
@@ -228,7 +227,7 @@ def fleet(
         where = {"engine": engine.value, "address": address, "jobs": jobs}
         pace = {"sync_every": sync_every, "evaluate_every": evaluate_every}
         result = fleet_command.run(settings, out, where, pace, seconds=checkpoint_every, resume=resume, say=say)
-    print_table(f"{world.value}, {teams:,} teams, {episodes:,} episodes each", ("", "value"), result.summary)
+    print_table(f"{world}, {teams:,} teams, {episodes:,} episodes each", ("", "value"), result.summary)
     say(", ".join(f"{key}: {value}" for key, value in result.settings.items()))
     for path in result.files:
         say(f"written: {path}")
@@ -313,7 +312,9 @@ def show_record(context: typer.Context, file: Path, picture: Path | None) -> Non
 @app.command()
 def learn(
     context: typer.Context,
-    world: Annotated[World, typer.Argument(help="The problem.")],
+    world: Annotated[
+        str, typer.Argument(help="The problem: riverswim, lane-driving, or one that an installed package registers (cede.worlds).")
+    ],
     method: Annotated[Method, typer.Option(help="The learner.")] = Method.ucrl2_mc,
     radii: Annotated[
         Radii,
@@ -354,7 +355,7 @@ def learn(
     save: Annotated[str | None, typer.Option(help="Write the learner to this file, for `cede show` and `cede.load`.")] = None,
     seed: Seed = 0,
 ) -> None:
-    """Let a learner run in one of the two problems, and compare it with each agent alone and with the best possible."""
+    """Let a learner run in a problem, and compare it with each agent alone and with the best possible."""
     import cede
 
     with clear_errors():
@@ -363,11 +364,14 @@ def learn(
         unused = unused_options(world, method) | ({"alpha": "without --baseline"} if baseline is None else {})
         must_be_used(context, "learn", unused)
         where = None if save is None else check_writable("learn", "--save", save)  # now, not after an hour of learning
-        mdp = slowed_down(make_world(world, agents, control_cost, switch_cost), numbers_by_name("takeover-delay", takeover_delay))
+        made = make_world(world, agents, control_cost, switch_cost)
+        if structured and made.structure is None:
+            raise ValueError(f"learn: --structured is given, must be left out in {world}, which declares no structure")
+        mdp = slowed_down(made, numbers_by_name("takeover-delay", takeover_delay))
         from cede.experiments.runs.methods import make_learner
 
         ways: dict[str, Any] = {"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan}
-        ways |= {"known": ["machine"] if world is World.lane_driving and not learn_machine else [], "structured": structured}
+        ways |= {"known": ["machine"] if world == "lane-driving" and not learn_machine else [], "structured": structured}
         ways |= {"at_most": numbers_by_name("at-most", at_most), "at_least": numbers_by_name("at-least", at_least)}
         ways |= {} if baseline is None else {"baseline": baseline, "alpha": alpha, "start": mdp.environment.start}
         learner = make_learner(mdp, method.value, delta, radii.value, episodes, seed, **ways)
@@ -378,9 +382,7 @@ def learn(
             rows.append(row_of(f"{name} alone", cede.simulate(mdp, cede.fixed(mdp.task, name), episodes, seed=seed)))
         within = " within limits" if at_most or at_least else ""
         rows.append((f"best possible{within}", f"{history.optimum:.4f}", "0.0", "", ""))
-    print_table(
-        f"{world.value}, {episodes:,} episodes", ("learner", "cost per episode", "total regret", "control", "hand-overs"), rows
-    )
+    print_table(f"{world}, {episodes:,} episodes", ("learner", "cost per episode", "total regret", "control", "hand-overs"), rows)
     say(", ".join(f"{key}: {value}" for key, value in history.settings.items()))
     if where is not None:
         with clear_errors():
@@ -408,13 +410,19 @@ def compare(
             say(f"written: {path}")
 
 
-def unused_options(world: World, method: Method) -> dict[str, str]:
+def unused_options(world: str, method: Method) -> dict[str, str]:
     """Return the options that have no effect in a problem or with a learner, each with the words why."""
+    from cede.worlds.registry import OPTIONS, options_of, registered_world
+
     unused: dict[str, str] = {}
-    if world is World.riverswim:
+    if world == "riverswim":
         unused |= {"control_cost": "in RiverSwim, where there is no human", "learn_machine": "in RiverSwim, which has no machine"}
-    else:
+    elif world == "lane-driving":
         unused |= {"agents": "in lane driving, where they are a machine and a human"}
+    else:
+        taken = options_of(registered_world("learn", world))
+        missing = [name for name in (*OPTIONS, "agents", "learn_machine") if name not in taken]
+        unused |= dict.fromkeys(missing, f"in {world}, which does not have it")
     if method in (Method.greedy, Method.posterior_sampling):
         unused |= dict.fromkeys(("delta", "radii"), f"with {method.value}, which has no confidence sets")
     if method is Method.recommended:
@@ -431,11 +439,17 @@ def must_be_used(context: typer.Context, command: str, unused: Mapping[str, str]
             raise ValueError(f"{command}: {option} is given, must be left out {why}: it would have no effect")
 
 
-def make_world(world: World, agents: str, control_cost: float, switch_cost: float) -> Any:
+def make_world(world: str, agents: str, control_cost: float, switch_cost: float) -> Any:
     """Return the TwoLayerMDP of a problem by its name. agents: for RiverSwim, probabilities of swimming right, as in "0.3,0.7"."""
     import cede
+    from cede.worlds.registry import BUILT_IN, made_world
 
-    if world is World.lane_driving:
+    if world not in BUILT_IN:
+        mdp = made_world("learn", world, {"control_cost": control_cost, "switch_cost": switch_cost})
+        if mdp.horizon is None:
+            raise ValueError(f"learn: the horizon of {world} is None, must be a number of steps: episodes are played")
+        return mdp
+    if world == "lane-driving":
         return cede.worlds.lane_driving(control_cost=control_cost, switch_cost=switch_cost)
     try:
         chances = [float(part) for part in agents.split(",")]

@@ -127,7 +127,7 @@ def any_order(rng, note):
             for each in (one, twin):
                 each.observe(t, state, prev, who, action, to)
             t, state, prev = t + 1, to, who
-        elif choice == 3:
+        elif choice == 3 and t:
             for each in (one, twin):
                 each.end_episode()
             t, prev = 0, 0
@@ -167,6 +167,9 @@ def refused_calls(one, rng, t):
         lambda: cede.Fleet([one, one]),
         lambda: one.save("/nowhere/at/all"),
         lambda: cede.explain(one, 0, 0, "nobody"),
+        lambda: one.choose(0, "nowhere", "machine"),
+        lambda: one.observe(t, 0, "machine", "nobody", 0, 0),
+        lambda: one.end_episode() if not t else one.observe(t, 0, 0, 0, 0, 0, moved="yes"),
     ]
     i = rng.integers(len(wrong))
     try:

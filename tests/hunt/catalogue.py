@@ -47,7 +47,7 @@ RECORDS = {
     "Record",
 }
 NOT_CALLED = {"UnreadableFile", "encode", "engines", "gym", "worlds", "__version__", "support_desk"}  # the last has no arguments
-NOT_CALLED |= {"Encoder"}  # what encoders have in common
+NOT_CALLED |= {"Encoder", "SwitchingLearner"}  # what encoders, and what learners, have in common
 
 S, A, D, L = 3, 2, 2, 4
 
@@ -144,6 +144,24 @@ def endless_learner(steps=40, **told):
 def rested(one):
     one.end_episode()
     return one
+
+
+def begun(one):
+    one.observe(0, 1, 1, 1, 1, 1)
+    return one
+
+
+class Stranger:
+    """A learner that is not cede's own."""
+
+    def choose(self, t, state, prev_agent):
+        return prev_agent
+
+    def observe(self, t, state, prev_agent, agent, action, next_state, *, cost, enter_cost):
+        pass
+
+    def end_episode(self):
+        pass
 
 
 def unknown_learner(**told):
@@ -911,6 +929,7 @@ def functions():
     yield "Record.log", lambda: Call(cede.read_record(recorded()).log, {"unfinished": (True, Flag())})
     yield from encoders()
     yield "simulate", simulate_call
+    yield "simulate (a learner of one's own)", lambda: replace(simulate_call(), arguments=strangers(simulate_call().arguments))
     yield "simulate_fleet", simulate_fleet_call
     yield "compare", compare_call
 
@@ -950,6 +969,10 @@ def encoders():
     parts = {"encoders": (both, Encoders()), "columns": ([[0, 1], [1, 2]], optional(Columns())), "name": ("mine", Title())}
     yield "Product", lambda: Call(encode.Product, parts)
     yield "Encoder.save", lambda: Call(both[0].save, {"path": (somewhere(), FilePath())})
+
+
+def strangers(arguments):
+    return {**arguments, "learner": (Stranger(), Instance())}
 
 
 def simulate_call():
@@ -1020,16 +1043,19 @@ def methods():
     yield "Learner.choose", of(learner, "choose", **index)
     yield "Learner.choose (greedy planning)", of(lambda: learner(planning="greedy"), "choose", **index)
     step = {**index, "t": (0, Integer(0, L - 1)), "agent": (1, Integer(0, D - 1)), "action": (1, Integer(0, A - 1))}
-    yield "Learner.observe", of(learner, "observe", **step, next_state=(1, Integer(0, S - 1)))
+    yield "Task.who_acts", lambda: Call(task().who_acts, {"agent": (1, Integer(0, D - 1))})
+    yield "Learner.observe", of(learner, "observe", **step, next_state=(1, Integer(0, S - 1)), moved=(False, Flag()))
+    follows = {**step, "t": (1, Integer(0, L - 1)), "next_state": (1, Integer(0, S - 1)), "moved": (False, Flag())}
+    yield "Learner.observe (the next step)", of(lambda: begun(learner()), "observe", **follows)
     end = {"replan": (True, optional(Flag()))}
     measured = {"next_state": (1, Integer(0, S - 1)), "cost": (0.5, Number(0.0, 2.0))}
     yield "Learner.observe (unknown costs)", of(unknown_learner, "observe", **step, **measured)
     here = {name: index[name] for name in ("state", "prev_agent")}
     yield "EndlessLearner.choose", of(endless_learner, "choose", **here)
-    walk = {"state": index["state"], "agent": step["agent"], "action": step["action"], **measured}
+    walk = {"state": index["state"], "agent": step["agent"], "action": step["action"], **measured, "moved": (False, Flag())}
     yield "EndlessLearner.observe", of(lambda: rested(endless_learner()), "observe", prev_agent=(1, Integer(0, D - 1)), **walk)
     yield "EndlessLearner.end_episode", of(endless_learner, "end_episode", **end)
-    yield "Learner.end_episode", of(learner, "end_episode", **end)
+    yield "Learner.end_episode", of(lambda: begun(learner()), "end_episode", **end)
     yield "Learner.observe_episode", of(learner, "observe_episode", episode=(episode(), Instance()))
     yield "Learner.save", of(learner, "save", path=(somewhere(), FilePath()))
 
@@ -1274,6 +1300,7 @@ def gym():
                 "override": (lambda t, state, prev, chosen: chosen, optional(Function())),
                 "seed": (3, Integer(0, 2**32 - 1)),
                 "record": (None, optional(FilePath())),
+                "task": (None, optional(Instance())),
                 "progress": (False, Progress()),
             },
             one,

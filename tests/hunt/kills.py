@@ -137,8 +137,7 @@ def threads(rng, note):
                         with lock:
                             done[0], done[1] = done[0] + 1, done[1] + 1
                     elif kind == 5:
-                        one.end_episode()
-                        counted = 1
+                        one.replan()
                 except ValueError as error:
                     if "used during a run" not in str(error):
                         raise

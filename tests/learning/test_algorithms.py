@@ -70,7 +70,7 @@ def test_unknown_agents_that_vary_are_learned_with_a_table_for_each_case():
         for e in play(mdp, 4000, 1):
             learner.observe_episode(e)
             learner.end_episode(replan=False)
-        learner.end_episode()
+        learner.replan()
         spread = np.ptp(cede.solve(mdp).value)
         assert cede.expected_cost(mdp, learner.plan.policy) - cede.expected_cost(mdp, cede.solve(mdp).policy) < 0.02 * spread
 

@@ -268,3 +268,52 @@ def test_costs_below_zero():
     task = cede.Task(mdp.task.env_cost - 1, mdp.task.agents, mdp.horizon)
     with pytest.raises(ValueError, match=r"the least that a step can cost is -.*, must be at least 0 with a baseline"):
         cede.ucrl2_mc(task, baseline=0)
+
+
+# ------------------------------------------------------------------------------------------------- a baseline and limits
+
+
+def danger(price, horizon=10):
+    """Every tenth state is a danger, in which the machine costs 10, and elsewhere 1; the person costs the price alone."""
+    environment = cede.Environment(np.broadcast_to([0.9, 0.1], (2, 2, 2)), [[0.0, 1.0], [0.0, 10.0]], [0.9, 0.1])
+    agents = [cede.Agent("machine", [[0.0, 1.0]] * 2), cede.Agent("person", [[1.0, 0.0]] * 2, control_cost=price)]
+    return cede.TwoLayerMDP(environment, cede.Team(agents), horizon)
+
+
+def test_the_two_promises_can_contradict_each_other():
+    """Of all that keeps within the limit, the best costs far more than the baseline and alpha allow: no learner could keep both."""
+    mdp = danger(0.0)
+    assert cede.solve(mdp, at_most={"person": 0.3}).cost > 1.1 * cede.expected_cost(mdp, mdp.task.always("person")) + 1.0
+    for learner in (cede.ucrl2_mc, cede.recommended):
+        with pytest.raises(
+            ValueError, match=r"baseline is person, alpha 0.1, must be left out with at_most .*: price control instead"
+        ):
+            learner(mdp.task, baseline="person", at_most={"person": 0.3})
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5])
+def test_a_price_and_a_baseline_limit_a_share_from_the_first_episode_on(share):
+    """docs/guarantees.md: with c = (1 + alpha) V / (share L), expected shares of all episodes so far are at most `share`. The exact
+    share of each policy is what an episode of it costs if only the person's steps cost something."""
+    alpha, horizon = 0.1, 10
+    price = (1 + alpha) * cede.expected_cost(danger(0.0), danger(0.0).task.always("machine")) / (share * horizon)
+    mdp = danger(price)
+    known = {agent.name: agent.policy for agent in mdp.team.agents}
+    told = {"baseline": "machine", "alpha": alpha, "belief": "kl", "start": mdp.environment.start, "known_agents": known}
+    learner, rng, shares = cede.ucrl2_mc(mdp.task, **told), np.random.default_rng(1), []
+    counting = cede.TwoLayerMDP(
+        cede.Environment(mdp.environment.transition, [0.0, 0.0], mdp.environment.start),
+        cede.Team([cede.Agent("machine", known["machine"]), cede.Agent("person", known["person"], control_cost=1 / horizon)]),
+        horizon,
+    )
+    for _ in range(400):
+        plan = learner.plan
+        shares.append(cede.expected_cost(counting, plan))
+        learner.observe_episode(cede.rollout(mdp, plan, rng))
+        learner.end_episode()
+    average = np.cumsum(shares) / np.arange(1, 401)
+    assert (average <= share).all()
+    assert max(shares) > 0.05  # it did deviate
+    free = cede.ucrl2_mc(danger(0.5).task, **told)  # a price that is too low: then the person is worth it everywhere
+    history = cede.simulate(danger(0.5), free, 3000, seed=0, progress=False)
+    assert history.control[-500:, 1].mean() / horizon > share

@@ -78,14 +78,16 @@ def test_different_windows_for_different_agents():
 
 
 def test_what_has_faded_is_gone():
-    """After many half-lives nothing is left but the uniform guess, and no number is lost."""
+    """After many half-lives nothing is left but the uniform guess, where nothing else was seen; and no number is lost."""
     mdp = random_mdp(5, n_states=3, n_agents=2, horizon=2, kinds=[None])
     learner = cede.ucrl2_mc(mdp.task, forget=cede.HalfLife(0.5), scale=0.01)
     learner.observe_episode(play(mdp, 1, 0)[0])
     learner.end_episode()
+    assert learner.counts.agents.nnz == 2
     for _ in range(40):
+        learner.observe(0, 0, mdp.task.start_agent, 0, 0, 0)
         learner.end_episode()
-    assert learner.counts.agents.nnz == 0
+    assert learner.counts.agents.nnz == 1
     assert np.isfinite(learner.plan.value).all()
 
 

@@ -132,7 +132,7 @@ def test_bad_logs_change_nothing():
         "the column 'agent' of log is missing, must be there: it has": {n: c for n, c in good.items() if n != "agent"},
         r"state\[7\] is 9, must be an integer from 0 to 5": bad("state", 7, 9),
         r"action\[7\] is nan, must be an integer": bad("action", 7, np.nan),
-        r"action\[7\] is 'up', must be one of \['left', 'right'\]": bad("action", 7, "up"),
+        r"action\[7\] is 'up', must be one of 'left', 'right'": bad("action", 7, "up"),
         r"agent\[2\] is -1, must be an integer from 0 to 1": bad("agent", 2, -1),
         r"t\[3\] is 0, must be more than 2": bad("t", 3, 0),
         r"state\[5\] is \d, must be \d, where the step before led": bad("state", 5, (good["state"][5] + 1) % 6),

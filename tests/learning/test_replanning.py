@@ -193,6 +193,7 @@ def test_simulate_starts_from_the_plan_that_there_is(options):
     assert cede.simulate(mdp, learner, 1).expected_cost[0] == cede.expected_cost(mdp, plan.policy)
     if options != {"planning": "greedy"}:
         plan = learner.plan
+        learner.observe_episode(cede.rollout(mdp, plan, 3))
         learner.end_episode(replan=False)
         assert learner.plan is plan
         assert cede.simulate(mdp, learner, 1).expected_cost[0] == cede.expected_cost(mdp, plan.policy)
@@ -384,6 +385,7 @@ def test_greedy_planning_keeps_no_plan():
     for meddle in (lambda a: None, lambda a: a.replan(), lambda a: (a.plan, a.choose(0, 3, 0))):
         learner = cede.ucrl2_mc(mdp.task, scale=0.1, planning="greedy")
         cede.simulate(mdp, learner, 60)
+        learner.observe_episode(cede.rollout(mdp, mdp.task.always(1), 3))
         learner.end_episode(replan=False)
         meddle(learner)
         runs.append((learner, cede.simulate(mdp, learner, 1).expected_cost[0]))

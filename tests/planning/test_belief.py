@@ -75,6 +75,7 @@ def test_scales_may_be_numbers_schedules_or_functions_and_are_named_in_the_setti
     assert cede.ucrl2_mc(task, scale=cede.Scale.authors(100)).settings["scale"] == "authors' schedule for 100 episodes"
     halving = cede.ucrl2_mc(task, scale=cede.Scale(agents=lambda k: 1 / k))
     before = halving.beliefs[0].width[0]
+    halving.observe(0, 0, 1, 1, 0, 0)  # of the other agent
     halving.end_episode()
     constants = [printed_constant(steps=steps, rows=12, outcomes=2, delta=0.1) for steps in (1, 20)]
     assert halving.beliefs[0].width[0] / before == pytest.approx(math.sqrt(constants[1] / constants[0]) / 2)

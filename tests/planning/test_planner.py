@@ -203,8 +203,8 @@ def test_ucrl2_against_a_transcription_of_the_appendix(seed, radius):
         learner.observe_episode(episode)
         learner.end_episode(replan=False)
         np.add.at(n, (episode.states[:-1], episode.agents, episode.states[1:]), 1)
-    learner.end_episode()  # an empty episode, to plan
-    k, rows = 32, task.n_states * task.n_agents
+    learner.replan()
+    k, rows = 31, task.n_states * task.n_agents
     total = n.sum(axis=2)
     centre = np.where(total[..., None] > 0, n / np.maximum(total, 1)[..., None], 1 / task.n_states)
     t_k = (k - 1) * task.horizon

@@ -159,6 +159,14 @@ def sync_directory(directory: Path) -> None:
             os.close(descriptor)
 
 
+def path_to_write(owner: str, place: str, given: Any) -> Path:
+    """Check that a value is the path of a file, and not that of a directory; return it."""
+    path = check.path(owner, place, given)
+    if path.is_dir():
+        check.fail(owner, place, repr(str(path)), "the path of a file: it is a directory")
+    return path
+
+
 def check_writable(owner: str, place: str, given: Any) -> Path:
     """Check that a file can be written at a path, without touching what is there; return the path.
 

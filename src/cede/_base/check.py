@@ -6,6 +6,7 @@ what is checked, as in "delta" or "policy[7]".
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
@@ -195,9 +196,19 @@ def choice(owner: str, place: str, value: Any, options: Sequence[Any]) -> Any:
 MOST_OPTIONS = 12  # that an error lists
 
 
-def one_of(options: Sequence[Any]) -> str:
-    """Return what is expected where one of some options is: "one of 'machine', 'human'"; of many, the first ones."""
-    listed = ", ".join(show(option) for option in options[:MOST_OPTIONS])
+MOST_COMPARED = 10_000  # names among which the nearest ones are looked for
+
+
+def one_of(options: Sequence[Any], given: Any = None) -> str:
+    """Return what is expected where one of some options is: "one of 'machine', 'human'"; of many, the first ones.
+
+    given: the wrong name; of many options, those that are spelt most like it are listed first.
+    """
+    first = list(options[:MOST_OPTIONS])
+    if isinstance(given, str) and len(options) > MOST_OPTIONS:
+        near = get_close_matches(given, [one for one in options[:MOST_COMPARED] if isinstance(one, str)], n=3)
+        first = [*near, *(one for one in first if one not in near)][:MOST_OPTIONS]
+    listed = ", ".join(show(option) for option in first)
     return f"one of {listed}" + (f", ... ({len(options)} in all)" if len(options) > MOST_OPTIONS else "")
 
 
@@ -290,17 +301,39 @@ def frozen(array: Any) -> Any:
     return array
 
 
-def distributions(owner: str, argument: str, values: Floats) -> None:
-    """Check that the last axis holds probabilities, at least 0 with sums of 1 up to TOLERANCE. Nothing is renormalised."""
-    if values.min() < 0:
-        bad = np.argwhere(values < 0)
-        fail(owner, place_of(argument, bad[0]), values[tuple(bad[0])], "a probability, at least 0")
-    sums = np.asarray(values.sum(axis=-1))
-    wrong = np.abs(sums - 1.0) > TOLERANCE
+def probabilities(owner: str, argument: str, value: Any, shape: Sequence[int | None], letters: str) -> Floats:
+    """Check that a value is an array whose last axis holds probabilities, at least 0 with sums of 1; return it as `array` does.
+
+    Sums may be off by TOLERANCE, and nothing is changed. Numbers of lower precision, as a model in float32 answers them, may be off
+    by their own rounding, and are divided by their sums.
+    """
+    result = array(owner, argument, value, shape, letters)
+    if result.min() < 0:
+        bad = np.argwhere(result < 0)
+        fail(owner, place_of(argument, bad[0]), result[tuple(bad[0])], "a probability, at least 0")
+    precision = precision_of(np.asarray(value).dtype)
+    sums = np.asarray(result.sum(axis=-1))
+    terms = np.count_nonzero(result, axis=-1) if precision > 0.0 else 1
+    wrong = np.abs(sums - 1.0) > rounding_of_sums(precision, terms)
     if wrong.any():
         bad = np.argwhere(wrong)
         total = sums[tuple(bad[0])]
         raise ValueError(f"{owner}: {place_of(argument, bad[0])} sums to {total:.10g}, must be 1")
+    if precision > 0.0:
+        result.setflags(write=True)  # a copy of our own: what has no lower precision is shared
+        result /= sums[..., None]
+        result.setflags(write=False)
+    return result
+
+
+def precision_of(dtype: Any) -> float:
+    """Return the distance from 1 to the next number of a type, if that is of lower precision than float64; else 0."""
+    return float(np.finfo(dtype).eps) if dtype.kind == "f" and dtype.itemsize < np.dtype(np.float64).itemsize else 0.0
+
+
+def rounding_of_sums(precision: float, terms: Any) -> Any:
+    """Return how far sums of probabilities may be from 1: a few roundings, which add up like the root of the number of terms."""
+    return np.maximum(TOLERANCE, 4.0 * precision * np.sqrt(terms))
 
 
 class Names(tuple[str, ...]):

@@ -1,15 +1,16 @@
 """Decide whether a stored run can be used again: digest the source code that decides its result.
 
-A run is a call of a function in a module of `cede.experiments`. Its result can depend on that module and on every module of
-`cede` that is imported from there, directly or through other modules. `code_digest` finds these modules by reading the import
-statements, and digests their files together with the data files of their packages. When one of these files changes, the digest
-changes, and the run is made again.
+A run is a call of a function in a module of `cede.experiments`, or of a package that registers figures of its own. Its result can
+depend on that module and on every module of `cede`, and of that package, that is imported from there, directly or through other
+modules. `code_digest` finds these modules by reading the import statements, and digests their files together with the data files of
+their packages. When one of these files changes, the digest changes, and the run is made again.
 """
 
 import ast
 import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent  # the folder of cede
@@ -28,49 +29,75 @@ STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)  # syntax nodes that 
 
 @cache
 def code_digest(module: str) -> str:
-    """Digest all code and data of cede that can change what the functions of a module return.
+    """Digest all code and data, of cede and of the package of a module, that can change what the functions of the module return.
 
     module: the full name of a module, such as "cede.experiments.runs.river". Returns 64 hexadecimal digits. Files are read once
     for each process.
     """
-    modules = reached_from(module)
-    files = {file for name in modules - NOT_DIGESTED.keys() if (file := source_file(name)) is not None}
-    files |= {data for name in modules for data in data_files(name)}
+    modules, own = reached_from(module), top_of(module)
+    files = {file for name in modules - NOT_DIGESTED.keys() if (file := source_file(name, own)) is not None}
+    files |= {data for name in modules for data in data_files(name, own)}
     digest = hashlib.sha256()
     for file in sorted(files):
-        digest.update(f"{file.relative_to(PACKAGE).as_posix()} {file_digest(file)}\n".encode())
+        digest.update(f"{name_of(file, own)} {file_digest(file)}\n".encode())
     return digest.hexdigest()
 
 
+def top_of(module: str) -> str:
+    """Return the package that a module belongs to: the first part of its name."""
+    return module.partition(".")[0]
+
+
+def name_of(file: Path, own: str) -> str:
+    """Return how a file is called in a digest: its path within cede, or within the package `own`."""
+    if file.is_relative_to(PACKAGE):
+        return file.relative_to(PACKAGE).as_posix()
+    folder = folder_of(own)
+    return f"{own}/{file.name if folder is None else file.relative_to(folder).as_posix()}"
+
+
+@cache
+def folder_of(package: str) -> Path | None:
+    """Return the folder of a package that is not cede; None if it is a single file, or not there."""
+    found = find_spec(package)
+    places = [] if found is None else list(found.submodule_search_locations or ())
+    return Path(places[0]) if places else None
+
+
 def reached_from(module: str) -> set[str]:
-    """Return the names of the module and of all modules of cede that importing it, or calling its functions, can import."""
+    """Return the names of the module and of all modules, of cede and of its own package, that importing it, or calling its
+    functions, can import.
+    """
     reached: set[str] = set()
     waiting = [module]
     while waiting:
         name = waiting.pop()
         if name not in reached:
             reached.add(name)
-            waiting += imported_by(name)
+            waiting += imported_by(name, top_of(module))
     return reached
 
 
 @cache
-def imported_by(module: str) -> frozenset[str]:
-    """Return the modules of cede that one module names in import statements anywhere in its file, and the packages around it.
+def imported_by(module: str, own: str = PACKAGE.name) -> frozenset[str]:
+    """Return the modules, of cede and of the package `own`, that one module names in import statements anywhere in its file, and
+    the packages around it.
 
     Imports under `if TYPE_CHECKING` are never executed and do not count, with one exception: `cede` imports its public names when
     they are first used and lists them under `if TYPE_CHECKING`. A module that takes such a name from `cede` gets all of them.
     """
-    file = source_file(module)
+    file = source_file(module, own)
     if file is None:
-        raise ValueError(f"code_digest: module is {module!r}, must be a module of cede")
+        raise ValueError(f"code_digest: module is {module!r}, must be a module of {own}")
     tree = ast.parse(file.read_bytes())
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     names = imported_names(executed(tree), package)
     if any(takes_public_name(name) for name in names):
         public = ast.parse((PACKAGE / "__init__.py").read_bytes())
         names += imported_names(ast.walk(public), PACKAGE.name)
-    return frozenset(name for dotted in [module, *names] for name in and_packages_around(dotted) if source_file(name)) - {module}
+    return frozenset(name for dotted in [module, *names] for name in and_packages_around(dotted) if source_file(name, own)) - {
+        module
+    }
 
 
 def executed(tree: ast.Module) -> Iterator[ast.AST]:
@@ -116,19 +143,23 @@ def and_packages_around(dotted: str) -> list[str]:
 
 
 @cache
-def source_file(module: str) -> Path | None:
-    """Return the file of a module or package of cede, None if there is no such module."""
+def source_file(module: str, own: str = PACKAGE.name) -> Path | None:
+    """Return the file of a module or package, of cede or of the package `own`; None if there is no such module."""
     top, *inner = module.split(".")
-    if top != PACKAGE.name:
+    if top not in (PACKAGE.name, own):
         return None
-    path = PACKAGE.joinpath(*inner)
+    folder = PACKAGE if top == PACKAGE.name else folder_of(top)
+    if folder is None:  # a module that is a single file
+        found = None if inner else find_spec(top)
+        return Path(found.origin) if found is not None and found.origin is not None else None
+    path = folder.joinpath(*inner)
     candidates = (path / "__init__.py", path.with_name(f"{path.name}.py"))
     return next((file for file in candidates if file.is_file()), None)
 
 
-def data_files(module: str) -> Iterator[Path]:
+def data_files(module: str, own: str = PACKAGE.name) -> Iterator[Path]:
     """Yield all files of a package that are not Python code, also those in folders which are no packages themselves."""
-    file = source_file(module)
+    file = source_file(module, own)
     if file is not None and file.name == "__init__.py":
         yield from data_in(file.parent)
 

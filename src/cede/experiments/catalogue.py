@@ -1,7 +1,13 @@
-"""All figures by name: an overview, those of the paper in its order, the guarantee, ways of planning, fleets, and our own."""
+"""All figures by name: an overview, those of the paper in its order, the guarantee, ways of planning, fleets, and our own.
+
+Installed packages register further ones as entry points of the group `cede.figures`.
+"""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
+from cede._base import check, plugins
 from cede.experiments.figure import Figure
 from cede.experiments.figures import (
     action_size,
@@ -69,11 +75,35 @@ FIGURES: dict[str, Figure] = {
 }
 
 
+GROUP = "cede.figures"  # of entry points, by which installed packages register figures
+
+
 def chosen(names: Sequence[str]) -> list[Figure]:
-    """Return the figures with these names, each once; ["all"] means all of them. Raises ValueError for a name that is none."""
+    """Return the figures with these names, each once; ["all"] means all of cede's own. A name that is none is an error."""
     if list(names) == ["all"]:
         return list(FIGURES.values())
-    for name in names:
-        if name not in FIGURES:
-            raise ValueError(f"figure: name is {name!r}, must be all or one of {', '.join(FIGURES)}")
-    return [FIGURES[name] for name in dict.fromkeys(names)]
+    return [figure_named(name) for name in dict.fromkeys(names)]
+
+
+def figure_named(name: str) -> Figure:
+    """Return a figure by its name: one of cede's own, or one that an installed package registers."""
+    if name in FIGURES:
+        return FIGURES[name]
+    found = plugins.load("figure", GROUP, name)
+    if found is None:
+        every = ", ".join(check.printable(one) for one in [*FIGURES, *plugins.registered(GROUP)])
+        check.fail("figure", "name", check.show(name), f"all or one of {every}")
+    figure = check.instance("figure", f"what is registered as {check.show(name)}", found, Figure)
+    if figure.name != name:
+        check.fail("figure", f"the name of what is registered as {check.show(name)}", check.show(figure.name), "the same")
+    return figure
+
+
+def figures_in(out: Path) -> dict[str, Figure]:
+    """Return the figures whose table and picture are in a directory, by name. What cannot be loaded is left out."""
+    result: dict[str, Figure] = {}
+    for name in [*FIGURES, *plugins.registered(GROUP)]:
+        if all((out / f"{name}{ending}").exists() for ending in (".csv", ".png")):
+            with suppress(ValueError):
+                result[name] = figure_named(name)
+    return result

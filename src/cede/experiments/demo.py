@@ -57,9 +57,9 @@ def page(out: Path, stored: Path) -> str:
 <h1>Who should be in control?</h1>
 <p class="lead">A team of people, machines or models shares one system, and at each step one of them acts. cede learns, while the
 system runs, whom to hand control to, so that the total cost is lowest.</p>
-{section(out, "together", more=why(out))}
-{section(out, "desk")}
-{section(out, "joins")}
+{section(out, FIGURES["together"], more=why(out))}
+{section(out, FIGURES["desk"])}
+{section(out, FIGURES["joins"])}
 <h2 id="yours">In your own system</h2>
 <p>Sizes and costs are all it must be told. The rest is a loop:</p>
 <pre>{escape(CODE)}</pre>
@@ -87,7 +87,7 @@ def paper(stored: Path) -> str:
 <h2 id="paper">The paper, experiment by experiment</h2>
 <p>The method behind it, UCRL2-MC, is from a paper on 2-layer Markov decision processes. These are its experiments at full size,
 from stored results; <code>cede figure NAME</code> runs one again.</p>
-{"".join(section(stored, name, level=3) for name in there)}
+{"".join(section(stored, FIGURES[name], level=3) for name in there)}
 <h2 id="claims">What the paper claims, and what we measured</h2>
 {claims_table(all_findings(stored), there)}
 """

@@ -7,6 +7,7 @@ it.
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,6 +16,9 @@ from typing import Any
 
 from cede._base import check
 from cede.experiments.cache import code_digest
+
+PACKAGE = "cede.experiments"
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # what a figure may be called: its files have the name, too
 
 Row = dict[str, Any]  # one row of a table: values by name of the column
 Outcome = dict[str, list[Row]]  # what a part returns: rows by kind, such as "curve", "control" or "drive"
@@ -55,21 +59,23 @@ class Options:
 class Part:
     """One run of one learner (or one exact computation), which a figure asks for and whose outcome is stored."""
 
-    function: str  # "module:name" below cede.experiments, called as name(progress=..., **arguments), returns an Outcome
+    function: str  # "module:name" below the package, called as name(progress=..., **arguments), returns an Outcome
     arguments: Row  # values that JSON can hold
     work: int  # what the run reports as progress when it is done; mostly the number of episodes
     label: str  # for the progress bar
+    package: str = PACKAGE  # that holds the module: another one for figures that are not cede's own; "" if it is in none
 
     @property
     def key(self) -> str:
         """A name for the stored outcome: a digest of the function, its arguments and the code that it runs."""
-        text = json.dumps([self.function, self.arguments, code_digest(self.module)], sort_keys=True)
+        function = self.function if self.package == PACKAGE else f"{self.package}.{self.function}"
+        text = json.dumps([function, self.arguments, code_digest(self.module)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     @property
     def module(self) -> str:
         """The full name of the module that holds the function."""
-        return f"cede.experiments.{self.function.split(':')[0]}"
+        return f"{self.package}.{self.function.split(':')[0]}".removeprefix(".")
 
     def run(self, progress: Callable[[int], None]) -> Outcome:
         """Call the function and return its outcome. progress: called with the work done so far."""
@@ -93,3 +99,11 @@ class Figure:
     parts: Callable[[Options], Sequence[Part]]  # the runs that it needs
     table: Callable[[Sequence[tuple[Part, Outcome]]], list[Row]]  # from the outcomes of its parts to the rows of its table
     draw: Callable[[list[Row], Path], list[Path]]  # from the table, and the picture's path without ending, to the files written
+
+    def __post_init__(self) -> None:
+        for name in ("name", "title", "story"):
+            check.name("Figure", name, getattr(self, name))
+        if not FILE_NAME.fullmatch(self.name):
+            check.fail("Figure", "name", check.show(self.name), "letters, digits, - and _: files are called like that")
+        for name in ("parts", "table", "draw"):
+            check.function("Figure", name, getattr(self, name))

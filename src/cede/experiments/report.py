@@ -2,14 +2,14 @@
 
 import base64
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from cede._base.archive import write_whole
-from cede.experiments.catalogue import FIGURES
+from cede.experiments.catalogue import figures_in
 from cede.experiments.claims import FAILS, HOLDS, OPEN, SCALED, Finding, all_findings, missing_figures, save_findings
-from cede.experiments.figure import Row
+from cede.experiments.figure import Figure, Row
 from cede.experiments.tables import identity_of
 
 COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", SCALED: "#B36B00", OPEN: "#666666"}
@@ -45,7 +45,7 @@ def write_report(out: Path) -> Path:
 
     Raises ValueError if the directory holds no figure.
     """
-    present = [name for name in FIGURES if (out / f"{name}.csv").exists() and (out / f"{name}.png").exists()]
+    present = figures_in(out)
     if not present:
         raise ValueError(f"report: out is {str(out)!r}, must hold at least one figure; run cede figure first")
     firsts = [identity_of(out / f"{name}.csv") for name in present]
@@ -58,8 +58,8 @@ def write_report(out: Path) -> Path:
     return path
 
 
-def page(out: Path, present: Sequence[str], found: Sequence[Finding], identity: Row) -> str:
-    """Return the whole page. present: names of figures; found: claims with verdicts; identity: version, seed, if it is quick."""
+def page(out: Path, present: Mapping[str, Figure], found: Sequence[Finding], identity: Row) -> str:
+    """Return the whole page. present: figures by name; found: claims with verdicts; identity: version, seed, if it is quick."""
     links = " ".join(link(name) for name in ["claims", *present])
     body = f"""
 <h1>Learning who should be in control</h1>
@@ -73,7 +73,7 @@ Each picture is drawn from the table of its name (<code>NAME.csv</code>).</p>
 <nav>{links}</nav>
 <h2 id="claims">What the paper claims, and what we measured</h2>
 {verdicts(out, present, found, quick=bool(identity["quick"]))}
-{"".join(section(out, name) for name in present)}
+{"".join(section(out, figure) for figure in present.values())}
 """
     return document("cede: learning who should be in control", body)
 
@@ -88,7 +88,7 @@ def document(title: str, body: str) -> str:
 """
 
 
-def verdicts(out: Path, present: Sequence[str], found: Sequence[Finding], *, quick: bool) -> str:
+def verdicts(out: Path, present: Collection[str], found: Sequence[Finding], *, quick: bool) -> str:
     """Return what the page says of claims. A quick run decides nothing, so it shows no verdict."""
     if quick:
         return (
@@ -121,9 +121,9 @@ def missing_note(out: Path) -> str:
     return f'<p class="small">Not run here: {", ".join(missing)}.</p>' if missing else ""
 
 
-def section(out: Path, name: str, *, level: int = 2, more: str = "") -> str:
+def section(out: Path, figure: Figure, *, level: int = 2, more: str = "") -> str:
     """Return the part of the page about one figure, with its picture inside. level: of its heading; more: HTML that follows."""
-    figure, data = FIGURES[name], (out / f"{name}.png").read_bytes()
+    name, data = figure.name, (out / f"{figure.name}.png").read_bytes()
     picture = f'<img alt="{escape(figure.title)}" src="data:image/png;base64,{base64.b64encode(data).decode()}">'
     first = identity_of(out / f"{name}.csv")
     about = f"cede {first['cede']}, base seed {first['base_seed']}" + (", quick run" if first["quick"] else "")

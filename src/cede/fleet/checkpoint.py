@@ -12,7 +12,7 @@ import numpy as np
 
 from cede import __version__
 from cede._base import archive, check
-from cede._base.archive import UnreadableFile, load_arrays, save_arrays
+from cede._base.archive import UnreadableFile, load_arrays, path_to_write, save_arrays
 from cede._kernels.tables import Sums, Table
 from cede.fleet.grouping import Grouping, check_states
 from cede.fleet.history import RunRecord
@@ -45,7 +45,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | Path, *, seconds: float = 60.0, resume: bool = False) -> None:
-        self.path = check.path("Checkpoint", "path", path)
+        self.path = path_to_write("Checkpoint", "path", path)
         self.seconds = check.number("Checkpoint", "seconds", seconds, least=0.0)
         self.resume = check.truth("Checkpoint", "resume", resume)
         self.saved_at = time.monotonic()

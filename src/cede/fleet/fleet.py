@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from cede import __version__
 from cede._base import check
-from cede._base.archive import save_arrays
+from cede._base.archive import path_to_write, save_arrays
 from cede._base.interrupts import uninterrupted
 from cede._base.reprs import listed, plural, short_repr
 from cede._kernels.tables import Sums, Table
@@ -81,7 +81,7 @@ class Fleet:
     @one_at_a_time
     def save(self, path: str | Path) -> None:
         """Write the fleet to a file, completely or not at all. `cede.load` reads it back."""
-        where = check.path("save", "path", path)
+        where = path_to_write("save", "path", path)
         saved = SavedFleet(self._task, [learner.saved for learner in self._learners], self._environment)
         header, arrays = pack_fleet(saved)
         save_arrays(where, "fleet", SCHEMA, {"cede": __version__, **header}, arrays)

@@ -71,16 +71,28 @@ class History:
     than for the best policy, step by step. With a discount the expected cost is that of all that comes from the start on, under the
     policies in force; regret adds up, step by step, how much more the policy in force costs than the best one from where the team
     is.
+
+    What a learner that is not cede's own, and shows no policy, was expected to cost is not known: then regret and expected_cost are
+    NaN, and `settings["regret"]` says so.
     """
 
-    regret: Floats  # (K,) cumulative regret after each episode, exact (Eq. 6)
-    expected_cost: Floats  # (K,) exact expected cost of each episode's policy
+    regret: Floats  # (K,) cumulative regret after each episode, exact (Eq. 6); NaN if it is not known
+    expected_cost: Floats  # (K,) exact expected cost of each episode's policy; NaN if it is not known
     cost: Floats  # (K,) realised cost of each episode
     control: Ints  # (K, D) steps in which each agent of the team acted
     switches: Ints  # (K,) hand-overs in each episode
     optimum: float  # expected cost of the best policy; with limits of control, of the best mixture within them
     agents: tuple[str, ...]  # (D,) names
     settings: Mapping[str, Any]  # what to repeat the run with: learner, radii, scale, delta, seeds, version
+
+    @property
+    def realised_regret(self) -> Floats:
+        """Return how much more the episodes so far really cost than the best policy is expected to, (K,): regret with the noise of
+        what happened, for any learner. Only for tasks with a horizon.
+        """
+        if "record_every" in self.settings:
+            check.fail("History", "realised_regret", "asked for", "asked for where episodes have an end: a task with a horizon")
+        return np.cumsum(self.cost - self.optimum)
 
     @classmethod
     def of(cls, record: RunRecord, agents: tuple[str, ...], settings: Mapping[str, Any]) -> "History":

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.arrays import Policy
 from cede._kernels.episodes import play_episode
+from cede.fleet.by_calls import is_own, play_by_calls
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import Engine, engine_of
 from cede.fleet.fleet import Fleet
@@ -22,13 +23,14 @@ from cede.fleet.run import Run, stream_of, streams_of
 from cede.fleet.shard import new_steps, numbers_drawn, true_problem
 from cede.learning.counts import Episode
 from cede.learning.learner import Learner
+from cede.learning.protocol import SwitchingLearner, checked_learner, settings_of
 from cede.learning.settings import MOST_EPISODES
 from cede.learning.turns import run_of
 from cede.planning.belief import true_beliefs
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, model_of
 from cede.problem.model import TwoLayerMDP, check_support
-from cede.problem.task import checked_switching_policy
+from cede.problem.task import Task, checked_switching_policy
 
 Seed = int | np.random.Generator
 MOST_BLOCK = 10**7  # steps without horizon that are recorded together
@@ -39,13 +41,20 @@ def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episo
 
     mdp: the problem, with a horizon. policy: a switching policy, (L, S, D), or a Plan. seed: an integer or a NumPy generator.
     """
-    check.instance("rollout", "mdp", mdp, TwoLayerMDP)
+    checked_mdp("rollout", "mdp", mdp)
     if mdp.horizon is None:
         check.fail(
             "rollout", "the horizon of mdp", None, "a number of steps: a run without horizon has no end (simulate plays one)"
         )
-    given = policy.policy if isinstance(policy, Plan) else policy
-    return roll(mdp, checked_switching_policy("rollout", mdp.task, given), generator("rollout", seed))
+    return roll(mdp, checked_switching_policy("rollout", mdp.task, policy), generator("rollout", seed))
+
+
+def checked_mdp(owner: str, place: str, mdp: Any) -> TwoLayerMDP:
+    """Check that a problem is a TwoLayerMDP, and return it. If it is a Task, the error says what that lacks."""
+    if isinstance(mdp, Task):
+        expected = "a TwoLayerMDP: a Task has no probabilities to draw steps by (in a system of your own, use choose and observe)"
+        check.fail(owner, place, "a Task", expected)
+    return check.instance(owner, place, mdp, TwoLayerMDP)
 
 
 def generator(owner: str, seed: Seed) -> np.random.Generator:
@@ -71,7 +80,7 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
 
 def simulate(
     mdp: TwoLayerMDP,
-    learner: Learner,
+    learner: SwitchingLearner | Learner,
     episodes: int | None = None,
     *,
     steps: int | None = None,
@@ -84,10 +93,13 @@ def simulate(
 
     In each episode the learner plans, its policy is played, and what was seen is counted. It continues from what it knows already.
 
-    mdp: the true problem. learner: made for `mdp.task`, or for the same with costs that it does not know. episodes: how many. Where
-    there is no horizon, give steps instead: the run begins in a state that is drawn from `start`, and record_every of its steps are
-    recorded together (by default about a thousandth of all). seed: of what happens, an integer or a NumPy generator.
-    Of a generator with other bits than PCG64, NumPy's default, one number is drawn, as the seed of the whole call.
+    mdp: the true problem. learner: made for `mdp.task`, or for the same with costs that it does not know; or anything that can do
+    what a `SwitchingLearner` can. If that shows no policy, regret and expected cost are not known, and NaN: `settings["regret"]`
+    says which it is, and `cost` what episodes really cost.
+
+    episodes: how many. Where there is no horizon, give steps instead: the run begins in a state that is drawn from `start`, and
+    record_every of its steps are recorded together (by default about a thousandth of all). seed: of what happens, an integer or a
+    NumPy generator. Of a generator with other bits than PCG64, NumPy's default, one number is drawn, as the seed of the whole call.
 
     evaluate_every: compute the exact cost of the policy in every n-th episode only, and use it for those in between too. The regret
     is then an approximation, and `settings` say so. This pays where evaluating costs more than learning: greedy planning makes no
@@ -96,18 +108,34 @@ def simulate(
     progress: True shows a progress bar in a terminal if this takes longer than two seconds; False hides it; a function is called
     with the number of episodes done.
     """
-    check.instance("simulate", "mdp", mdp, TwoLayerMDP)
-    check.instance("simulate", "learner", learner, Learner)
+    checked_mdp("simulate", "mdp", mdp)
+    checked_learner("simulate", learner)
     episodes, block = checked_length("simulate", mdp, episodes, steps, record_every)
     evaluate_every = check.integer("simulate", "evaluate_every", evaluate_every, 1, MOST_EPISODES)
     progress, rng = check.progress("simulate", progress), generator("simulate", seed)
-    with run_of("simulate", [learner]):
-        fits("simulate", mdp, learner)
-        record = play(mdp, learner, episodes, rng, progress, evaluate_every, block)
+    recorded: dict[str, Any] = {"evaluate_every": evaluate_every} if mdp.horizon is not None else {"record_every": block}
+    if isinstance(learner, Learner) and is_own(learner):
+        with run_of("simulate", [learner]):
+            fits("simulate", mdp, learner)
+            record = play(mdp, learner, episodes, rng, progress, evaluate_every, block)
+    else:
+        if isinstance(getattr(learner, "task", None), Task):
+            fits_task("simulate", mdp.task, learner.task)  # type: ignore[union-attr]
+        if mdp.horizon is None and mdp.discount is None:
+            check_connected("simulate", mdp)
+        source = np.random.Generator(bits_of(rng))
+        record, recorded["regret"] = play_by_calls(mdp, learner, (episodes, block), source, progress, evaluate_every)
     told = "generator" if isinstance(seed, np.random.Generator) else int(seed)
-    recorded = {"evaluate_every": evaluate_every} if mdp.horizon is not None else {"record_every": block}
-    settings = {**learner.settings, **recorded, "simulation_seed": told}
+    settings = {**settings_of(learner), **recorded, "simulation_seed": told}
     return History.of(record, mdp.task.members, settings)
+
+
+def bits_of(rng: np.random.Generator) -> np.random.PCG64:
+    """Return the bits that a run draws from: those of a generator; if they are of another kind than PCG64, one number is drawn of
+    them, as the seed.
+    """
+    bits = rng.bit_generator
+    return bits if isinstance(bits, np.random.PCG64) else np.random.PCG64(int(rng.integers(2**63)))
 
 
 def checked_length(owner: str, mdp: TwoLayerMDP, episodes: Any, steps: Any, record_every: Any) -> tuple[int, int]:
@@ -143,9 +171,7 @@ def play(
     """Run a learner without the checks of `simulate`, as a fleet of one. For each episode it draws as many uniform numbers from rng
     as `numbers_drawn` says. block: without horizon, the steps that are recorded together.
     """
-    bits = rng.bit_generator
-    if not isinstance(bits, np.random.PCG64):  # of another kind of generator one number is drawn, as the seed of a PCG64
-        bits = np.random.PCG64(int(rng.integers(2**63)))
+    bits = bits_of(rng)
     streams = np.array([stream_of(bits)], dtype=np.uint64)
     drawn = numbers_drawn(mdp.environment, mdp.task)
 
@@ -165,19 +191,8 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     task, told = mdp.task, learner.task
     if learner.observed:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first (end_episode)")
-    for what, mine, theirs in (
-        ("states", told.n_states, task.n_states),
-        ("actions", told.n_actions, task.n_actions),
-        ("agents", told.agents, task.agents),
-        ("modes", told.modes, task.modes),
-        ("horizon", told.horizon, task.horizon),
-        ("discount", told.discount, task.discount),
-        ("terminal", told.terminal, task.terminal),
-        ("periods", *(None if one.periods is None else one.periods.tolist() for one in (told, task))),
-        ("start_agent", told.start_agent, task.start_agent),
-    ):
-        if mine != theirs:
-            check.fail(owner, f"the learner's {what}", check.show(mine), f"{check.show(theirs)}, as in mdp")
+    fits_task(owner, task, told)
+
     baseline = learner.told.baseline
     if baseline is not None and baseline.start is not None and not np.array_equal(baseline.start, mdp.environment.start):
         check.fail(owner, "the start that the learner was told", "another", "that of mdp")
@@ -202,6 +217,23 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
             )
     if mdp.horizon is None and mdp.discount is None:
         check_connected(owner, mdp)
+
+
+def fits_task(owner: str, task: Task, told: Task) -> None:
+    """Check that what a learner was told has the sizes, names, ends and times of a task."""
+    for what, mine, theirs in (
+        ("states", told.n_states, task.n_states),
+        ("actions", told.n_actions, task.n_actions),
+        ("agents", told.agents, task.agents),
+        ("modes", told.modes, task.modes),
+        ("horizon", told.horizon, task.horizon),
+        ("discount", told.discount, task.discount),
+        ("terminal", told.terminal, task.terminal),
+        ("periods", *(None if one.periods is None else one.periods.tolist() for one in (told, task))),
+        ("start_agent", told.start_agent, task.start_agent),
+    ):
+        if mine != theirs:
+            check.fail(owner, f"the learner's {what}", check.show(mine), f"{check.show(theirs)}, as in mdp")
 
 
 def simulate_fleet(
@@ -246,7 +278,7 @@ def simulate_fleet(
         checkpoint = Checkpoint(check.path(owner, "checkpoint", checkpoint, "a path or a Checkpoint"))
     mdps = check.items(owner, "mdps", mdps, "a sequence with the TwoLayerMDP of each team")
     for i, mdp in enumerate(mdps):
-        check.instance(owner, f"mdps[{i}]", mdp, TwoLayerMDP)
+        checked_mdp(owner, f"mdps[{i}]", mdp)
     chosen = engine_of(owner, engine, jobs)
     with run_of(owner, [fleet, *fleet]):
         if len(mdps) != len(fleet) or not len(fleet):

@@ -49,8 +49,7 @@ def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
         return Actor(name, act_by_table(owner, how.policy))
     if callable(how):
         return Actor(name, act_by_function(owner, how, sees == "observation", None))
-    table = check.array(owner, "policy", how, (None, None), "(S, A)")
-    check.distributions(owner, "policy", table)
+    table = check.probabilities(owner, "policy", how, (None, None), "(S, A)")
     return Actor(name, act_by_table(owner, table))
 
 
@@ -83,8 +82,7 @@ def action_from_answer(owner: str, answer: Any, rng: np.random.Generator, n_acti
     if given.ndim == 1 and given.size == 1 and given.dtype.kind in "iu":  # an array of one action, as policies for batches return
         return int(given[0])
     if given.ndim == 1:
-        chances = check.array(owner, "what it answered", answer, (n_actions,), "(A,)")
-        check.distributions(owner, "what it answered", chances)
+        chances = check.probabilities(owner, "what it answered", answer, (n_actions,), "(A,)")
         return int(rng.choice(len(chances), p=chances))
     if check.ndim(answer) != 0 or not isinstance(np.asarray(answer)[()], int | np.integer):
         check.fail(owner, "what it answered", check.show(answer), "an action, or the probabilities of all actions")
@@ -99,7 +97,7 @@ def tabulated(name: str, function: Callable[[int], Any], n_states: int, n_action
     for state in range(n_states):
         answer = function(state)
         if check.ndim(answer) == 1:
-            rows[state] = check.array(owner, f"what it answered in state {state}", answer, (n_actions,), "(A,)")
+            rows[state] = check.probabilities(owner, f"what it answered in state {state}", answer, (n_actions,), "(A,)")
         else:
             rows[state, check.index(owner, f"what it answered in state {state}", answer, n_actions)] = 1.0
     return Agent(name, rows, control_cost)

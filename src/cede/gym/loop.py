@@ -25,8 +25,8 @@ from cede._base.reprs import plural, short_repr
 from cede.fleet.history import control_columns, in_short, shares, texts, told_columns
 from cede.gym.encoders import encoder_of
 from cede.gym.live import OVER, LiveTeam, actions_of, check_env, live_team
-from cede.learning.endless import EndlessLearner
 from cede.learning.learner import Learner
+from cede.learning.protocol import SwitchingLearner, checked_learner, drop_episode, settings_of
 from cede.problem.costs import checked_range
 from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task
@@ -159,9 +159,10 @@ def task_for(
 def run(
     env: Any,
     team: Any,
-    learner: Learner,
+    learner: SwitchingLearner | Learner,
     *,
     episodes: int,
+    task: Task | None = None,
     encode: Callable[..., int] | None = None,
     override: Callable[[int, int, int, int], int] | None = None,
     seed: int = 0,
@@ -176,6 +177,9 @@ def run(
     task has one state more than `encode`, an episode that terminates goes to that last state (`task_for`); if not, it must
     terminate in a state that the task declares to be terminal. Costs that the task does not state are minus the rewards.
 
+    learner: one of cede's own, or anything that can do what a `SwitchingLearner` can. task: what is decided about, for a learner
+    that has no `task` of its own.
+
     override: a function override(t, state, prev_agent, chosen) that returns the agent who really gets control, an index or a name.
     Use it where people may take control, or where somebody else decides while the learner only watches.
 
@@ -187,28 +191,34 @@ def run(
     If something fails during an episode, the steps of it that the learner has not yet learned from are dropped.
     """
     owner = "run"
-    task, progress = check.instance(owner, "learner", learner, Learner).task, check.progress(owner, progress)
+    task, progress = task_of(owner, checked_learner(owner, learner), task), check.progress(owner, progress)
     if override is not None:
         check.function(owner, "override", override, "a function override(t, state, prev_agent, chosen)")
+    if record is not None:
+        check.instance(owner, "learner", learner, Learner, ", with record: others keep their own")
     live = live_team(owner, env, team, task, encode, "the learner's task")
-    if learner.observed:
+    if isinstance(learner, Learner) and learner.observed:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first")
     episodes, seed = check.integer(owner, "episodes", episodes, 1), check.integer(owner, "seed", seed, 0, 2**32 - 1)
-    runner = EpisodeRunner(live, learner, override, np.random.default_rng([seed, 8]))
+    runner = EpisodeRunner(live, task, learner, override, np.random.default_rng([seed, 8]))
     rows = []
     with (
-        nullcontext() if record is None else learner.record_to(record),
+        learner.record_to(record) if record is not None and isinstance(learner, Learner) else nullcontext(),
         Progress("episodes", episodes, progress, 1) as bar,
     ):
         for k in range(episodes):
             try:
                 rows.append(runner.run_episode(seed if k == 0 else None))
             except BaseException:  # the learner does not learn from a part of an episode
-                learner.drop_episode()
+                drop_episode(learner)
                 raise
             bar.advance(1)
     returns, cost, control, switches, lengths, terminated = zip(*rows, strict=True)
-    settings = {**learner.settings, "environment": str(getattr(getattr(env, "spec", None), "id", env)), "environment_seed": seed}
+    settings = {
+        **settings_of(learner),
+        "environment": str(getattr(getattr(env, "spec", None), "id", env)),
+        "environment_seed": seed,
+    }
     return GymHistory(
         np.array(returns, dtype=np.float64),
         np.array(cost, dtype=np.float64),
@@ -221,12 +231,23 @@ def run(
     )
 
 
+def task_of(owner: str, learner: Any, task: Any) -> Task:
+    """Return the task of a learner: its own, or the one that is given where it has none."""
+    own = getattr(learner, "task", None)
+    if isinstance(own, Task):
+        if task is not None and task is not own:
+            check.fail(owner, "task", "given", "left out: the learner has its own")
+        return own
+    return check.instance(owner, "task", task, Task, ": the learner has none of its own")
+
+
 @dataclass(frozen=True, eq=False)
 class EpisodeRunner:
     """Runs episodes of an environment for `run`, whose checked arguments it holds."""
 
     live: LiveTeam
-    learner: Learner
+    task: Task
+    learner: Any  # a SwitchingLearner
     override: Callable[[int, int, int, int], int] | None
     rng: np.random.Generator  # for the actors' actions
 
@@ -237,7 +258,7 @@ class EpisodeRunner:
         it is, and a change of `task.aim` is a switch: while a human takes over from a machine for 2 steps, the machine acts, and
         the switch is counted once, at the first of them.
         """
-        task, learner = self.learner.task, self.learner
+        task, learner = self.task, self.learner
         state, agent = self.live.begin(seed), int(task.start_agent)
         gained, cost, weight, switches, steps, t = 0.0, 0.0, 1.0, 0, 0, 0
         control = np.zeros(len(task.members), dtype=np.int64)
@@ -246,10 +267,10 @@ class EpisodeRunner:
             prev, agent = agent, self.next_agent(t, state, agent)
             step = self.live.step(state, agent, self.rng)
             to, terminated, truncated = step.state, step.terminated, step.truncated
-            self.observe(t, (state, prev, agent, step.action, to), step.reward)
-            gained, steps = gained + step.reward, steps + 1
             charged = self.live.cost_of(state, step)
             arriving = 0.0 if task.enter_cost is None else float(task.enter_cost[to])
+            self.observe(t, (state, prev, agent, step.action, to), charged, arriving)
+            gained, steps = gained + step.reward, steps + 1
             after = task.cost_of_ending(t + 1, to) if task.is_terminal[to] else 0.0
             cost += weight * (float(task.step_cost(state, prev, agent, charged, arriving)) + after)
             weight *= task.factor
@@ -263,18 +284,16 @@ class EpisodeRunner:
             learner.end_episode()
         return gained, cost, control, switches, steps, terminated
 
-    def observe(self, t: int, step: tuple[int, int, int, int, int], reward: float) -> None:
-        """Let the learner see a step: state, prev_agent, agent, action and next state. Unknown costs are minus the reward."""
-        task, cost = self.learner.task, None
-        if np.isnan(task.env_cost[step[0], step[3]]):
-            cost, ends = -reward, task.cost_range
-            if not ends[0] <= cost <= ends[1]:
-                expected = f"from {-ends[1]:g} to {-ends[0]:g}: give task_for a cost_range that holds minus every reward"
-                check.fail("run", "the reward of env", reward, expected)
-        if isinstance(self.learner, EndlessLearner):
-            self.learner.observe(*step, cost)
-        else:
-            self.learner.observe(t, *step, cost)
+    def observe(self, t: int, step: tuple[int, int, int, int, int], cost: float, enter_cost: float) -> None:
+        """Let the learner see a step: state, prev_agent, agent, action and next state, and what was charged. Unknown costs are
+        minus the reward.
+        """
+        ends = self.task.cost_range
+        if np.isnan(self.task.env_cost[step[0], step[3]]) and not ends[0] <= cost <= ends[1]:
+            expected = f"from {-ends[1]:g} to {-ends[0]:g}: give task_for a cost_range that holds minus every reward"
+            check.fail("run", "the reward of env", -cost, expected)
+        timed = () if self.task.horizon is None else (t,)
+        self.learner.observe(*timed, *step, cost=cost, enter_cost=enter_cost)
 
     def next_agent(self, t: int, state: int, prev: int) -> int:
         """Return who gets control next: whom the learner chooses, or whom override names.
@@ -282,8 +301,8 @@ class EpisodeRunner:
         If the agent that override names cannot get control at once, the result is the next step on the way to it: a hand-over may
         take several steps, and one that has begun must be finished.
         """
-        learner, task = self.learner, self.learner.task
-        agent = learner.choose(state, prev) if isinstance(learner, EndlessLearner) else learner.choose(t, state, prev)
+        task, timed = self.task, () if self.task.horizon is None else (t,)
+        agent = task.agent_index("run", "what choose answered", self.learner.choose(*timed, state, prev))
         if self.override is None:
             return agent
         given = task.agent_index("run", "the agent that override gave", self.override(t, state, prev, agent))

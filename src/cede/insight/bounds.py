@@ -15,6 +15,7 @@ from cede._base.reprs import short_repr
 from cede.learning.learner import Learner
 from cede.planning.belief import Belief, CostBelief
 from cede.planning.passes import Plan, gain_under, negated, value_under
+from cede.problem.names import name_index
 from cede.problem.task import Task, checked_switching_policy
 
 
@@ -29,6 +30,7 @@ class Bounds:
     high: Floats  # the same
     guaranteed: bool  # whether the radii are not scaled down and no counts fade
     delta: float
+    agents: tuple[str, ...]  # (D,) names
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
@@ -38,15 +40,14 @@ class Bounds:
 
         return short_repr(self, parts)
 
-    def of_episode(self, start: ArrayLike, start_agent: int = 0) -> tuple[float, float]:
+    def of_episode(self, start: ArrayLike, start_agent: int | str = 0) -> tuple[float, float]:
         """Return the interval, (low, high), for the expected cost of a whole episode.
 
-        start: (S,) probabilities of the first state. start_agent: index of the agent that is in control before the first step.
+        start: (S,) probabilities of the first state. start_agent: who is in control before the first step, index or name.
         """
         low, high = (end[0] if end.ndim == 3 else end for end in (self.low, self.high))
-        chances = check.array("Bounds.of_episode", "start", start, (low.shape[0],), "(S,)")
-        check.distributions("Bounds.of_episode", "start", chances)
-        agent = check.index("Bounds.of_episode", "start_agent", start_agent, low.shape[1])
+        chances = check.probabilities("Bounds.of_episode", "start", start, (low.shape[0],), "(S,)")
+        agent = name_index("Bounds.of_episode", "start_agent", start_agent, self.agents)
         return float(chances @ low[:, agent]), float(chances @ high[:, agent])
 
 
@@ -63,12 +64,11 @@ def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
         kind = "without confidence sets" if told.radius is None else "with one table for agents and environment"
         kind = kind if told.radius is None or told.flat else "with sets for optimism only"
         check.fail(owner, "learner", f"{told.name}, {kind}", "one with sets of both layers that hold the truth (ucrl2_mc)")
-    given = learner.plan.policy if policy is None else policy.policy if isinstance(policy, Plan) else policy
-    checked = checked_switching_policy(owner, learner.task, given)
+    checked = checked_switching_policy(owner, learner.task, learner.plan if policy is None else policy)
     low, high = extremes(learner.task, *learner.beliefs, checked, learner.costs)
     if learner.task.horizon is None:
         low, high = low[0], high[0]
-    return Bounds(low, high, not told.is_scaled and not told.forgets, told.delta)
+    return Bounds(low, high, not told.is_scaled and not told.forgets, told.delta, tuple(learner.task.agents))
 
 
 def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy, costs: CostBelief) -> tuple[Floats, Floats]:

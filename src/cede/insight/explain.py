@@ -13,6 +13,7 @@ from textwrap import wrap
 import numpy as np
 
 from cede._base import check
+from cede._base.archive import path_to_write
 from cede._base.arrays import Floats, Policy
 from cede._base.extras import label, pyplot, save_picture
 from cede.insight.frequencies import frequencies, with_prices
@@ -59,16 +60,21 @@ class Explanation:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def chosen_name(self) -> str:
+        """Return the name of the agent that is chosen."""
+        return next(option.agent for option in self.options if option.index == self.chosen)
+
     def draw(self, path: str | Path) -> Path:
         """Draw what each option would cost, and what that consists of, and write the picture to a file. Return its path."""
-        return draw(self, check.path("draw", "path", path))
+        return draw(self, path_to_write("draw", "path", path))
 
 
-def explain(learner: Learner, t: int | None = None, state: int = NOT_GIVEN, prev_agent: int | str = NOT_GIVEN) -> Explanation:
+def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN, prev_agent: int | str = NOT_GIVEN) -> Explanation:
     """Explain whom a learner puts in control: the cost of every option, and one sentence in words.
 
-    learner: any but UCRL2. t: the time step; left out where there is no horizon. state: the index of the state. prev_agent: who was
-    in control before, index or name.
+    learner: any but UCRL2. t: the time step; left out where there is no horizon. state: index or name. prev_agent: who was in
+    control before, index or name.
 
     For every agent that could take over, the result has the optimistic, plain and pessimistic cost of the rest of the episode, how
     often it was seen here, and how sure the learner is. With a discount it is the discounted cost of all that comes. For averages
@@ -82,7 +88,7 @@ def explain(learner: Learner, t: int | None = None, state: int = NOT_GIVEN, prev
     if task.horizon is None and t is not None:
         check.fail(owner, "t", check.show(t), "left out: the task has no horizon")
     now = 0 if task.horizon is None else check.index(owner, "t", t, task.horizon)
-    state = check.index(owner, "state", state, task.n_states)
+    state = task.state_index(owner, "state", state)
     if task.is_terminal[state]:
         check.fail(owner, "state", state, "one in which an episode goes on: it ends there, and nobody is in control")
     prev = task.agent_index(owner, "prev_agent", prev_agent)

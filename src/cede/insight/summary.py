@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cede._base import check
+from cede._base.archive import path_to_write
 from cede._base.arrays import Floats
 from cede._base.extras import AGENT_COLOURS, label, pyplot, save_picture
 from cede._base.reprs import listed, plural, short_repr
@@ -68,7 +69,7 @@ class Summary:
 
     def draw(self, path: str | Path) -> Path:
         """Draw who is in control where, and write the picture to a file. Return its path."""
-        return draw(self, check.path("draw", "path", path))
+        return draw(self, path_to_write("draw", "path", path))
 
 
 def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None) -> Summary:

@@ -37,7 +37,7 @@ from cede.planning.planner import solve
 from cede.planning.scale import Scale, ScaleOf, scale_of
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.structure import Structure
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.task import Task, checked_switching_policy, names_one_agent
 
 
 def ucrl2_mc(
@@ -53,7 +53,7 @@ def ucrl2_mc(
     forget_environment: Forget | None = None,
     at_most: Mapping[str, float] | None = None,
     at_least: Mapping[str, float] | None = None,
-    baseline: int | str | ArrayLike | None = None,
+    baseline: int | str | ArrayLike | Plan | None = None,
     alpha: float = 0.1,
     start: ArrayLike | None = None,
     planning: Planning = "full",
@@ -84,10 +84,11 @@ def ucrl2_mc(
     learner adds prices to the control costs and moves them after every episode, so that the average shares come to lie within the
     limits.
 
-    baseline: an agent (index or name) or a switching policy, (L, S, D), which the learner must not be much worse than. It deviates
-    from the baseline only if it can prove that the expected cost of all episodes so far stays within 1 + alpha times that of the
-    baseline. This holds with probability 1 - 2 delta if radii are not scaled and if the learner's choices are followed. alpha: the
-    part of the baseline's cost that may be lost. start: (S,) probabilities of the first state, if known; proofs then come sooner.
+    baseline: an agent (index or name) or a switching policy, (L, S, D) or a Plan, which the learner must not be much worse than. It
+    deviates from the baseline only if it can prove that the expected cost of all episodes so far stays within 1 + alpha times that
+    of the baseline. This holds with probability 1 - 2 delta if radii are not scaled and if the learner's choices are followed.
+    alpha: the part of the baseline's cost that may be lost. start: (S,) probabilities of the first state, if known; proofs then
+    come sooner. Not together with at_most or at_least: docs/guarantees.md says why, and what to do instead.
 
     planning: "full" makes a whole plan; "greedy" backs up only the states that are visited, from values that are only ever raised
     (Efroni et al. 2019), which is much cheaper; docs/speed.md says what it costs in regret. replan: make a new plan for "every"
@@ -122,7 +123,7 @@ def recommended(
     forget_environment: Forget | None = None,
     at_most: Mapping[str, float] | None = None,
     at_least: Mapping[str, float] | None = None,
-    baseline: int | str | ArrayLike | None = None,
+    baseline: int | str | ArrayLike | Plan | None = None,
     alpha: float = 0.1,
     start: ArrayLike | None = None,
     replan: Replan = None,
@@ -267,14 +268,14 @@ def fixed(task: Task, agent: int | str | ArrayLike | Plan) -> Learner:
     or a Plan, is used.
     """
     checked_task("fixed", task)
-    if not isinstance(agent, Plan) and check.ndim(agent) == 0:
+    if names_one_agent(agent):
         index = task.agent_index("fixed", "agent", agent)
         return new_learner(
             task,
             Settings(task.agents[index], radius=None, policy=task.always(index).reshape(-1, task.n_states, task.n_agents)),
             checked=True,
         )
-    policy = checked_switching_policy("fixed", task, agent.policy if isinstance(agent, Plan) else agent)
+    policy = checked_switching_policy("fixed", task, agent)
     return new_learner(task, Settings("fixed policy", radius=None, policy=policy), checked=True)
 
 

@@ -21,7 +21,7 @@ from cede._kernels.model import ModelArrays
 from cede.learning.limits import ends_of_step_costs
 from cede.learning.logs import LoggedSteps
 from cede.planning.passes import empty_plan, negated, problem_of
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.task import Task, checked_switching_policy, names_one_agent
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +53,14 @@ class Baseline(Remade):
             expected = "at least 0 with a baseline: a part of a negative cost is no allowance"
             check.fail(owner, "the least that a step can cost", least, expected)
         if self.start is not None:
-            check.distributions(owner, "start", check.array(owner, "start", self.start, (task.n_states,), "(S,)"))
+            check.probabilities(owner, "start", self.start, (task.n_states,), "(S,)")
 
 
 def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: Any) -> Baseline | None:
     """Make a Baseline of the arguments of `ucrl2_mc`, after checks; None if there is no baseline.
 
-    baseline: an agent, by index or name, or a switching policy, (L, S, D). start: (S,) probabilities of the first state, or None.
+    baseline: an agent, by index or name, or a switching policy, (L, S, D) or a Plan. start: (S,) probabilities of the first state,
+    or None.
     """
     alpha = check.number(owner, "alpha", alpha, least=0.0)
     if baseline is None:
@@ -68,12 +69,12 @@ def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: A
         return None
     if task.horizon is None:
         check.fail(owner, "baseline", check.show(baseline), "left out without a horizon: its proofs count whole episodes")
-    if check.ndim(baseline) == 0:
+    if names_one_agent(baseline):
         agent = task.agent_index(owner, "baseline", baseline)
         name, policy = task.agents[agent], task.always(agent)
     else:
         name, policy = "a policy", checked_switching_policy(owner, task, baseline).copy()
-    chances = None if start is None else check.array(owner, "start", start, (task.n_states,), "(S,)")
+    chances = None if start is None else check.probabilities(owner, "start", start, (task.n_states,), "(S,)")
     result = Baseline(policy, alpha, chances, name)
     result.check_fits(owner, task)
     return result
@@ -115,6 +116,7 @@ def record_episode(task: Task, arrays: LearnerArrays, policy: Policy | None, ste
     longest = float(task.left[0]) * most_step_cost(arrays)
     total = min(total, longest)  # a hand-over that the task calls impossible would cost infinity
     followed = np.array_equal(decided[np.arange(len(costs)), steps.states, steps.prev_agents], steps.agents)
+    followed &= np.array_equal(steps.states[1:], steps.next_states[:-1])  # a system that was moved did not go its own way
     kernels.record_episode(arrays.baseline, followed, total, longest)
 
 

@@ -1,6 +1,6 @@
 """A learner for a task without horizon: it counts every step at once, and plans again when that pays."""
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from cede.learning.counts import Counts, Episode, check_outcomes, checked_episod
 from cede.learning.learner import Learner
 from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps
 from cede.learning.settings import Settings
+from cede.learning.steps import check_goes_on
 from cede.learning.turns import one_at_a_time
 from cede.problem.task import Task
 
@@ -32,35 +33,44 @@ class EndlessLearner(Learner):
     too.
     """
 
+    @overload  # type: ignore[override]
+    def choose(self, state: int | str, prev_agent: int) -> int: ...
+    @overload
+    def choose(self, state: int | str, prev_agent: str) -> str: ...
     @one_at_a_time
-    def choose(self, state: int, prev_agent: int) -> int:  # type: ignore[override]
-        """Return the agent to put in control in a state, if prev_agent was in control before. Both are indices from 0."""
+    def choose(self, state: int | str, prev_agent: int | str) -> int | str:
+        """Return the agent to put in control in a state, if prev_agent was in control before: an index if prev_agent is one, and a
+        name if that is a name.
+        """
         task = self.task
-        state = check.index("choose", "state", state, task.n_states)
-        prev_agent = check.index("choose", "prev_agent", prev_agent, task.n_agents)
-        self._check_goes_on("choose", state)
+        at = task.state_index("choose", "state", state)
+        prev = task.agent_index("choose", "prev_agent", prev_agent)
+        check_goes_on("choose", task, at)
         plan = self._plan()
-        chosen = int(plan.policy[state, prev_agent])
+        agent = int(plan.policy[at, prev])
         if self._recorder is not None:
-            self._recorder.chosen(0, state, prev_agent, chosen, self._reason(plan))
-        return chosen
+            self._recorder.chosen(0, at, prev, agent, self._reason(plan))
+        return task.agents[agent] if isinstance(prev_agent, str) else agent
 
     @one_at_a_time
     def observe(  # type: ignore[override]
         self,
-        state: int,
-        prev_agent: int,
-        agent: int,
-        action: int,
-        next_state: int,
+        state: int | str,
+        prev_agent: int | str,
+        agent: int | str,
+        action: int | str,
+        next_state: int | str,
         cost: float | None = None,
         enter_cost: float | None = None,
+        *,
+        moved: bool = False,
     ) -> None:
-        """Count one step. agent: who really acted, even if another one was chosen. All are indices from 0.
+        """Count one step. agent: who really acted, even if another one was chosen. All are indices from 0, or names.
 
+        It begins where the step before led, unless moved says that the system was moved since, or a new run begins (`end_episode`).
         cost, enter_cost: what the environment charged, where the task does not say it; see `Learner.observe`.
         """
-        step, costs = self._checked_step("observe", (0, state, prev_agent, agent, action, next_state), cost, enter_cost)
+        step, costs = self._checked(0, (state, prev_agent, agent, action, next_state), cost, enter_cost, moved)
         parts: Any = (*(np.array([one], dtype=np.int64) for one in step), *(np.array([one]) for one in costs))
         with interrupts_later():  # a step is counted as a whole
             self._record([step], [costs], begins=not self._steps)
@@ -80,8 +90,10 @@ class EndlessLearner(Learner):
 
     @one_at_a_time
     def end_episode(self, *, replan: bool | None = None) -> None:
-        """End a run: the next step may begin anywhere, after any agent. replan: True to make a new plan, whether one is due or not;
-        False to keep the plan until the next step.
+        """End a run: the next step may begin anywhere, after any agent. Where no run is going on, as after a terminal state, this
+        changes nothing: every step is counted already.
+
+        replan: True to make a new plan, whether one is due or not; False to keep the plan until the next step.
         """
         wanted = None if replan is None else check.truth("end_episode", "replan", replan)
         if self._recorder is not None:
@@ -118,7 +130,8 @@ class EndlessLearner(Learner):
 
     def _resume_step(self, step: Any, costs: Any) -> None:
         """Take note of the last step of a saved learner, which was counted already."""
-        checked, charged = self._checked_step("file", (0, *step[1:]), *costs)
+        state, prev, agent, action, to = step[1:]
+        checked, charged = self._checked(0, (state, prev, agent, action, to), costs[0], costs[1], True, "file")
         self._steps, self._charged = [checked], [charged]
 
     @property

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from cede import __version__
 from cede._base import check
-from cede._base.archive import save_arrays
+from cede._base.archive import path_to_write, save_arrays
 from cede._base.arrays import Floats, Policy, for_kernels
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.progress import Progress
@@ -32,7 +32,6 @@ from cede.learning.counts import (
     Episode,
     as_counts,
     cases_of,
-    charged,
     check_counted,
     check_outcomes,
     checked_episode,
@@ -42,9 +41,10 @@ from cede.learning.forgetting import Window
 from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.live import Live, no_value
 from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps, read_log
-from cede.learning.recorder import Recorder, Step
+from cede.learning.recorder import Recorder
 from cede.learning.settings import Settings, check_fits, check_task, shown
 from cede.learning.state import NOTHING, LearnerState, Seen, Sizes, check_possible, plan_arrays
+from cede.learning.steps import Given, Observed, Step, check_goes_on, checked_step
 from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
 from cede.planning.belief import Belief, CostBelief, snapshot
 from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
@@ -94,7 +94,7 @@ class Learner:
             check_possible(told.name, Sizes(task, told), self._state)
         self._live: Live | None = None  # the working form; either this or _state is None
         self._shared: EnvironmentTally | None = None  # the environment counts of the fleet, if it belongs to one
-        self._steps: list[tuple[int, int, int, int, int, int]] = []  # steps of the running episode, observed one by one
+        self._steps: list[Step] = []  # steps of the running episode, observed one by one
         self._charged: list[tuple[float, float]] = []  # and what the environment charged in each, for the action and for arriving
         self._episode: Episode | None = None  # the running episode, if it was observed all at once
         self._recorder: Recorder | None = None  # who writes down every step, if somebody does
@@ -117,49 +117,60 @@ class Learner:
 
     # ------------------------------------------------------------------------------------------------- in a control loop
 
+    @overload
+    def choose(self, t: int, state: int | str, prev_agent: int) -> int: ...
+    @overload
+    def choose(self, t: int, state: int | str, prev_agent: str) -> str: ...
     @one_at_a_time
-    def choose(self, t: int, state: int, prev_agent: int) -> int:
-        """Return the agent to put in control at time t in a state, if prev_agent was in control before. All are indices from 0."""
+    def choose(self, t: int, state: int | str, prev_agent: int | str) -> int | str:
+        """Return the agent to put in control at time t in a state, if prev_agent was in control before.
+
+        state, prev_agent: indices from 0, or names. The answer is an index if prev_agent is one, and a name if that is a name.
+        Where hand-overs take time it may be a step of one, as listed in `task.agents`; `task.who_acts` tells who acts then.
+        """
         task = self.task
         t = check.index("choose", "t", t, task.plan_steps)
-        state = check.index("choose", "state", state, task.n_states)
-        prev_agent = check.index("choose", "prev_agent", prev_agent, task.n_agents)
-        self._check_goes_on("choose", state)
-        if self.told.planning == "greedy":
-            chosen, plan = int(self._visit(t, state)[prev_agent]), None
-        else:
-            plan = self._plan()
-            chosen = int(plan.policy[t, state, prev_agent])
+        at = task.state_index("choose", "state", state)
+        prev = task.agent_index("choose", "prev_agent", prev_agent)
+        check_goes_on("choose", task, at)
+        plan = None if self.told.planning == "greedy" else self._plan()
+        agent = int(self._visit(t, at)[prev] if plan is None else plan.policy[t, at, prev])
         if self._recorder is not None:
-            self._recorder.chosen(t, state, prev_agent, chosen, self._reason(plan))
-        return chosen
+            self._recorder.chosen(t, at, prev, agent, self._reason(plan))
+        return task.agents[agent] if isinstance(prev_agent, str) else agent
 
     @one_at_a_time
     def observe(
         self,
         t: int,
-        state: int,
-        prev_agent: int,
-        agent: int,
-        action: int,
-        next_state: int,
+        state: int | str,
+        prev_agent: int | str,
+        agent: int | str,
+        action: int | str,
+        next_state: int | str,
         cost: float | None = None,
         enter_cost: float | None = None,
+        *,
+        moved: bool = False,
     ) -> None:
         """Take note of one step. It is counted when `end_episode` is called.
 
-        Steps come in order, t = 0, 1, 2, ... agent: who really acted, even if another one was chosen. All are indices from 0.
+        Steps come in order, t = 0, 1, 2, ..., and each begins where the one before led. agent: who really acted, even if another
+        one was chosen. All but t are indices from 0, or names.
 
         cost: what the environment charged for the action; it must be given where the task does not say it, within its cost_range.
         enter_cost: the same for arriving in the next state. Where the task says what it costs, that counts, and both may be left
         out.
+
+        moved: True if the system was moved since the step before, by hand for example, and so is in another state than that step
+        led to. The move itself is not learned from. An episode with one keeps no promise of a baseline: it counts as the dearest.
         """
         t = check.index("observe", "t", t, self.task.plan_steps)
         if self._episode is not None:
             check.fail("observe", "this episode", "observed already", "ended first (end_episode)")
         if t != len(self._steps):
             check.fail("observe", "t", t, f"{len(self._steps)}, the next step of this episode")
-        step, costs = self._checked_step("observe", (t, state, prev_agent, agent, action, next_state), cost, enter_cost)
+        step, costs = self._checked(t, (state, prev_agent, agent, action, next_state), cost, enter_cost, moved)
         if self._recorder is None:
             self._steps.append(step)
             self._charged.append(costs)
@@ -169,55 +180,24 @@ class Learner:
             self._steps.append(step)
             self._charged.append(costs)
 
-    def _checked_step(
-        self, owner: str, step: tuple[int, int, int, int, int, int], cost: Any, enter_cost: Any
-    ) -> tuple[tuple[int, int, int, int, int, int], tuple[float, float]]:
-        """Check a step: t (checked before), state, prev_agent, agent, action and next_state, and what was charged in it."""
-        task = self.task
-        names, sizes = (
-            ("state", "prev_agent", "agent", "action", "next_state"),
-            (task.n_states, task.n_agents, task.n_agents, task.n_actions, task.n_states),
-        )
-        state, prev, agent, action, to = (
-            check.index(owner, name, one, size) for name, one, size in zip(names, step[1:], sizes, strict=True)
-        )
-        self._check_goes_on(owner, state)
-        if self._steps:
-            last = self._steps[-1]
-            if prev != last[3]:
-                check.fail(owner, "prev_agent", prev, f"{last[3]}, who acted in the step before")
-            if task.terminal and task.is_terminal[last[5]]:
-                check.fail(owner, "this episode", f"over since state {last[5]}", "ended first (end_episode)")
-        if self.told.outcomes is not None:
-            check_outcomes(owner, self.told.structure, np.array([state]), np.array([action]), np.array([to]))
-        costs = self._charges(owner, state, action, to, cost, enter_cost)
-        return (step[0], state, prev, agent, action, to), costs
-
-    def _check_goes_on(self, owner: str, state: int) -> None:
-        """Check that an episode goes on in a state: where it ends, nobody is in control."""
-        if self.task.terminal and self.task.is_terminal[state]:
-            check.fail(owner, "state", state, "one in which an episode goes on: it ends there")
-
-    def _charges(self, owner: str, state: int, action: int, to: int, cost: Any, enter_cost: Any) -> tuple[float, float]:
-        """Check what the environment charged in a step; return it, for the action and for arriving."""
-        task = self.task
-        given = tuple(
-            None if one is None else np.array([check.number(owner, name, one)])
-            for name, one in (("cost", cost), ("enter_cost", enter_cost))
-        )
-        if not task.learns_costs:
-            return float(task.env_cost[state, action]), 0.0 if task.enter_cost is None else float(task.enter_cost[to])
-        found = charged(owner, task, np.array([state]), np.array([action]), np.array([to]), (given[0], given[1]))
-        return float(found[0][0]), float(found[1][0])
+    def _checked(self, t: int, given: Given, cost: Any, enter_cost: Any, moved: Any, owner: str = "observe") -> Observed:
+        """Check a step against the task and the last one; see `checked_step`."""
+        last = self._steps[-1] if self._steps else None
+        return checked_step(owner, self.task, self.told, t, given, last, cost, enter_cost, moved)
 
     @one_at_a_time
     def end_episode(self, *, replan: bool | None = None) -> None:
-        """End the running episode: count what was seen, and make a new plan if one is due. An episode may end before the horizon.
+        """End the running episode: count what was seen, and make a new plan if one is due.
+
+        An episode may end before the horizon; one without any step is none, and cannot be ended.
 
         replan: None to follow the rule that the learner was made with (its own `replan=`), True to make a new plan, False to make
         none. With planning="greedy" there is no whole plan to make.
         """
         wanted = None if replan is None else check.truth("end_episode", "replan", replan)
+        if not self.observed:
+            expected = "at least 1: observe them first; to plan again, call replan"
+            check.fail("end_episode", "the number of steps of the running episode", 0, expected)
         self._scale(self.episode + 1)  # a schedule that fails must fail before anything is counted
         with interrupts_later():  # an episode is counted as a whole
             if self._recorder is not None:
@@ -480,7 +460,7 @@ class Learner:
             check.fail("save", "learner", "in a fleet, whose knowledge it shares", expected)
         header, arrays = pack_learner(self.saved)
         about = {"cede": __version__, "settings": {name: str(value) for name, value in self.settings.items()}}
-        save_arrays(check.path("save", "path", path), "learner", SCHEMA, {**about, **header}, arrays)
+        save_arrays(path_to_write("save", "path", path), "learner", SCHEMA, {**about, **header}, arrays)
 
     @property
     @one_at_a_time
@@ -504,7 +484,7 @@ class Learner:
 
     def _resume_step(self, step: Any, costs: Any) -> None:
         """Take note of a step of the running episode of a saved learner."""
-        self.observe(*step, *costs)
+        self.observe(*step, *costs, moved=True)  # it was asked for then
 
     # ------------------------------------------------------------------------------------------------- what the learner knows
 

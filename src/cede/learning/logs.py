@@ -14,7 +14,7 @@ from cede.learning.recorder import Step
 from cede.problem.task import Task
 
 NEEDED = ("state", "agent", "action", "next_state")
-OPTIONAL = ("episode", "t", "prev_agent", "cost", "enter_cost")
+OPTIONAL = ("episode", "t", "prev_agent", "cost", "enter_cost", "moved")
 
 
 class LoggedSteps(NamedTuple):
@@ -40,7 +40,8 @@ def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
     Further columns are optional. episode: which steps belong together; without it a new episode begins wherever t does not
     increase. t: the time step; without it steps are numbered from 0 in each episode. prev_agent: who was in control before; without
     it this is the agent of the step before, and at t = 0 the start agent of the task. cost, enter_cost: what the environment
-    charged for the action, and for arriving; needed where the task does not say it.
+    charged for the action, and for arriving; needed where the task does not say it. moved: True in a step before which the system
+    was moved, so that it does not begin where the step before led.
     """
     if isinstance(log, Record):
         return steps_of_record(owner, task, log)
@@ -62,6 +63,8 @@ def read_log(owner: str, task: Task, log: Any) -> list[LoggedSteps]:
     for name in ("cost", "enter_cost"):
         if name in columns:
             measured[name] = amounts(owner, name, columns[name])
+    if "moved" in columns:
+        found["moved"] = truths(owner, "moved", columns["moved"])
     others = [*measured.items(), *((n, columns[n]) for n in ("episode",) if n in columns)]
     lengths = {name: len(column) for name, column in [*found.items(), *others]}
     if len(set(lengths.values())) > 1:
@@ -120,11 +123,11 @@ def looked_up(owner: str, name: str, column: Any, known: Any, size: int) -> Any:
     """Return the number of each name in a column of names and numbers. Missing values are found here, too."""
     index = {text: i for i, text in enumerate(known or ())}
     twice = {text for text in known or () if list(known).count(text) > 1} if len(index) < len(known or ()) else set()
-    expected = f"an integer from 0 to {size - 1}" if known is None else f"one of {check.show(list(known))}"
     result = []
     for i, value in enumerate(column.tolist()):
         number = index.get(value) if isinstance(value, str) else value
         if isinstance(number, bool) or not isinstance(number, int | float | np.integer | np.floating):
+            expected = f"an integer from 0 to {size - 1}" if known is None else check.one_of(known, value)
             check.fail(owner, f"{name}[{i}]", check.show(value), expected)
         if isinstance(value, str) and value in twice:
             check.fail(owner, f"{name}[{i}]", check.show(value), "a name that only one has; give the number")
@@ -188,6 +191,15 @@ def steps_of_record(owner: str, task: Task, record: Record) -> list[LoggedSteps]
     return result
 
 
+def truths(owner: str, name: str, column: Any) -> Ints:
+    """Return a column of truth values as 0 and 1."""
+    for i, value in enumerate(column.tolist() if column.dtype.kind != "b" else ()):
+        if not isinstance(value, bool):
+            check.fail(owner, f"{name}[{i}]", check.show(value), "True or False")
+    result: Ints = column.astype(np.int64)
+    return result
+
+
 def one_episode(
     owner: str,
     task: Task,
@@ -215,10 +227,11 @@ def one_episode(
     if task.terminal and task.is_terminal[part["state"]].any():
         i = int(np.argmax(task.is_terminal[part["state"]]))
         check.fail(owner, f"state[{begin + i}]", int(part["state"][i]), "one in which an episode goes on: it ends there")
-    torn = follows & (part["state"] != np.concatenate([[-1], part["next_state"][:-1]]))
+    torn = follows & (part["state"] != np.concatenate([[-1], part["next_state"][:-1]])) & (part.get("moved", 0) == 0)
     if torn.any() and not jumps:
         i = int(np.argmax(torn))
-        check.fail(owner, f"state[{begin + i}]", int(part["state"][i]), f"{part['next_state'][i - 1]}, where the step before led")
+        expected = f"{part['next_state'][i - 1]}, where the step before led, or the column 'moved' True there"
+        check.fail(owner, f"state[{begin + i}]", int(part["state"][i]), expected)
     before = np.concatenate([[int(task.start_agent)], part["agent"][:-1]])
     known = follows | (times == 0)
     if "prev_agent" not in part:

@@ -26,13 +26,13 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import mode_of, sync_directory, try_lock
 from cede._base.reprs import short_repr
+from cede.learning.steps import Step
 from cede.problem.task import Task
 
 SCHEMA = 1  # of the lines
 BEGINNING = b'{"event":"header","kind":"record"'  # of the first line, and so of every record
 SYNCS = ("never", "episode", "step")
 TAIL = 1 << 16  # bytes that are read at once to find the last line
-Step = tuple[int, int, int, int, int, int]  # t, state, prev_agent, agent, action, next_state
 NOT_ASKED = -1  # instead of an agent
 
 

@@ -148,7 +148,8 @@ class Settings(Remade):
         """Check that the other settings allow a baseline."""
         if self.baseline is not None:
             if self.limits is not None:
-                check.fail(owner, "baseline", str(self.baseline), "left out with at_most or at_least: it may not keep within them")
+                expected = "left out with at_most or at_least, which it can contradict: price control instead, by control_cost"
+                check.fail(owner, "baseline", str(self.baseline), f"{expected} (docs/guarantees.md)")
             if self.planning == "greedy":
                 expected = "'full' with a baseline: only of a whole plan it can be proven what it costs"
                 check.fail(owner, "planning", "'greedy'", expected)

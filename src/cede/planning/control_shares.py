@@ -25,7 +25,8 @@ from cede.planning.belief import true_beliefs
 from cede.planning.endless import chain_of, long_run
 from cede.planning.passes import best_plan, start_cost, true_value, value_under
 from cede.problem.model import TwoLayerMDP
-from cede.problem.task import Task, name_index
+from cede.problem.names import name_index
+from cede.problem.task import Task
 
 MOST_ROUNDS, MOST_REFINEMENTS = 2000, 20
 CLOSE, CLOSE_TO_LIMIT = 1e-9, 1e-7  # sums of shares, and shares, that miss a limit by less are rounding

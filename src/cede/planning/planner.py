@@ -106,8 +106,7 @@ def evaluate(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> Floats:
 def value_of(owner: str, mdp: TwoLayerMDP, policy: Any) -> Floats:
     """Do the work of `evaluate`. owner: who is named in errors."""
     check.instance(owner, "mdp", mdp, TwoLayerMDP)
-    given = policy.policy if isinstance(policy, Plan) else policy
-    return true_value(mdp, checked_switching_policy(owner, mdp.task, given))
+    return true_value(mdp, checked_switching_policy(owner, mdp.task, policy))
 
 
 def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> float:

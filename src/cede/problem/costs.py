@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, read_only
+from cede.problem.names import name_index, numbers_by_name, place_index
 
 MOST_COST, LEAST_COST = 1e100, 1e-100  # so that no sum of costs can overflow, and no square become 0
 Range = tuple[float, float]
@@ -23,9 +24,13 @@ def checked_sizes(owner: str, env_cost: Any, n_states: Any, n_actions: Any) -> t
             if side is None:
                 check.fail(owner, name, "missing", "given where env_cost is None: how many there are")
         return tuple(sides)  # type: ignore[return-value]
-    shape = check.copied(owner, "env_cost", env_cost, "(S, A)").shape
+    shape = check.copied(owner, "env_cost", env_cost, "(S, A) or (S,)").shape
+    if len(shape) == 1 and shape[0]:
+        if sides[1] is None:
+            check.fail(owner, "n_actions", "missing", "given where env_cost is (S,), the same for all actions: how many there are")
+        shape = (shape[0], sides[1])
     if len(shape) != 2 or 0 in shape:
-        check.fail(owner, "the shape of env_cost", shape, "(S, A), no side empty")
+        check.fail(owner, "the shape of env_cost", shape, "(S, A) or (S,), no side empty")
     for name, side, found in zip(("n_states", "n_actions"), sides, shape, strict=True):
         if side is not None and side != found:
             check.fail(owner, name, side, f"{found}, as in env_cost")
@@ -58,8 +63,9 @@ def checked_range(owner: str, argument: str, value: Any) -> Range | None:
 def checked_terminal(owner: str, value: Any, n_states: int, names: Sequence[str] | None) -> tuple[int, ...]:
     """Check the states in which an episode ends, by index or by name, and return their indices in order."""
     given = value.tolist() if isinstance(value, np.ndarray) else value
+    known = numbers_by_name(names)
     found = {
-        state_index(owner, f"terminal[{i}]", one, n_states, names)
+        place_index(owner, f"terminal[{i}]", one, n_states, names, known)
         for i, one in enumerate(check.items(owner, "terminal", given, "states"))
     }
     if len(found) == n_states:
@@ -67,24 +73,13 @@ def checked_terminal(owner: str, value: Any, n_states: int, names: Sequence[str]
     return tuple(sorted(found))
 
 
-def state_index(owner: str, place: str, given: Any, n_states: int, names: Sequence[str] | None) -> int:
-    """Return the index of a state that is given by its index or, where states have names, by its name."""
-    if isinstance(given, str):
-        if names is None or list(names).count(given) != 1:
-            check.fail(
-                owner, place, check.show(given), f"a state from 0 to {n_states - 1}" if names is None else check.one_of(names)
-            )
-        return list(names).index(given)
-    return check.index(owner, place, given, n_states)
-
-
 def checked_enter_cost(owner: str, value: Any, n_states: int, names: Sequence[str] | None) -> Floats | None:
     """Check the costs of arriving, (S,), or by state as in {"lost": 2.0}, NaN if not known; return them, or None if all are 0."""
     if isinstance(value, Mapping):
-        table = np.zeros(n_states)
+        table, known = np.zeros(n_states), numbers_by_name(names)
         for state, cost in value.items():
             place = f"enter_cost[{state!r}]"
-            at = state_index(owner, "a state of enter_cost", state, n_states, names)
+            at = place_index(owner, "a state of enter_cost", state, n_states, names, known)
             table[at] = np.nan if isinstance(cost, float) and np.isnan(cost) else check.number(owner, place, cost)
         value = table
     if value is None:
@@ -101,7 +96,7 @@ def checked_control_cost(owner: str, value: Any, names: Sequence[str], n_states:
         table = dict.fromkeys(names, 0.0)
         for name, cost in value.items():
             if name not in table:
-                check.fail(owner, "an agent of control_cost", check.show(name), check.one_of(names))
+                check.fail(owner, "an agent of control_cost", check.show(name), check.one_of(names, name))
             table[name] = cost
         many = any(check.ndim(cost) > 0 for cost in table.values())
         columns = [
@@ -125,13 +120,44 @@ def checked_control_cost(owner: str, value: Any, names: Sequence[str], n_states:
     return check.array(owner, "control_cost", value, (len(names),), "(D,)")
 
 
-def checked_switch_cost(owner: str, value: Any, n_agents: int, n_states: int | None = None) -> Floats:
-    """Check switching costs, one number, (D, D), or (S, D, D); return them as a read-only array [prev_agent, agent] or
-    [s, prev_agent, agent].
+def by_hand_over(owner: str, value: Mapping[Any, Any], names: Sequence[str]) -> Any:
+    """Return switching costs that are given by hand-over, as in {("robot", "operator"): 0.3}: (D, D), or (S, D, D) if one is (S,).
+
+    Hand-overs that are not named cost nothing.
+    """
+    expected = "two agents, from whom and to whom, as in ('robot', 'operator')"
+    costs: dict[tuple[int, int], Any] = {}
+    for pair, cost in value.items():
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            check.fail(owner, "a hand-over of switch_cost", check.show(pair), expected)
+        prev, to = (name_index(owner, "an agent of switch_cost", one, names) for one in pair)
+        where = (prev, to)
+        if where in costs:
+            check.fail(owner, f"switch_cost[{check.show(pair)}]", "given twice", "given once, by names or by indices")
+        place = f"switch_cost[{check.show(pair)}]"
+        if check.ndim(cost) == 1:
+            costs[where] = check.copied(owner, place, cost, "() or (S,)")
+        else:
+            costs[where] = np.atleast_1d(check.scalar(owner, place, cost, "a number, infinity where it is not possible"))
+    rows = {len(cost) for cost in costs.values()} - {1}
+    if len(rows) > 1:
+        check.fail(owner, "the lengths of the costs in switch_cost", sorted(rows), "the same: the number of states")
+    table = np.zeros((rows.pop() if rows else 1, len(names), len(names)))
+    for where, cost in costs.items():
+        table[:, *where] = cost
+    return table[0] if len(table) == 1 else table
+
+
+def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: int | None = None) -> Floats:
+    """Check switching costs, one number, (D, D), (S, D, D), or by hand-over as in {("robot", "operator"): 0.3}; return them as a
+    read-only array [prev_agent, agent] or [s, prev_agent, agent].
 
     Infinity stands for a hand-over that is not possible; from each agent at least one must be possible, and what is possible must
-    be so in all states. n_states: None if it is not known yet.
+    be so in all states. names: of the agents. n_states: None if it is not known yet.
     """
+    n_agents = len(names)
+    if isinstance(value, Mapping):
+        value = by_hand_over(owner, value, names)
     if check.ndim(value) == 0:
         each = check.number(owner, "switch_cost", value)
         value = each * (1.0 - np.eye(n_agents))

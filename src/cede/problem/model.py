@@ -21,9 +21,10 @@ from cede._base.arrays import Floats, canonical, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
 from cede.problem.costs import checked_enter_cost, checked_periods, checked_switch_cost, checked_terminal
+from cede.problem.names import checked_names
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.takeover import MOST_DELAY
-from cede.problem.task import KIND, LETTERS, Task, VariesWith, checked_names, checked_policy
+from cede.problem.task import KIND, LETTERS, Task, VariesWith, checked_policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +71,7 @@ class Environment(Remade):
             per_state = check.array(owner, "cost", cost, (n_states,), "(S,)")
             cost = np.repeat(per_state[:, None], n_actions, axis=1)
         cost = check.array(owner, "cost", cost, (n_states, n_actions), "(S, A)")
-        start = check.array(owner, "start", self.start, (n_states,), "(S,)")
-        check.distributions(owner, "start", start)
+        start = check.probabilities(owner, "start", self.start, (n_states,), "(S,)")
         for array in (transition.data, transition.indices, transition.indptr):
             array.setflags(write=False)
         put(self, "transition", transition)
@@ -161,10 +161,10 @@ def checked_transition(value: Any) -> sp.csr_array:
     """Check transition probabilities, dense (S, A, S) or sparse (S*A, S); return them sparse, (S*A, S), in canonical form."""
     owner, argument = "Environment", "transition"
     if not sp.issparse(value):
-        dense = check.array(owner, argument, value, (None, None, None), "(S, A, S)")
-        if dense.shape[0] != dense.shape[2]:
-            check.fail(owner, f"the shape of {argument}", dense.shape, "(S, A, S), first and last equal")
-        check.distributions(owner, argument, dense)
+        sides = np.shape(value) if check.ndim(value) == 3 else (None, None, None)
+        if sides[0] != sides[2]:
+            check.fail(owner, f"the shape of {argument}", sides, "(S, A, S), first and last equal")
+        dense = check.probabilities(owner, argument, value, sides, "(S, A, S)")
         return canonical(sp.csr_array(dense.reshape(-1, dense.shape[2])))
     if value.ndim != 2:
         check.fail(owner, f"the shape of the sparse {argument}", value.shape, "(S*A, S), row s*A + a")
@@ -186,10 +186,13 @@ def checked_transition(value: Any) -> sp.csr_array:
             where = int(np.argmax(bad))
             check.fail(owner, place(where), places.data[where], expected)
     sums = np.asarray(matrix.sum(axis=1)).reshape(n_states, n_actions)
-    wrong = np.argwhere(np.abs(sums - 1.0) > check.TOLERANCE)
+    precision, terms = check.precision_of(value.dtype), np.diff(matrix.indptr)
+    wrong = np.argwhere(np.abs(sums - 1.0) > check.rounding_of_sums(precision, terms.reshape(sums.shape)))
     if len(wrong):
         s, a = wrong[0]
         raise ValueError(f"{owner}: {argument}[{s}, {a}] sums to {sums[s, a]:.10g}, must be 1")
+    if precision > 0.0:
+        matrix.data /= np.repeat(sums.ravel(), terms)
     return matrix
 
 
@@ -228,8 +231,7 @@ class Agent(Remade):
         if self.on_takeover is not None:
             if not self.takeover_delay:
                 check.fail(owner, "takeover_delay", 0, "at least 1 where on_takeover is given")
-            taking_over = check.array(owner, "on_takeover", self.on_takeover, policy.shape[-2:], "(S, A)")
-            check.distributions(owner, "on_takeover", taking_over)
+            taking_over = check.probabilities(owner, "on_takeover", self.on_takeover, policy.shape[-2:], "(S, A)")
             object.__setattr__(self, "on_takeover", taking_over)
 
     def __repr__(self) -> str:
@@ -248,7 +250,8 @@ class Team(Remade):
     """The agents that share the system, and the cost of handing control from one to another.
 
     agents: D agents with different names. switch_cost: one number (each hand-over costs that much and staying is free), or a (D, D)
-    array indexed [prev_agent, agent], with infinity where a hand-over is not possible; or (S, D, D) if it depends on the state.
+    array indexed [prev_agent, agent], with infinity where a hand-over is not possible; or (S, D, D) if it depends on the state; or
+    by name as in {("robot", "operator"): 0.3}, where others cost nothing.
     """
 
     agents: Sequence[Agent]
@@ -261,9 +264,10 @@ class Team(Remade):
         for i, agent in enumerate(agents):
             if not isinstance(agent, Agent):
                 check.fail("Team", f"agents[{i}]", check.show(agent), "an Agent")
-        checked_names("Team", tuple(agent.name for agent in agents))
+        names = tuple(agent.name for agent in agents)
+        checked_names("Team", names)
         object.__setattr__(self, "agents", agents)
-        object.__setattr__(self, "switch_cost", checked_switch_cost("Team", self.switch_cost, len(agents)))
+        object.__setattr__(self, "switch_cost", checked_switch_cost("Team", self.switch_cost, names))
 
     @property
     def n_agents(self) -> int:

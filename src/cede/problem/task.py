@@ -13,7 +13,7 @@ Where hand-overs take time, agents and members differ. The example of takeover.p
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,7 @@ from cede.problem.costs import (
     checked_terminal,
     partly_known,
 )
+from cede.problem.names import checked_names, in_kind, name_index, numbers_by_name, place_index
 from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, next_agent_towards
 
 VariesWith = Literal["time", "prev_agent"] | None
@@ -56,28 +57,7 @@ def checked_policy(owner: str, policy: ArrayLike, varies_with: VariesWith, shape
     """
     letters = LETTERS[varies_with]
     sides = shape if shape is not None else (None,) * (2 if varies_with is None else 3)
-    result = check.array(owner, "policy", policy, sides, letters)
-    check.distributions(owner, "policy", result)
-    return result
-
-
-def checked_names(owner: str, names: tuple[str, ...]) -> None:
-    """Check that the names of the agents differ, and that there are not too many agents for the int16 of a switching policy."""
-    most = np.iinfo(np.int16).max
-    if len(names) > most:
-        check.fail(owner, "the number of agents", len(names), f"at most {most}")
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            check.fail(owner, f"the name of agents[{i}]", repr(name), f"different from that of agents[{names.index(name)}]")
-
-
-def name_index(owner: str, place: str, given: Any, names: Sequence[str]) -> int:
-    """Return the index of an agent that is given by its index or by its name; `names` are all names in order."""
-    if isinstance(given, str):
-        if given not in names:
-            check.fail(owner, place, check.show(given), check.one_of(names))
-        return names.index(given)
-    return check.index(owner, place, given, len(names))
+    return check.probabilities(owner, "policy", policy, sides, letters)
 
 
 NOT_GIVEN: Any = ...
@@ -91,11 +71,13 @@ class Task(Remade):
 
     agents: D different names. horizon: L, the number of steps of an episode; None if there is none (see discount).
 
-    env_cost: (S, A), the cost of each action in each state. Where it is NaN the cost is not known and is learned, and cost_range
-    says what it can be, (least, most); if nothing is known, leave it out and give n_states and n_actions.
+    env_cost: (S, A), the cost of each action in each state; or (S,), together with n_actions, if all actions cost the same. Where
+    it is NaN the cost is not known and is learned, and cost_range says what it can be, (least, most); if nothing is known, leave it
+    out and give n_states and n_actions.
 
     control_cost: of a step in control, one number, (D,), by name as in {"operator": 0.2}, or (S, D) if it depends on the state.
-    switch_cost: of a hand-over, one number, (D, D) [prev_agent, agent], or (S, D, D); infinity where a hand-over is not possible.
+    switch_cost: of a hand-over, one number, (D, D) [prev_agent, agent], (S, D, D), or by name as in {("robot", "operator"): 0.3},
+    where others cost nothing; infinity where a hand-over is not possible.
     enter_cost: of arriving in a state, (S,), or by state as in {"crash": 10.0}; NaN where it must be learned, within
     enter_cost_range (by default cost_range).
 
@@ -167,7 +149,7 @@ class Task(Remade):
         put(self, "agents", names)
         put(self, "horizon", horizon)
         put(self, "control_cost", checked_control_cost("Task", self.control_cost, names, n_states))
-        put(self, "switch_cost", checked_switch_cost("Task", self.switch_cost, len(names), n_states))
+        put(self, "switch_cost", checked_switch_cost("Task", self.switch_cost, names, n_states))
         put(self, "varies_with", varies_with)
         put(self, "state_names", check.names("Task", "state_names", self.state_names, n_states))
         put(self, "action_names", check.names("Task", "action_names", self.action_names, n_actions))
@@ -194,6 +176,8 @@ class Task(Remade):
             expected = "left out for averages, which have no end; with a discount runs may end"
             check.fail("Task", "terminal", check.show(list(terminal)), expected)
         costs = np.full(shape, np.nan) if self.env_cost is None else self.env_cost
+        if check.ndim(costs) == 1:
+            costs = np.repeat(check.copied("Task", "env_cost", costs, "(S,)")[:, None], self.n_actions, axis=1)
         env_cost = partly_known("Task", "env_cost", costs, shape, "(S, A)")
         if terminal:
             env_cost = with_cost_at_ends(env_cost, terminal, self.horizon is None)
@@ -438,8 +422,9 @@ class Task(Remade):
         }
         return replace(self, **{**nothing, "enter_cost": None, **costs})
 
-    def can_reach(self, agent: int) -> bool:
-        """Tell whether control can ever come to an agent, beginning with the start agent."""
+    def can_reach(self, agent: int | str) -> bool:
+        """Tell whether control can ever come to an agent, index or name, beginning with the start agent."""
+        agent = self.agent_index("Task.can_reach", "agent", agent)
         return bool(np.isfinite(handovers_until(self.can_hand_over, agent)[self.start_agent]))
 
     def always(self, agent: int | str) -> NDArray[np.int16]:
@@ -462,7 +447,43 @@ class Task(Remade):
 
     def agent_index(self, owner: str, place: str, agent: Any) -> int:
         """Return the index of an agent that is given by its index or by its name; owner and place are for the error."""
-        return name_index(owner, place, agent, self.agents)
+        if isinstance(agent, str):
+            return name_index(owner, place, agent, self.agents)
+        return check.index(owner, place, agent, self.n_agents)
+
+    def state_index(self, owner: str, place: str, state: Any) -> int:
+        """Return the index of a state that is given by its index or by its name; owner and place are for the error."""
+        if isinstance(state, str):
+            return place_index(owner, place, state, self.n_states, self.state_names, self._states_by_name)
+        return check.index(owner, place, state, self.n_states)
+
+    def action_index(self, owner: str, place: str, action: Any) -> int:
+        """Return the index of an action that is given by its index or by its name; owner and place are for the error."""
+        if isinstance(action, str):
+            return place_index(owner, place, action, self.n_actions, self.action_names, self._actions_by_name)
+        return check.index(owner, place, action, self.n_actions)
+
+    @cached_property
+    def _states_by_name(self) -> dict[str, int]:
+        return numbers_by_name(self.state_names)
+
+    @cached_property
+    def _actions_by_name(self) -> dict[str, int]:
+        return numbers_by_name(self.action_names)
+
+    @overload
+    def who_acts(self, agent: int) -> int: ...
+    @overload
+    def who_acts(self, agent: str) -> str: ...
+    def who_acts(self, agent: int | str) -> int | str:
+        """Return the member who acts while an agent is in control: the agent itself, or during a slow hand-over whoever acts then.
+
+        By name if the agent is given by name, else by index. In the example of this module the machine acts while
+        "human (taking over from machine, 1 of 2)" is in control.
+        """
+        member = int(self.acting[self.agent_index("Task.who_acts", "agent", agent)])
+        result: int | str = in_kind(member, self.members, agent)
+        return result
 
     @cached_property
     def table_varies(self) -> tuple[VariesWith, ...]:
@@ -526,11 +547,19 @@ def with_cost_at_ends(env_cost: Floats, terminal: Sequence[int], endless: bool) 
     return read_only(result)
 
 
-def checked_switching_policy(owner: str, task: Task, policy: ArrayLike) -> Policy:
-    """Check a switching policy, (L, S, D) agents, or (S, D) where there is no horizon; return it in the form that kernels read, in
-    which (S, D) is (1, S, D).
+def names_one_agent(given: Any) -> bool:
+    """Return whether something stands for one agent, by index or name, and is no policy, nor has one as a Plan does."""
+    return check.ndim(given) == 0 and not hasattr(given, "policy") and not hasattr(given, "policies")
+
+
+def checked_switching_policy(owner: str, task: Task, policy: Any) -> Policy:
+    """Check a switching policy, (L, S, D) agents, or (S, D) where there is no horizon, or something that has one, such as a Plan;
+    return it in the form that kernels read, in which (S, D) is (1, S, D).
     """
-    given = check.unmasked(owner, "policy", policy)
+    if hasattr(policy, "policies"):
+        expected = "one policy: of a Mixture one is drawn for each episode (mixture.draw), and mixture.cost is what that costs"
+        check.fail(owner, "policy", f"a {type(policy).__name__}", expected)
+    given = check.unmasked(owner, "policy", getattr(policy, "policy", policy))
     shape, letters = task.policy_shape, "(L, S, D)" if task.horizon is not None else "(S, D)"
     if given is None or given.dtype.kind == "O":
         check.fail(owner, "policy", check.show(policy), f"an array of integers of shape {letters} = {shape}")

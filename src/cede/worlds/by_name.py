@@ -1,9 +1,10 @@
-"""Worlds by name, for the command line and for studies in files: the one place that turns a name into a function."""
+"""Worlds by name, for the command line and for studies in files: those of cede, and those that installed packages register."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cede._base import check
+from cede._base import check, plugins
 from cede.problem.model import TwoLayerMDP
 from cede.worlds.lane_driving import lane_driving, lane_driving_teams
 from cede.worlds.riverswim import riverswim, riverswim_teams
@@ -30,6 +31,43 @@ WORLDS: Mapping[str, Callable[..., TwoLayerMDP]] = {
 }
 
 
+GROUP = "cede.worlds"  # of entry points, by which installed packages register worlds of their own
+OPTIONS = ("control_cost", "switch_cost")  # of the command line, that a world may have as arguments
+
+
+def world_names() -> list[str]:
+    """Return the names of all worlds: those of cede first. Of other packages nothing is imported for that."""
+    return [*WORLDS, *(name for name in plugins.registered(GROUP) if name not in WORLDS)]
+
+
 def world_function(owner: str, place: str, name: Any) -> Callable[..., TwoLayerMDP]:
-    """Return the function that makes the world with this name. owner, place: for the error if there is none."""
-    return WORLDS[check.choice(owner, place, name, tuple(WORLDS))]
+    """Return the function that makes the world with this name, of cede or of an installed package.
+
+    owner, place: for the error if there is none.
+    """
+    if not isinstance(name, str):
+        check.fail(owner, place, check.show(name), check.one_of(world_names()))
+    if name in WORLDS:
+        return WORLDS[name]
+    make = plugins.load(owner, GROUP, name)
+    if make is None:
+        check.fail(owner, place, check.show(name), check.one_of(world_names(), name))
+    check.function(owner, f"the world {check.show(name)}", make, "a function that returns a TwoLayerMDP")
+    try:
+        inspect.signature(make).bind()
+    except (TypeError, ValueError) as error:
+        check.fail(owner, f"the world {check.show(name)}", check.show(make), f"a function without required arguments ({error})")
+    result: Callable[..., TwoLayerMDP] = make
+    return result
+
+
+def options_of(make: Callable[..., Any]) -> list[str]:
+    """Return the options of the command line that a world has as arguments."""
+    return [name for name in OPTIONS if name in inspect.signature(make).parameters]
+
+
+def made_world(owner: str, name: str, options: Mapping[str, Any]) -> TwoLayerMDP:
+    """Make a world, and return it. options: values of those arguments that it has."""
+    make = world_function(owner, "world", name)
+    given = {one: value for one, value in options.items() if one in inspect.signature(make).parameters}
+    return check.instance(owner, f"what the world {check.show(name)} returned", make(**given), TwoLayerMDP)

@@ -171,8 +171,7 @@ def traffic_mix(owner: str, traffic: Any) -> tuple[float, float, float] | None:
         level = LEVELS.index(check.choice(owner, "traffic", traffic, LEVELS))
         mix = np.eye(3)[level]
     else:
-        mix = check.array(owner, "traffic", traffic, (3,), "(3,)")
-        check.distributions(owner, "traffic", mix)
+        mix = check.probabilities(owner, "traffic", traffic, (3,), "(3,)")
     return float(mix[0]), float(mix[1]), float(mix[2])
 
 

@@ -1,0 +1,227 @@
+"""Worlds and figures of installed packages: a tiny package on the path, with entry points, is all that it takes."""
+
+import importlib
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from cede.cli import app
+from cede.experiments import cache
+from cede.experiments.catalogue import FIGURES, chosen, figures_in
+from cede.experiments.figure import Figure, Options, Part
+from cede.worlds.registry import world_names
+
+WORLDS = '''
+import numpy as np
+import cede
+
+def corridor(switch_cost=0.0):
+    """Three states in a row; the guide walks to the goal, the tourist does not."""
+    transition = np.zeros((3, 2, 3))
+    for s in range(3):
+        transition[s, 0, max(0, s - 1)] = transition[s, 1, min(2, s + 1)] = 1.0
+    environment = cede.Environment(transition, [1.0, 1.0, 0.0], [1.0, 0.0, 0.0])
+    agents = [cede.Agent("tourist", [[0.5, 0.5]] * 3), cede.Agent("guide", [[0.0, 1.0]] * 3)]
+    return cede.TwoLayerMDP(environment, cede.Team(agents, switch_cost), horizon=5)
+
+def endless():
+    import dataclasses
+    return dataclasses.replace(corridor(), horizon=None, discount=0.9)
+
+def needy(size):
+    return corridor()
+
+def nothing():
+    return 3
+'''
+FIGURE = """
+from cede.experiments import style
+from cede.experiments.figure import Figure, Part
+from tiny_cede.numbers import FACTOR
+
+def squares(progress, upto):
+    progress(upto)
+    return {"curve": [{"x": x, "y": FACTOR * x * x} for x in range(upto)]}
+
+def parts(options):
+    return [Part("figures:squares", {"upto": options.choose("episodes", 9, 4)}, 4, "squares", package="tiny_cede")]
+
+def table(outcomes):
+    return [row for _, outcome in outcomes for row in outcome["curve"]]
+
+def draw(rows, path):
+    picture, axes = style.figure(1, width=4, height=3)
+    axes.plot([row["x"] for row in rows], [row["y"] for row in rows])
+    return style.save(picture, path)
+
+FIGURE = Figure("squares", "Squares <grow>", "Faster & faster.", parts, table, draw)
+MISNAMED = Figure("circles", "Circles", "They are round.", parts, table, draw)
+"""
+ENTRY_POINTS = """
+[cede.worlds]
+corridor = tiny_cede.worlds:corridor
+endless = tiny_cede.worlds:endless
+needy = tiny_cede.worlds:needy
+nothing = tiny_cede.worlds:nothing
+number = tiny_cede.numbers:FACTOR
+broken = tiny_cede.broken:world
+missing = tiny_cede.worlds:no_such_name
+riverswim = tiny_cede.worlds:nothing
+
+[cede.figures]
+squares = tiny_cede.figures:FIGURE
+triangles = tiny_cede.figures:MISNAMED
+broken = tiny_cede.broken:FIGURE
+number = tiny_cede.numbers:FACTOR
+"""
+
+
+def install(root, name, entry_points):
+    """Make an installed package of a folder: what pip leaves behind, as far as entry points need it."""
+    about = root / f"{name}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(entry_points)
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    root = tmp_path / "site"
+    package = root / "tiny_cede"
+    package.mkdir(parents=True)
+    for name, text in (("__init__", ""), ("worlds", WORLDS), ("figures", FIGURE), ("numbers", "FACTOR = 2\n")):
+        (package / f"{name}.py").write_text(text)
+    (package / "broken.py").write_text("import no_such_module_at_all\n")
+    install(root, "tiny-cede", ENTRY_POINTS)
+    monkeypatch.syspath_prepend(str(root))
+    importlib.invalidate_caches()
+    for function in (cache.code_digest, cache.imported_by, cache.source_file, cache.file_digest, cache.folder_of):
+        function.cache_clear()
+    yield root
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tiny_cede"]:
+        del sys.modules[name]
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(one) for one in arguments])
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_a_world_of_an_installed_package(installed, tmp_path):
+    code, text = run("learn", "corridor", "--episodes", 30, "--radii", "small", "--save", tmp_path / "c.cede", "--switch-cost", 0.1)
+    assert code == 0, text
+    assert "corridor, 30 episodes" in text
+    assert "guide alone" in text
+    code, text = run("learn", "riverswim", "--episodes", 3)  # a name that cede has itself is cede's
+    assert code == 0, text
+    assert "p=0.7 alone" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["corridr"], "error: learn: world is 'corridr', must be one of 'riverswim', 'lane-driving', 'broken', 'corridor',"),
+        (
+            ["broken"],
+            "error: learn: the entry point 'broken' of cede.worlds, registered by tiny-cede as tiny_cede.broken:world, ",
+        ),
+        (["broken"], "(ModuleNotFoundError: No module named 'no_such_module_at_all')"),
+        (["missing"], "(AttributeError: module 'tiny_cede.worlds' has no attribute 'no_such_name')"),
+        (["needy"], "must be a function without required arguments (missing a required argument: 'size')"),
+        (["nothing"], "error: learn: what the world 'nothing' returned is 3, must be a TwoLayerMDP"),
+        (["number"], "error: learn: the world 'number' is 2, must be a function that returns a TwoLayerMDP"),
+        (["endless"], "error: learn: the horizon of endless is None, must be a number of steps"),
+        (["corridor", "--structured"], "--structured is given, must be left out in corridor, which declares no structure"),
+        (["corridor", "--control-cost", "1"], "--control-cost is given, must be left out in corridor, which does not have it"),
+        (["corridor", "--agents", "1"], "--agents is given, must be left out in corridor, which does not have it"),
+    ],
+)
+def test_worlds_that_cannot_be_had(installed, arguments, message):
+    code, text = run("learn", *arguments, "--episodes", 3)
+    assert code == 2
+    assert message in text
+
+
+def test_listing_imports_nothing(installed):
+    assert world_names() == ["riverswim", "lane-driving", "broken", "corridor", "endless", "missing", "needy", "nothing", "number"]
+    assert "tiny_cede" not in sys.modules
+    code, text = run("learn", "--help")
+    assert code == 0
+    assert "riverswim, lane-driving" in text
+    assert "tiny_cede" not in sys.modules
+    code, text = run("fleet", "corridor")
+    assert code == 2
+    assert "fleet: world is 'corridor', must be one of 'riverswim', 'lane-driving'" in text
+
+
+def test_a_name_that_two_packages_use(installed):
+    install(installed, "other-cede", "[cede.worlds]\ncorridor = tiny_cede.worlds:endless\n")
+    code, text = run("learn", "corridor")
+    assert code == 2
+    assert "the entry point 'corridor' of cede.worlds is registered by" in text
+    assert "tiny-cede as tiny_cede.worlds:corridor" in text
+    assert "other-cede as tiny_cede.worlds:endless" in text
+
+
+def test_a_figure_of_an_installed_package(installed, tmp_path):
+    out = tmp_path / "out"
+    code, text = run("figure", "squares", "--quick", "--out", out, "--jobs", 1)
+    assert code == 0, text
+    assert (out / "squares.png").exists()
+    assert "3,18," in (out / "squares.csv").read_text()
+    page = (out / "report.html").read_text()
+    assert "Squares &lt;grow&gt;" in page
+    assert "Faster &amp; faster." in page
+    assert list(figures_in(out)) == ["squares"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("square", "error: figure: name is 'square', must be all or one of overview,"),
+        ("square", "endless-river, broken, number, squares, triangles"),
+        ("broken", "the entry point 'broken' of cede.figures, registered by tiny-cede as tiny_cede.broken:FIGURE, is broken"),
+        ("triangles", "the name of what is registered as 'triangles' is 'circles', must be the same"),
+        ("number", "what is registered as 'number' is 2, must be a Figure"),
+    ],
+)
+def test_figures_that_cannot_be_had(installed, tmp_path, name, message):
+    code, text = run("figure", name, "--out", tmp_path / "out")
+    assert code == 2
+    assert message in text
+
+
+def test_all_figures_are_those_of_cede(installed):
+    assert chosen(["all"]) == list(FIGURES.values())
+    assert [figure.name for figure in chosen(["squares", "overview", "squares"])] == ["squares", "overview"]
+
+
+def test_runs_are_made_again_when_the_code_of_the_package_changes(installed):
+    part = chosen(["squares"])[0].parts(Options())[0]
+    assert part.module == "tiny_cede.figures"
+    reached = cache.reached_from(part.module)
+    assert {"tiny_cede", "tiny_cede.figures", "tiny_cede.numbers", "cede.experiments.style"} <= reached
+    assert "tiny_cede.worlds" not in reached
+    before = part.key
+    (installed / "tiny_cede" / "worlds.py").write_text("# not used by the figure\n")
+    cache.code_digest.cache_clear(), cache.file_digest.cache_clear()
+    assert part.key == before
+    (installed / "tiny_cede" / "numbers.py").write_text("FACTOR = 3\n")
+    cache.code_digest.cache_clear(), cache.file_digest.cache_clear()
+    assert part.key != before
+
+
+def test_a_single_file_is_a_package_too(installed):
+    (installed / "one_file.py").write_text("import cede.worlds\n\ndef run(progress):\n    return {}\n")
+    importlib.invalidate_caches()
+    part = Part("one_file:run", {}, 1, "x", package="")
+    assert part.module == "one_file"
+    assert {"one_file", "cede.worlds"} <= cache.reached_from("one_file")
+    assert len(part.key) == 20
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", "a b", "<b>", ".hidden"])
+def test_a_figure_is_called_like_its_files(name):
+    with pytest.raises(ValueError, match="Figure: name is"):
+        Figure(name, "t", "s", list, list, list)
