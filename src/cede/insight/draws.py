@@ -1,8 +1,8 @@
 """Tables and costs drawn from the posterior of what any learner has seen, and what a policy costs under each draw.
 
-Every row of every agent and of the environment has a Dirichlet posterior, with a declared prior (`_kernels/sampling.py`); so has the
-mean of every cost that is learned (`_kernels/costs.py: sample_mean`). It is what `posterior_sampling` plans with, for the counts of
-any learner. What is declared, known or forgotten stays so.
+Every row of every agent and of the environment has a Dirichlet posterior, with a declared prior (`_kernels/sampling.py`). The mean
+of every cost that is learned has one, too (`_kernels/costs.py: sample_mean`). It is what `posterior_sampling` plans with, for the
+counts of any learner. What is declared, known or forgotten stays so.
 
 A row that was never seen is drawn from its prior for the mean, but for the ends of an interval it may be anything: rows are drawn
 apart, and of very many that are not known at all the sum would look as if it were known well.
@@ -50,7 +50,7 @@ def costs_of_draws(learner: Learner, policies: list[Policy], prior: float, draws
     policies: (L, S, D) each, as kernels read them. For averages it is the cost of a step in the long run, the same for all states.
     """
     task, told, state = sampling_form(learner, prior)
-    live = Live(task, told, state, None if told.known_environment is not None else learner.shared_environment)
+    live = Live(task, told, state, learner.shared_environment)
     arrays, (_, value) = live.arrays, empty_plan(task)
     put_radii(arrays.radii, Scale(), live.sizes, learner.episode, learner.environment_episodes)
     opposite_task = negated(task)
@@ -82,9 +82,9 @@ def costs_of_draws(learner: Learner, policies: list[Policy], prior: float, draws
 
 
 def cost_under(task: Task, model: ModelArrays, policy: Policy, value: Floats) -> Floats:
-    """Return what a policy costs from each state on, (S,), after the start agent, at least; for averages, of a step in the long run.
+    """Return what a policy costs from each state on, (S,), after the start agent, at least.
 
-    value: (L + 1, S, D), written.
+    For averages it is the cost of a step in the long run. value: (L + 1, S, D), written.
     """
     value[...] = 0.0
     if task.horizon is None:
@@ -130,7 +130,11 @@ def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, Learn
         structure=told.structure,
     )
     agents = Seen() if told.flat else state.agents
-    return task, given, LearnerState(state.episodes, state.environment_episodes, agents=agents, environment=state.environment, costs=costs)
+    return (
+        task,
+        given,
+        LearnerState(state.episodes, state.environment_episodes, agents=agents, environment=state.environment, costs=costs),
+    )
 
 
 def flat_form(learner: Learner) -> tuple[Task, Seen]:
@@ -145,9 +149,7 @@ def flat_form(learner: Learner) -> tuple[Task, Seen]:
         return replace(task, env_cost=known, n_actions=None, action_names=None, cost_range=None), learner.state.costs
     unknown = where.place >= 0
     least, most = float(low[unknown.any(axis=1)].min()), float(high[unknown.any(axis=1)].max())
-    flat = replace(
-        task, env_cost=np.where(unknown, np.nan, known), n_actions=None, action_names=None, cost_range=(least, most)
-    )
+    flat = replace(task, env_cost=np.where(unknown, np.nan, known), n_actions=None, action_names=None, cost_range=(least, most))
     sums = learner.counts.costs.toarray()
     n, total, squares = sums[:, COUNT], sums[:, SUM] + sums[:, REST], sums[:, SQUARES]
     rows = len(where.place[unknown])

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
+from cede.insight import figures
 from cede.insight.bounds import extremes
 from cede.insight.draws import costs_of_draws
-from cede.insight.figures import figure
 from cede.insight.frequencies import frequencies
 from cede.insight.starts import Starts, starts_of
 from cede.learning.algorithms import greedy
@@ -56,10 +56,9 @@ class Estimate:
     warnings: tuple[str, ...] = ()  # what the reader should know, in sentences
 
     def __repr__(self) -> str:
-        stake = max(abs(self.low), abs(self.high), abs(self.mean))
         saves = self.against is not None and self.mean <= 0
         middle, low, high = (-self.mean, -self.high, -self.low) if saves else (self.mean, self.low, self.high)
-        one, least, most = (figure(part, stake) for part in (middle, low, high))
+        one, least, most = figures.interval(middle, low, high)
         what = f"costs {one} per {self.per}"
         if self.against is not None:
             against = check.printable(self.against)
@@ -92,9 +91,9 @@ def estimate(
     start: (S,) probabilities of the first state. By default they follow from what was seen; `Estimate.starts` says how.
 
     interval: "sets" for the bounds of confidence sets, the default of learners whose sets hold the truth with probability 1 - delta
-    (`ucrl2_mc`, not scaled, nothing forgotten); "draws" for posterior draws, the default of all others. level: the part of the draws
-    that the interval holds, 0.9 by default. prior: pseudo-counts of each row that draws begin with; by default those of the learner,
-    or 1. draws, seed: how many, and of what.
+    (`ucrl2_mc`, not scaled, nothing forgotten); "draws" for posterior draws, the default of all others. level: the part of the
+    draws that the interval holds, 0.9 by default. prior: pseudo-counts of each row that draws begin with; by default those of the
+    learner, or 1. draws, seed: how many, and of what.
 
     Without a horizon it is the discounted cost of all that comes, or the cost of a step in the long run. Prices of limits do not
     count: they are no costs.
@@ -105,7 +104,7 @@ def estimate(
     elif log is not None:
         check.fail(owner, "log", "given", "left out with a learner: let it learn from the log (learn_from), or give a Task")
     check.instance(owner, "learner", learner, Learner, " or a Task")
-    task, told = learner.task, learner.told
+    told = learner.told
     valid = told.has_sets and not told.is_scaled and not told.forgets
     kind = check.choice(owner, "interval", interval, (None, "draws", "sets")) or ("sets" if valid else "draws")
     if kind == "sets" and not valid:
@@ -122,11 +121,10 @@ def estimate(
     if against is not None:
         parts.append(named_policy(owner, "against", learner, against))
     where = first if first is not None and start is None else starts_of(owner, learner, start)
-    if kind == "draws":
-        found = by_draws(learner, parts, where, held, given, number, seed)
-    else:
-        found = by_sets(owner, learner, parts, where)
-    return replace(found, warnings=warnings_of(learner, parts, where, kind))
+    warnings = warnings_of(learner, parts, where, kind)
+    if kind == "sets":
+        return replace(by_sets(owner, learner, parts, where), warnings=warnings)
+    return replace(by_draws(learner, parts, where, held, given, number, seed), warnings=warnings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +166,9 @@ def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:
     """Return a learner that has learned from a log, and where its episodes start, as far as their first steps are logged."""
     if log is None:
         check.fail(owner, "log", "missing", "given with a Task: the steps of some past controller")
-    learner = greedy(task)
+    learner, episodes = greedy(task), read_log(owner, task, log)
     learner.learn_from(log, progress=False)
-    firsts = [int(steps.states[0]) for steps in read_log(owner, task, log) if begins(steps)]
+    firsts = [int(steps.states[0]) for steps in episodes if begins(steps)]
     if not firsts:
         return learner, None
     counts = np.bincount(firsts, minlength=task.n_states).astype(np.float64)
@@ -182,9 +180,7 @@ def begins(steps: LoggedSteps) -> bool:
     return len(steps.times) > 0 and int(steps.times[0]) == 0
 
 
-def by_draws(
-    learner: Learner, parts: list[Named], where: Starts, level: float, prior: float, draws: int, seed: int
-) -> Estimate:
+def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, prior: float, draws: int, seed: int) -> Estimate:
     """Return the estimate by posterior draws."""
     policies = [policy for part in parts for policy in part.policies]
     sign = np.concatenate([part.weights * (1.0 if i == 0 else -1.0) for i, part in enumerate(parts)])
@@ -233,7 +229,8 @@ def made(
     task = learner.task
     per = "episode" if task.horizon is not None else "step in the long run" if task.discount is None else "run, discounted"
     against = parts[1].name if len(parts) > 1 else None
-    return Estimate(*numbers, kind, level, parts[0].name, against, per, where.source, draws, prior)
+    mean, low, high = numbers
+    return Estimate(mean, low, high, kind, level, parts[0].name, against, per, where.source, draws, prior)
 
 
 def warnings_of(learner: Learner, parts: list[Named], where: Starts, kind: str) -> tuple[str, ...]:
@@ -250,11 +247,26 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts, kind: str) 
         if share >= MANY:
             what = f"how the agent acts, or what follows, was seen fewer than {FEW} times: the mean rests on the prior there"
             found.append(f"in {share:.0%} of the steps of {check.printable(part.name)}, {what}")
+    audition = auditioned(learner) if any(part.name == "plan" for part in parts) else None
+    if audition is not None:
+        found.append(f"the next episode is an audition of {check.printable(audition)}: the plan gives it all control")
     if not where.exact:
         found.append(f"where episodes start is {where.source}; give start= if it is known")
     elif kind == "sets" and where.seen is not None:
         found.append("where episodes start is taken as counted: the interval does not allow for chance in that")
     return tuple(dict.fromkeys(found))
+
+
+def auditioned(learner: Learner) -> str | None:
+    """Return the name of the member to whom the plan in force gives all control because it is an audition; None if it is none."""
+    task, episode = learner.task, learner.episode
+    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    begin, n = 0, len(able)
+    while learner.told.auditions and begin < episode:
+        if episode <= begin + n:
+            return task.members[able[episode - begin - 1]]
+        begin = 8 * max(begin, n)
+    return None
 
 
 def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:

@@ -32,7 +32,7 @@ def mean_plan(learner: Learner) -> Plan:
 def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     """Return the frequencies that the learner has seen, as beliefs of width 0, of the agents and of the environment.
 
-    Of UCRL2 it is what it believes itself, of which only the centres are frequencies: agents that take their own action for certain.
+    Of UCRL2 it is what it believes itself, of which the centres are frequencies: its agents take their own action for certain.
     """
     if learner.told.flat:
         return learner.beliefs

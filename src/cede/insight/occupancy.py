@@ -41,8 +41,8 @@ class Tables:
 def occupancy(task: Task, agents: Belief, environment: Belief, policy: Policy, start: Floats) -> Floats:
     """Return how often each situation comes up in an episode if the centres of beliefs are the truth, (L, S, D).
 
-    policy: (L, S, D) as kernels read it. start: (S,) probabilities of the first state. Without horizon the result is (1, S, D): with
-    a discount, how often, each step counted less by the discount; for averages the part of all steps in the long run.
+    policy: (L, S, D) as kernels read it. start: (S,) probabilities of the first state. Without horizon the result is (1, S, D):
+    with a discount, how often, each step counted less by the discount; for averages the part of all steps in the long run.
     """
     tables = Tables.of(agents, environment)
     now = np.zeros((task.n_states, task.n_agents))

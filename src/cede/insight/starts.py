@@ -7,8 +7,8 @@ have started there. With N(s, s') the steps from s to s' in K episodes, and w th
 
 States in which episodes end are in no w, so if all episodes end in one this is exact. What stops because the horizon is reached is
 not counted apart. It is taken for what follows from the start by the plan, or by the chain of all steps that were seen, L times; or
-for the least that there must be. Of these, the one is taken under which visits are most like those that were seen: an estimate, and
-called so. It is better to give the start where it is known.
+for the least that there must be. Of these, the one is taken under which visits are most like those that were seen; or the last, if
+by it all episodes start in one state. That is an estimate, and called so. It is better to give the start where it is known.
 """
 
 from collections.abc import Callable
@@ -66,32 +66,51 @@ def counted_starts(learner: Learner) -> Starts:
         return Starts(anywhere / anywhere.sum(), "not known, since nothing was seen: any state alike", 0.0, False)
     if task.horizon is None and not task.terminal and visits is not None:
         return Starts(visits / visits.sum(), "as visited: from a step on that is picked at random", None)
-    first, who = first_steps(learner)
+    first, counted = first_steps(learner)
     if first.sum() == episodes and not told.forgets:
         return Starts(first / first.sum(), f"as counted in {episodes:,} episodes", float(episodes))
     if told.outcomes is None and learner.environment_episodes:
         return balanced(learner)
     if first.sum() > 0:
-        source = f"as in {first.sum():,.0f} of {episodes:,} episodes, those that {who} began: of others it is not counted"
-        return Starts(first / first.sum(), source, float(first.sum()), False)
+        return completed(learner, first, counted)
     if visits is not None and visits.sum() > 0:
         return Starts(visits / visits.sum(), "not known: as visited", None, False)
     return Starts(anywhere / anywhere.sum(), "not known, since cases are counted and not states: any state alike", 0.0, False)
 
 
-def first_steps(learner: Learner) -> tuple[Floats, str]:
-    """Return how often each state was the first, (S,), as far as first steps are counted apart: of members that vary with time and
-    have no declared structure. And who they are, in words.
+def completed(learner: Learner, first: Floats, counted: list[int]) -> Starts:
+    """Return where episodes start if only some agents' first steps are counted by state.
+
+    The other episodes are taken to start where the plan hands control to other agents at once, in the proportion in which such
+    states were first; if none was, all alike.
+
+    first, counted: as `first_steps` returns them.
+    """
+    task, episodes = learner.task, learner.episode - 1
+    chosen = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent]
+    others = ~np.isin(task.table[chosen], counted) & ~task.is_terminal
+    missing = max(0.0, episodes - float(first.sum()))
+    whole = first + (missing * normalised(np.where(others, first if first[others].any() else 1.0, 0.0)) if others.any() else 0.0)
+    who = " and ".join(check.printable(task.tables[table]) for table in counted)
+    source = (
+        f"as estimated from {first.sum():,.0f} of {episodes:,} episodes, those that {who} began: only these are counted by state"
+    )
+    return Starts(whole / whole.sum(), source, float(first.sum()), False)
+
+
+def first_steps(learner: Learner) -> tuple[Floats, list[int]]:
+    """Return how often each state was the first, (S,), as far as first steps are counted apart: of agents that vary with time and
+    have no declared structure. And who they are, as indices into `task.tables`.
     """
     task, structure = learner.task, learner.told.structure
     declared = {} if structure is None else structure.agents
     place, visits = places_of(task, structure=structure)[0], learner.counts.agents.sum(axis=1)
-    result, names = np.zeros(task.n_states), []
+    result, counted = np.zeros(task.n_states), []
     for table, name in enumerate(task.tables):
         if task.table_varies[table] == "time" and name not in declared:
             result += visits[place[int(task.first_slot[table])]]
-            names.append(check.printable(name))
-    return result, " and ".join(names)
+            counted.append(table)
+    return result, counted
 
 
 def state_visits(learner: Learner) -> Floats | None:
@@ -102,10 +121,12 @@ def state_visits(learner: Learner) -> Floats | None:
     task, told = learner.task, learner.told
     declared = {} if told.structure is None else told.structure.agents
     if not declared:
-        return np.asarray(learner.counts.agents.sum(axis=1)).reshape(-1, task.n_states).sum(axis=0).astype(np.float64)
+        own: Floats = np.asarray(learner.counts.agents.sum(axis=1)).reshape(-1, task.n_states).sum(axis=0).astype(np.float64)
+        return own
     if told.outcomes is None:
         steps = np.asarray(learner.counts.environment.sum(axis=1)).reshape(task.n_periods, task.n_states, -1)
-        return steps.sum(axis=(0, 2)).astype(np.float64)
+        every: Floats = steps.sum(axis=(0, 2)).astype(np.float64)
+        return every
     return None
 
 
@@ -128,7 +149,7 @@ def balanced(learner: Learner) -> Starts:
     if number is not None and ended == number:
         return Starts(least, f"as counted in {number:,.0f} episodes", number)
     found: list[tuple[float, Floats, float]] = []
-    for ahead, rounds in product((by_chain(task, chain), by_plan(learner)), (0, ROUNDS)):
+    for ahead, rounds in product((by_chain(task, chain), by_plan(learner)), (0,) if np.count_nonzero(least) == 1 else (0, ROUNDS)):
         start = least
         for _ in range(rounds + 1):
             stops, visits = ahead(start)

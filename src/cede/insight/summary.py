@@ -38,6 +38,7 @@ class Group:
     shares: tuple[float, ...] | None  # (members,) part of these steps in which each acts; None: the plan never leads here
     expected: float | None  # mean cost of an episode that starts here, by what was seen; None: for averages, and for UCRL2
     cost: tuple[float, float] | None  # the least and the most that it can be; None: there are no sets that guarantee it
+    ends: bool = False  # whether episodes end in all of these states, so that nobody acts in them
 
     @property
     def is_met(self) -> bool:
@@ -106,7 +107,8 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         expected, low, high = (None if one is None else float(weight @ one[here]) for one in costs)
         ends = None if low is None or high is None else (low, high)
         seen = None if visits is None else float(visits[here].sum())
-        groups.append(Group(name, len(here), seen, steps, shares, expected, ends))
+        over = bool(task.is_terminal[here].all())
+        groups.append(Group(name, len(here), seen, steps, shares, expected, ends, over))
     settings = {key: value for key, value in learner.settings.items() if value is not None and value is not False and value != []}
     about: dict[str, str] = {}
     if task.horizon is None:
@@ -139,9 +141,7 @@ def costs_from_here(learner: Learner) -> tuple[Floats | None, Floats | None, Flo
         expected = value[0, :, task.start_agent]
     if told.has_sets and not told.is_scaled and not told.forgets:
         found = bounds(learner)
-        low, high = (
-            end.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent] for end in (found.low, found.high)
-        )
+        low, high = (end.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent] for end in (found.low, found.high))
     return expected, low, high
 
 
@@ -203,15 +203,19 @@ def draw(summary: Summary, path: Path) -> Path:
         colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
         axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=label(name), height=0.7)
         left += shares[:, agent]
-    for text, hatch, never in (("never met", "xxx", True), ("not where the plan leads", "///", False)):
-        places = [i for i, group in enumerate(groups) if not group.is_met and (group.visits == 0) == never]
+    why = [
+        "" if g.is_met else "episodes end" if g.ends else "never met" if g.visits == 0 else "hardly ever, by the plan"
+        for g in groups
+    ]
+    for text, hatch in (("episodes end", "..."), ("never met", "xxx"), ("hardly ever, by the plan", "///")):
+        places = [i for i, one in enumerate(why) if one == text]
         if places:
             axes.barh(places, 1.0, color="white", edgecolor="#BBBBBB", hatch=hatch, height=0.7, linewidth=0, label=text)
     axes.set_yticks(range(len(shares)), [label(f"{group.name} ({figure(group.steps)})") for group in groups], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel(f"who acts if the plan is followed (in brackets: {summary.steps_of})")
-    picture.legend(loc="outside upper center", ncols=min(len(summary.agents) + 2, 5), fontsize=8, frameon=False)
+    picture.legend(loc="outside upper center", ncols=min(len(summary.agents) + 3, 4), fontsize=8, frameon=False)
     try:
         return save_picture(picture, path)
     finally:
