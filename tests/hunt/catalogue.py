@@ -850,7 +850,10 @@ def functions():
                 "policy": ("human", optional(Name())),
                 "draws": (5, Integer(2, 10**6)),
             },
-            words={"log": ("log", *log()), "learner": ("learner", "log")},
+            words={
+                "log": ("log", "column", "state", "agent", "action", "t[", "type", "rows", "episode"),
+                "learner": ("learner", "log"),
+            },
         ),
     )
     yield "mean_plan", lambda: Call(cede.mean_plan, {"learner": (learner(), Instance())})
