@@ -847,7 +847,6 @@ def functions():
             {
                 "learner": (task(), Instance()),
                 "log": (log(), Log()),
-                "policy": ("human", optional(Name())),
                 "draws": (5, Integer(2, 10**6)),
             },
             words={
