@@ -156,8 +156,17 @@ def test_show(tmp_path):
     assert f"written: {path}" in run(app, command).output.replace("\n", "")
     result = run(app, ["show", str(path), "--picture", str(tmp_path / "who.png")])
     assert result.exit_code == 0, result.output
-    for text in ("In control in 30 episodes", "Who is in control where", "Where belief is still wide", "s6", "p=0.7"):
+    for text in (
+        "In control in 30 episodes",
+        "Who acts where if the plan is followed",
+        "Where belief is still wide",
+        "s6",
+        "p=0.7",
+    ):
         assert text in result.output
+    for text in ("share so far", "share planned", "where episodes start: ", "expected cost per episode: plan ", "p=0.3 alone "):
+        assert text in result.output
+    assert "confidence sets of 90%" in result.output
     assert (tmp_path / "who.png").read_bytes().startswith(b"\x89PNG")
     grouped = run(app, ["show", str(path), "--by", "s(1|6)"]).output
     assert "other states" in grouped

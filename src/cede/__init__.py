@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from cede.fleet.simulate import simulate_fleet as simulate_fleet
     from cede.insight.bounds import Bounds as Bounds
     from cede.insight.bounds import bounds as bounds
+    from cede.insight.estimate import Estimate as Estimate
+    from cede.insight.estimate import estimate as estimate
     from cede.insight.explain import Explanation as Explanation
     from cede.insight.explain import explain as explain
     from cede.insight.frequencies import mean_plan as mean_plan
@@ -100,6 +102,7 @@ _HOME = {
     "learning.protocol": ("SwitchingLearner",),
     "learning.algorithms": ("recommended", "ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
     "insight.bounds": ("Bounds", "bounds"),
+    "insight.estimate": ("Estimate", "estimate"),
     "insight.explain": ("Explanation", "explain"),
     "insight.frequencies": ("mean_plan",),
     "insight.summary": ("Summary", "summarise"),

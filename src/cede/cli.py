@@ -266,14 +266,15 @@ def show(
         found = cede.summarise(thing, by=by)
         say(", ".join(f"{key}: {value}" for key, value in found.settings.items()))
         total = max(sum(found.control), 1e-300)
-        held = zip(found.agents, found.control, strict=True)
-        rows: list[tuple[str, ...]] = [(name, f"{steps:,.0f}", f"{steps / total:.0%}") for name, steps in held]
-        print_table(f"In control in {found.episodes:,} {found.unit}", ("agent", "steps", "share"), rows)
-        rows = []
-        for group in found.groups:
-            cost = "" if group.cost is None else f"{group.cost[0]:.2f} to {group.cost[1]:.2f}"
-            rows.append((group.name, f"{group.states:,}", *(f"{share:.0%}" for share in group.shares), cost))
-        print_table("Who is in control where", ("states", "number", *found.agents, found.cost_of), rows)
+        held = zip(found.agents, found.control, found.planned, strict=True)
+        rows: list[tuple[str, ...]] = [(name, f"{n:,.0f}", f"{n / total:.0%}", f"{plan:.0%}") for name, n, plan in held]
+        columns: tuple[str, ...] = ("agent", "steps so far", "share so far", "share planned")
+        print_table(f"In control in {found.episodes:,} {found.unit}", columns, rows)
+        say(expected_costs(thing))
+        say(f"where episodes start: {found.starts}")
+        rows = [shown_group(group, len(found.agents)) for group in found.groups]
+        columns = ("states", "number", found.steps_of, *found.agents, found.cost_of)
+        print_table("Who acts where if the plan is followed", columns, rows)
         if found.widest:
             rows = [(row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}") for row in found.widest]
             print_table("Where belief is still wide, most visited first", ("belief", "where", "visits", "width"), rows)
@@ -307,6 +308,35 @@ def show_record(context: typer.Context, file: Path, picture: Path | None) -> Non
             say(f"warning: {what}: {n}")
     if picture is not None:
         say(f"picture: {save_picture(record.plot(), picture)}")
+
+
+def shown_group(group: Any, members: int) -> tuple[str, ...]:
+    """Return a group of states as a row of a table."""
+    from cede.insight.figures import figure, interval
+
+    shares = [f"{share:.0%}" for share in group.shares] if group.is_met else ["-"] * members
+    cost = "" if group.expected is None else figure(group.expected)
+    if group.cost is not None:
+        _, low, high = interval(0.0, *group.cost)
+        cost += f" ({low} to {high})"
+    steps = "episodes end" if group.ends else "never met" if group.visits == 0 else figure(group.steps, 0.1)
+    return group.name, f"{group.states:,}", steps, *shares, cost.strip()
+
+
+def expected_costs(learner: Any) -> str:
+    """Return a line: what the plan and each member alone are expected to cost, with intervals, and of which kind these are."""
+    import cede
+    from cede.insight.figures import interval
+
+    task, parts = learner.task, []
+    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    found = [cede.estimate(learner, policy, draws=100) for policy in (None, *able)]
+    for one in found:
+        mean, low, high = interval(one.mean, one.low, one.high)
+        parts.append(f"{one.policy} {mean} ({low} to {high})")
+    first = found[0]
+    kind = f"{first.level:.0%} of {first.draws} {first.kind}" if first.draws else f"{first.kind} of {first.level:.0%}"
+    return f"expected cost per {found[0].per}: {', '.join(parts)}; in brackets: {kind}"
 
 
 @app.command()

@@ -15,7 +15,8 @@ from hunt.guard import NO_MEMORY, REFUSED, SAME, SURVIVED, Trial
 from hunt.values import FilePath, anything
 
 # Too large to try: they are valid, and take the memory or the time that they ask for.
-HUGE = {"horizon", "episodes", "n", "macro", "n_states", "n_actions", "bins", "takeover_delay", "jobs", "sync_every", "repeats"}
+HUGE = {"horizon", "episodes", "draws", "n", "macro", "n_states", "n_actions", "bins", "takeover_delay", "jobs", "sync_every"}
+HUGE |= {"repeats"}
 
 
 def digest(thing):

@@ -37,6 +37,7 @@ RECORDS = {
     "Bounds",
     "History",
     "FleetHistory",
+    "Estimate",
     "Explanation",
     "Summary",
     "StructureCheck",
@@ -889,6 +890,38 @@ def functions():
             {"start": (np.array([0.5, 0.5, 0.0]), Array("chances")), "start_agent": (1, Integer(0, 1))},
         ),
     )
+    yield (
+        "estimate",
+        lambda: Call(
+            cede.estimate,
+            {
+                "learner": (learner("greedy"), Instance()),
+                "policy": (switching_policy(), optional(Array("indices", D))),
+                "against": (1, optional(Integer(0, D - 1))),
+                "start": (np.array([0.5, 0.5, 0.0]), optional(Array("chances"))),
+                "level": (0.5, optional(Number(0.0, 1.0, True))),
+                "draws": (5, Integer(2, 10**6)),
+                "prior": (0.5, optional(Number(1e-6, 1e6))),
+                "seed": (3, Integer(0, 2**31 - 1)),
+            },
+            words={"against": ("against", "policy")},
+        ),
+    )
+    yield (
+        "estimate from a log",
+        lambda: Call(
+            cede.estimate,
+            {
+                "learner": (task(), Instance()),
+                "log": (log(), Log()),
+                "draws": (5, Integer(2, 10**6)),
+            },
+            words={
+                "log": ("log", "column", "state", "agent", "action", "t[", "type", "rows", "episode"),
+                "learner": ("learner", "log"),
+            },
+        ),
+    )
     yield "mean_plan", lambda: Call(cede.mean_plan, {"learner": (learner(), Instance())})
     yield (
         "explain",
@@ -908,7 +941,14 @@ def functions():
     )
     yield (
         "summarise",
-        lambda: Call(cede.summarise, {"learner": (learner(), Instance()), "by": (r"state (\d)", optional(Grouping()))}),
+        lambda: Call(
+            cede.summarise,
+            {
+                "learner": (learner(), Instance()),
+                "by": (r"state (\d)", optional(Grouping())),
+                "start": (np.array([0.5, 0.5, 0.0]), optional(Array("chances"))),
+            },
+        ),
     )
     yield "Summary.draw", lambda: Call(cede.summarise(learner()).draw, {"path": (somewhere(".png"), FilePath())})
     yield "load", lambda: Call(cede.load, {"source": (saved(), Source())})

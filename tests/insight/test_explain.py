@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cede
+from cede.insight import figures
 from cede.insight.bounds import extremes
 from problems import play, random_mdp, random_structured
 
@@ -108,13 +109,13 @@ def test_words():
     learner.learn_from(log)
     scaled.learn_from(log)
     text = str(cede.explain(learner, 0, 1, "machine"))
-    assert text.startswith("The human takes over: expected to save ")
-    assert "although the hand-over costs 0.1; seen here " in text
+    assert text.startswith("human takes over: expected to save ")
+    assert "although the hand-over costs 0.1. human was seen acting here " in text
     assert "(between " in text
     assert "(between " not in str(cede.explain(scaled, 0, 1, "machine"))  # scaled sets give no interval to rely on
-    assert str(cede.explain(learner, 0, 1, "human")).startswith("The human stays in control: expected to save ")
+    assert str(cede.explain(learner, 0, 1, "human")).startswith("human stays in control: expected to save ")
     alone = cede.Task([[0.0], [1.0]], ["ann"], 3)
-    assert str(cede.explain(cede.greedy(alone), 0, 0, 0)) == "The ann is in control: there is nobody else."
+    assert str(cede.explain(cede.greedy(alone), 0, 0, 0)) == "ann is in control: there is nobody else."
 
 
 def test_what_is_tried_out_says_so():
@@ -124,7 +125,49 @@ def test_what_is_tried_out_says_so():
     for _ in range(300):
         learner.learn_from(log)
     text = str(cede.explain(learner, 0, 0, 0))
-    assert "seen here never" in text or "stays in control" in text
+    assert text.startswith("new takes over to find out: by what was seen it costs ") or text.startswith("known stays in control: ")
+    assert "seen acting here" in text
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 1e5])
+def test_no_number_is_nothing_that_is_something(scale):
+    """Whatever the unit of costs, what is saved is shown; and what is next to nothing is not shown as 0."""
+    task = cede.Task([[0.0, 0.5 * scale], [scale, scale]], ["p=0.9", "[x]"], 4, control_cost=[0.0, 1e-4 * scale])
+    told = {"known_agents": {"p=0.9": [[1.0, 0.0]] * 2, "[x]": [[0.5, 0.5]] * 2}}
+    same = {"known_agents": {"p=0.9": [[0.5, 0.5]] * 2, "[x]": [[0.5, 0.5]] * 2}}
+    clear, close = (str(cede.explain(cede.greedy(task, **one), 0, 0, 0)) for one in (told, same))
+    assert clear.startswith("p=0.9 stays in control: expected to save ")
+    assert "against [x] over the rest of the episode" in clear
+    assert float(clear.split("save ")[1].split(" ")[0].replace(",", "")) > 0
+    saved = close.split("expected to save ")[1].split(" against")[0]
+    assert saved.startswith("less than ") or float(saved.replace(",", "")) > 0
+    assert "The " not in clear + close
+
+
+def test_numbers_for_people():
+    for value, stake, text in (
+        (0.0, 5.0, "0"),
+        (0.0004, 5.2, "less than 0.01"),
+        (-0.0004, 5.2, "more than -0.01"),
+        (0.5234, 5.2, "0.52"),
+        (1234.5, 0.0, "1,234"),
+        (0.1, 0.0, "0.1"),
+        (2.5e-9, 0.0, "2.5e-09"),
+    ):
+        assert figures.figure(value, stake) == text
+    assert figures.interval(14.03, 13.98, 14.11) == ("14.03", "13.98", "14.11")
+    assert figures.interval(1.0, 1.0, 1.0) == ("1", "1", "1")
+    assert figures.interval(0.0001, -5.0, 5.0) == ("less than 1", "-5", "5")
+
+
+def test_equal_costs_and_given_policies():
+    task = cede.Task([[1.0, 1.0]], ["a", "b"], 3)
+    assert "by what was seen it costs as much as b" in str(cede.explain(cede.fixed(task, "a"), 0, 0, 0))
+    dear = cede.Task([[1.0, 1.0]], ["a", "b"], 3, control_cost={"b": 0.5})
+    text = str(cede.explain(cede.fixed(dear, "b"), 0, 0, 0))
+    assert text.startswith("b takes over, as the given policy says: by what was seen it costs 0.5 more than a over the rest")
+    assert "save" not in text
+    assert text.endswith("b was never seen acting here.")
 
 
 def test_the_picture(tmp_path):

@@ -1,10 +1,79 @@
 """What a learner knows, at a glance: sums and shares against the counts and the plan."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import cede
-from problems import random_structured
+from cede.insight.occupancy import occupancy
+from cede.planning.belief import true_beliefs
+from cede.planning.control_shares import shares_of
+from problems import random_mdp, random_rows, random_structured
+
+
+def met_slow(mdp, policy, start):
+    """How often each (t, s, prev) comes up under the truth: loops over all that can happen."""
+    task = mdp.task
+    now = {(s, task.start_agent): p for s, p in enumerate(start) if p > 0 and not task.is_terminal[s]}
+    met = np.zeros((task.horizon, task.n_states, task.n_agents))
+    tables = [table.toarray().reshape(task.n_states, -1, task.n_states) for table in mdp.environment.tables]
+    for t in range(task.horizon):
+        after = {}
+        for (s, prev), p in now.items():
+            met[t, s, prev] += p
+            d = int(policy[t, s, prev])
+            own = mdp.policies[task.table[d]]
+            acts = own[s] if own.ndim == 2 else own[{"time": t, "prev_agent": prev}[task.varies_with[d]], s]
+            table = tables[0 if task.periods is None else task.periods[t]]
+            for a, to in np.ndindex(task.n_actions, task.n_states):
+                if acts[a] * table[s, a, to] > 0 and not task.is_terminal[to]:
+                    after[to, d] = after.get((to, d), 0.0) + p * acts[a] * table[s, a, to]
+        now = after
+    return met
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_occupancy_against_loops(seed):
+    mdp = random_mdp(seed, n_states=4, n_agents=3)
+    policy = np.random.default_rng(seed).integers(3, size=mdp.task.policy_shape).astype(np.int16)
+    found = occupancy(mdp.task, *true_beliefs(mdp), policy, mdp.environment.start)
+    np.testing.assert_allclose(found, met_slow(mdp, policy, mdp.environment.start), atol=1e-12)
+    shares = [found[mdp.task.acting[policy] == d].sum() for d in range(3)]
+    np.testing.assert_allclose(shares / np.sum(shares), shares_of(mdp, policy))  # the Bellman operator says the same
+
+
+def test_occupancy_with_ends_periods_and_slow_hand_overs():
+    environment = cede.Environment(
+        np.stack([random_rows(np.random.default_rng(i), (4, 2, 4), sparse=0.2) for i in range(2)]),
+        np.zeros(4),
+        [0.5, 0.5, 0, 0],
+        terminal=[3],
+        periods=[0, 1, 1, 0, 1],
+    )
+    rng = np.random.default_rng(5)
+    agents = [cede.Agent("slow", random_rows(rng, (4, 2)), takeover_delay=2), cede.Agent("quick", random_rows(rng, (4, 2)))]
+    mdp = cede.TwoLayerMDP(environment, cede.Team(agents, 0.1), 5, start_agent="quick")
+    policy = mdp.task.always("slow")
+    found = occupancy(mdp.task, *true_beliefs(mdp), policy, environment.start)
+    np.testing.assert_allclose(found, met_slow(mdp, policy, environment.start), atol=1e-12)
+    steps = [found[mdp.task.acting[policy] == member].sum() for member in range(2)]
+    np.testing.assert_allclose(np.array(steps) / mdp.horizon, shares_of(mdp, policy))
+    learner = cede.fixed(mdp.task, "slow")
+    cede.simulate(mdp, learner, 300, progress=False)
+    shown = cede.summarise(learner, start=environment.start)
+    assert shown.agents == ("slow", "quick")  # not the steps of hand-overs
+    assert shown.planned[0] == pytest.approx(steps[0] / sum(steps), abs=0.05)
+
+
+@pytest.mark.parametrize("discount", [None, 0.9])
+def test_endless_occupancy(discount):
+    mdp = replace(random_mdp(3, n_states=4, n_agents=2, kinds=[None]), horizon=None, discount=discount)
+    policy = np.random.default_rng(1).integers(2, size=(1, 4, 2)).astype(np.int16)
+    found = occupancy(mdp.task, *true_beliefs(mdp), policy, mdp.environment.start)
+    shares = np.array([found[mdp.task.acting[policy] == d].sum() for d in range(2)])
+    np.testing.assert_allclose(shares / shares.sum(), shares_of(mdp, policy), atol=1e-6)
+    assert found.sum() == pytest.approx(1.0 if discount is None else 10.0)
 
 
 @pytest.mark.parametrize("structured", [False, True])
@@ -12,18 +81,79 @@ def test_numbers(structured):
     mdp = random_structured(7)
     learner = cede.ucrl2_mc(mdp.task, structure=mdp.structure if structured else None)
     history = cede.simulate(mdp, learner, 25, progress=False)
-    found = cede.summarise(learner, by=lambda name: name[-1])
+    found = cede.summarise(learner, by=lambda name: name[-1], start=mdp.environment.start)
     assert found.episodes == 25
+    assert found.starts == "as given"
     np.testing.assert_allclose(found.control, history.control.sum(axis=0))
     assert sum(group.states for group in found.groups) == mdp.task.n_states
-    policy = learner.plan.policy
+    assert sum(group.steps for group in found.groups) == pytest.approx(mdp.horizon)
+    assert sum(found.planned) == pytest.approx(1.0)
     for s, group in enumerate(found.groups):  # one state each
-        np.testing.assert_allclose(group.shares, [(policy[:, s] == d).mean() for d in range(mdp.task.n_agents)])
         low, high = group.cost
-        truth = cede.evaluate(mdp, policy)[0, s, mdp.start_agent]
+        truth = cede.evaluate(mdp, learner.plan.policy)[0, s, mdp.start_agent]
         assert low - 1e-9 <= truth <= high + 1e-9
+        assert low - 1e-9 <= group.expected <= high + 1e-9
+        assert group.shares is None or sum(group.shares) == pytest.approx(1.0)
+    whole = np.sum([np.multiply(group.shares or 0.0, group.steps) for group in found.groups], axis=0)
+    np.testing.assert_allclose(whole / mdp.horizon, found.planned)
     assert all(row.width > 0 and row.visits > 0 for row in found.widest)
     assert [row.visits for row in found.widest] == sorted((row.visits for row in found.widest), reverse=True)
+    if not structured:
+        assert sum(group.visits for group in found.groups) == history.control.sum()
+
+
+@pytest.mark.parametrize("make", [cede.recommended, cede.posterior_sampling, cede.ucrl2])
+@pytest.mark.parametrize("world", ["support_desk", "riverswim"])
+def test_planned_shares_are_those_of_the_world(make, world):
+    """What is shown is what comes: not a mean over situations that hardly ever come up, nor over steps after an end."""
+    mdp = cede.worlds.support_desk() if world == "support_desk" else cede.worlds.riverswim([0.3, 0.7], switch_cost=0.1)
+    learner = make(mdp.task)
+    history = cede.simulate(mdp, learner, 1000, progress=False)
+    found, truth = cede.summarise(learner), shares_of(mdp, learner.plan.policy)
+    np.testing.assert_allclose(found.planned, truth / truth.sum(), atol=0.03)
+    assert sum(group.visits for group in found.groups) == history.control.sum()  # each real step once
+    if world == "support_desk":
+        assert [group.name for group in found.groups if group.ends] == ["solved", "lost"]
+        assert all(group.shares is None and not group.is_met for group in found.groups if group.ends)
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_planned_shares_of_lane_driving(structured):
+    mdp = cede.worlds.lane_driving(control_cost=0.2, switch_cost=0.1)
+    known = {"machine": mdp.team.agents[0].policy}
+    learner = cede.posterior_sampling(mdp.task, known_agents=known, structure=mdp.structure if structured else None, replan=20)
+    cede.simulate(mdp, learner, 1000, progress=False, evaluate_every=1000)
+    truth = shares_of(mdp, learner.plan.policy)
+    assert cede.summarise(learner).planned[1] == pytest.approx(truth[1], abs=0.03)
+    assert cede.summarise(learner, start=mdp.environment.start).planned[1] == pytest.approx(truth[1], abs=0.02)
+    assert 0.05 < truth[1] < 0.2
+    shown = [group.visits for group in cede.summarise(learner).groups]
+    assert shown == [None] * 3 if structured else sum(shown) == 10_000
+
+
+def test_scaled_sets_promise_nothing():
+    mdp = random_structured(7)
+    for learner in (cede.recommended(mdp.task), cede.ucrl2_mc(mdp.task, scale=0.1)):
+        cede.simulate(mdp, learner, 20, progress=False)
+        assert all(group.cost is None and group.expected is not None for group in cede.summarise(learner).groups)
+
+
+def test_what_was_never_met_is_not_drawn_as_if_it_counted(tmp_path):
+    """State 2 is never entered; state 1 is not where the plan leads."""
+    chances = [[[1, 0, 0], [0, 1, 0]], [[1, 0, 0], [0, 1, 0]], [[1, 0, 0], [0, 0, 1]]]
+    environment = cede.Environment(chances, [0.0, 1.0, 0.0], [1, 0, 0])
+    team = cede.Team([cede.Agent("stays", [[1, 0]] * 3), cede.Agent("goes", [[0, 1]] * 3, 0.1)])
+    mdp = cede.TwoLayerMDP(environment, team, 4)
+    learner = cede.greedy(mdp.task)
+    learner.learn_from([cede.rollout(mdp, mdp.task.always(d), seed) for d in (0, 1) for seed in range(30)], progress=False)
+    found = cede.summarise(learner)
+    assert [group.visits for group in found.groups] == [150, 90, 0]
+    assert [group.is_met for group in found.groups] == [True, False, False]
+    assert found.planned == (1.0, 0.0)
+    found.draw(tmp_path / "who.svg")
+    drawn = (tmp_path / "who.svg").read_text()
+    assert "never met" in drawn
+    assert "hardly ever, by the plan" in drawn
 
 
 def test_groups_by_default():
@@ -53,5 +183,7 @@ def test_bad_input():
     learner = cede.greedy(cede.worlds.riverswim().task)
     with pytest.raises(ValueError, match="summarise: by is 3, must be a function"):
         cede.summarise(learner, by=3)
+    with pytest.raises(ValueError, match="summarise: start sums to 2"):
+        cede.summarise(learner, start=[1, 1, 0, 0, 0, 0])
     with pytest.raises(ValueError, match="must be a regular expression"):
         cede.summarise(learner, by="(")

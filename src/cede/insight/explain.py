@@ -16,6 +16,7 @@ from cede._base import check
 from cede._base.archive import path_to_write
 from cede._base.arrays import Floats, Policy
 from cede._base.extras import label, pyplot, save_picture
+from cede.insight.figures import figure
 from cede.insight.frequencies import frequencies, with_prices
 from cede.learning.baseline import is_kept_to
 from cede.learning.counts import places_of
@@ -24,6 +25,8 @@ from cede.planning.belief import Belief
 from cede.planning.passes import follow_once, gain_under, negated, value_under
 from cede.problem.task import NOT_GIVEN, Task
 
+HOW = {None: "", "time": " at this time", "prev_agent": " after the same agent"}  # what a policy may vary with, in words
+ROUNDING = 1e-12  # relative to costs: what is closer together is equal
 COSTS = {"environment": ("env_cost", "enter_cost"), "control": ("control_cost",), "switching": ("switch_cost",)}
 
 
@@ -117,7 +120,7 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
         rows = seen_here(learner, sets, now, state, prev, agent)
         options.append(Option(task.agents[agent], low, plain, high, parts, *rows, agent))
     certain = bounded and not learner.told.is_scaled  # what scaled sets allow is no interval that one could rely on
-    text = in_words(task, options, candidates, chosen, state, prev, certain)
+    text = in_words(learner, options, candidates, chosen, state, prev, certain)
     whole = check.printable(kept_to(learner) + text + dearer(learner.prices))  # names are data
     return Explanation(None if task.horizon is None else now, state, prev, chosen, tuple(options), bounded, whole)
 
@@ -156,7 +159,9 @@ def kept_to(learner: Learner) -> str:
 def dearer(prices: dict[str, float]) -> str:
     """Return the sentence that says what limits add to the costs of members; empty if they add nothing."""
     found = [
-        f"a step of {name} counts {abs(price):.2g} {'more' if price > 0 else 'less'}" for name, price in prices.items() if price
+        f"a step of {name} counts {figure(abs(price), digits=2)} {'more' if price > 0 else 'less'}"
+        for name, price in prices.items()
+        if price
     ]
     return f" To keep within its limits, {' and '.join(found)}." if found else ""
 
@@ -191,13 +196,13 @@ def seen_here(
 
 
 def in_words(
-    task: Task, options: Sequence[Option], candidates: Sequence[int], chosen: int, state: int, prev: int, bounded: bool
+    learner: Learner, options: Sequence[Option], candidates: Sequence[int], chosen: int, state: int, prev: int, bounded: bool
 ) -> str:
     """Return one sentence: what the choice is expected to save against the agent that was in control before, or the next best one.
 
     options, candidates: the options, and the agent of each. bounded: whether confidence sets bound what is said.
     """
-    place = candidates.index(chosen)
+    task, place = learner.task, candidates.index(chosen)
     mine, name, stays = options[place], task.members[task.aim[chosen]], task.aim[chosen] == task.aim[prev]
     others = [i for i in range(len(options)) if i != place]
     if not others:
@@ -205,29 +210,48 @@ def in_words(
     same = [i for i in others if task.aim[candidates[i]] == task.aim[prev]]
     rest = same if same and not stays else others
     best = min(rest, key=lambda i: options[i].plain)
-    other = options[best]
-    saved = other.plain - mine.plain
+    other, rival = options[best], task.members[task.aim[candidates[best]]]
+    stake = max(abs(mine.plain), abs(other.plain))
+    saved = other.plain - mine.plain if abs(other.plain - mine.plain) > ROUNDING * stake else 0.0
     least, most = other.optimistic - mine.pessimistic, other.pessimistic - mine.optimistic
-    head = f"The {name} {'takes over' if not stays else 'has taken over' if prev >= len(task.members) else 'stays in control'}"
-    against = f" against the {task.members[task.aim[candidates[best]]]}" if stays else ""
-    between = f" (between {least:.1f} and {most:.1f})" if bounded else ""
-    if saved >= 0:
-        span = "over the rest of the episode" if task.horizon is not None else "in the long run"
-        text = f"{head}: expected to save {saved:.1f}{against} {span}{between}"
+    head = f"{name} {'takes over' if not stays else 'has taken over' if prev >= len(task.members) else 'stays in control'}"
+    span = "over the rest of the episode" if task.horizon is not None else "in the long run"
+    between = f" (between {figure(least, stake)} and {figure(most, stake)})" if bounded else ""
+    if saved > 0:
+        text = f"{head}: expected to save {figure(saved, stake)} against {rival} {span}{between}"
+    elif saved == 0:
+        text = f"{head}: by what was seen it costs as much as {rival}{between}"
     else:
-        text = f"{head} to find out: by what was seen it costs {-saved:.1f} more{against}, but it may save up to {most:.1f}"
+        why = ", as the given policy says" if learner.told.policy is not None else " to find out"
+        text = f"{head}{why}: by what was seen it costs {figure(-saved, stake)} more than {rival} {span}"
+        if most > 0 and learner.told.has_sets:
+            text += f", but it may save up to {figure(most, stake)}"
     handing = float(task.control_costs(state, prev, chosen)[1])
     if not stays and handing > 0:
-        text += f", although the hand-over costs {handing:.2g}" if saved >= 0 else f"; the hand-over costs {handing:.2g}"
-    times = "never" if mine.visits == 0 else "once" if mine.visits == 1 else f"{mine.visits:,.0f} times"
-    return f"{text}; seen here {times}."
+        text += f", although the hand-over costs {figure(handing)}" if saved > 0 else f"; the hand-over costs {figure(handing)}"
+    return f"{text}. {seen_in_words(learner, chosen, mine.visits)}"
+
+
+def seen_in_words(learner: Learner, agent: int, visits: float) -> str:
+    """Return the sentence that says how often the member who acts was seen here."""
+    task, told, table = learner.task, learner.told, int(learner.task.table[agent])
+    declared = {} if told.structure is None else told.structure.agents
+    where = f"here{HOW[task.table_varies[table]]}"
+    where += " or where it acts alike" if task.tables[table] in declared else ""
+    name, known = task.members[task.acting[agent]], "; its policy is known" if table in told.known_agents else ""
+    return f"{name} was {'never ' if visits == 0 else ''}seen acting {where}{'' if visits == 0 else f' {times(visits)}'}{known}."
+
+
+def times(visits: float) -> str:
+    """Return how often something was seen, in words; counts may have faded."""
+    return "once" if visits == 1 else "less than once" if visits < 1 else f"{visits:,.0f} times"
 
 
 def only_choice(task: Task, name: str, chosen: int) -> str:
     """Return the sentence for the case that there is no other agent to choose."""
     if chosen >= len(task.members):
-        return f"The {name} is taking over: a hand-over that has begun is finished."
-    return f"The {name} is in control: there is nobody else{'' if task.n_agents == 1 else ' to whom control could be handed'}."
+        return f"{name} is taking over: a hand-over that has begun is finished."
+    return f"{name} is in control: there is nobody else{'' if task.n_agents == 1 else ' to whom control could be handed'}."
 
 
 COLOURS = {"environment": "#009E73", "control": "#E69F00", "switching": "#CC79A7", "limits": "#56B4E9"}

@@ -30,7 +30,12 @@ def mean_plan(learner: Learner) -> Plan:
 
 
 def frequencies(learner: Learner) -> tuple[Belief, Belief]:
-    """Return the frequencies that the learner has seen, as beliefs of width 0, of the agents and of the environment."""
+    """Return the frequencies that the learner has seen, as beliefs of width 0, of the agents and of the environment.
+
+    Of UCRL2 it is what it believes itself, of which the centres are frequencies: its agents take their own action for certain.
+    """
+    if learner.told.flat:
+        return learner.beliefs
     told = replace(learner.told, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None, baseline=None)
     plain, state = new_learner(learner.task, told, seed=learner.seed, checked=True), learner.state
     if learner.shared_environment is not None:

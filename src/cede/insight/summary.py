@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.archive import path_to_write
@@ -14,11 +15,17 @@ from cede._base.arrays import Floats
 from cede._base.extras import AGENT_COLOURS, label, pyplot, save_picture
 from cede._base.reprs import listed, plural, short_repr
 from cede.insight.bounds import bounds
+from cede.insight.figures import figure
+from cede.insight.frequencies import frequencies
+from cede.insight.occupancy import occupancy
+from cede.insight.starts import normalised, starts_of, state_visits
 from cede.learning.counts import places_of
 from cede.learning.learner import Learner
+from cede.planning.passes import value_under
 
 MOST_GROUPS = 40  # with more groups by default, all states are shown as one
 FEW_STATES = 12  # with so few states, each is shown by itself
+RARE = 1e-3  # steps in an episode: where the plan leads less often, it is not drawn who acts
 WIDEST = 8  # rows with wide sets that are listed at most
 
 
@@ -28,9 +35,17 @@ class Group:
 
     name: str
     states: int
-    visits: float  # how often they were visited, all actions together
-    shares: tuple[float, ...]  # (members,) part of the plan's entries, over all times and previous agents, that choose each
-    cost: tuple[float, float] | None  # least and greatest mean cost of an episode that starts here; None: the learner has no sets
+    visits: float | None  # real steps that were seen in them; None: the learner counts cases, which several groups may share
+    steps: float  # steps in them that the plan leads to in an episode; for averages, the part of all steps
+    shares: tuple[float, ...] | None  # (members,) part of these steps in which each acts; None: the plan never leads here
+    expected: float | None  # mean cost of an episode that starts here, by what was seen; None: for averages, and for UCRL2
+    cost: tuple[float, float] | None  # the least and the most that it can be; None: there are no sets that guarantee it
+    ends: bool = False  # whether episodes end in all of these states, so that nobody acts in them
+
+    @property
+    def is_met(self) -> bool:
+        """Return whether the plan leads here, and whether somebody has been here, as far as that is known."""
+        return self.shares is not None and self.steps >= RARE and self.visits != 0
 
 
 @dataclass(frozen=True)
@@ -51,11 +66,14 @@ class Summary:
     episodes: int
     agents: tuple[str, ...]
     control: tuple[float, ...]  # (members,) steps in which each was seen acting; faded counts, if the learner forgets
+    planned: tuple[float, ...]  # (members,) part of the steps in which each acts if the plan is followed, by what was seen
+    starts: str  # where episodes are taken to start, in words
     groups: tuple[Group, ...]
     widest: tuple[WideRow, ...]  # rows with wide sets, the most visited first
     warnings: tuple[str, ...] = ()  # see `Learner.warnings`
     unit: str = "episodes"  # what `episodes` counts: steps where there is no horizon
-    cost_of: str = "cost of an episode from here"  # what `Group.cost` is
+    steps_of: str = "steps per episode"  # what `Group.steps` is
+    cost_of: str = "cost of an episode from here"  # what `Group.expected` and `Group.cost` are
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
@@ -72,50 +90,71 @@ class Summary:
         return draw(self, path_to_write("draw", "path", path))
 
 
-def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None) -> Summary:
+def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None, start: ArrayLike | None = None) -> Summary:
     """Summarise what a learner knows.
+
+    Who is in control where counts by how often each situation comes up if the plan is followed and the frequencies seen are right,
+    from where episodes start.
 
     by: how states are grouped. A function of their names returns the name of the group. A regular expression is searched for in
     them; its match (its first group, if it has one) is the name. By default each state is by itself if there are at most 12; else
     the text before the first colon or comma is the name.
+
+    start: (S,) probabilities of the first state. By default they follow from what was seen; `Summary.starts` says how.
     """
     check.instance("summarise", "learner", learner, Learner)
-    task, counts = learner.task, learner.counts
+    task = learner.task
     names = list(task.state_names or (f"state {s}" for s in range(task.n_states)))
-    labels = grouped(names, by)
-    told = learner.told
-    visits = counts.environment.sum(axis=1)
-    per_state = np.zeros(task.n_states)
-    if not told.flat:
-        per_state = visits[places_of(task, structure=told.structure)[1]].sum(axis=1).reshape(-1, task.n_states).sum(axis=0)
-    interval = bounds(learner) if told.has_sets else None
+    labels, starts = grouped(names, by), starts_of("summarise", learner, start)
     policy = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
+    met = occupancy(task, *frequencies(learner), policy, starts.chances)
+    acts = np.stack([np.where(task.acting[policy] == m, met, 0.0).sum(axis=(0, 2)) for m in range(len(task.members))])
+    visits, costs = state_visits(learner), costs_from_here(learner)
     groups = []
     for name in dict.fromkeys(labels):
         here = np.array([i for i, other in enumerate(labels) if other == name])
-        shares = np.bincount(task.aim[policy[:, here].ravel()], minlength=len(task.members)) / policy[:, here].size
-        ends = None
-        if interval is not None:
-            first = (end.reshape(-1, task.n_states, task.n_agents)[0] for end in (interval.low, interval.high))
-            low, high = (float(end[here, task.start_agent].mean()) for end in first)
-            ends = (low, high)
-        groups.append(Group(name, len(here), float(per_state[here].sum()), tuple(shares.tolist()), ends))
+        steps = float(acts[:, here].sum())
+        shares = tuple((acts[:, here].sum(axis=1) / steps).tolist()) if steps > 0 else None
+        weight = normalised(starts.chances[here] if starts.chances[here].any() else met.sum(axis=(0, 2))[here])
+        expected, low, high = (None if one is None else float(weight @ one[here]) for one in costs)
+        ends = None if low is None or high is None else (low, high)
+        seen = None if visits is None else float(visits[here].sum())
+        over = bool(task.is_terminal[here].all())
+        groups.append(Group(name, len(here), seen, steps, shares, expected, ends, over))
     settings = {key: value for key, value in learner.settings.items() if value is not None and value is not False and value != []}
     about: dict[str, str] = {}
     if task.horizon is None:
         about["unit"] = "steps"
+        about["steps_of"] = "part of all steps" if task.discount is None else "steps, discounted"
         about["cost_of"] = "cost of a step in the long run" if task.discount is None else "discounted cost from here"
-    wide = widest(learner, names)
     return Summary(
         settings,
         learner.episode - 1,
         task.members,
         tuple(learner.steps_in_control.tolist()),
+        tuple((acts.sum(axis=1) / max(float(acts.sum()), 1e-300)).tolist()),
+        starts.source,
         tuple(groups),
-        wide,
+        widest(learner, names),
         learner.warnings,
         **about,
     )
+
+
+def costs_from_here(learner: Learner) -> tuple[Floats | None, Floats | None, Floats | None]:
+    """Return what an episode of the plan costs from each state on, (S,), after the start agent: by what was seen, at least and at
+    most. None where that is not known: without sets that guarantee it, for UCRL2, and by what was seen for averages.
+    """
+    task, told = learner.task, learner.told
+    expected = low = high = None
+    if not told.flat and (task.horizon is not None or task.discount is not None):
+        policy = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
+        value = value_under(learner.costs.middle("summarise", task), *frequencies(learner), policy)
+        expected = value[0, :, task.start_agent]
+    if told.has_sets and not told.is_scaled and not told.forgets:
+        found = bounds(learner)
+        low, high = (end.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent] for end in (found.low, found.high))
+    return expected, low, high
 
 
 def grouped(names: list[str], by: Any) -> list[str]:
@@ -168,18 +207,27 @@ def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
 def draw(summary: Summary, path: Path) -> Path:
     """Draw a summary and write the picture to a file."""
     plt = pyplot()
-    picture, axes = plt.subplots(figsize=(6.6, 1.2 + 0.32 * len(summary.groups)), layout="constrained")
-    shares: Floats = np.array([group.shares for group in summary.groups])
+    groups = summary.groups
+    picture, axes = plt.subplots(figsize=(6.6, 1.4 + 0.32 * len(groups)), layout="constrained")
+    shares: Floats = np.array([group.shares if group.is_met else (0.0,) * len(summary.agents) for group in groups])
     left = np.zeros(len(shares))
     for agent, name in enumerate(summary.agents):
         colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
         axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=label(name), height=0.7)
         left += shares[:, agent]
-    axes.set_yticks(range(len(shares)), [label(group.name) for group in summary.groups], fontsize=8)
+    why = [
+        "" if g.is_met else "episodes end" if g.ends else "never met" if g.visits == 0 else "hardly ever, by the plan"
+        for g in groups
+    ]
+    for text, hatch in (("episodes end", "..."), ("never met", "xxx"), ("hardly ever, by the plan", "///")):
+        places = [i for i, one in enumerate(why) if one == text]
+        if places:
+            axes.barh(places, 1.0, color="white", edgecolor="#BBBBBB", hatch=hatch, height=0.7, linewidth=0, label=text)
+    axes.set_yticks(range(len(shares)), [label(f"{group.name} ({figure(group.steps)})") for group in groups], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
-    axes.set_xlabel("part of the plan that hands control to each agent")
-    picture.legend(loc="outside upper center", ncols=min(len(summary.agents), 5), fontsize=8, frameon=False)
+    axes.set_xlabel(f"who acts if the plan is followed (in brackets: {summary.steps_of})")
+    picture.legend(loc="outside upper center", ncols=min(len(summary.agents) + 3, 4), fontsize=8, frameon=False)
     try:
         return save_picture(picture, path)
     finally:

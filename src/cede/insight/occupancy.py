@@ -1,0 +1,88 @@
+"""How often each situation comes up under a policy: the recursion of Theorem 1 forwards, from where episodes start.
+
+    x_0(s, d) = start(s) [d = start agent],    x_{t+1}(s', d') = sum_{s, d, a} x_t(s, d) [pi_t(s, d) = d'] p_d'(a | s) p(s' | s, a)
+
+Nobody is in control where an episode has ended.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from cede._base.arrays import Floats, Ints, Policy
+from cede.planning.belief import Belief
+from cede.problem.task import BY_PREV_AGENT, BY_TIME, Task
+
+MOST_STEPS = 20_000  # without a horizon
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """The centres of two beliefs, as the recursion needs them."""
+
+    actions: Floats  # (slots, S, A)
+    row: Ints  # (P * S, A) the row of each place
+    rows: sp.csr_array  # (rows, S) distributions; a row that was never seen is empty
+    unseen: Floats  # (rows,) 1 where a row was never seen: it counts as uniform
+
+    @classmethod
+    def of(cls, agents: Belief, environment: Belief) -> "Tables":
+        """Take the centres of beliefs."""
+        total, table = agents.centre.total[:, None], agents.centre.matrix().toarray()
+        acts = np.where(total > 0, table / np.maximum(total, 1e-300), 1.0 / table.shape[1])
+        centre = environment.centre
+        unseen = (centre.total <= 0).astype(np.float64)
+        rows = sp.csr_array(sp.diags_array((1.0 - unseen) / np.maximum(centre.total, 1e-300)) @ centre.matrix())
+        return cls(acts[agents.row], environment.row, rows, unseen)
+
+
+def occupancy(task: Task, agents: Belief, environment: Belief, policy: Policy, start: Floats) -> Floats:
+    """Return how often each situation comes up in an episode if the centres of beliefs are the truth, (L, S, D).
+
+    policy: (L, S, D) as kernels read it. start: (S,) probabilities of the first state. Without horizon the result is (1, S, D):
+    with a discount, how often, each step counted less by the discount; for averages the part of all steps in the long run.
+    """
+    tables = Tables.of(agents, environment)
+    now = np.zeros((task.n_states, task.n_agents))
+    now[:, task.start_agent] = np.where(task.is_terminal, 0.0, start)
+    if task.horizon is not None:
+        result = np.empty((task.horizon, *now.shape))
+        for t in range(task.horizon):
+            result[t] = now
+            now = after_step(task, tables, policy[t], now, t)
+        return result
+    total, weight = np.zeros_like(now), 1.0
+    for _ in range(MOST_STEPS):
+        following = after_step(task, tables, policy[0], now, 0)
+        if task.discount is None:  # a lazy chain has the same shares in the long run, and no periods
+            total, following = following, (now + following) / 2
+            if np.abs(following - now).sum() < CLOSE:
+                break
+        else:
+            total, weight = total + weight * now, weight * task.discount
+            if weight * float(following.sum()) < CLOSE:
+                break
+        now = following
+    return total[None]
+
+
+def after_step(task: Task, tables: Tables, policy: Policy, now: Floats, t: int) -> Floats:
+    """Return how likely each state and previous agent are after a step, (S, D). now: the same before. policy: (S, D)."""
+    n_states, n_agents = now.shape
+    block = 0 if task.periods is None else int(task.periods[t]) * n_states
+    place, result = tables.row[block : block + n_states].ravel(), np.zeros_like(now)
+    for d in range(n_agents):
+        here = np.where(policy == d, now, 0.0)
+        if not here.any():
+            continue
+        slot, vary = int(task.slot[d]), int(task.vary[d])
+        if vary == BY_PREV_AGENT:
+            acts = np.einsum("sp,psa->sa", here, tables.actions[slot : slot + n_agents])
+        else:
+            acts = here.sum(axis=1)[:, None] * tables.actions[slot + (t if vary == BY_TIME else 0)]
+        mass = np.bincount(place, weights=acts.ravel(), minlength=len(tables.unseen))
+        result[:, d] = mass @ tables.rows + float(mass @ tables.unseen) / n_states
+    result[task.is_terminal] = 0.0
+    return result
