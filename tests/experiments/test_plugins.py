@@ -10,7 +10,7 @@ from cede.cli import app
 from cede.experiments import cache
 from cede.experiments.catalogue import FIGURES, chosen, figures_in
 from cede.experiments.figure import Figure, Options, Part
-from cede.worlds.registry import world_names
+from cede.worlds.by_name import world_names
 
 WORLDS = '''
 import numpy as np

@@ -78,6 +78,11 @@ FIGURES: dict[str, Figure] = {
 GROUP = "cede.figures"  # of entry points, by which installed packages register figures
 
 
+def figure_names() -> list[str]:
+    """Return the names of all figures, cede's own first. Of other packages nothing is imported for that."""
+    return [*FIGURES, *(name for name in plugins.registered(GROUP) if name not in FIGURES)]
+
+
 def chosen(names: Sequence[str]) -> list[Figure]:
     """Return the figures with these names, each once; ["all"] means all of cede's own. A name that is none is an error."""
     if list(names) == ["all"]:
@@ -91,7 +96,7 @@ def figure_named(name: str) -> Figure:
         return FIGURES[name]
     found = plugins.load("figure", GROUP, name)
     if found is None:
-        every = ", ".join(check.printable(one) for one in [*FIGURES, *plugins.registered(GROUP)])
+        every = ", ".join(check.printable(one) for one in figure_names())
         check.fail("figure", "name", check.show(name), f"all or one of {every}")
     figure = check.instance("figure", f"what is registered as {check.show(name)}", found, Figure)
     if figure.name != name:
@@ -102,7 +107,7 @@ def figure_named(name: str) -> Figure:
 def figures_in(out: Path) -> dict[str, Figure]:
     """Return the figures whose table and picture are in a directory, by name. What cannot be loaded is left out."""
     result: dict[str, Figure] = {}
-    for name in [*FIGURES, *plugins.registered(GROUP)]:
+    for name in figure_names():
         if all((out / f"{name}{ending}").exists() for ending in (".csv", ".png")):
             with suppress(ValueError):
                 result[name] = figure_named(name)

@@ -47,9 +47,7 @@ def starts_of(owner: str, learner: Learner, start: Any = None) -> Starts:
     """
     task, told = learner.task, learner.told
     if start is not None:
-        chances = check.array(owner, "start", start, (task.n_states,), "(S,)")
-        check.distributions(owner, "start", chances)
-        return Starts(chances, "as given", None)
+        return Starts(check.probabilities(owner, "start", start, (task.n_states,), "(S,)"), "as given", None)
     if told.baseline is not None and told.baseline.start is not None:
         return Starts(told.baseline.start, "as the learner was told", None)
     if told.known_environment is not None:

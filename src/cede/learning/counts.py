@@ -27,6 +27,8 @@ from cede.problem.costs import partly_known
 from cede.problem.structure import Outcomes, Structure, checked_structure, n_cases
 from cede.problem.task import BY_PREV_AGENT, BY_TIME, Task
 
+Step = tuple[int, int, int, int, int, int]  # t, state, prev_agent, agent, action, next_state
+
 
 @dataclass(frozen=True, eq=False)
 class Episode(Remade):

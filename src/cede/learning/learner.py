@@ -30,6 +30,7 @@ from cede.learning.counts import (
     Counts,
     EnvironmentTally,
     Episode,
+    Step,
     as_counts,
     cases_of,
     check_counted,
@@ -44,7 +45,7 @@ from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps, rea
 from cede.learning.recorder import Recorder
 from cede.learning.settings import Settings, check_fits, check_task, shown
 from cede.learning.state import NOTHING, LearnerState, Seen, Sizes, check_possible, plan_arrays
-from cede.learning.steps import Given, Observed, Step, check_goes_on, checked_step
+from cede.learning.steps import Given, Observed, check_goes_on, checked_step
 from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
 from cede.planning.belief import Belief, CostBelief, snapshot
 from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch

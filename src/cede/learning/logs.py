@@ -8,9 +8,8 @@ import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede.learning.counts import Episode, Tally, charged, checked_episode, steps_of
+from cede.learning.counts import Episode, Step, Tally, charged, checked_episode, steps_of
 from cede.learning.record import Record, check_fits
-from cede.learning.recorder import Step
 from cede.problem.task import Task
 
 NEEDED = ("state", "agent", "action", "next_state")

@@ -26,7 +26,7 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import mode_of, sync_directory, try_lock
 from cede._base.reprs import short_repr
-from cede.learning.steps import Step
+from cede.learning.counts import Step
 from cede.problem.task import Task
 
 SCHEMA = 1  # of the lines

@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cede._base import check
-from cede.learning.counts import charged, check_outcomes
+from cede.learning.counts import Step, charged, check_outcomes
 from cede.learning.settings import Settings
 from cede.problem.names import in_kind
 from cede.problem.task import Task
 
-Step = tuple[int, int, int, int, int, int]  # t, state, prev_agent, agent, action, next_state
 Given = tuple[Any, Any, Any, Any, Any]  # state, prev_agent, agent, action and next_state as a user gave them, by index or name
 
 

@@ -1,0 +1,44 @@
+"""The command line: each command is a few lines over the library. Heavy imports happen inside commands, so that --help is quick."""
+
+from typing import Annotated
+
+import typer
+
+from cede.cli import figures, fleet, learn, show
+from cede.cli.terminal import Command, Group, flag
+
+FIRST = """cede learns who should be in control.
+
+Try first:
+  cede demo                          a page with the recommended learner at work, in half a minute
+  cede learn support-desk            a learner beside each agent alone
+  cede learn lane-driving --save driver.cede, then cede show driver.cede
+  cede figure --help                 the figures, by name
+
+All commands: cede --help"""
+
+app = typer.Typer(cls=Group, help="cede learns who should be in control.", add_completion=False, pretty_exceptions_enable=False)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and exit, if that is wanted."""
+    if wanted:
+        from cede import __version__
+
+        typer.echo(f"cede {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    context: typer.Context,
+    version: Annotated[bool, flag("--version", callback=show_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """cede learns who should be in control."""
+    if context.invoked_subcommand is None:
+        typer.echo(FIRST)
+
+
+for command in (figures.demo, learn.learn, show.show, fleet.fleet, learn.compare, figures.claims):
+    app.command(cls=Command)(command)
+app.command(cls=figures.ListsFigures)(figures.figure)

@@ -1,0 +1,102 @@
+"""`cede demo`, `cede figure`, `cede claims`: the experiments."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cede.cli.terminal import Command, Jobs, Out, Seed, clear_errors, flag, print_table, say
+
+
+def demo(
+    seed: Seed = 0,
+    jobs: Jobs = 2,
+    out: Out = Path("out/demo"),
+) -> None:
+    """Let the recommended learner share a car, run a support desk and welcome a new driver; write a page. Takes half a minute."""
+    with clear_errors():
+        from cede.experiments.demo import make_demo
+        from cede.experiments.figure import Options
+
+        page = make_demo(Options(seed=seed, jobs=jobs, out=out, overwrite=True), say)
+    say(f"page: {page}")
+
+
+class ListsFigures(Command):
+    """A command whose help ends with all figures by name."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, then the names and titles of figures. They are imported here, so that other help stays quick."""
+        super().format_help(ctx, formatter)
+        from cede.experiments.catalogue import FIGURES, figure_names
+
+        print_table("Figures", ("name", "what it shows"), [(name, FIGURES[name].title) for name in FIGURES], left=2)
+        others = [name for name in figure_names() if name not in FIGURES]
+        if others:
+            say(f"of installed packages: {', '.join(others)}")
+
+
+def figure(
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Names of figures, also of those that installed packages register, or all.", metavar="NAME...|all"),
+    ],
+    quick: Annotated[bool, flag("--quick", help="Run few episodes, in seconds; the picture says so.")] = False,
+    episodes: Annotated[int | None, typer.Option(help="Number of episodes of each run, instead of the paper's.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Number of repeats with different seeds, instead of the paper's.")] = None,
+    seed: Seed = 0,
+    jobs: Jobs = 2,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for pictures and tables; by default out/figures, with --quick out/quick.")
+    ] = None,
+    radii: Annotated[str | None, typer.Option(help="For many-teams only: radii printed, schedule (default) or constant.")] = None,
+    overwrite: Annotated[
+        bool, flag("--overwrite", help="Replace tables in the directory that are of runs with other options.")
+    ] = False,
+) -> None:
+    """Run experiments of the paper and draw their figures. An interrupted run continues where it stopped."""
+    where = out or Path("out/quick" if quick else "out/figures")
+    chosen = {"quick": quick, "episodes": episodes, "repeats": repeats, "seed": seed, "jobs": jobs, "out": where}
+    run_figures(names, {**chosen, "radii": radii, "overwrite": overwrite})
+
+
+def claims(
+    out: Annotated[Path, typer.Option(help="Directory with the tables of figures.")] = Path("out/figures"),
+    page: Annotated[Path | None, typer.Option(help="A Markdown page whose table of verdicts is brought up to date.")] = None,
+) -> None:
+    """List the claims of the paper, each with what was measured and a verdict, from the tables in a directory."""
+    with clear_errors():
+        from cede._base.archive import write_whole
+        from cede.experiments import claims as experiment
+        from cede.experiments.report import write_report
+        from cede.experiments.tables import load_table
+
+        report = write_report(out)
+        found = experiment.all_findings(out)
+        columns = ("claim", "measured", "uncertainty", "verdict", "figure")
+        print_table("Claims of the paper", columns, [tuple(getattr(f, name) for name in columns) for f in found])
+        missing = experiment.missing_figures(out)
+        if missing:
+            say(f"not run: {', '.join(missing)} (cede figure NAME --out {out})")
+        if page is not None:
+            rows = load_table(out / "claims.csv", as_text=True)
+            write_whole(page, experiment.with_verdicts(page.read_text(encoding="utf-8"), rows))
+            say(f"verdicts written to {page}")
+        say(f"report: {report}")
+
+
+def run_figures(names: list[str], chosen: dict[str, Any]) -> None:
+    """Run figures by name, draw them, and write the report. chosen: the fields of `experiments.figure.Options`."""
+    with clear_errors():
+        from cede.experiments.catalogue import chosen as by_name
+        from cede.experiments.figure import Options
+        from cede.experiments.report import write_report
+        from cede.experiments.run import run
+
+        if chosen.get("radii") is not None and names != ["many-teams"]:
+            raise ValueError("figure: radii is given, must be left out: only many-teams has a choice")
+        options = Options(**chosen)
+        for path in run(by_name(names), options, say):
+            if path.suffix == ".png":
+                say(f"picture: {path}")
+        say(f"report: {write_report(options.out)}")

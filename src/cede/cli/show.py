@@ -1,0 +1,113 @@
+"""`cede show`: what is in a file."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cede.cli.terminal import clear_errors, must_be_used, print_table, say, say_settings
+
+
+def show(
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(help="A learner, fleet or encoder, as its save or cede learn --save wrote it; or a record of steps.")
+    ],
+    team: Annotated[int, typer.Option(help="For a fleet: which team, numbered from 0.", min=0)] = 0,
+    by: Annotated[str | None, typer.Option(help="Group states by what a regular expression matches in their names.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write a picture of who is in control where to this file.")] = None,
+) -> None:
+    """Show what a saved learner knows: who is in control where, how often each agent was, what it costs, where belief is wide. Of a
+    record: how many steps and episodes, shares of control, costs, overrides.
+    """
+    with clear_errors():
+        import cede
+        from cede.learning.read_record import is_record
+
+        if is_record(file):
+            show_record(context, file, picture)
+            return
+        thing = cede.load(file)
+        if isinstance(thing, cede.encode.Encoder):
+            must_be_used(context, "show", dict.fromkeys(("team", "by", "picture"), "for an encoder"))
+            say(f"{thing!r}, digest {thing.digest[:16]}")
+            return
+        if isinstance(thing, cede.Fleet):
+            if team >= len(thing):
+                raise ValueError(f"show: --team is {team}, must be from 0 to {len(thing) - 1}: the fleet has {len(thing)} teams")
+            say(f"fleet of {len(thing)} teams, {thing.environment_episodes:,} episodes; team {team}:")
+            thing = thing.learners[team]
+        found = cede.summarise(thing, by=by)
+        say_settings(found.settings)
+        total = max(sum(found.control), 1e-300)
+        held = zip(found.agents, found.control, found.planned, strict=True)
+        rows: list[tuple[str, ...]] = [(name, f"{n:,.0f}", f"{n / total:.0%}", f"{plan:.0%}") for name, n, plan in held]
+        columns: tuple[str, ...] = ("agent", "steps so far", "share so far", "share planned")
+        print_table(f"In control in {found.episodes:,} {found.unit}", columns, rows)
+        say(expected_costs(thing))
+        say(f"where episodes start: {found.starts}")
+        rows = [shown_group(group, len(found.agents)) for group in found.groups]
+        columns = ("states", "number", found.steps_of, *found.agents, found.cost_of)
+        print_table("Who acts where if the plan is followed", columns, rows)
+        if found.widest:
+            rows = [(row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}") for row in found.widest]
+            print_table("Where belief is still wide, most visited first", ("belief", "where", "visits", "width"), rows)
+        for warning in found.warnings:
+            say(f"warning: {warning}")
+        if picture is not None:
+            say(f"picture: {found.draw(picture)}")
+
+
+def show_record(context: typer.Context, file: Path, picture: Path | None) -> None:
+    """Print what a record holds. picture: where to draw it, or None."""
+    import cede
+    from cede._base.extras import save_picture
+
+    must_be_used(context, "show", dict.fromkeys(("team", "by"), "for a record"))
+    record = cede.read_record(file)
+    table = record.episodes()
+    steps, episodes = len(record), len(record.ended)
+    rows = [("steps", f"{steps:,}"), ("runs", f"{len(record.runs):,}")]
+    if record.has_horizon:
+        rows += [("episodes", f"{episodes:,}"), ("of them never ended", f"{int((~record.ended).sum()):,}")]
+        rows.append(("cost per episode", f"{table.cost[record.ended].mean():.4f}" if record.ended.any() else ""))
+    rows.append(("cost per step", f"{table.cost.sum() / steps:.4f}" if steps else ""))
+    rows += [("hand-overs", f"{int(table.switches.sum()):,}"), ("overrides", f"{int(table.overrides.sum()):,}")]
+    print_table(f"Record {file.name}", ("", "value"), rows)
+    held = table.control.sum(axis=0)
+    shares = [(name, f"{n:,}", f"{n / max(steps, 1):.0%}") for name, n in zip(record.agents, held.tolist(), strict=True)]
+    print_table("In control", ("agent", "steps", "share"), shares)
+    for what, n in (("steps that are not in it were learned from: gaps", record.gaps), ("bytes of a torn last line", record.torn)):
+        if n:
+            say(f"warning: {what}: {n}")
+    if picture is not None:
+        say(f"picture: {save_picture(record.plot(), picture)}")
+
+
+def shown_group(group: Any, members: int) -> tuple[str, ...]:
+    """Return a group of states as a row of a table."""
+    from cede.insight.figures import figure, interval
+
+    shares = [f"{share:.0%}" for share in group.shares] if group.is_met else ["-"] * members
+    cost = "" if group.expected is None else figure(group.expected)
+    if group.cost is not None:
+        _, low, high = interval(0.0, *group.cost)
+        cost += f" ({low} to {high})"
+    steps = "episodes end" if group.ends else "never met" if group.visits == 0 else figure(group.steps, 0.1)
+    return group.name, f"{group.states:,}", steps, *shares, cost.strip()
+
+
+def expected_costs(learner: Any) -> str:
+    """Return a line: what the plan and each member alone are expected to cost, with intervals, and of which kind these are."""
+    import cede
+    from cede.insight.figures import interval
+
+    task, parts = learner.task, []
+    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    found = [cede.estimate(learner, policy, draws=100) for policy in (None, *able)]
+    for one in found:
+        mean, low, high = interval(one.mean, one.low, one.high)
+        parts.append(f"{one.policy} {mean} ({low} to {high})")
+    first = found[0]
+    kind = f"{first.level:.0%} of {first.draws} {first.kind}" if first.draws else f"{first.kind} of {first.level:.0%}"
+    return f"expected cost per {found[0].per}: {', '.join(parts)}; in brackets: {kind}"

@@ -1,0 +1,157 @@
+"""What commands share: how they print, how they answer a user's mistakes, and options that several of them have."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+def flag(name: str, *, help: str, **more: Any) -> Any:
+    """Return an option that is given or not, and takes no value."""
+    return typer.Option(name, help=help, metavar="", **more)
+
+
+class Command(TyperCommand):
+    """A command whose --help is shown as a flag."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return as_flag(super().get_help_option(ctx))
+
+
+class Group(TyperGroup):
+    """The same for all commands together."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        return as_flag(super().get_help_option(ctx))
+
+
+def as_flag(option: Any) -> Any:
+    """Let an option be shown without a type."""
+    if option is not None:
+        option.metavar = ""
+    return option
+
+
+Out = Annotated[Path, typer.Option(help="Directory for pictures and tables.")]
+Jobs = Annotated[int, typer.Option(help="How many runs to compute at the same time.", min=1)]
+Seed = Annotated[int, typer.Option(help="Random seed: the same seed gives the same numbers.", min=0)]
+LearnMachine = Annotated[
+    bool,
+    flag("--learn-machine", help="Lane driving: learn the machine's policy, too; without this it is known, as in the paper."),
+]
+Structured = Annotated[
+    bool, flag("--structured", help="Tell the learner which states, and which pairs of state and action, behave alike.")
+]
+
+
+class Method(StrEnum):
+    """The learners, as in cede.ucrl2_mc, ...; ucrl2-same-form is ucrl2 with radius="same-form"."""
+
+    recommended = "recommended"
+    ucrl2_mc = "ucrl2-mc"
+    posterior_sampling = "posterior-sampling"
+    ucrl2 = "ucrl2"
+    ucrl2_same_form = "ucrl2-same-form"
+    greedy = "greedy"
+
+
+class Radii(StrEnum):
+    """The radii of confidence sets: as printed, balls of relative entropy, Bernstein's intervals, the authors' schedule, or small
+    constant scales.
+    """
+
+    printed = "printed"
+    kl = "kl"
+    bernstein = "bernstein"
+    authors = "authors"
+    small = "small"
+
+
+class Engines(StrEnum):
+    """Where the teams of a fleet run."""
+
+    threads = "threads"
+    processes = "processes"
+    ray = "ray"
+
+
+class Ways(StrEnum):
+    """How learners plan."""
+
+    full = "full"
+    greedy = "greedy"
+
+
+class clear_errors:
+    """A context in which a mistake of the user ends the command with one line and exit code 2, without a traceback."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, ValueError | ImportError | OSError | MemoryError):
+            typer.echo(f"error: {printable(error if str(error) else 'out of memory')}", err=True)
+            raise typer.Exit(2)
+
+
+def say(text: str) -> None:
+    """Print a line of text. Names and paths in it are data: what could move the cursor or hide something is written out."""
+    typer.echo(printable(text))
+
+
+def say_settings(settings: Mapping[str, Any]) -> None:
+    """Print settings on a line, without those that were not given."""
+    say(", ".join(f"{key}: {value}" for key, value in settings.items() if value not in (None, [], {})))
+
+
+def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, left: int = 1) -> None:
+    """Print a table. The first columns, one by default, are aligned to the left, all others to the right."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    def cell(text: str) -> Text:  # a Text, not a string: names are data, and brackets in them no markup
+        return Text(printable(text))
+
+    table = Table(title=cell(title), title_justify="left")
+    for i, name in enumerate(columns):
+        table.add_column(cell(name), justify="left" if i < left else "right")
+    for row in rows:
+        table.add_row(*(cell(text) for text in row))
+    Console().print(table)
+
+
+def printable(text: object) -> str:
+    """Return a text as it can be shown in a terminal without harm."""
+    from cede._base.check import printable as shown
+
+    return shown(text)
+
+
+def must_be_used(context: typer.Context, command: str, unused: Mapping[str, str]) -> None:
+    """Refuse options that were given and would have no effect. unused: such options, each with the words why."""
+    for name, why in unused.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{command}: {option} is given, must be left out {why}: it would have no effect")
+
+
+def unused_options(world: str, method: Method) -> dict[str, str]:
+    """Return the options that have no effect in a problem or with a learner, each with the words why."""
+    from inspect import signature
+
+    from cede.worlds.by_name import OPTIONS, world_function
+
+    taken = signature(world_function("learn", "world", world)).parameters
+    unused = {name: f"in {world}, which does not have it" for name in (*OPTIONS, "agents") if name not in taken}
+    if world != "lane-driving":
+        unused["learn_machine"] = f"in {world}, which has no machine"
+    if method in (Method.greedy, Method.posterior_sampling):
+        unused |= dict.fromkeys(("delta", "radii"), f"with {method.value}, which has no confidence sets")
+    if method is Method.recommended:
+        unused |= dict.fromkeys(("delta", "radii"), "with recommended, whose sets are calibrated from the data")
+    return unused
