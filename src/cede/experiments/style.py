@@ -110,6 +110,16 @@ def figure(columns: int, *, width: float, height: float, rows: int = 1, **option
     return picture, axes
 
 
+def mosaic(layout: Sequence[Sequence[str]], *, width: float, height: float, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """Make a picture whose panels may span several rows or columns. layout: the name of the panel in each place; options: of
+    `pyplot.subplot_mosaic`. Returns the picture and the panels by name.
+    """
+    plt = pyplot()
+    plt.rcParams.update(RC)
+    picture, panels = plt.subplot_mosaic([list(row) for row in layout], figsize=(width, height), layout="constrained", **options)
+    return picture, panels
+
+
 def plain_numbers(picture: Any) -> None:
     """Label all axes with plain numbers, thousands with commas, and no more of them than there is space for.
 

@@ -34,7 +34,7 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(3, width=9.6, height=3.1, width_ratios=(1.25, 1.25, 1.1))
+    picture, panels = style.figure(3, width=style.WIDTH, height=2.7, width_ratios=(1.15, 1.3, 1.15))
     own = select(rows, kind="cost")
     draw_shares(panels[0], own)
     draw_costs(panels[1], own, select(rows, kind="alone"))
@@ -42,7 +42,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note = (
         'The recommended learner with baseline="person", told sizes and known costs only. Costs are exact expectations, in the '
         "mean over the tickets between two points: waiting, the price of each agent's step (person 0.15, large model 0.05), "
-        "escalations, lost customers (4). Right: the policy learned last."
+        "escalations, lost customers (4). Right: the policy learned last, with how often a ticket comes up, in steps."
     )
     return finish(picture, own, note, path)
 
@@ -66,13 +66,13 @@ def draw_shares(axes: Any, rows: Sequence[Row]) -> None:
     for name, share in zip(list(AGENTS)[::-1], shares, strict=True):
         if share[-1] > 0.08:
             colour = "white" if name == "large model" else "black"
-            axes.text(episode[-1] * 0.93, below + share[-1] / 2, name, ha="right", va="center", fontsize=8, color=colour)
+            axes.text(episode[-1] * 0.93, below + share[-1] / 2, name, ha="right", va="center", fontsize=style.SMALL, color=colour)
         below += share[-1]
     ticket_axis(axes, episode)
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:.0%}")
     axes.grid(False)
-    axes.set_title("who answers", fontsize=9)
+    axes.set_title("who answers")
 
 
 def draw_costs(axes: Any, rows: Sequence[Row], alone: Sequence[Row]) -> None:
@@ -86,7 +86,7 @@ def draw_costs(axes: Any, rows: Sequence[Row], alone: Sequence[Row]) -> None:
     ticket_axis(axes, episode)
     axes.set_ylim(0, 1.1 * max(row["cost"] for row in alone))
     axes.grid(False)
-    axes.set_title("expected cost of a ticket", fontsize=9)
+    axes.set_title("expected cost of a ticket")
 
 
 def draw_answers(axes: Any, rows: Sequence[Row]) -> None:
@@ -107,10 +107,10 @@ def draw_answers(axes: Any, rows: Sequence[Row]) -> None:
             axes.text(
                 x + 0.5,
                 y + 0.17,
-                f"{often:.0%} of steps" if often >= 0.01 else "<1%",
+                f"{often:.0%}" if often >= 0.01 else "<1%",
                 ha="center",
                 va="center",
-                fontsize=6.5,
+                fontsize=style.SMALL,
                 color="#666666",
             )
     axes.set_xlim(0, len(wrongs))
@@ -122,7 +122,7 @@ def draw_answers(axes: Any, rows: Sequence[Row]) -> None:
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_xlabel("wrong answers so far")
-    axes.set_title("who answers what in the end", fontsize=9)
+    axes.set_title("who answers what in the end")
 
 
 FIGURE = Figure(

@@ -39,12 +39,12 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, axes = style.figure(1, width=6.2, height=3.3)
+    picture, axes = style.figure(1, width=5.2, height=2.9)
     for name, colour in NEWCOMERS.items():
         episode, mean, half = over_repeats(select(rows, newcomer=name), y="cost")
         draw_band(axes, episode, mean, half, colour, linewidth=1.8)
         place = len(episode) // 2
-        axes.annotate(name, (episode[place], mean[place]), (0, 8), textcoords="offset points", fontsize=9, color=colour)
+        axes.annotate(name, (episode[place], mean[place]), (0, 8), textcoords="offset points", fontsize=8, color=colour)
     for name in values(rows, "newcomer")[2:]:
         cost = select(rows, newcomer=name)[0]["cost"]
         colour = DRIVER_COLOURS.get(name.removesuffix(" alone"), "#222222")

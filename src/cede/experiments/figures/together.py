@@ -21,9 +21,9 @@ COSTS = lane.COSTS[0]
 KINDS = ("cost", "drive", "place", "why")
 TOGETHER = "#D55E00"
 NOTE = (
-    "The recommended learner knows how the machine steers and which situations are alike; it promises nothing. Left: of 99 roads "
-    "that begin in heavy traffic the one with the median saving. Middle: expected cost, exact; the peaks are whole drives that "
-    "each driver gets again, to be sure. Right: the policy learned last; small: how often that comes up."
+    "The recommended learner knows how the machine steers and which situations are alike; it promises nothing. Left: of 99 "
+    "roads that begin in heavy traffic the one with the median saving. Right, above: expected cost, exact; the peaks are whole "
+    "drives that each driver gets again, to be sure. Below it: the policy learned last; small: how often that comes up."
 )
 
 
@@ -45,14 +45,16 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(5, width=10.4, height=3.7, width_ratios=(1, 1, 1, 2.3, 2.3))
-    first = select(rows, seed=rows[0]["seed"])
-    for axes, name in zip(panels, values(select(first, kind="drive"), "learner"), strict=False):
-        driven = drive_of(select(first, kind="drive", learner=name))
-        draw_drive(axes, driven, title=f"{name}\ncost {driven.cost:.1f}")
-    draw_costs(panels[3], select(rows, kind="cost"))
-    draw_places(panels[4], select(rows, kind="place"))
-    picture.legend(handles=legend_handles(), loc="outside upper left", ncols=6, fontsize=8)
+    first = select(rows, kind="drive", seed=rows[0]["seed"])
+    drives = values(first, "learner")
+    layout, ratios = [[*drives, "cost"], [*drives, "map"]], (1, 1, 1, 3.1)
+    picture, panels = style.mosaic(layout, width=style.WIDTH, height=4.4, width_ratios=ratios)
+    for name in drives:
+        driven = drive_of(select(first, learner=name))
+        draw_drive(panels[name], driven, title=f"{name}\ncost {driven.cost:.1f}")
+    draw_costs(panels["cost"], select(rows, kind="cost"))
+    draw_places(panels["map"], select(rows, kind="place"))
+    picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6)
     note = f"Lane driving: a step of the human costs {COSTS[0]}, a hand-over {COSTS[1]}. " + NOTE
     return finish(picture, select(rows, kind="cost"), note, path)
 
@@ -73,7 +75,7 @@ def draw_costs(axes: Any, rows: Sequence[Row]) -> None:
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.minorticks_off()
     axes.set_xlabel("episode")
-    axes.set_title("expected cost of an episode", fontsize=9)
+    axes.set_title("expected cost of an episode")
 
 
 def draw_places(axes: Any, rows: Sequence[Row]) -> None:
@@ -99,7 +101,7 @@ def draw_places(axes: Any, rows: Sequence[Row]) -> None:
         spine.set_visible(False)
     axes.set_xlabel("straight ahead")
     axes.set_ylabel("traffic")
-    axes.set_title("the human's share of driving", fontsize=9)
+    axes.set_title("the human's share of driving")
 
 
 def box(x: float, y: float, colour: str, share: float) -> Any:
