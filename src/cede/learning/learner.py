@@ -36,13 +36,14 @@ from cede.learning.counts import (
     check_outcomes,
     checked_episode,
 )
+from cede.learning.feature_prior import in_force, prior_fields, prior_of
 from cede.learning.files import SCHEMA, SavedLearner, pack_learner
 from cede.learning.forgetting import Window
 from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.live import Live, no_value
 from cede.learning.logs import LoggedSteps, all_steps, count_steps, read_log
 from cede.learning.settings import Settings, check_fits, check_task, shown
-from cede.learning.state import NOTHING, LearnerState, Seen, Sizes, check_possible, plan_arrays
+from cede.learning.state import NOTHING, PRIOR, LearnerState, Seen, Sizes, check_possible, plan_arrays
 from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
 from cede.planning.belief import Belief, CostBelief, snapshot
 from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
@@ -285,6 +286,7 @@ class Learner:
             self._steps, self._charged, self._episode = [], [], None
         live.arrays.baseline.record["decided"] = UNDECIDED  # empty if there is no baseline
         live.tally.end_episode()
+        live.refit()
         live.stale = True
         self._scales = {episode: scale for episode, scale in self._scales.items() if episode >= self.episode}
         if self.told.planning == "greedy":  # keeps no plan
@@ -348,6 +350,7 @@ class Learner:
         """
         state = self._packed()
         gone: dict[str, Any] = {
+            **{name: getattr(LearnerState(), name) for name in PRIOR if name.startswith("environment")},
             "environment": NOTHING,
             "costs": NOTHING,
             "environment_episodes": 0,
@@ -366,6 +369,8 @@ class Learner:
             state, shared = self._packed(), self._shared
             self._shared = None
             seen: dict[str, Any] = {"environment": Seen.of(shared.counts), "costs": Seen.of(shared.cost_sums)}
+            if self.told.features is not None and shared.prior is not None:
+                seen |= prior_fields("environment", shared.prior)
             self._remember(replace(state, **seen, environment_episodes=shared.episodes))
             self.turn = Turn()  # last: from now on others may use it
 
@@ -382,6 +387,11 @@ class Learner:
             assert self._state is not None
             return self._state
         tally, shared = live.tally, self._shared is not None
+        more: dict[str, Any] = {**plan_arrays(self.task, live.plan), **get_state(live.arrays)}
+        if live.agents_prior is not None:
+            more |= prior_fields("agents", live.agents_prior)
+        if live.agents_prior is not None and not shared and tally.environment_tally.prior is not None:
+            more |= prior_fields("environment", tally.environment_tally.prior)
         return LearnerState(
             episodes=tally.episodes,
             environment_episodes=0 if shared else tally.environment_tally.episodes,
@@ -390,8 +400,7 @@ class Learner:
             agents=Seen.of(tally.agents.seen.matrix(tally.agents.counted)),
             environment=NOTHING if shared else Seen.of(tally.environment_tally.counts),
             costs=NOTHING if shared else Seen.of(tally.environment_tally.cost_sums),
-            **plan_arrays(self.task, live.plan),
-            **get_state(live.arrays),
+            **more,
         )
 
     def _remember(self, state: LearnerState) -> None:
@@ -557,6 +566,20 @@ class Learner:
             + (", and its policy is known" if name in known else ": how it acts is not known")
             for name in names
         )
+
+    @property
+    @one_at_a_time
+    def priors(self) -> dict[str, tuple[str, float]]:
+        """Return which priors from features are in force: (model, alpha) by agent, and for "environment".
+
+        Who is not there has the plain prior: nothing was told of features, or they do not predict well enough.
+        """
+        if self.told.features is None:
+            return {}
+        state, sizes = self._packed(), Sizes(self.task, self.told)
+        own = prior_of("environment", sizes, state.__dict__) if self._shared is None else self._shared.prior
+        found = in_force("agents", sizes, prior_of("agents", sizes, state.__dict__))
+        return {**found, **({} if own is None else in_force("environment", sizes, own))}
 
     @property
     def settings(self) -> dict[str, Any]:
