@@ -112,7 +112,7 @@ def test_nothing_that_is_read_is_unpickled(tmp_path):
 def test_a_file_of_another_kind_or_version_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     files.save_arrays(path, "learner", 1, {}, {})
-    with pytest.raises(ValueError, match="is a learner of schema 1, must be a checkpoint of schema 4"):
+    with pytest.raises(ValueError, match="is a learner of schema 1, must be a checkpoint of schema 5"):
         go(path, 4, resume=True)
     go(tmp_path / "old.npz", 2)
     header, arrays = files.load_arrays(tmp_path / "old.npz", "checkpoint", 4)
@@ -212,7 +212,7 @@ def test_arrays_that_kernels_could_not_trust_are_refused(tmp_path, change):
     path = tmp_path / "run.npz"
     go(path, 3, jobs=1)
     header, arrays = files.load_arrays(path, "checkpoint", 4)
-    files.save_arrays(path, "checkpoint", 4, {key: header[key] for key in header if key not in ("kind", "schema")}, change(arrays))
+    files.save_arrays(path, "checkpoint", 5, {key: header[key] for key in header if key not in ("kind", "schema")}, change(arrays))
     with pytest.raises(ValueError, match=r"run.npz: cannot be read, must be a checkpoint of cede; it is damaged"):
         go(path, 6, resume=True)
 

@@ -19,10 +19,11 @@ from cede._kernels.tables import Sums, Table
 from cede.fleet.files import SavedFleet, pack_fleet
 from cede.learning.counts import EnvironmentTally, shapes
 from cede.learning.endless import new_learner
-from cede.learning.feature_prior import same_features
+from cede.learning.feature_prior import prior_of, same_features
 from cede.learning.files import SCHEMA
 from cede.learning.learner import Learner
 from cede.learning.settings import Settings, checked_task, for_newcomer
+from cede.learning.state import Sizes
 from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
 from cede.problem.structure import Structure
 from cede.problem.task import Task
@@ -209,6 +210,8 @@ class Fleet:
         other._learners, other._environment = [], None
         if environment is not None:
             self._count(environment.table.sums(), environment.costs.sums(), environment)
+            assert self._environment is not None
+            self._environment.prior = self._environment.prior or environment.prior
         for learner in theirs:
             if learner.shared_environment is not None:
                 assert self._environment is not None
@@ -238,6 +241,8 @@ class Fleet:
             )
             self._count(seen, costs, sizes)
             assert self._environment is not None
+            if self._environment.prior is None and learner.told.features is not None:
+                self._environment.prior = prior_of("environment", Sizes(learner.task, learner.told), state.__dict__)
             learner._join(self._environment)
         self._learners.append(learner)
 

@@ -43,11 +43,11 @@ class TeamPriors:
         for layer, counted in zip(LAYERS, (episodes, own), strict=True):
             if layer == "agents" or not self.shared:
                 found = refitted(layer, self.sizes, self.priors[i][layer], lambda name=layer: counts(name), counted)  # type: ignore[misc]
-                self.priors[i][layer] = found
+                self.priors[i][layer] = found or self.priors[i][layer]
 
     def state(self) -> Arrays:
         """Return the stacked fields of all teams."""
-        fields = [prior_fields("agents", one["agents"]) | prior_fields("environment", one["environment"]) for one in self.priors]
+        fields = [prior_fields(one["agents"], one["environment"]) for one in self.priors]
         result: Arrays = {}
         for name in PRIOR:
             given = [one[name] for one in fields]

@@ -53,15 +53,17 @@ def first_prior(layer: str, sizes: Sizes) -> LayerPrior:
     return new_prior(sizes.layers[LAYERS.index(layer)], len(blocks_of(layer, sizes)), len(KINDS[layer]))
 
 
-def refitted(layer: str, sizes: Sizes, last: LayerPrior | None, counts: Callable[[], sp.csr_array], episodes: int) -> LayerPrior:
+def refitted(
+    layer: str, sizes: Sizes, last: LayerPrior | None, counts: Callable[[], sp.csr_array], episodes: int
+) -> LayerPrior | None:
     """Return the prior of a layer after so many episodes: the same as before, unless it is time to fit its models anew.
 
     last: the prior so far, None: nothing was fitted yet. counts: returns what was counted, (rows, columns).
     """
-    blocks, features = blocks_of(layer, sizes), sizes.told.features
-    last = first_prior(layer, sizes) if last is None else last
-    if features is None or next_fit(sizes.task, last.episodes) > episodes:
+    features = sizes.told.features
+    if features is None or next_fit(sizes.task, 0 if last is None else last.episodes) > episodes:
         return last
+    blocks, last = blocks_of(layer, sizes), first_prior(layer, sizes) if last is None else last
     now = sp.csr_array(counts(), dtype=np.float64)
     scores = scored(last, now, blocks, sizes.told.prior)
     return LayerPrior(now, fitted(layer, features, now, blocks, sizes.task.n_actions), scores, episodes)
@@ -105,26 +107,30 @@ def in_force(layer: str, sizes: Sizes, prior: LayerPrior) -> dict[str, tuple[str
 # ------------------------------------------------------------------------------------------------- in a state
 
 
-def prior_fields(layer: str, prior: LayerPrior) -> dict[str, Any]:
-    """Return a prior as fields of `LearnerState`. `prior_of` is the inverse."""
-    packed = {f"{layer}_fitted": Seen.of(prior.counts), f"{layer}_bases": Seen.of(prior.bases)}
-    return {**packed, f"{layer}_scores": prior.scores, f"{layer}_fitted_at": np.array([prior.episodes], dtype=np.int64)}
+def prior_fields(agents: LayerPrior | None, environment: LayerPrior | None) -> dict[str, Any]:
+    """Return the priors of both layers as fields of `LearnerState`; what is None is as at the start. `prior_of` is the inverse."""
+    result: dict[str, Any] = {"fitted_at": np.zeros(len(LAYERS), dtype=np.int64)}
+    for i, (layer, prior) in enumerate(zip(LAYERS, (agents, environment), strict=True)):
+        if prior is not None:
+            result |= {f"{layer}_fitted": Seen.of(prior.counts), f"{layer}_bases": Seen.of(prior.bases)}
+            result[f"{layer}_scores"] = prior.scores
+            result["fitted_at"][i] = prior.episodes
+    return result
 
 
 def prior_of(layer: str, sizes: Sizes, found: Mapping[str, Any]) -> LayerPrior:
     """Return the prior of a layer from fields of `LearnerState`, by name; arrays that are empty are as at the start."""
     start = first_prior(layer, sizes)
-    scores, at = found[f"{layer}_scores"], found[f"{layer}_fitted_at"]
+    scores, at = found[f"{layer}_scores"], found["fitted_at"]
     matrices = {"counts": found[f"{layer}_fitted"], "bases": found[f"{layer}_bases"]}
     result = replace(start, **{name: seen.matrix(getattr(start, name).shape) for name, seen in matrices.items()})
-    if not scores.size:
-        return result
-    return replace(result, scores=np.array(scores), episodes=int(at[0]))
+    result = replace(result, scores=np.array(scores)) if scores.size else result
+    return replace(result, episodes=int(at[LAYERS.index(layer)])) if at.size else result
 
 
 def pack_prior(prior: LayerPrior | None) -> dict[str, Any]:
     """Return the prior of a shared environment as arrays by name; none if there is none. `unpack_prior` is the inverse."""
-    found = {} if prior is None else prior_fields("environment", prior)
+    found = {} if prior is None else prior_fields(None, prior)
     arrays = {name: one for name, one in found.items() if not isinstance(one, Seen)}
     seen = {name: one for name, one in found.items() if isinstance(one, Seen)}
     return arrays | {f"{name}_{part}": getattr(one, part) for name, one in seen.items() for part in ("key", "number")}
@@ -138,7 +144,7 @@ def unpack_prior(sizes: Sizes | None, arrays: Mapping[str, Any]) -> LayerPrior |
         check.fail("file", "a prior from features", "there", "left out where no learner was told any")
     found: dict[str, Any] = {}
     for one in ARRAYS:
-        if one.name in ("environment_scores", "environment_fitted_at"):
+        if one.name in ("environment_scores", "fitted_at"):
             found[one.name] = arrays[one.name]
             check_array("file", one, arrays[one.name], sizes)
     for name in ("environment_fitted", "environment_bases"):

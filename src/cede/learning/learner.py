@@ -39,6 +39,7 @@ from cede.learning.counts import (
 from cede.learning.feature_prior import in_force, prior_fields, prior_of
 from cede.learning.files import SCHEMA, SavedLearner, pack_learner
 from cede.learning.forgetting import Window
+from cede.learning.layer_prior import LayerPrior
 from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.live import Live, no_value
 from cede.learning.logs import LoggedSteps, all_steps, count_steps, read_log
@@ -351,6 +352,7 @@ class Learner:
         state = self._packed()
         gone: dict[str, Any] = {
             **{name: getattr(LearnerState(), name) for name in PRIOR if name.startswith("environment")},
+            **self._prior_fields(state, None),
             "environment": NOTHING,
             "costs": NOTHING,
             "environment_episodes": 0,
@@ -369,10 +371,15 @@ class Learner:
             state, shared = self._packed(), self._shared
             self._shared = None
             seen: dict[str, Any] = {"environment": Seen.of(shared.counts), "costs": Seen.of(shared.cost_sums)}
-            if self.told.features is not None and shared.prior is not None:
-                seen |= prior_fields("environment", shared.prior)
+            seen |= self._prior_fields(state, shared.prior)
             self._remember(replace(state, **seen, environment_episodes=shared.episodes))
             self.turn = Turn()  # last: from now on others may use it
+
+    def _prior_fields(self, state: LearnerState, environment: LayerPrior | None) -> dict[str, Any]:
+        """Return the fields of a state that hold priors from features, with another prior of the environment."""
+        if self.told.features is None:
+            return {}
+        return prior_fields(prior_of("agents", Sizes(self.task, self.told), state.__dict__), environment)
 
     @property
     @one_at_a_time
@@ -389,9 +396,7 @@ class Learner:
         tally, shared = live.tally, self._shared is not None
         more: dict[str, Any] = {**plan_arrays(self.task, live.plan), **get_state(live.arrays)}
         if live.agents_prior is not None:
-            more |= prior_fields("agents", live.agents_prior)
-        if live.agents_prior is not None and not shared and tally.environment_tally.prior is not None:
-            more |= prior_fields("environment", tally.environment_tally.prior)
+            more |= prior_fields(live.agents_prior, None if shared else tally.environment_tally.prior)
         return LearnerState(
             episodes=tally.episodes,
             environment_episodes=0 if shared else tally.environment_tally.episodes,

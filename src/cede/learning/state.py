@@ -153,12 +153,11 @@ class LearnerState:
     agents_scores: Floats = kept(
         float, lambda s: (len(s.task.tables), len(KINDS["agents"]), len(ALPHAS)), lambda s: s.told.features is not None
     )
-    agents_fitted_at: Ints = kept(int, lambda s: (1,), lambda s: s.told.features is not None, limit=lambda s: most_episodes(s.task))
     environment_scores: Floats = kept(
         float, lambda s: (1, len(KINDS["environment"]), len(ALPHAS)), lambda s: s.told.features is not None
     )
-    environment_fitted_at: Ints = kept(
-        int, lambda s: (1,), lambda s: s.told.features is not None, limit=lambda s: most_episodes(s.task)
+    fitted_at: Ints = kept(  # episodes of agents and environment
+        int, lambda s: (2,), lambda s: s.told.features is not None, limit=lambda s: most_episodes(s.task) + 1
     )
 
     @property
@@ -193,7 +192,7 @@ SEEN = tuple(one.name for one in fields(LearnerState) if one.type is Seen)
 COUNTED = ("agents", "environment", "costs")
 NUMBERS = tuple(one.name for one in fields(LearnerState) if one.type in (int, bool))
 ARRAYS: tuple[Field[Any], ...] = tuple(one for one in fields(LearnerState) if one.metadata)
-PRIOR = tuple(f"{layer}_{part}" for layer in KINDS for part in ("fitted", "bases", "scores", "fitted_at"))  # not for kernels
+PRIOR = (*(f"{layer}_{part}" for layer in KINDS for part in ("fitted", "bases", "scores")), "fitted_at")  # not for kernels
 
 Arrays = dict[str, NDArray[Any]]
 
