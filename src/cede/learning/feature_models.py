@@ -33,7 +33,7 @@ MOST_VALUES = 64  # of a feature that trees may ask for
 HALF = 0.5  # added to the count of everything that came in a leaf
 RARE = 1e-3  # outcomes of a row that are less likely than this are left out
 PENALTY = 1.0  # of the squares of all weights of a softmax, halved: a standard normal prior
-ITERATIONS = 200
+ITERATIONS, ACCURACY = 100, 1e-6  # at which the search for these weights stops
 
 
 def environment_model(features: Features, counts: sp.csr_array, n_actions: int) -> sp.csr_array:
@@ -181,7 +181,7 @@ def softmax_model(features: Features, counts: sp.csr_array) -> sp.csr_array:
         return float(PENALTY / 2 * (flat @ flat) - (n * log_m).sum()), slope.ravel()
 
     start = np.zeros(whole.shape[1] * n_actions)
-    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS})
+    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "ftol": ACCURACY})
     return sp.csr_array(special.softmax(whole @ found.x.reshape(-1, n_actions), axis=1))
 
 
