@@ -290,6 +290,19 @@ def test_a_log_teaches_what_a_run_teaches():
     same(live, later)
 
 
+def test_counts_from_elsewhere_are_fitted_after_the_next_episode():
+    first = cede.posterior_sampling(GRID.task, features=True)
+    cede.simulate(GRID, first, 12, seed=0, progress=False)
+    run, hand = (cede.Learner(GRID.task, first.told, counts=first.counts) for _ in range(2))
+    cede.simulate(GRID, run, 2, seed=1, progress=False)
+    rng = np.random.default_rng(np.random.SeedSequence(1, spawn_key=(0,)))
+    for _ in range(2):
+        hand.observe_episode(cede.rollout(GRID, hand.plan, rng))
+        hand.end_episode()
+    assert run.state.fitted_at.tolist() == [13, 13]
+    same(run, hand)
+
+
 def fleet_of(n, **settings):
     return cede.Fleet([cede.posterior_sampling(GRID.task, features=True, seed=i, **settings) for i in range(n)])
 
@@ -381,7 +394,7 @@ def test_refusals(wrong, message):
 
 
 def test_names_that_cannot_be_read_and_tasks_without_end_are_refused():
-    with pytest.raises(ValueError, match="features is None, must be given: the states of this task have no names"):
+    with pytest.raises(ValueError, match="features is True, must be a table: the states of this task have no names"):
         cede.posterior_sampling(grid(names=False).task, features=True)
     endless = replace(cede.worlds.riverswim(agents=[0.2, 0.8]), horizon=None)
     with pytest.raises(ValueError, match="features is given, must be left out without a horizon"):

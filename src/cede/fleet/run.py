@@ -204,12 +204,16 @@ class Run:
         """Return in how many episodes the next models of features are to be fitted: a round must end there. Where teams learn from
         one another, models are fitted after the round in which it is time.
         """
-        done, result = self.now.done, self.episodes
-        for group, ages in zip(self.teams.groups, self.teams.ages, strict=True):
+        done, result, teams = self.now.done, self.episodes, self.teams
+        for group, ages, places in zip(teams.groups, teams.ages, teams.places, strict=True):
             if group.told.features is not None:
                 shared = [self.now.environment_episodes] if group.shared else []
                 for counted in [*(x + done for age in ages for x in age), *shared]:
                     result = min(result, next_fit(group.task, counted) - counted)
+                for state in [teams.before[place] for place in places if not done]:  # counts may have come from elsewhere
+                    last, now = state.fitted_at.tolist() or [0, 0], (state.episodes, state.environment_episodes)
+                    if any(next_fit(group.task, at) <= counted for at, counted in zip(last, now, strict=True)):
+                        result = 1
         return result
 
     def prior_after(self, table: Table | None, counted: int) -> LayerPrior | None:

@@ -168,8 +168,10 @@ def checked_prior(owner: str, prior: Any) -> float:
 
 def checked_features(owner: str, task: Any, features: Any) -> Features | None:
     """Check the features of `posterior_sampling`, and return them; None stays None, True reads the names of the states."""
-    if features is None or features is False:
+    if features is None:
         return None
+    if features is True and checked_task(owner, task).state_names is None:
+        check.fail(owner, "features", True, "a table: the states of this task have no names to read them from")
     return read_features(owner, checked_task(owner, task), None if features is True else features, None)
 
 
