@@ -382,7 +382,7 @@ def test_files_of_this_schema_are_read():
     cede.simulate(mdp, again, 30, seed=5, progress=False)
     np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
     for name in ("agents_scores", "environment_scores", "fitted_at"):
-        np.testing.assert_allclose(getattr(again.state, name), getattr(learner.state, name))
+        np.testing.assert_allclose(getattr(again.state, name), getattr(learner.state, name), rtol=1e-3)  # of libraries
 
 
 def test_files_of_schema_4_are_read():
