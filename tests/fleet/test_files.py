@@ -212,7 +212,7 @@ def test_foreign_files(tmp_path):
     refused(tmp_path / "pickle.cede", buffer.getvalue())
     mdp = cede.worlds.riverswim()
     cede.simulate_fleet([mdp], cede.Fleet([cede.ucrl2_mc(mdp.task)]), 2, progress=False, checkpoint=tmp_path / "run.npz")
-    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 4, must be a learner or fleet of schema 4"):
+    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 5, must be a learner or fleet of schema 5"):
         cede.load(tmp_path / "run.npz")
 
 
@@ -221,7 +221,7 @@ def test_a_newer_version(saved, tmp_path):
     header, arrays = files.load_arrays(path, "learner", SCHEMA)
     kind = {name: value for name, value in header.items() if name not in ("kind", "schema")}
     files.save_arrays(path, "learner", SCHEMA + 1, kind, arrays)
-    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 5, must be at most 4: it is of a newer cede"):
+    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 6, must be at most 5: it is of a newer cede"):
         cede.load(path)
 
 
@@ -342,7 +342,7 @@ def test_packing_alone():
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 # The digest of all fields that files hold, by schema. A change of the format is a new schema: raise the number, add its digest.
-FORMATS = {2: "e1b1c0087b7c57d1", 3: "753ff184b5546fe2", 4: "be621aed4c9436b6"}
+FORMATS = {2: "e1b1c0087b7c57d1", 3: "753ff184b5546fe2", 4: "be621aed4c9436b6", 5: "c8ec19a0409d1da9"}
 
 
 def format_digest():
@@ -361,7 +361,7 @@ def test_the_schema_rises_whenever_the_format_does():
 @pytest.mark.parametrize("schema", [1, 2])
 @pytest.mark.parametrize("kind", ["learner", "fleet"])
 def test_files_of_an_older_schema_are_refused_with_the_right_word(kind, schema):
-    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema {schema}, must be 4: it is of an older cede"):
+    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema {schema}, must be 5: it is of an older cede"):
         cede.load(GOLDEN / f"{kind}-schema-{schema}.cede")
 
 
@@ -369,13 +369,26 @@ def test_a_checkpoint_of_an_older_schema_is_refused_with_the_right_word():
     mdps = cede.worlds.riverswim_teams(1)
     fleet = cede.Fleet([cede.ucrl2_mc(mdps[0].task)])
     old = cede.Checkpoint(GOLDEN / "checkpoint-schema-1.cede", resume=True)
-    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 4: it is of an older cede"):
+    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 5: it is of an older cede"):
         cede.simulate_fleet(mdps, fleet, 3, checkpoint=old, progress=False)
 
 
 def test_files_of_this_schema_are_read():
     """Written once, when the schema was fixed: whoever changes how they are read sees it here."""
+    learner = cede.load(GOLDEN / "learner-schema-5.cede")
+    assert (learner.episode, learner.told.features.names) == (31, ("s",))
+    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
+    again = cede.posterior_sampling(mdp.task, features=True, seed=5)
+    cede.simulate(mdp, again, 30, seed=5, progress=False)
+    np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
+    for name in ("agents_scores", "environment_scores", "fitted_at"):
+        np.testing.assert_allclose(getattr(again.state, name), getattr(learner.state, name), rtol=1e-3)  # of libraries
+
+
+def test_files_of_schema_4_are_read():
+    """They know nothing of features."""
     learner = cede.load(GOLDEN / "learner-schema-4.cede")
+    assert learner.told.features is None
     assert (learner.episode, learner.told.radius, learner.told.auditions) == (31, "calibrated", True)
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     again = cede.recommended(mdp.task, seed=5)
@@ -383,7 +396,7 @@ def test_files_of_this_schema_are_read():
     np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
 
 
-def test_files_of_the_schema_before_are_read():
+def test_files_of_schema_3_are_read():
     """What they lack has a default: they know nothing of auditions."""
     learner, fleet = cede.load(GOLDEN / "learner-schema-3.cede"), cede.load(GOLDEN / "fleet-schema-3.cede")
     assert not learner.told.auditions

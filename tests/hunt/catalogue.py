@@ -855,6 +855,14 @@ def functions():
     yield "recommended with limits", lambda: Call(cede.recommended, {**told, **limits})
     yield "ucrl2_mc with limits", lambda: Call(cede.ucrl2_mc, {**told, **limits, "alpha": (0.25, Number(0.0))})
     yield "posterior_sampling", lambda: Call(cede.posterior_sampling, {**told, **limits, "prior": (0.5, Number(1e-6, 1e6))})
+    yield (
+        "posterior_sampling with features",
+        lambda: Call(
+            cede.posterior_sampling,
+            {"task": (task(), Instance()), "features": ([(0, 1), (1, 0), (1, 1)], optional(StateFeatures()))},
+            words={"features": ("features", "names")},
+        ),
+    )
     yield "greedy", lambda: Call(cede.greedy, {**told, **limits, "planning": ("full", Choice())})
     yield (
         "ucrl2",

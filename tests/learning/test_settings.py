@@ -8,6 +8,7 @@ import pytest
 import cede
 from cede._base import archive
 from cede.learning.baseline import Baseline
+from cede.learning.features import read_features
 from cede.learning.files import CLASSES
 from cede.learning.settings import Settings, alike_key, check_fits, for_newcomer
 
@@ -25,6 +26,7 @@ OTHER = {  # another value of every field
     "known_agents": {0: MDP.team.agents[0].policy[None]},
     "known_environment": MDP.environment,
     "structure": MDP.structure,
+    "features": read_features("test", TASK, None, None),
     "forget": {"p=0.3": cede.HalfLife(5)},
     "forget_environment": cede.Window(5),
     "limits": (np.zeros(2), np.array([0.5, 1.0])),
@@ -38,6 +40,8 @@ OTHER = {  # another value of every field
 
 def plain(name):
     """Settings that can have another value of a field: what is sampled has no confidence sets."""
+    if name == "features":
+        return replace(PLAIN, radius=None, prior=1.0)
     return replace(PLAIN, radius=None) if name == "prior" else PLAIN
 
 
@@ -95,6 +99,7 @@ def test_agents_go_by_their_place():
         ({"radius": "calibrated", "planning": "greedy"}, "planning is 'greedy', must be 'full' with calibrated sets"),
         ({"radius": "kl-value", "baseline": OTHER["baseline"]}, "belief is 'kl-value', must be 'kl' with a baseline"),
         ({"radius": "kl", "forget_environment": cede.HalfLife(5)}, "belief is 'kl', must be 'printed' with forget"),
+        ({"features": OTHER["features"]}, "features is given, must be left out but for posterior sampling"),
         ({"flat": True, "structure": MDP.structure}, "what is known or declared is given, must be left out"),
     ],
 )

@@ -1,6 +1,7 @@
 """The declared table of what a learner keeps: start values, stacks, cuts and checks all follow from it."""
 
 from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import cede
 from cede.learning.state import (
     ARRAYS,
     NUMBERS,
+    PRIOR,
     SEEN,
     LearnerState,
     Sizes,
@@ -34,6 +36,7 @@ WAYS = {
     "kept plan": {"replan": 5},
     "unknown costs": {},
     "unknown costs, windows": {"forget_environment": cede.Window(2)},
+    "features": {"features": True},
     "endless": {"at_most": {"p=0.7": 0.4}, "replan": 7},
 }
 ENDLESS = replace(MDP, horizon=None)
@@ -46,12 +49,13 @@ def task_of(way):
 
 
 def learners(way, n=3):
-    found = [cede.ucrl2_mc(task_of(way), scale=0.3, seed=i, **WAYS[way]) for i in range(n)]
+    make = cede.posterior_sampling if way == "features" else partial(cede.ucrl2_mc, scale=0.3)
+    found = [make(task_of(way), seed=i, **WAYS[way]) for i in range(n)]
     for i, learner in enumerate(found):
         if i and way == "endless":
             cede.simulate(ENDLESS, learner, steps=30 * i, seed=i, progress=False)
         elif i:
-            cede.simulate(MDP, learner, 4 * i, seed=i, progress=False)
+            cede.simulate(MDP, learner, 8 * i if way == "features" else 4 * i, seed=i, progress=False)
     return found
 
 
@@ -109,7 +113,7 @@ def test_every_declared_array_is_checked_alike_for_files_and_checkpoints(way):
 @pytest.mark.parametrize("name", SEEN)
 @pytest.mark.parametrize("bad", [np.inf, np.nan, 0.0, -1.0])
 def test_counts_that_cannot_be_are_refused_by_files_and_checkpoints_alike(name, bad):
-    learner = learners("unknown costs")[2]
+    learner = learners("features" if name in PRIOR else "unknown costs")[2]
     sizes = Sizes(learner.task, learner.told)
     numbers, arrays = pack_state(learner.state)
     wrong = arrays[f"{name}_number"].copy()

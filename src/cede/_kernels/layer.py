@@ -49,6 +49,7 @@ class LayerArrays(Bundle):
     """One layer of a learner: what it counted, and what it believes."""
 
     counts: CountsArrays
+    expected: Table  # (counted rows) pseudo-counts that are added to what was seen, where rows are sampled; or without any rows
     kind: int  # of its radii: PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, CALIBRATED or NO_RADIUS
     belief: BeliefArrays  # its table is the counted one, or, where rows are unfolded or sampled, one of its own, made by `believe`
     case: Int1  # (belief's rows,) the counted row from which a row of the belief follows; from `counted` on: a known one

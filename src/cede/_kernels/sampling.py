@@ -1,6 +1,7 @@
 """Sampled tables: draws from the Dirichlet posterior of every row.
 
-The prior of a row has `prior` pseudo-counts, spread evenly over its outcomes. Of agents, and of an environment whose outcomes are
+The prior of a row has `prior` pseudo-counts, spread evenly over its outcomes, and beside them those that a layer's `expected` table
+lists for the row, if it lists any. Of agents, and of an environment whose outcomes are
 known, all outcomes are sampled. Else most outcomes were never seen, and sampling them all would cost |S| per row. But a Dirichlet
 with mass `prior` spread over |S| outcomes is a Dirichlet process, and so is what is left of it beside the outcomes seen: its mass
 is broken into sticks (Sethuraman 1994), each for one outcome drawn at random, until less than `LEAST_STICK` is left. That takes
@@ -33,28 +34,54 @@ def normalise(weight, first, last):
 
 
 @kernel
-def sample_closed(seen, c, table, r, prior, stream):
-    """Sample row r of a belief, all outcomes of which are known, from row c of what was seen."""
+def sample_closed(seen, expected, c, table, r, prior, stream):
+    """Sample row r of a belief, all outcomes of which are known, from row c of what was seen and of what was expected."""
     start, n, weights = table.start[r], table.size[r], table.weight
     for j in range(start, start + n):
         weights[j] = prior / n
     for j in range(seen.start[c], seen.start[c] + seen.size[c]):
         weights[start + seen.column[j]] += seen.weight[j]
+    if expected.start.size > 0:
+        for j in range(expected.start[c], expected.start[c] + expected.size[c]):
+            weights[start + expected.column[j]] += expected.weight[j]
     for j in range(start, start + n):
         stream, weights[j] = next_log_gamma(stream, weights[j])
     table.total[r] = normalise(weights, start, start + n)
 
 
 @kernel
-def sample_open(seen, r, table, start, n_columns, prior, sticks, stream):
+def merge_rows(seen, expected, r, table, start):
+    """Write the sum of row r of what was seen and of what was expected, both sorted, into the pool; return where it ends."""
+    to, columns, weights = start, table.column, table.weight
+    j, j_end, i, i_end = seen.start[r], seen.start[r] + seen.size[r], np.int64(0), np.int64(0)
+    if expected.start.size > 0:
+        i, i_end = expected.start[r], expected.start[r] + expected.size[r]
+    while j < j_end or i < i_end:
+        column = seen.column[j] if j < j_end else expected.column[i]
+        if i < i_end:
+            column = min(column, expected.column[i])
+        weight = 0.0
+        if j < j_end and seen.column[j] == column:
+            weight += seen.weight[j]
+            j += 1
+        if i < i_end and expected.column[i] == column:
+            weight += expected.weight[i]
+            i += 1
+        columns[to] = column
+        weights[to] = weight
+        to += 1
+    return to
+
+
+@kernel
+def sample_open(seen, expected, r, table, start, n_columns, prior, sticks, stream):
     """Sample row r of a belief, any column of which may be an outcome, into the pool from place `start` on; return where it
     ends.
     """
-    to, columns, weights = start, table.column, table.weight
-    for j in range(seen.start[r], seen.start[r] + seen.size[r]):
-        columns[to] = seen.column[j]
-        stream, weights[to] = next_log_gamma(stream, seen.weight[j])
-        to += 1
+    columns, weights = table.column, table.weight
+    to = merge_rows(seen, expected, r, table, start)
+    for j in range(start, to):
+        stream, weights[j] = next_log_gamma(stream, weights[j])
     stream, weights[to] = next_log_gamma(stream, prior)
     total = normalise(weights, start, to + 1)
     left = weights[to]
@@ -82,7 +109,7 @@ def sample_layer(layer, prior, sticks, seed, first):
     Rows that share a case are the same sample. first: the number of the layer's first case among those of both layers. sticks:
     outcomes that were never seen get their mass on at most so many of them.
     """
-    table, seen, columns = layer.belief.table, layer.counts.seen, layer.counts.n_columns
+    table, seen, expected, columns = layer.belief.table, layer.counts.seen, layer.expected, layer.counts.n_columns
     to = 0
     for r in range(table.start.size):
         case = layer.case[r]
@@ -91,11 +118,11 @@ def sample_layer(layer, prior, sticks, seed, first):
         stream = stream_at(seed, first + case)
         if not layer.belief.closed:
             if columns > sticks:
-                to = sample_open(seen, r, table, to, columns, prior, sticks, stream)
+                to = sample_open(seen, expected, r, table, to, columns, prior, sticks, stream)
                 continue
             table.start[r] = to  # all columns are outcomes
             table.size[r] = columns
             for j in range(columns):
                 table.column[to + j] = j
             to += columns
-        sample_closed(seen, case, table, r, prior, stream)
+        sample_closed(seen, expected, case, table, r, prior, stream)

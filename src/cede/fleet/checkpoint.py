@@ -17,13 +17,15 @@ from cede._kernels.tables import Sums, Table
 from cede.fleet.grouping import Grouping, check_states
 from cede.fleet.history import RunRecord
 from cede.learning.counts import check_counted, check_sums
+from cede.learning.feature_prior import pack_prior, unpack_prior
 from cede.learning.files import below
+from cede.learning.layer_prior import LayerPrior
 from cede.learning.learner import Learner
 from cede.learning.state import Arrays, Seen, check_seen, most_episodes
 from cede.planning.scale import Scale
 from cede.problem.model import TwoLayerMDP
 
-KIND, SCHEMA = "checkpoint", 4
+KIND, SCHEMA = "checkpoint", 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,7 @@ class RunState:
     table: Table | None  # counts of the shared environment; None: no team shares it
     costs: Table | None  # and sums of its costs
     environment_episodes: int  # episodes that were counted into it
+    prior: LayerPrior | None = None  # of it, from features
 
 
 class Checkpoint:
@@ -84,6 +87,7 @@ class Checkpoint:
                 seen = packed_table(one)
                 arrays |= {f"{name}/key": seen.key, f"{name}/number": seen.number}
             header["environment_episodes"] = now.environment_episodes
+            arrays |= {f"prior/{name}": array for name, array in pack_prior(now.prior).items()}
         try:
             save_arrays(self.path, KIND, SCHEMA, header, arrays)
         except OSError as error:
@@ -149,7 +153,8 @@ class Checkpoint:
                 check.finite("file", name, given)
         for name, column in results.items():
             column[...] = arrays[f"ledger/{name}"]
-        return RunState(0, done, tables[0], tables[1], counted), states
+        told = next((group.sizes for group in teams.groups if group.shared and group.told.features is not None), None)
+        return RunState(0, done, tables[0], tables[1], counted, unpack_prior(told, below(arrays, "prior"))), states
 
 
 def packed_table(table: Table) -> Seen:
@@ -193,4 +198,5 @@ def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence
         if table is not None:
             seen = packed_table(table)
             add(seen.key, seen.number, now.environment_episodes)
+    add(*pack_prior(now.prior).values())
     return digest.hexdigest()

@@ -16,8 +16,9 @@ from cede._base import archive, check
 from cede._base.archive import Arrays, checksum
 from cede._kernels.tables import Sums, Table
 from cede.learning.counts import EnvironmentTally, check_counted, check_sums, shapes
+from cede.learning.feature_prior import pack_prior, unpack_prior
 from cede.learning.files import CLASSES, Header, SavedLearner, below, pack_own, pack_told, unpack_own, unpack_told
-from cede.learning.state import Seen, check_seen, most_episodes
+from cede.learning.state import Seen, Sizes, check_seen, most_episodes
 from cede.problem.structure import checked_structure
 from cede.problem.task import Task
 
@@ -55,6 +56,7 @@ def pack_fleet(fleet: SavedFleet) -> tuple[Header, Arrays]:
             arrays |= {f"{name}/key": sums.row * table.n_columns + sums.column, f"{name}/number": sums.amount}
         described = archive.describe(fleet.environment.structure, "environment/structure", arrays)
         header["environment"] = {"episodes": fleet.environment.episodes, "structure": described}
+        arrays |= {f"prior/{name}": array for name, array in pack_prior(fleet.environment.prior).items()}
     return header, arrays
 
 
@@ -69,7 +71,11 @@ def unpack_fleet(header: Mapping[str, Any], arrays: Arrays) -> SavedFleet:
     task = archive.rebuild(header["task"], arrays, CLASSES)
     if not isinstance(task, Task):
         check.fail("file", "task", "another", "a Task")
-    return SavedFleet(task, learners, unpack_environment(task, header["environment"], arrays))
+    environment = unpack_environment(task, header["environment"], arrays)
+    if environment is not None:
+        sizes = next((Sizes(one.task, one.told) for one in learners if one.told.can_share and one.told.features is not None), None)
+        environment.prior = unpack_prior(sizes, below(arrays, "prior"))
+    return SavedFleet(task, learners, environment)
 
 
 def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arrays) -> EnvironmentTally | None:

@@ -20,9 +20,11 @@ from cede._kernels.tables import Sums, Table
 from cede.fleet.files import SavedFleet, pack_fleet
 from cede.learning.counts import EnvironmentTally, shapes
 from cede.learning.endless import new_learner
+from cede.learning.feature_prior import prior_of, same_features
 from cede.learning.files import SCHEMA
 from cede.learning.learner import Learner
 from cede.learning.settings import Settings, checked_task, for_newcomer
+from cede.learning.state import Sizes
 from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
 from cede.problem.structure import Structure
 from cede.problem.task import Task
@@ -57,6 +59,7 @@ class Fleet:
             known.add(id(learner))
         sharing = [i for i, learner in enumerate(given) if learner.told.can_share]
         for i in sharing:
+            check_features("Fleet", f"learner {i}", [given[j].told for j in sharing[:i]], given[i].told)
             same_structure("Fleet", f"learner {i}", shared_structure(given[sharing[0]].told), shared_structure(given[i].told))
         for i, learner in enumerate(given):
             with learner.turn:  # nobody uses it meanwhile; what was checked may have changed
@@ -214,10 +217,14 @@ class Fleet:
             if id(learner) in mine:
                 check.fail(owner, f"learner {i} of the other fleet", "in this one already", "another one")
             no_running_episode(owner, f"learner {i} of the other fleet", learner)
+            if learner.told.can_share:
+                check_features(owner, f"learner {i} of the other fleet", [one.told for one in self._learners], learner.told)
         theirs, environment = other._learners, other._environment
         other._learners, other._environment = [], None
         if environment is not None:
             self._count(environment.table.sums(), environment.costs.sums(), environment)
+            assert self._environment is not None
+            self._environment.prior = self._environment.prior or environment.prior
         for learner in theirs:
             if learner.shared_environment is not None:
                 assert self._environment is not None
@@ -230,6 +237,8 @@ class Fleet:
         same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
         if learner.shared_environment is not None:
             check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove)")
+        if learner.told.can_share:
+            check_features(owner, who, [one.told for one in self._learners], learner.told)
         if learner.told.can_share and self._environment is not None:
             same_structure(owner, who, self._environment.structure, shared_structure(learner.told))
         no_running_episode(owner, who, learner)
@@ -245,6 +254,8 @@ class Fleet:
             )
             self._count(seen, costs, sizes)
             assert self._environment is not None
+            if self._environment.prior is None and learner.told.features is not None:
+                self._environment.prior = prior_of("environment", Sizes(learner.task, learner.told), state.__dict__)
             learner._join(self._environment)
         self._learners.append(learner)
 
@@ -288,6 +299,15 @@ def same_structure(owner: str, who: str, one: Structure | None, other: Structure
     if (one is None) != (other is None) or (one is not None and other is not None and one.digest != other.digest):
         shown = ["none" if part is None else f"one where {part}" for part in (other, one)]
         check.fail(owner, f"the environment's structure of {who}", shown[0], f"the same as that of the fleet, {shown[1]}")
+
+
+def check_features(owner: str, who: str, others: Sequence[Settings], told: Settings) -> None:
+    """Check that a learner's features are those of all others that share the environment and were told some: they share its
+    prior.
+    """
+    for other in others:
+        if other.can_share and None not in (other.features, told.features) and not same_features(other.features, told.features):
+            check.fail(owner, f"the features of {who}", "others", "the same as those of the fleet, or left out")
 
 
 def same_environment(owner: str, who: str, one: Task, other: Task) -> None:

@@ -18,6 +18,7 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints
 from cede._base.interrupts import interrupts_later
 from cede._base.progress import Progress
+from cede._kernels.tables import Table
 from cede.fleet.checkpoint import Checkpoint, RunState, fingerprint
 from cede.fleet.engines import Engine, Threads
 from cede.fleet.grouping import Grouping, Streams, cut_into_shards, group_teams
@@ -25,6 +26,8 @@ from cede.fleet.history import RunRecord
 from cede.fleet.shard import Order, Report
 from cede.learning.arrays import radii_ahead, radius_sizes
 from cede.learning.counts import EnvironmentTally
+from cede.learning.feature_prior import next_fit, refitted
+from cede.learning.layer_prior import LayerPrior
 from cede.learning.learner import Learner
 from cede.learning.state import Arrays, joined, unstack_states
 from cede.planning.control_shares import best_mixture
@@ -93,9 +96,9 @@ class Run:
         self.which: list[Sequence[int]] = []  # by shard: indices of the groups that it has teams of
         self.places: list[list[Ints]] = []  # by shard and group: indices of the teams in the fleet
         self.record = RunRecord.empty(mdps, episodes)
-        nothing = (None, None, 0)
-        tables = nothing if self.shared is None else (self.shared.table, self.shared.costs, self.shared.episodes)
-        self.now = RunState(0, 0, *tables)
+        self.now = RunState(0, 0, None, None, 0)
+        if self.shared is not None:
+            self.now = RunState(0, 0, self.shared.table, self.shared.costs, self.shared.episodes, self.shared.prior)
         self.earlier = {0: self.now}  # by round: the states to which the engine may have to go back
         self.at_once = 1
         self.at_end = at_end
@@ -181,7 +184,9 @@ class Run:
         age.
         """
         now, n = self.now, min(self.at_once if self.plays_alone else self.sync_every, self.episodes - self.now.done)
+        n = min(n, self.until_fit()) if self.plays_alone else n
         first: list[Ints] = []
+        owned: list[Ints] = []
         numbers: list[list[dict[str, Floats]]] = []
         for group, scale, sizes, ages in zip(self.teams.groups, self.teams.scales, self.sizes, self.teams.ages, strict=True):
             here = []
@@ -191,9 +196,34 @@ class Run:
                 here.append(radii_ahead(scale, sizes, episodes + done + 1, seen, n))
                 n = min(n, len(here[-1]["cost"]))
             first.append(np.array([episodes + done + 1 for episodes, _ in ages], dtype=np.int64))
+            owned.append(np.array([own + done for _, own in ages], dtype=np.int64))
             numbers.append(here)
         by_group = tuple({name: np.array([one[name][:n] for one in here]) for name in here[0]} for here in numbers)
-        return Order(now.number + 1, n, tuple(first), by_group, self.evaluate_every, now.table, now.costs)
+        order = (now.number + 1, n, tuple(first), by_group, self.evaluate_every, now.table, now.costs)
+        return Order(*order, tuple(owned), now.prior)
+
+    def until_fit(self) -> int:
+        """Return in how many episodes the next models of features are to be fitted: a round must end there. Where teams learn from
+        one another, models are fitted after the round in which it is time.
+        """
+        done, result, teams = self.now.done, self.episodes, self.teams
+        for group, ages, places in zip(teams.groups, teams.ages, teams.places, strict=True):
+            if group.told.features is not None:
+                shared = [self.now.environment_episodes] if group.shared else []
+                for counted in [*(x + done for age in ages for x in age), *shared]:
+                    result = min(result, next_fit(group.task, counted) - counted)
+                for state in [teams.before[place] for place in places if not done]:  # counts may have come from elsewhere
+                    last, now = state.fitted_at.tolist() or [0, 0], (state.episodes, state.environment_episodes)
+                    if any(next_fit(group.task, at) <= counted for at, counted in zip(last, now, strict=True)):
+                        result = 1
+        return result
+
+    def prior_after(self, table: Table | None, counted: int) -> LayerPrior | None:
+        """Return the prior of the shared environment, from features, after so many episodes were counted into its table."""
+        told = next((group for group in self.teams.groups if group.shared and group.told.features is not None), None)
+        if table is None or told is None:
+            return self.now.prior
+        return refitted("environment", told.sizes, self.now.prior, table.matrix, counted)
 
     def enter(self, order: Order, reports: Sequence[Report]) -> None:
         """Enter the results of a round. It may be repeated after an interrupt: it counts only when `now` is replaced."""
@@ -211,7 +241,7 @@ class Run:
                 table.add(report.delta)
                 costs.add(report.cost_delta)
         counted = now.environment_episodes + order.episodes * self.teams.sharing * self.per_entry
-        self.now = RunState(order.number, played.stop, table, costs, counted)
+        self.now = RunState(order.number, played.stop, table, costs, counted, self.prior_after(table, counted))
         self.earlier[order.number] = self.now
         for number in [n for n in self.earlier if n < self.engine.kept_number]:
             del self.earlier[number]
@@ -272,4 +302,5 @@ class Run:
         if self.shared is not None and now.table is not None:
             assert now.costs is not None
             self.shared.table, self.shared.costs, self.shared.episodes = now.table, now.costs, now.environment_episodes
+            self.shared.prior = now.prior
         return whole

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Ints
@@ -24,9 +25,11 @@ from cede._kernels.tables import KeyTable, Sums, Table, growth, restore
 from cede._kernels.teams import LedgerArrays, TeamArrays, Workspace
 from cede.fleet.grouping import RUN_FIELDS, GroupMembers, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
+from cede.fleet.team_priors import TeamPriors, no_priors
 from cede.learning.arrays import arrivals, make_plan, new_arrays, new_tally, optimistic_start, refresh_layer
 from cede.learning.counts import EnvironmentTally, shapes
-from cede.learning.state import ARRAYS, SEEN, Arrays, LearnerState
+from cede.learning.layer_prior import LayerPrior
+from cede.learning.state import ARRAYS, COUNTED, PRIOR, Arrays, LearnerState, Seen
 from cede.planning.belief import Belief, true_environment
 from cede.planning.endless import accuracy_for, new_endless
 from cede.planning.passes import empty_plan, pass_scratch, problem_of, thread_scratch, threads_for
@@ -48,6 +51,8 @@ class Order:
     evaluate_every: int
     snapshot: Table | None  # counts of the shared environment before the round, read only; None: no team shares it
     cost_snapshot: Table | None  # the same of the sums of costs
+    own: tuple[Ints, ...] = ()  # by group: (ages,) episodes in such a learner's own environment counts before the round
+    prior: LayerPrior | None = None  # of the shared environment, from features
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,12 +151,13 @@ class WorkingGroup:
         self.group, self.members, (self.delta, self.cost_delta) = group, members, deltas
         self.tally = new_tally(task, told, LearnerState(), environment if group.shared else None)
         self.learner = new_arrays(task, told, self.tally)
-        layers = dict(zip(SEEN, group.sizes.layers, strict=True))
+        layers = {name: group.sizes.seen[name] for name in COUNTED}
         self.seen = {
             name: KeyTable.of(state[f"{name}_size"], state[f"{name}_key"], state[f"{name}_number"], rows * columns)
             for name, (rows, columns) in layers.items()
         }
-        self.keeps = {one.name for one in ARRAYS if one.name in state}
+        self.keeps = {one.name for one in ARRAYS if one.name in state and one.name not in PRIOR}
+        self.priors = None if told.features is None else TeamPriors(group.sizes, state, group.shared)
         self.teams = self._teams(state)
         self.workspace = self._workspace(truth)
         self.at = np.zeros(1, dtype=np.int64)
@@ -264,11 +270,28 @@ class WorkingGroup:
         alone = order.episodes == 1 and self.group.task.horizon is not None and self.worth_threads()
         while self.at[0] < self.n_teams:
             begin = int(self.at[0])
-            end = begin + 1 if alone else min(begin + TEAMS_AT_ONCE, self.n_teams)
+            end = begin + 1 if alone or self.priors is not None else min(begin + TEAMS_AT_ONCE, self.n_teams)
+            if self.priors is not None:
+                self.priors.put(begin, self.learner, order.prior)
             self._make_room(begin, end, order.episodes)
             if alone:
                 self._plan_with_threads(begin, first, order.radii[number])
             kernels.play_teams(self.workspace, self.teams, radii, first, order.evaluate_every, begin, end, ledger, self.at)
+        for i in range(self.n_teams if self.priors is not None else 0):
+            self._refit(i, order, number)
+
+    def _refit(self, i: int, order: Order, number: int) -> None:
+        """Fit the models behind the priors of team i anew, if it is time after this round. number: index of the group."""
+        assert self.priors is not None
+        sides, age = self.group.sizes.seen, self.members.age[i]
+
+        def counts(layer: str) -> sp.csr_array:
+            kept = self.seen[layer]
+            part = slice(kept.start[i], kept.start[i] + kept.size[i])
+            return Seen(kept.column[part].copy(), kept.weight[part].copy()).matrix(sides[layer])
+
+        done = order.episodes
+        self.priors.refit(i, counts, int(order.first[number][age]) - 1 + done, int(order.own[number][age]) + done)
 
     def worth_threads(self) -> bool:
         """Return whether plans are made, and are large enough that several threads for one of them are faster."""
@@ -328,6 +351,7 @@ class WorkingGroup:
         for name, table in self.seen.items():
             sums = table.sums()
             result |= {f"{name}_size": table.size.copy(), f"{name}_key": sums.column, f"{name}_number": sums.amount}
+        result |= no_priors(self.n_teams) if self.priors is None else self.priors.state()
         for name in self.keeps:
             array = getattr(self.teams, name)
             result[name] = array.view(np.float64).reshape(self.n_teams, -1) if array.dtype.names else array

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede.learning.baseline import checked_baseline
 from cede.learning.endless import new_learner
+from cede.learning.features import Features, read_features
 from cede.learning.forgetting import Forget
 from cede.learning.learner import MOST_SEED, Learner
 from cede.learning.settings import (
@@ -166,10 +167,20 @@ def checked_prior(owner: str, prior: Any) -> float:
     return result
 
 
+def checked_features(owner: str, task: Any, features: Any) -> Features | None:
+    """Check the features of `posterior_sampling`, and return them; None stays None, True reads the names of the states."""
+    if features is None:
+        return None
+    if features is True and checked_task(owner, task).state_names is None:
+        check.fail(owner, "features", True, "a table: the states of this task have no names to read them from")
+    return read_features(owner, checked_task(owner, task), None if features is True else features, None)
+
+
 def posterior_sampling(
     task: Task,
     *,
     prior: float = 1.0,
+    features: Any = None,
     structure: Structure | None = None,
     known_agents: Mapping[str, ArrayLike] | None = None,
     known_environment: Environment | None = None,
@@ -185,15 +196,19 @@ def posterior_sampling(
     Every row of every agent and of the environment has a Dirichlet posterior. For each plan one table is drawn from it, and the
     plan is the best one for this table. There are no confidence sets, and no guarantee for a given truth.
 
-    prior: pseudo-counts of every row, spread evenly over its outcomes. seed: of ties and of the draws. A draw follows from the
-    seed, the episode and what was seen, so give each learner of a fleet a seed of its own; otherwise all draw the same table of the
-    environment they share. All other arguments: as for `ucrl2_mc`.
+    prior: pseudo-counts of every row, spread evenly over its outcomes. features: what tells the states apart, as for
+    `suggest_structure`, or True to read it from the names of the states; models of what comes next, fitted to what was seen, then
+    add to the priors of rows that were not seen, as far as they predict well (docs/structure.md).
+
+    seed: of ties and of the draws. A draw follows from the seed, the episode and what was seen, so give each learner of a fleet a
+    seed of its own; otherwise all draw the same table of the environment they share. All other arguments: as for `ucrl2_mc`.
     """
     owner = "posterior_sampling"
     told = Settings(
         owner,
         radius=None,
         prior=checked_prior(owner, prior),
+        features=checked_features(owner, task, features),
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
         **checked_forgetting(owner, task, forget, forget_environment),
         **(limits := checked_limits(owner, task, at_most, at_least)),

@@ -234,6 +234,7 @@ def agents_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
     visits = np.zeros(counts.counted if doubling else 0)
     outcomes = np.full(counts.counted if kind in (RADII["kl"], RADII["calibrated"]) else 0, float(task.n_actions))
     more = {"extra": np.zeros(counts.counted), "outcomes": outcomes, "unseen": 0.0, "part": AGENTS_PART}
+    more["expected"] = Table.empty(0, task.n_actions)
     return LayerArrays(counts=counts, kind=kind, belief=belief, case=case, planned_visits=visits, **more)
 
 
@@ -259,6 +260,7 @@ def environment_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
     possible = np.full(counts.counted, float(task.n_states)) if outcomes is None else outcomes.n_outcomes.astype(np.float64)
     known = {"extra": extra, "outcomes": possible if told.radius in ("kl", "calibrated") else np.empty(0)}
     more: dict[str, Any] = {**known, "planned_visits": visits, "unseen": UNSEEN, "part": ENVIRONMENT_PART}
+    more["expected"] = Table.empty(0, task.n_states)
     return LayerArrays(counts=counts, kind=RADII[told.radius], belief=belief, case=case, **more)
 
 
@@ -270,7 +272,7 @@ def refresh_layer(layer: LayerArrays, told: Settings, n_states: int) -> None:
             if belief.table is not seen:
                 belief.table = seen
         else:
-            places = len(seen.column) + min(sticks_for(told.prior), n_states) * seen.n_rows
+            places = len(seen.column) + len(layer.expected.column) + min(sticks_for(told.prior), n_states) * seen.n_rows
             if len(belief.table.column) < places:
                 belief.table = room_for_samples(seen.n_rows, places, n_states)
 

@@ -21,6 +21,7 @@ from cede._kernels.costs import N_SUMS, CostLayer
 from cede._kernels.layer import CountsArrays, Forgetting, OutcomeIndex
 from cede._kernels.tables import Table
 from cede.learning.forgetting import forgetting_arrays
+from cede.learning.layer_prior import LayerPrior
 from cede.learning.turns import Turn
 from cede.planning.passes import problem_of
 from cede.problem.costs import partly_known
@@ -423,6 +424,7 @@ class EnvironmentTally:
     structure: Structure | None = None  # whose cases the rows are, without agents; None: a row for each pair (s, a)
     fades: bool = False
     turn: Turn = field(default_factory=Turn)  # of all that count into it
+    prior: LayerPrior | None = None  # from features, of all teams that were told some; None: nothing was fitted yet
 
     @classmethod
     def of(cls, counts: Counts, known: sp.csr_array | None = None) -> "EnvironmentTally":

@@ -9,6 +9,7 @@ import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
+from cede._base.remade import Remade
 from cede.problem.task import Task
 
 Value = int | str
@@ -18,7 +19,7 @@ PARTS = re.compile(r"[\s,;:=()\[\]]+")
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
+class Features(Remade):
     """What is known of each state, F values for each of S states. `read_features` makes it.
 
     All features share one list of values, so that one can see whether a feature becomes what another one was.
@@ -28,6 +29,23 @@ class Features:
     codes: Ints  # (S, F) indices into `values`
     values: tuple[Value, ...]  # all values of all features
     numeric: tuple[bool, ...]  # (F,) whether all values of a feature are numbers
+
+    def __post_init__(self) -> None:
+        n, codes = len(self.names), self.codes
+        check.names("Features", "names", self.names, n)
+        if not isinstance(codes, np.ndarray) or codes.dtype != np.int64 or codes.ndim != 2 or codes.shape[1] != n or not codes.size:
+            check.fail("Features", "codes", check.show(codes), "an array of int64 with a column for each name")
+        if codes.min() < 0 or codes.max() >= len(self.values):
+            check.fail("Features", "codes", "beyond the values", f"from 0 to {len(self.values) - 1}")
+        for value in self.values:
+            if isinstance(value, bool) or not isinstance(value, int | str) or (isinstance(value, int) and abs(value) > MOST_NUMBER):
+                check.fail("Features", "a value", check.show(value), "an integer below 10**15, or a string")
+        numbers = np.array([isinstance(value, int) for value in self.values])
+        if len(set(self.values)) < len(self.values) or list(self.numeric) != np.all(numbers[codes], axis=0).tolist():
+            check.fail("Features", "values", "torn", "different, and numbers where a feature is said to be one")
+        if len(np.unique(codes, axis=0)) < len(codes):
+            check.fail("Features", "codes", "the same for two states", "different for each state")
+        object.__setattr__(self, "codes", check.frozen(np.ascontiguousarray(codes)))
 
     @property
     def numbers(self) -> Floats:

@@ -16,6 +16,7 @@ from cede._base.archive import Arrays
 from cede._base.arrays import Floats, Ints
 from cede.learning.baseline import Baseline
 from cede.learning.counts import Episode, checked_episode
+from cede.learning.features import Features
 from cede.learning.forgetting import HalfLife, Window
 from cede.learning.settings import Settings, check_fits
 from cede.learning.state import LearnerState, Sizes, pack_state, unpack_state
@@ -25,11 +26,11 @@ from cede.problem.structure import Outcomes, Structure
 from cede.problem.takeover import Modes
 from cede.problem.task import Task
 
-SCHEMA = 4  # raise it whenever what is written changes; a test compares it with the declared fields
+SCHEMA = 5  # raise it whenever what is written changes; a test compares it with the declared fields
 OLDEST = 3  # files from this schema on are read: what they lack has a default
 CLASSES: dict[str, Callable[..., Any]] = {
     cls.__name__: cls
-    for cls in (Task, Modes, Settings, Scale, StepDown, HalfLife, Window, Structure, Outcomes, Environment, Baseline)
+    for cls in (Task, Modes, Settings, Scale, StepDown, HalfLife, Window, Structure, Outcomes, Environment, Baseline, Features)
 }
 Header = dict[str, Any]
 

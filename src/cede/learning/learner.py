@@ -37,14 +37,16 @@ from cede.learning.counts import (
     check_outcomes,
     checked_episode,
 )
+from cede.learning.feature_prior import in_force, prior_fields, prior_of
 from cede.learning.files import SCHEMA, SavedLearner, pack_learner
 from cede.learning.forgetting import Window
+from cede.learning.layer_prior import LayerPrior
 from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.live import Live, no_value
 from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps, read_log
 from cede.learning.recorder import Recorder
 from cede.learning.settings import Settings, check_fits, check_task, shown
-from cede.learning.state import NOTHING, LearnerState, Seen, Sizes, check_possible, plan_arrays
+from cede.learning.state import NOTHING, PRIOR, LearnerState, Seen, Sizes, check_possible, plan_arrays
 from cede.learning.steps import Given, Observed, check_goes_on, checked_step
 from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
 from cede.planning.belief import Belief, CostBelief, snapshot
@@ -284,6 +286,7 @@ class Learner:
             self._steps, self._charged, self._episode = [], [], None
         live.arrays.baseline.record["decided"] = UNDECIDED  # empty if there is no baseline
         live.tally.end_episode()
+        live.refit()
         live.stale = True
         self._scales = {episode: scale for episode, scale in self._scales.items() if episode >= self.episode}
         if self.told.planning == "greedy":  # keeps no plan
@@ -399,6 +402,8 @@ class Learner:
         """
         state = self._packed()
         gone: dict[str, Any] = {
+            **{name: getattr(LearnerState(), name) for name in PRIOR if name.startswith("environment")},
+            **self._prior_fields(state, None),
             "environment": NOTHING,
             "costs": NOTHING,
             "environment_episodes": 0,
@@ -417,8 +422,15 @@ class Learner:
             state, shared = self._packed(), self._shared
             self._shared = None
             seen: dict[str, Any] = {"environment": Seen.of(shared.counts), "costs": Seen.of(shared.cost_sums)}
+            seen |= self._prior_fields(state, shared.prior)
             self._remember(replace(state, **seen, environment_episodes=shared.episodes))
             self.turn = Turn()  # last: from now on others may use it
+
+    def _prior_fields(self, state: LearnerState, environment: LayerPrior | None) -> dict[str, Any]:
+        """Return the fields of a state that hold priors from features, with another prior of the environment."""
+        if self.told.features is None:
+            return {}
+        return prior_fields(prior_of("agents", Sizes(self.task, self.told), state.__dict__), environment)
 
     @property
     @one_at_a_time
@@ -433,6 +445,9 @@ class Learner:
             assert self._state is not None
             return self._state
         tally, shared = live.tally, self._shared is not None
+        more: dict[str, Any] = {**plan_arrays(self.task, live.plan), **get_state(live.arrays)}
+        if live.agents_prior is not None:
+            more |= prior_fields(live.agents_prior, None if shared else tally.environment_tally.prior)
         return LearnerState(
             episodes=tally.episodes,
             environment_episodes=0 if shared else tally.environment_tally.episodes,
@@ -441,8 +456,7 @@ class Learner:
             agents=Seen.of(tally.agents.seen.matrix(tally.agents.counted)),
             environment=NOTHING if shared else Seen.of(tally.environment_tally.counts),
             costs=NOTHING if shared else Seen.of(tally.environment_tally.cost_sums),
-            **plan_arrays(self.task, live.plan),
-            **get_state(live.arrays),
+            **more,
         )
 
     def _remember(self, state: LearnerState) -> None:
@@ -608,6 +622,20 @@ class Learner:
             + (", and its policy is known" if name in known else ": how it acts is not known")
             for name in names
         )
+
+    @property
+    @one_at_a_time
+    def priors(self) -> dict[str, tuple[str, float]]:
+        """Return which priors from features are in force: (model, alpha) by agent, and for "environment".
+
+        Who is not there has the plain prior: nothing was told of features, or they do not predict well enough.
+        """
+        if self.told.features is None:
+            return {}
+        state, sizes = self._packed(), Sizes(self.task, self.told)
+        own = prior_of("environment", sizes, state.__dict__) if self._shared is None else self._shared.prior
+        found = in_force("agents", sizes, prior_of("agents", sizes, state.__dict__))
+        return {**found, **({} if own is None else in_force("environment", sizes, own))}
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -223,8 +223,12 @@ def branch_words(variable: Variable, kind: str, sets: Sequence[Sequence[int]]) -
     return tuple(f"{variable.name} is {' or '.join(some)}" for some in names)
 
 
-def grow(steps: Steps, variables: Sequence[Variable], number: Iterator[int], split_at: float = SPLIT) -> Tree:
-    """Grow a tree. number: gives the numbers of the leaves."""
+def grow(
+    steps: Steps, variables: Sequence[Variable], number: Iterator[int], split_at: float = SPLIT, fewest_places: int = 0
+) -> Tree:
+    """Grow a tree. number: gives the numbers of the leaves. fewest_places: what holds fewer places is not divided further."""
+    if fewest_places > 1 and len(np.unique(steps.place)) < fewest_places:
+        return leaf_of(steps, next(number))
     found = best_split(steps, variables, split_at)
     if found is None:
         return leaf_of(steps, next(number))
@@ -241,7 +245,8 @@ def grow(steps: Steps, variables: Sequence[Variable], number: Iterator[int], spl
         branch[table.codes] = np.argmax(groups, axis=0)
     says = branch_words(variables[v], kind, [table.codes[row > 0].tolist() for row in groups])
     side = branch[steps.given[:, v]]
-    return Split(v, branch, says, tuple(grow(steps.part(side == i), variables, number, split_at) for i in range(len(groups))))
+    parts = [steps.part(side == i) for i in range(len(groups))]
+    return Split(v, branch, says, tuple(grow(part, variables, number, split_at, fewest_places) for part in parts))
 
 
 def leaf_of(steps: Steps, number: int) -> Leaf:
@@ -263,24 +268,32 @@ def find_rule(steps: Steps, variables: Sequence[Variable], number: Iterator[int]
     much so often that a search step by step may go astray without it. The better of both trees by `score` is taken.
     """
     ways = [grow(steps, variables, number)]
-    codes = np.unique(steps.given[:, start]) if start >= 0 else np.empty(0, dtype=np.int64)
-    if len(codes) > 1 and isinstance(ways[0], Split):
-        branch = np.full(len(variables[start].values), -1, dtype=np.int64)
-        branch[codes] = np.arange(len(codes))
-        parts = [grow(steps.part(steps.given[:, start] == code), variables, number) for code in codes]
-        says = branch_words(variables[start], "apart", [[int(code)] for code in codes])
-        ways.append(Split(start, branch, says, tuple(parts)))
+    if start >= 0 and isinstance(ways[0], Split):
+        ways.append(grow_from(steps, variables, number, start))
     trees = [certain_first(steps, variables, number, enough, first) for first in ways]
     return max(trees, key=lambda tree: score(tree, float(steps.visits.sum()), len(variables)))
 
 
-def certain_first(steps: Steps, variables: Sequence[Variable], number: Iterator[int], enough: int, first: Tree) -> Tree:
+def grow_from(steps: Steps, variables: Sequence[Variable], number: Iterator[int], start: int, fewest_places: int = 0) -> Tree:
+    """Grow a tree whose first test tells all values of the variable `start` apart. The other arguments are those of `grow`."""
+    codes = np.unique(steps.given[:, start])
+    if len(codes) < 2:
+        return grow(steps, variables, number, fewest_places=fewest_places)
+    branch = np.full(len(variables[start].values), -1, dtype=np.int64)
+    branch[codes] = np.arange(len(codes))
+    parts = [grow(steps.part(steps.given[:, start] == code), variables, number, fewest_places=fewest_places) for code in codes]
+    return Split(start, branch, branch_words(variables[start], "apart", [[int(code)] for code in codes]), tuple(parts))
+
+
+def certain_first(
+    steps: Steps, variables: Sequence[Variable], number: Iterator[int], enough: int, first: Tree, fewest_places: int = 0
+) -> Tree:
     """Return a tree that keeps the certain leaves of a first one, and grows anew for all the rest together."""
     sure = {leaf.number for leaf in leaves(first) if leaf.certain and leaf.visits >= enough}
     rest = ~np.isin(route(first, steps.given), sorted(sure))
     if not sure or not rest.any():
         return first
-    return grafted(first, sure, grow(steps.part(rest), variables, number))
+    return grafted(first, sure, grow(steps.part(rest), variables, number, fewest_places=fewest_places))
 
 
 def score(tree: Tree, n: float, n_variables: int) -> float:

@@ -15,6 +15,7 @@ from cede._base import archive, check
 from cede._base.arrays import Floats, Policy
 from cede._base.remade import Remade
 from cede.learning.baseline import Baseline
+from cede.learning.features import Features
 from cede.learning.forgetting import Forget, HalfLife, Window
 from cede.planning.belief import RADII
 from cede.planning.control_shares import limits_of
@@ -34,6 +35,7 @@ KINDS: dict[str, Any] = {  # types of the fields that are not numbers or strings
     "known_agents": Mapping,
     "known_environment": Environment | None,
     "structure": Structure | None,
+    "features": Features | None,
     "forget": Mapping,
     "limits": tuple | None,
     "baseline": Baseline | None,
@@ -59,6 +61,7 @@ class Settings(Remade):
     known_agents: Mapping[int, Floats] = field(default_factory=dict)  # index in task.tables -> policy, (slots, S, A)
     known_environment: Environment | None = None
     structure: Structure | None = None  # what is declared of the layers that are learned
+    features: Features | None = None  # of the states, from which priors are made where tables are sampled
     forget: Mapping[str, Forget] = field(default_factory=dict)  # by name in task.tables; who is not there is not forgotten
     forget_environment: Forget | None = None
     limits: tuple[Floats, Floats] | None = None  # (members,) each: the least and the most share of the steps
@@ -95,6 +98,7 @@ class Settings(Remade):
         self._check_baseline(owner)
         self._check_beliefs(owner)
         self._check_auditions(owner)
+        self._check_features(owner)
         if self.flat and (self.structure is not None or self.known_agents or self.known_environment is not None):
             check.fail(owner, "what is known or declared", "given", "left out with one table for agents and environment")
 
@@ -104,6 +108,13 @@ class Settings(Remade):
             check.fail(owner, "auditions", True, "False with limits or a baseline: they would not be kept to")
         if self.auditions and (self.planning == "greedy" or self.policy is not None or self.flat):
             check.fail(owner, "auditions", True, "False with greedy planning, with one policy, or with one table for all")
+
+    def _check_features(self, owner: str) -> None:
+        """Check that there are priors that features could change, and counts that models can be fitted to."""
+        if self.features is not None and not self.prior:
+            check.fail(owner, "features", "given", "left out but for posterior sampling: only it has priors")
+        if self.features is not None and self.forgets:
+            check.fail(owner, "features", "given", "left out with forget: models are fitted to counts that do not fade")
 
     def _check_beliefs(self, owner: str) -> None:
         """Check that the form of the beliefs is one that some learner has: kernels are made for these."""
@@ -210,6 +221,7 @@ def shown(task: Task, told: Settings) -> dict[str, Any]:
         "scale": shown_scale(told) if bounded else None,
         "prior": told.prior or None,
         "structure": None if told.structure is None else str(told.structure),
+        "features": None if told.features is None else list(told.features.names),
         "forget": forget or None,
         "known_agents": [task.tables[table] for table in told.known_agents],
         "known_environment": told.known_environment is not None,
@@ -252,7 +264,7 @@ def key_of(value: Any, memo: Memo) -> Any:
         return tuple((name, key_of(one, memo)) for name, one in value.items())
     if isinstance(value, tuple):
         return tuple(key_of(one, memo) for one in value)
-    if isinstance(value, Environment | Outcomes):
+    if isinstance(value, Environment | Outcomes | Features):
         if id(value) not in memo:
             memo[id(value)] = (archive.digest(value), value)
         return memo[id(value)][0]
@@ -308,6 +320,8 @@ def check_fits(owner: str, task: Task, told: Settings) -> None:
         task.known_agents(owner, {name: policies.reshape(task.slot_shape(table))})
     checked_environment(owner, task, told.known_environment)
     checked_structure(owner, told.structure, task.n_states, task.n_actions, task.tables)
+    if told.features is not None and len(told.features.codes) != task.n_states:
+        check.fail(owner, "the number of rows of features", len(told.features.codes), f"{task.n_states}, the number of states")
     check_task(owner, task, told)
     for name in told.forget:
         check.choice(owner, "forget", name, task.tables)
@@ -333,8 +347,12 @@ def check_task(owner: str, task: Task, told: Settings) -> None:
         check.fail(owner, "planning", "'greedy'", "'full' where costs of arriving are learned: they change values everywhere")
     if told.baseline is not None and task.discount is not None and task.horizon is not None:
         check.fail(owner, "discount", task.discount, "left out with a baseline: its proofs add up whole episodes")
+    if told.features is not None and not modelled_agents(task, told) and not models_environment(task, told):
+        check.fail(owner, "features", "given", "left out where all agents and the environment are known or declared")
     if task.horizon is not None:
         return
+    if told.features is not None:
+        check.fail(owner, "features", "given", "left out without a horizon: priors are made anew between episodes")
     if told.baseline is not None:
         check.fail(owner, "baseline", str(told.baseline), "left out without a horizon: its proofs count whole episodes")
     if told.planning == "greedy":
@@ -345,6 +363,17 @@ def check_task(owner: str, task: Task, told: Settings) -> None:
         check.fail(owner, "replan", "'every'", "'doubling' or a number of steps without a horizon: there are no episodes")
     if callable(told.scale.agents) or callable(told.scale.environment):
         check.fail(owner, "scale", str(told.scale), "numbers without a horizon: a schedule goes by episodes")
+
+
+def modelled_agents(task: Task, told: Settings) -> set[str]:
+    """Return the agents, by their names in `task.tables`, whose priors are made from features: neither known nor declared."""
+    declared = {} if told.structure is None else told.structure.agents
+    return {name for table, name in enumerate(task.tables) if table not in told.known_agents and name not in declared}
+
+
+def models_environment(task: Task, told: Settings) -> bool:
+    """Return whether the environment's prior is made from features: it is neither known nor declared, and the same at all times."""
+    return told.known_environment is None and told.outcomes is None and task.n_periods == 1
 
 
 def resolved(owner: str, task: Task, replan: Any, limits: Any, planning: Any = "full") -> Any:

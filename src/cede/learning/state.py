@@ -22,6 +22,7 @@ from cede._kernels.limits import PRICE
 from cede._kernels.tables import Sums
 from cede.learning.counts import MOST_COUNT, Counts, check_counted, check_sums, shapes
 from cede.learning.forgetting import longest_window
+from cede.learning.layer_prior import ALPHAS, KINDS
 from cede.learning.settings import Settings
 from cede.planning.passes import Plan, new_plan
 from cede.problem.task import Task, checked_switching_policy
@@ -62,6 +63,16 @@ class Sizes:
     def layers(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
         """Return (rows, columns) of the counts of the agents, of those of the environment, and of the sums of costs."""
         return shapes(self.task, flat=self.told.flat, structure=self.told.structure)
+
+    @cached_property
+    def seen(self) -> dict[str, tuple[int, int]]:
+        """Return (rows, columns) of every field of sparse numbers, by name."""
+        agents, environment, costs = self.layers
+        result = {"agents": agents, "environment": environment, "costs": costs}
+        for name in KINDS:
+            rows, columns = result[name]
+            result |= {f"{name}_fitted": (rows, columns), f"{name}_bases": (len(KINDS[name]) * rows, columns)}
+        return result
 
     @property
     def plan(self) -> tuple[int, int, int]:
@@ -106,6 +117,10 @@ class LearnerState:
     agents: Seen = NOTHING
     environment: Seen = NOTHING  # empty if it is shared with a fleet
     costs: Seen = NOTHING  # sums of costs that are learned; the same
+    agents_fitted: Seen = NOTHING  # of a prior from features: see `LayerPrior`; the environment's is empty if it is shared
+    agents_bases: Seen = NOTHING
+    environment_fitted: Seen = NOTHING
+    environment_bases: Seen = NOTHING
     policy: Policy = kept(np.int16, lambda s: s.plan, lambda s: True)
     value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.told.policy is None)
     found: Floats = kept(float, lambda s: (2,), lambda s: s.endless and s.told.policy is None)  # gain and error of the plan
@@ -135,6 +150,15 @@ class LearnerState:
         int, lambda s: (len(s.task.members),), lambda s: s.endless and s.told.limits is not None, limit=lambda s: 2**53
     )
     record: Floats = kept(float, lambda s: (RECORD_NUMBERS,), lambda s: s.told.baseline is not None)
+    agents_scores: Floats = kept(
+        float, lambda s: (len(s.task.tables), len(KINDS["agents"]), len(ALPHAS)), lambda s: s.told.features is not None
+    )
+    environment_scores: Floats = kept(
+        float, lambda s: (1, len(KINDS["environment"]), len(ALPHAS)), lambda s: s.told.features is not None
+    )
+    fitted_at: Ints = kept(  # episodes of agents and environment
+        int, lambda s: (2,), lambda s: s.told.features is not None, limit=lambda s: most_episodes(s.task) + 1
+    )
 
     @property
     def has_plan(self) -> bool:
@@ -154,19 +178,21 @@ class LearnerState:
     @classmethod
     def of(cls, counts: Counts) -> "LearnerState":
         """Return the state of a learner that has seen these counts and has no plan yet."""
-        seen: dict[str, Any] = {name: Seen.of(getattr(counts, name)) for name in SEEN}
+        seen: dict[str, Any] = {name: Seen.of(getattr(counts, name)) for name in COUNTED}
         return cls(counts.episodes, counts.environment_episodes, **seen)
 
     def counts(self, sizes: Sizes) -> Counts:
         """Return the counts as matrices."""
-        agents, environment, costs = (getattr(self, name).matrix(shape) for name, shape in zip(SEEN, sizes.layers, strict=True))
+        agents, environment, costs = (getattr(self, name).matrix(shape) for name, shape in zip(COUNTED, sizes.layers, strict=True))
         return Counts(agents, environment, self.episodes, self.environment_episodes, costs)
 
 
 PLAN = ("policy", "value")
 SEEN = tuple(one.name for one in fields(LearnerState) if one.type is Seen)
+COUNTED = ("agents", "environment", "costs")
 NUMBERS = tuple(one.name for one in fields(LearnerState) if one.type in (int, bool))
 ARRAYS: tuple[Field[Any], ...] = tuple(one for one in fields(LearnerState) if one.metadata)
+PRIOR = (*(f"{layer}_{part}" for layer in KINDS for part in ("fitted", "bases", "scores")), "fitted_at")  # not for kernels
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -214,7 +240,9 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
             found[name] = check.integer("file", name, numbers[name], 0, most_episodes(sizes.task))
     if found["planned"] > found["episodes"] + 1:
         check.fail("file", "planned", found["planned"], f"at most {found['episodes'] + 1}, the next episode")
-    for name, shape in zip(SEEN, sizes.layers, strict=True):
+    if sizes.told.features is None:  # files of schema 4 do not have what belongs to them
+        arrays = {**{name: array for name, array in pack_state(LearnerState())[1].items() if name.startswith(PRIOR)}, **arrays}
+    for name, shape in sizes.seen.items():
         found[name] = Seen(arrays[f"{name}_key"], arrays[f"{name}_number"])
         check_seen("file", name, found[name], shape)
     rows, columns = np.divmod(found["environment"].key, sizes.layers[1][1])
@@ -267,6 +295,8 @@ def check_seen(owner: str, layer: str, seen: Seen, shape: tuple[int, int], owner
     if key.dtype != np.int64 or number.dtype != np.float64 or key.ndim != 1 or key.shape != number.shape:
         check.fail(owner, f"the counts of {layer}", f"{key.dtype} and {number.dtype}", "places and numbers, as many of each")
     rises = key[1:] > key[:-1] if owners is None else (key[1:] > key[:-1]) | (owners[1:] > owners[:-1])
+    if layer.endswith("_bases") and (number > 1.0).any():
+        check.fail(owner, f"the counts of {layer}", "impossible", "probabilities")
     inside = bool(((key >= 0) & (key < shape[0] * shape[1])).all()) and bool(rises.all())
     if not inside or not bool(((number > 0) & (number <= MOST_COUNT)).all()):
         check.fail(owner, f"the counts of {layer}", "impossible", "ascending places of the table, with finite numbers above 0")
@@ -366,7 +396,7 @@ def joined(stacks: Sequence[Arrays]) -> Arrays:
 
 def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
     """Check a stack of n states that comes from outside, before a kernel reads it."""
-    for name, shape in zip(SEEN, sizes.layers, strict=True):
+    for name, shape in sizes.seen.items():
         size, seen = stacked[f"{name}_size"], Seen(stacked[f"{name}_key"], stacked[f"{name}_number"])
         if size.dtype != np.int64 or size.shape != (n,) or (size < 0).any() or size.sum() != len(seen.key):
             check.fail(owner, f"the sizes of the counts of {name}", "torn", "one for each team, as many as there are counts")
