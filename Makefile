@@ -32,9 +32,9 @@ lint: $(READY)
 figures: $(READY)
 	$(BIN)/cede figure all --out results
 
-# The table of verdicts in docs/, from the tables in results/.
+# The table of verdicts and the page of figures in docs/, from results/.
 verdicts: $(READY)
-	$(BIN)/cede claims --out results --page docs/verdicts.md
+	$(BIN)/cede claims --out results --page docs/verdicts.md --gallery docs/figures.md
 
 # Ratios to what users would pick instead, measured in one run: a dated table and a plot in benchmarks/results/. Some minutes.
 bench: $(READY)

@@ -21,7 +21,7 @@ from cede.experiments.catalogue import FIGURES, chosen
 from cede.experiments.figure import Options, Part
 from cede.experiments.figures import league, promises
 from cede.experiments.parallel import run_parts
-from cede.experiments.report import write_report
+from cede.experiments.report import with_gallery, write_report
 from cede.experiments.run import run
 from cede.experiments.runs import lane, river
 from cede.experiments.runs.promises import YES, competitors
@@ -392,7 +392,5 @@ def test_the_page_of_verdicts_shows_the_result_files():
 
 def test_the_page_of_figures_shows_every_figure_with_its_story():
     text = (RESULTS.parent / "docs" / "figures.md").read_text()
-    for name, figure in FIGURES.items():
-        assert f"### `{name}`: {figure.title}" in text
-        assert figure.story in text
-        assert f"](../results/{name}.png)" in text
+    assert with_gallery(text) == text
+    assert all(f"](../results/{name}.png)" in text and (RESULTS / f"{name}.png").exists() for name in FIGURES)

@@ -63,12 +63,13 @@ def figure(
 def claims(
     out: Annotated[Path, typer.Option(help="Directory with the tables of figures.")] = Path("out/figures"),
     page: Annotated[Path | None, typer.Option(help="A Markdown page whose table of verdicts is brought up to date.")] = None,
+    gallery: Annotated[Path | None, typer.Option(help="A Markdown page whose list of figures is brought up to date.")] = None,
 ) -> None:
     """List the claims of the paper, each with what was measured and a verdict, from the tables in a directory."""
     with clear_errors():
         from cede._base.archive import write_whole
         from cede.experiments import claims as experiment
-        from cede.experiments.report import write_report
+        from cede.experiments.report import with_gallery, write_report
         from cede.experiments.tables import load_table
 
         report = write_report(out)
@@ -82,6 +83,9 @@ def claims(
             rows = load_table(out / "claims.csv", as_text=True)
             write_whole(page, experiment.with_verdicts(page.read_text(encoding="utf-8"), rows))
             say(f"verdicts written to {page}")
+        if gallery is not None:
+            write_whole(gallery, with_gallery(gallery.read_text(encoding="utf-8")))
+            say(f"figures written to {gallery}")
         say(f"report: {report}")
 
 

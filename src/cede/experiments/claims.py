@@ -502,5 +502,10 @@ def as_text(cell: object) -> str:
 
 def with_verdicts(text: str, rows: Sequence[Row]) -> str:
     """Return a document in which the text between the marks BEGIN and END is replaced by the table. rows: of claims.csv."""
-    head, rest = text.split(BEGIN)
-    return f"{head}{BEGIN}\n{markdown(rows)}\n{END}{rest.split(END)[1]}"
+    return between(text, BEGIN, END, markdown(rows))
+
+
+def between(text: str, begin: str, end: str, new: str) -> str:
+    """Return a document in which the text between two marks is replaced."""
+    head, rest = text.split(begin)
+    return f"{head}{begin}\n{new}\n{end}{rest.split(end)[1]}"

@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 
 from cede._base.archive import write_whole
-from cede.experiments.catalogue import figures_in
-from cede.experiments.claims import FAILS, HOLDS, OPEN, SCALED, Finding, all_findings, missing_figures, save_findings
+from cede.experiments.catalogue import FIGURES, figures_in
+from cede.experiments.claims import FAILS, HOLDS, OPEN, SCALED, Finding, all_findings, between, missing_figures, save_findings
 from cede.experiments.figure import Figure, Row
 from cede.experiments.tables import identity_of
 
@@ -108,6 +108,17 @@ def claims_table(found: Sequence[Finding], on_page: Collection[str]) -> str:
     )
     head = "<tr><th>claim</th><th>statistic</th><th>measured</th><th>uncertainty</th><th>verdict</th><th>figure</th></tr>"
     return f'<div class="scroll"><table>{head}{rows}</table></div>'
+
+
+GALLERY = ("<!-- figures: made by `make verdicts`, not by hand -->", "<!-- end of figures -->")
+
+
+def with_gallery(text: str) -> str:
+    """Return a Markdown page in which the text between the marks GALLERY is replaced by all figures: title, story, picture."""
+    parts = [
+        f"### `{name}`: {one.title}\n\n{one.story}\n\n![{one.title}](../results/{name}.png)\n" for name, one in FIGURES.items()
+    ]
+    return between(text, *GALLERY, "\n".join(["", *parts]))
 
 
 def link(name: str) -> str:
