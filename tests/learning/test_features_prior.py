@@ -234,8 +234,8 @@ def test_features_help_where_they_tell_something():
 def test_shuffled_features_cost_little():
     """Of the agents, here; of the environment they are not used at all."""
     mdp, codes = grid(names=False), np.random.default_rng(3).permutation(PLACES.codes)
-    plain, _ = total_regret(mdp, range(4), known_environment=mdp.environment)
-    shuffled, _ = total_regret(mdp, range(4), known_environment=mdp.environment, features=codes)
+    plain, _ = total_regret(mdp, range(4), 40, known_environment=mdp.environment)
+    shuffled, _ = total_regret(mdp, range(4), 40, known_environment=mdp.environment, features=codes)
     assert shuffled < 1.1 * plain
     truth = mdp.environment.transition.toarray()
     sizes = Sizes(mdp.task, cede.posterior_sampling(mdp.task, features=codes).told)
