@@ -140,3 +140,11 @@ def test_an_interrupt_while_a_unit_compiles_comes_afterwards(tmp_path, monkeypat
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], check=False, capture_output=True, text=True)
     assert done.stdout == "came afterwards 3\n", done.stderr
+
+
+def test_a_unit_whose_compilation_was_ended_from_outside_is_compiled_after_all(tmp_path, monkeypatch):
+    """An interrupt in the moment in which compiled code calls Python ended the run: the kernel "could not be compiled"."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    ended = INTERRUPTED.replace("raise KeyboardInterrupt", "raise MemoryError").replace("time.sleep(5)", "pass")
+    done = subprocess.run([sys.executable, "-c", ended], check=False, capture_output=True, text=True)
+    assert done.stdout == "nothing came\n", done.stderr

@@ -187,7 +187,8 @@ def test_claims_cover_what_the_issue_lists(done):
 def test_report_is_one_file_with_every_picture(done):
     page = (done / "report.html").read_text()
     assert page.count("data:image/png;base64,") == len(FIGURES)
-    assert "Quick run" in page
+    assert "quick runs with few episodes" in page  # and so nothing is decided
+    assert "does not hold" not in page
     assert 'src="http' not in page
     assert 'href="http' not in page
     for figure in FIGURES.values():
@@ -276,7 +277,7 @@ def test_number_of_jobs_changes_nothing(done, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["figure", "speed"], "figure: name is 'speed', must be all or one of overview, roads, trajectories, single-team"),
+        (["figure", "speed"], "figure: name is 'speed', must be all or one of together, desk, joins, overview, roads"),
         (["figure", "roads", "--episodes", "0"], "figure: episodes is 0, must be an integer of at least 1"),
         (["figure", "roads", "--repeats", "-3"], "figure: repeats is -3, must be an integer of at least 1"),
         (["figure", "roads", "--out", "/proc/nowhere"], "must be a directory that can be written"),

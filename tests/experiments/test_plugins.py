@@ -10,6 +10,7 @@ from cede.cli import app
 from cede.experiments import cache
 from cede.experiments.catalogue import FIGURES, chosen, figures_in
 from cede.experiments.figure import Figure, Options, Part
+from cede.worlds.by_name import WORLDS as WORLDS_OF_CEDE
 from cede.worlds.by_name import world_names
 
 WORLDS = '''
@@ -109,7 +110,7 @@ def run(*arguments):
 
 
 def test_a_world_of_an_installed_package(installed, tmp_path):
-    code, text = run("learn", "corridor", "--episodes", 30, "--radii", "small", "--save", tmp_path / "c.cede", "--switch-cost", 0.1)
+    code, text = run("learn", "corridor", "--episodes", 30, "--save", tmp_path / "c.cede", "--switch-cost", 0.1)
     assert code == 0, text
     assert "corridor, 30 episodes" in text
     assert "guide alone" in text
@@ -121,7 +122,7 @@ def test_a_world_of_an_installed_package(installed, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["corridr"], "error: learn: world is 'corridr', must be one of 'riverswim', 'lane-driving', 'broken', 'corridor',"),
+        (["corridr"], "error: learn: world is 'corridr', must be one of 'riverswim', 'lane-driving', 'support-desk',"),
         (
             ["broken"],
             "error: learn: the entry point 'broken' of cede.worlds, registered by tiny-cede as tiny_cede.broken:world, ",
@@ -144,7 +145,7 @@ def test_worlds_that_cannot_be_had(installed, arguments, message):
 
 
 def test_listing_imports_nothing(installed):
-    assert world_names() == ["riverswim", "lane-driving", "broken", "corridor", "endless", "missing", "needy", "nothing", "number"]
+    assert world_names() == [*WORLDS_OF_CEDE, "broken", "corridor", "endless", "missing", "needy", "nothing", "number"]
     assert "tiny_cede" not in sys.modules
     code, text = run("learn", "--help")
     assert code == 0
@@ -179,7 +180,7 @@ def test_a_figure_of_an_installed_package(installed, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("square", "error: figure: name is 'square', must be all or one of overview,"),
+        ("square", "error: figure: name is 'square', must be all or one of together,"),
         ("square", "endless-river, broken, number, squares, triangles"),
         ("broken", "the entry point 'broken' of cede.figures, registered by tiny-cede as tiny_cede.broken:FIGURE, is broken"),
         ("triangles", "the name of what is registered as 'triangles' is 'circles', must be the same"),

@@ -447,9 +447,10 @@ def test_wrong_objects_get_clear_errors(call, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["riverswim", "--control-cost", "1"], "learn: --control-cost is given, must be left out in RiverSwim"),
-        (["riverswim", "--learn-machine"], "learn: --learn-machine is given, must be left out in RiverSwim"),
-        (["lane-driving", "--agents", "0.1,0.2"], "learn: --agents is given, must be left out in lane driving"),
+        (["support-desk", "--control-cost", "1"], "learn: --control-cost is given, must be left out in support-desk"),
+        (["riverswim", "--learn-machine"], "learn: --learn-machine is given, must be left out in riverswim"),
+        (["lane-driving", "--agents", "0.1,0.2"], "learn: --agents is given, must be left out in lane-driving"),
+        (["riverswim", "--radii", "kl"], "learn: --radii is given, must be left out with recommended"),
         (["riverswim", "--alpha", "0.2"], "learn: --alpha is given, must be left out without --baseline"),
         (["riverswim", "--method", "greedy", "--delta", "0.2"], "learn: --delta is given, must be left out with greedy"),
     ],

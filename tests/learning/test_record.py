@@ -382,21 +382,20 @@ def test_a_full_disk_loses_nothing(tmp_path):
 # ------------------------------------------------------------------------------------------------- what is counted, and what is not
 
 
-def test_dropped_running_and_empty_episodes(tmp_path):
+def test_dropped_and_running_episodes(tmp_path):
     one, path = cede.ucrl2_mc(MDP.task), tmp_path / "a.jsonl"
     one.record_to(path)
-    one.end_episode()  # without a step: it counts as an episode all the same
     one.observe(0, 0, 0, 1, 0, 1)
     one.drop_episode()
     one.drop_episode()
     drive(one, MDP, 2)
     one.observe(0, 0, 0, 1, 0, 1)
-    one.observe(1, 2, 1, 1, 0, 1)  # in another state than the one where the step before led: observe lets it
+    one.observe(1, 2, 1, 1, 0, 1, moved=True)  # in another state than the one where the step before led
     record = cede.read_record(path)
-    assert record.ended.tolist() == [True, False, True, True, False]
-    assert record.dropped.tolist() == [False, True, False, False, False]
+    assert record.ended.tolist() == [False, True, True, False]
+    assert record.dropped.tolist() == [True, False, False, False]
     two = cede.ucrl2_mc(MDP.task)
-    assert two.learn_from(record) == 3
+    assert two.learn_from(record) == 2
     same_counts(one, two)
     assert len(record.log()["t"]) == 10
     assert record.log(unfinished=True)["episode"].tolist() == [0] * 5 + [1] * 5 + [2] * 2

@@ -275,7 +275,7 @@ def test_nobody_can_get_there():
     with pytest.raises(ValueError, match="must be within them: hand-overs that take time, or are not possible, leave no way"):
         cede.solve(mdp, at_least={"p=0.7": 0.5})
     why = cede.explain(cede.ucrl2_mc(mdp.task), 0, 0, 0)
-    assert why.text == "The p=0.3 is in control: there is nobody else to whom control could be handed."
+    assert why.text == "p=0.3 is in control: there is nobody else to whom control could be handed."
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import FunctionType
@@ -27,6 +28,7 @@ from cede._base.interrupts import interrupts_later, raise_soon
 Function = Any  # a Python function, or what Numba makes of it
 
 HERE = Path(__file__).parent
+TRIES = 3  # to compile a unit
 PATIENCE = 2.0  # seconds of compiling before a line says so
 
 
@@ -185,12 +187,14 @@ llvm.add_symbol("cede.resolve", ctypes.cast(_resolve, ctypes.c_void_p).value)
 
 
 def generate_call(name: str, context: Any, builder: Any, called: Any, arguments: Any) -> Any:
-    """Emit: if the slot of a unit is empty, resolve it; call the address that it holds."""
+    """Emit: while the slot of a unit is empty, resolve it, TRIES times at most; call the address that it holds."""
     word, module, convention = ir.IntType(64), builder.module, context.call_conv
     slot = module.globals.get(name) or ir.GlobalVariable(module, word, name)
-    with cgutils.if_unlikely(builder, builder.icmp_signed("==", builder.load(slot), word(0))):
-        function_type = ir.FunctionType(ir.VoidType(), [word])
-        builder.call(cgutils.get_or_insert_function(module, function_type, "cede.resolve"), [builder.ptrtoint(slot, word)])
+    resolver = cgutils.get_or_insert_function(module, ir.FunctionType(ir.VoidType(), [word]), "cede.resolve")
+    with ExitStack() as tries:  # one inside the other: an interrupt that comes as `resolve` is entered ends it before it began
+        for _ in range(TRIES):
+            tries.enter_context(cgutils.if_unlikely(builder, builder.icmp_signed("==", builder.load(slot), word(0))))
+            builder.call(resolver, [builder.ptrtoint(slot, word)])
     address = builder.load(slot)
     with cgutils.if_unlikely(builder, builder.icmp_signed("==", address, word(0))):
         convention.return_user_exc(builder, RuntimeError, ("cede: a kernel could not be compiled; the reason stands above",))

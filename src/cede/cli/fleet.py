@@ -64,8 +64,8 @@ def fleet(
         from cede._base import check
         from cede.experiments import fleet_command
 
-        check.choice("fleet", "world", world, fleet_command.WORLDS)
-        must_be_used(context, "fleet", unused_options(world, method))
+        make = fleet_command.WORLDS[check.choice("fleet", "world", world, tuple(fleet_command.WORLDS))]
+        must_be_used(context, "fleet", unused_options(world, make, method))
         settings = fleet_command.Settings(
             world=world,
             teams=teams,

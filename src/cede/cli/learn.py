@@ -73,8 +73,10 @@ def learn(
 
     with clear_errors():
         from cede._base.archive import check_writable
+        from cede.worlds.by_name import world_function
 
-        unused = unused_options(world, method) | ({"alpha": "without --baseline"} if baseline is None else {})
+        unused = unused_options(world, world_function("learn", "world", world), method)
+        unused |= {"alpha": "without --baseline"} if baseline is None else {}
         must_be_used(context, "learn", unused)
         where = None if save is None else check_writable("learn", "--save", save)  # now, not after an hour of learning
         made = make_world(world, agents, control_cost, switch_cost)

@@ -1,6 +1,6 @@
 """What commands share: how they print, how they answer a user's mistakes, and options that several of them have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -140,18 +140,19 @@ def must_be_used(context: typer.Context, command: str, unused: Mapping[str, str]
             raise ValueError(f"{command}: {option} is given, must be left out {why}: it would have no effect")
 
 
-def unused_options(world: str, method: Method) -> dict[str, str]:
-    """Return the options that have no effect in a problem or with a learner, each with the words why."""
+def unused_options(world: str, make: Callable[..., Any], method: Method) -> dict[str, str]:
+    """Return the options that have no effect in a world or with a learner, each with the words why. make: makes the world."""
     from inspect import signature
 
-    from cede.worlds.by_name import OPTIONS, world_function
+    from cede.worlds.by_name import OPTIONS
 
-    taken = signature(world_function("learn", "world", world)).parameters
+    taken = signature(make).parameters
     unused = {name: f"in {world}, which does not have it" for name in (*OPTIONS, "agents") if name not in taken}
     if world != "lane-driving":
         unused["learn_machine"] = f"in {world}, which has no machine"
     if method in (Method.greedy, Method.posterior_sampling):
         unused |= dict.fromkeys(("delta", "radii"), f"with {method.value}, which has no confidence sets")
     if method is Method.recommended:
-        unused |= dict.fromkeys(("delta", "radii"), "with recommended, whose sets are calibrated from the data")
+        why = "with recommended, whose sets are calibrated from the data (--method ucrl2-mc has others)"
+        unused |= dict.fromkeys(("delta", "radii"), why)
     return unused

@@ -26,7 +26,7 @@ from cede.learning.learner import MOST_SEED, Learner
 from cede.problem.model import TwoLayerMDP
 from cede.worlds import lane_driving_teams, riverswim_teams
 
-WORLDS = ("riverswim", "lane-driving")
+WORLDS: dict[str, Callable[..., list[TwoLayerMDP]]] = {"riverswim": riverswim_teams, "lane-driving": lane_driving_teams}
 QUANTILES = {"q05": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "q95": 0.95}
 COLOUR = "#D55E00"
 MANY = 5000  # teams, for which set-up takes some seconds

@@ -11,6 +11,7 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints
 from cede._base.columns import data_frame
 from cede._base.remade import Remade
+from cede.experiments.comparison.picture import draw
 from cede.experiments.comparison.table import ComparisonTable, make_table
 
 MEASURES = ("regret", "cost", "switches")
@@ -105,6 +106,4 @@ class Comparison(Remade):
 
         The bands are 95% intervals of the mean; with fewer than 6 repeats, they reach from the least to the greatest of them.
         """
-        from cede.experiments.comparison.picture import draw
-
         return draw(self.regret, self.worlds, self.learners, self.seeds, self.unit)
