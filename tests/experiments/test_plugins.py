@@ -149,7 +149,7 @@ def test_listing_imports_nothing(installed):
     assert "tiny_cede" not in sys.modules
     code, text = run("learn", "--help")
     assert code == 0
-    assert "riverswim, lane-driving" in text
+    assert "support-desk, lane-driving, riverswim" in text
     assert "tiny_cede" not in sys.modules
     code, text = run("fleet", "corridor")
     assert code == 2
