@@ -177,7 +177,8 @@ def take_in(
 
 def steps_of(connection: Connection, ledger: Ledger) -> list[Row]:
     """Return all steps of the episodes that became complete: those that are new, and the rest from the log."""
-    complete, mine = set(ledger.complete), [row for row in ledger.new if row[:2] in set(ledger.complete)]
+    complete = set(ledger.complete)
+    mine = [row for row in ledger.new if row[:2] in complete]
     number: dict[Row, int] = {}
     for row in mine:
         number[row[:2]] = number.get(row[:2], 0) + 1

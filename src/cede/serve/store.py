@@ -51,24 +51,23 @@ class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._lock = threading.Lock()
-        self._environments: dict[int, Served] = {}
-        self._ids: dict[str, int] = {}  # of environments, by name
+        self._environments: dict[str, tuple[int, Served, int]] = {}
         self._teams: dict[str, Team] = {}
         self._by_id: dict[int, Team] = {}
 
     # ------------------------------------------------------------------------------------------------- environments
 
-    def environment(self, name: str) -> tuple[int, Served]:
-        """Return the number of an environment, and its task and settings."""
-        if name not in self._ids:
+    def environment(self, name: str) -> tuple[int, Served, int]:
+        """Return the number of an environment, its task and settings, and its fallback agent."""
+        found = self._environments.get(name)
+        if found is None:
             with self.database.read() as connection:
-                row = run(connection, "SELECT id, told FROM environments WHERE name = ?", (name,)).first()
+                row = run(connection, "SELECT id, told, fallback FROM environments WHERE name = ?", (name,)).first()
             if row is None:
                 raise Unknown(f"environment: name is {check.show(name)}, must be that of an environment")
             with self._lock:
-                self._environments.setdefault(row[0], unpack(bytes(row[1])))
-                self._ids[name] = row[0]
-        return self._ids[name], self._environments[self._ids[name]]
+                found = self._environments.setdefault(name, (row[0], unpack(bytes(row[1])), row[2]))
+        return found
 
     def put_environment(self, connection: Connection, name: str, served: Served, fallback: int) -> bool:
         """Make an environment; return False if it is there already, the same. Another one of that name is an error."""
@@ -120,7 +119,7 @@ class Store:
 
         served: task and settings; the very object of the environment if the team has none of its own.
         """
-        place, common = self.environment(environment)
+        place, common, _ = self.environment(environment)
         told = None if served is common else served.packed
         row = run(connection, "SELECT environment, told, seed, fallback FROM teams WHERE name = ?", (name,)).first()
         if row is not None:
