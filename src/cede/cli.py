@@ -1,12 +1,15 @@
 """The command line: each command is a few lines over the library. Heavy imports happen inside commands, so that --help is quick."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from cede._base.terminal import clear_errors, print_table, say
+from cede.serve.commands import add_commands
 
 app = typer.Typer(
     help="cede learns who should be in control.",
@@ -421,46 +424,7 @@ def row_of(name: str, history: Any) -> tuple[str, ...]:
     return name, f"{cost:.4f}", f"{history.regret[-1]:,.1f}", control, f"{switches:.1f}"
 
 
-class clear_errors:
-    """A context in which a mistake of the user ends the command with one line and exit code 2, without a traceback."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValueError | ImportError | OSError | MemoryError):
-            typer.echo(f"error: {printable(error if str(error) else 'out of memory')}", err=True)
-            raise typer.Exit(2)
-
-
-def say(text: str) -> None:
-    """Print a line of text. Names and paths in it are data: what could move the cursor or hide something is written out."""
-    typer.echo(printable(text))
-
-
-def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Print a table. The first column is aligned to the left, all others to the right."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    def cell(text: str) -> Text:  # a Text, not a string: names are data, and brackets in them no markup
-        return Text(printable(text))
-
-    table = Table(title=cell(title), title_justify="left")
-    for i, name in enumerate(columns):
-        table.add_column(cell(name), justify="left" if i == 0 else "right")
-    for row in rows:
-        table.add_row(*(cell(text) for text in row))
-    Console().print(table)
-
-
-def printable(text: object) -> str:
-    """Return a text as it can be shown in a terminal without harm."""
-    from cede._base.check import printable as shown
-
-    return shown(text)
-
+add_commands(app)
 
 if __name__ == "__main__":
     app()

@@ -90,6 +90,10 @@ class Store:
 
     # ------------------------------------------------------------------------------------------------- teams
 
+    def known_team(self, name: str) -> Team | None:
+        """Return a team by its name if it is in memory."""
+        return self._teams.get(name)
+
     def team(self, name: str) -> Team:
         """Return a team by its name."""
         found = self._teams.get(name)
