@@ -166,6 +166,7 @@ def test_an_environment_from_the_file_of_a_learner(call, tmp_path):
     assert "the number of episodes of the learner is 2, must be 0" in found.json()["detail"]
 
 
+UNKNOWN = {"n_states": 3, "n_actions": 2, "cost_range": [0, 1], "agents": ["a", "b"], "horizon": 5}
 WRONG = [
     ("PUT", "/v1/environments/x", {"task": {"agents": ["a"], "horizon": 3}}, 422, "Task:"),
     ("PUT", "/v1/environments/x", {"task": {**ENVIRONMENT["task"], "modes": 3}}, 422, "an entry of task is 'modes'"),
@@ -187,6 +188,9 @@ WRONG = [
     ),
     ("PUT", "/v1/environments/x", {"task": ENVIRONMENT["task"], "learner": {"replan": "doubling"}}, 422, "replan is 'doubling'"),
     ("PUT", "/v1/environments/x", {"task": ENVIRONMENT["task"], "fallback": "nobody"}, 422, "fallback is 'nobody'"),
+    ("PUT", "/v1/environments/x", {"task": {**UNKNOWN, "n_states": 10**9, "n_actions": 10**9}}, 422, "states x actions is"),
+    ("PUT", "/v1/environments/x", {"task": {**UNKNOWN, "horizon": 10**12}}, 422, "horizon x states x agents is"),
+    ("PUT", "/v1/environments/x", {"task": {**UNKNOWN, "takeover_delay": {"a": 10**9}}}, 422, "the number of agents, and steps"),
     ("PUT", "/v1/environments/river", {"task": ENVIRONMENT["task"]}, 409, "there is an environment with other settings"),
     ("PUT", "/v1/environments/..", ENVIRONMENT, 404, ""),
     ("PUT", "/v1/environments/a b", ENVIRONMENT, 422, "environment: name is 'a b'"),

@@ -42,7 +42,7 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> 
     """Return an error as an answer."""
     title = HTTPStatus(status).phrase
     body = json.dumps({"type": "about:blank", "title": title, "status": int(status), "detail": detail})
-    return Response(body, status, headers=headers, media_type="application/problem+json")
+    return Response(body, int(status), headers=headers, media_type="application/problem+json")
 
 
 def add_errors(app: FastAPI, service: Service) -> None:

@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from cede.serve.store import Store, Unknown, now_ms
 
 LEASE = 60_000  # milliseconds
 AT_ONCE = 16  # teams that are leased together
+LONGEST_REST = 5.0  # seconds between two rounds of plans
 Transact = Callable[[Callable[[Connection], Any]], Any]
 
 
@@ -150,15 +152,19 @@ class Planner:
 
     # ------------------------------------------------------------------------------------------------- as a thread
 
-    def start(self, pause: float = 1.0) -> None:
-        """Plan in a thread of its own whenever teams are due. pause: seconds after which it looks, if nobody wakes it."""
-        self._thread = threading.Thread(target=self.run, args=(pause,), name="cede-planner", daemon=True)
+    def start(self, pause: float = 1.0, share: float = 1.0) -> None:
+        """Plan in a thread of its own whenever teams are due. The arguments are those of `run`."""
+        self._thread = threading.Thread(target=self.run, args=(pause, share), name="cede-planner", daemon=True)
         self._thread.start()
 
-    def run(self, pause: float = 1.0) -> None:
-        """Plan until stopped. No error of the database ends it."""
+    def run(self, pause: float = 1.0, share: float = 1.0) -> None:
+        """Plan until stopped. No error of the database ends it.
+
+        pause: seconds after which it looks, if nobody wakes it. share: of the time that it may take; it rests for the other part.
+        """
         while not self._stop.is_set():
             self._wake.clear()
+            begin = time.monotonic()
             try:
                 busy = self.once() > 0
             except Exception as error:
@@ -166,7 +172,9 @@ class Planner:
                 self._failed(error)
                 busy = False
                 self._stop.wait(pause)
-            if not busy:
+            if busy:
+                self._stop.wait(min(LONGEST_REST, (time.monotonic() - begin) * (1.0 / share - 1.0)))
+            else:
                 self._wake.wait(pause)
 
     def wake(self) -> None:

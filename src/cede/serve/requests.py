@@ -99,7 +99,9 @@ class Guarded:
     async def team(self, name: str) -> Team:
         """Return a team by its name."""
         known = self.service.store.known_team(name)
-        return known or await run_in_threadpool(self.service.store.team, checked_name("team", "name", name))
+        if known is not None:
+            return known
+        return await run_in_threadpool(self.service.store.team, checked_name("team", "name", name))
 
     async def known(self, name: str) -> Known:
         """Return what is in memory of a team. Only of a team that this server has never heard of the database is asked."""

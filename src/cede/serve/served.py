@@ -46,6 +46,7 @@ OF_TASK = (
     "state_names",
     "action_names",
 )
+MOST_AGENTS, MOST_ROWS, MOST_ENTRIES = 1000, 10**7, 10**8  # of tasks that are served: agents, states x actions, policy
 MISSING = {"env_cost": math.nan, "enter_cost": math.nan, "switch_cost": math.inf}  # what null means in these
 
 
@@ -92,6 +93,9 @@ def checked(owner: str, task: Task, told: Settings) -> Served:
     """Check that a learner can be served: its plan must follow from counts and the number of episodes alone."""
     if task.horizon is None:
         check.fail(owner, "horizon", None, "a number of steps: endless runs are not served")
+    entries = task.plan_steps * task.n_states * task.n_agents
+    if entries > MOST_ENTRIES:
+        check.fail(owner, "horizon x states x agents", entries, f"at most {MOST_ENTRIES}")
     if told.forgets:
         check.fail(owner, "forget", "given", "left out: what fades depends on the order of episodes, which a log does not keep")
     if told.limits is not None or told.baseline is not None:
@@ -114,10 +118,29 @@ def filled(value: Any, missing: float) -> Any:
     return missing if value is None else value
 
 
+def check_sizes(owner: str, given: Mapping[str, Any]) -> None:
+    """Check that a task from outside is not too large, before anything of its size is made."""
+    agents, delays = given.get("agents", ()), given.get("takeover_delay") or {}
+    n = len(agents) if isinstance(agents, list) else 1
+    steps = [one for one in (delays.values() if isinstance(delays, dict) else [delays]) if isinstance(one, int)]
+    if n + n * sum(steps) > MOST_AGENTS:
+        check.fail(owner, "the number of agents, and steps of slow hand-overs", n + n * sum(steps), f"at most {MOST_AGENTS}")
+    sides = {name: given.get(name) for name in ("n_states", "n_actions", "horizon")}
+    found = {name: one if isinstance(one, int) else 1 for name, one in sides.items()}
+    cost = given.get("env_cost")
+    if isinstance(cost, list) and found["n_states"] == 1:
+        found["n_states"] = len(cost)
+    if found["n_states"] * found["n_actions"] > MOST_ROWS:
+        check.fail(owner, "states x actions", found["n_states"] * found["n_actions"], f"at most {MOST_ROWS}")
+    if found["n_states"] * found["horizon"] * n > MOST_ENTRIES:
+        check.fail(owner, "horizon x states x agents", found["n_states"] * found["horizon"] * n, f"at most {MOST_ENTRIES}")
+
+
 def task_from(owner: str, given: Mapping[str, Any]) -> Task:
     """Make a task from JSON: the arguments of `cede.Task` by name. Unknown costs, and hand-overs that cannot be, are null."""
     for name in given:
         check.choice(owner, "an entry of task", name, OF_TASK)
+    check_sizes(owner, given)
     found = {name: filled(one, MISSING[name]) if isinstance(one, list) and name in MISSING else one for name, one in given.items()}
     try:
         return Task(**found)
@@ -165,6 +188,7 @@ def team_from(owner: str, environment: Served, given: Mapping[str, Any]) -> Serv
     if own := {name: one for name, one in given.items() if name != "known_agents"}:
         if "agents" not in own:
             check.fail(owner, "agents", "missing", f"given with {check.show(next(iter(own)))}")
+        check_sizes(owner, {**own, "n_states": task.n_states, "horizon": task.horizon})
         own = {name: filled(one, MISSING[name]) if name in MISSING else one for name, one in own.items()}
         plain: dict[str, Any] = {"control_cost": 0.0, "switch_cost": 0.0, "start_agent": 0, "varies_with": None, "modes": None}
         try:

@@ -36,6 +36,7 @@ class Options:
     most_waiting: int = 200_000  # steps that may wait to be written
     most_plans: int = 1 << 30  # bytes of plans in memory
     plans: bool = True  # whether it plans itself
+    planning_share: float = 0.25  # of its time that it plans at most: planning and answering share one process
     pause: float = 1.0  # seconds between two looks at what others wrote
 
 
@@ -55,13 +56,14 @@ class Service:
 
     def start(self) -> None:
         """Read what must be in memory, and start the threads."""
+        self._stop.clear()
         self.tokens.refresh()
         self.plans.refresh()
         self.pool = ThreadPoolExecutor(4, "cede-reader")
         self.writer = Writer(self.store, self.options.most_waiting, self._counted)
         self.planner = Planner(self.store, lambda work: self.writer.call(work).result(), self.plans.published, self._failed)
         if self.options.plans:
-            self.planner.start(self.options.pause)
+            self.planner.start(self.options.pause, self.options.planning_share)
         self._refresher = threading.Thread(target=self._refresh, name="cede-refresher", daemon=True)
         self._refresher.start()
 
