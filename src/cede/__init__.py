@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from cede.problem.structure import Outcomes as Outcomes
     from cede.problem.structure import Structure as Structure
     from cede.problem.task import Task as Task
+    from cede.serve.client import Client as Client
 
 # The module that each public name is imported from.
 _HOME = {
@@ -97,6 +98,7 @@ _HOME = {
     "fleet.fleet": ("Fleet",),
     "fleet.checkpoint": ("Checkpoint",),
     "fleet.load": ("load",),
+    "serve.client": ("Client",),
     "_base.archive": ("UnreadableFile",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

@@ -35,6 +35,7 @@ class TeamNumbers:
     environment_episodes: int  # of all teams of its environment
     version: int  # of its newest plan, 0: there is none
     due: int | None  # since when a plan is due
+    fallback: int  # the agent that is named while there is no plan
 
 
 def now_ms() -> int:
@@ -145,8 +146,8 @@ class Store:
 
     def numbers(self, connection: Connection, team: Team) -> TeamNumbers:
         """Return what changes of a team."""
-        sql = """SELECT t.episodes, e.episodes, t.version, t.due FROM teams t JOIN environments e ON e.id = t.environment
-            WHERE t.id = ?"""
+        sql = """SELECT t.episodes, e.episodes, t.version, t.due, t.fallback
+            FROM teams t JOIN environments e ON e.id = t.environment WHERE t.id = ?"""
         row = run(connection, sql, (team.id,)).first()
         if row is None:
             raise Unknown(f"team: name is {check.show(team.name)}, must be that of a team")
