@@ -24,6 +24,7 @@ RANKS = [
     {"learning"},
     {"insight", "fleet"},
     {"worlds", "gym"},
+    {"serve"},
     {"experiments"},
     {"cli"},
 ]

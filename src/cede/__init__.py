@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from cede.problem.structure import Outcomes as Outcomes
     from cede.problem.structure import Structure as Structure
     from cede.problem.task import Task as Task
+    from cede.serve.client import Client as Client
 
 # The module that each public name is imported from.
 _HOME = {
@@ -113,6 +114,7 @@ _HOME = {
     "fleet.load": ("load",),
     "experiments.comparison.compare": ("compare",),
     "experiments.comparison.result": ("Comparison",),
+    "serve.client": ("Client",),
     "_base.archive": ("UnreadableFile",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

@@ -740,6 +740,18 @@ def constructors():
     )
     yield "Fleet", lambda: Call(cede.Fleet, {"learners": ([learner(), learner(seed=1)], Sequence())})
     yield (
+        "Client",
+        lambda: Call(
+            cede.Client,
+            {
+                "url": ("http://localhost:8000", Choice()),
+                "token": ("cede_0_x", Name()),
+                "timeout": (2.0, Number(0.01)),
+                "refresh": (2.0, Number(0.01)),
+            },
+        ),
+    )
+    yield (
         "Checkpoint",
         lambda: Call(cede.Checkpoint, {"path": ("run.npz", AnyPath()), "seconds": (2.0, Number(0.0)), "resume": (False, Flag())}),
     )

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cede.cli import figures, fleet, learn, show
+from cede.cli import figures, fleet, learn, service, show
 from cede.cli.terminal import Command, Group, flag
 
 FIRST = """cede learns who should be in control.
@@ -14,6 +14,7 @@ Try first:
   cede learn support-desk            a learner beside each agent alone
   cede learn lane-driving --save driver.cede, then cede show driver.cede
   cede figure --help                 the figures, by name
+  cede serve                         a service that other systems ask who should act
 
 All commands: cede --help"""
 
@@ -42,3 +43,4 @@ def main(
 for command in (figures.demo, learn.learn, show.show, fleet.fleet, learn.compare, figures.claims):
     app.command(cls=Command)(command)
 app.command(cls=figures.ListsFigures)(figures.figure)
+service.add_commands(app)

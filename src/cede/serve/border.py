@@ -1,0 +1,147 @@
+"""What every request passes: hosts that are allowed, headers, metrics, logs, and errors as problem details (RFC 9457)."""
+
+import json
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.exceptions import HTTPException
+
+from cede._base import check
+from cede.serve.reports import Refused
+from cede.serve.service import Service
+from cede.serve.store import Taken, Unknown
+from cede.serve.strict_json import Malformed
+from cede.serve.writer import Busy, Unavailable
+
+Message = MutableMapping[str, Any]
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+)
+SLOW = 1.0  # seconds from which on a request is logged
+STATUS: dict[type[Exception], HTTPStatus] = {
+    Malformed: HTTPStatus.BAD_REQUEST,
+    Unknown: HTTPStatus.NOT_FOUND,
+    Taken: HTTPStatus.CONFLICT,
+    Refused: HTTPStatus.CONFLICT,
+    ValueError: HTTPStatus.UNPROCESSABLE_ENTITY,
+    Busy: HTTPStatus.TOO_MANY_REQUESTS,
+    Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+RETRY = {HTTPStatus.TOO_MANY_REQUESTS: "1", HTTPStatus.SERVICE_UNAVAILABLE: "1"}
+
+
+def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    """Return an error as an answer."""
+    title = HTTPStatus(status).phrase
+    body = json.dumps({"type": "about:blank", "title": title, "status": int(status), "detail": detail})
+    return Response(body, int(status), headers=headers, media_type="application/problem+json")
+
+
+def add_errors(app: FastAPI, service: Service) -> None:
+    """Answer every error as a problem."""
+
+    async def of_ours(_: Request, error: Exception) -> Response:
+        status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
+        if status >= 500:
+            cause = error.__cause__ or error
+            service.log.error("request failed", error=type(cause).__name__, detail=str(cause)[:500])
+        return problem(status, str(error)[:2000], {"retry-after": RETRY[status]} if status in RETRY else None)
+
+    async def of_http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        detail = str(error.detail)
+        if ": " not in detail:  # not of ours
+            detail = f"request: address or method is unknown ({detail}), must be one of the OpenAPI document"
+        return problem(error.status_code, detail, dict(error.headers or {}))
+
+    async def of_parameters(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        place, got = ".".join(str(part) for part in first["loc"]), check.show(first.get("input"))
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"request: {place} is {got}, must be right: {first['msg']}")
+
+    for kind in STATUS:
+        app.add_exception_handler(kind, of_ours)
+    app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(RequestValidationError, of_parameters)
+
+
+class Metrics:
+    """What is measured, for Prometheus."""
+
+    def __init__(self, service: Service) -> None:
+        self.registry = CollectorRegistry()
+        labels = ("method", "route", "status")
+        self.requests = Counter("cede_requests", "Requests.", labels, registry=self.registry)
+        ends = [0.001 * 2**i for i in range(14)]
+        self.seconds = Histogram("cede_request_seconds", "Time of requests.", ("route",), registry=self.registry, buckets=ends)
+        self.steps = Counter("cede_steps", "Steps that were reported.", ("kind",), registry=self.registry)
+        self.decisions = Counter("cede_decisions", "Decisions, by what they rest on.", ("plan",), registry=self.registry)
+        for name, text, value in (
+            ("cede_waiting_steps", "Steps that wait to be written.", lambda: service.writer.waiting),
+            ("cede_plans_in_memory", "Plans in memory.", service.plans.awake),
+            ("cede_plans_made", "Plans that this process made.", lambda: service.planner.made),
+            ("cede_failures", "Errors of writer and planner.", lambda: service.writer.failures + service.planner.failures),
+        ):
+            Gauge(name, text, registry=self.registry).set_function(value)
+
+    def text(self) -> bytes:
+        """Return all of it in Prometheus' format."""
+        return generate_latest(self.registry)
+
+
+class Border:
+    """The outermost layer of the application."""
+
+    def __init__(self, app: Any, service: Service, metrics: Metrics) -> None:
+        self.app, self.service, self.metrics = app, service, metrics
+        self.hosts = {host.lower() for host in service.options.hosts}
+
+    async def __call__(
+        self, scope: MutableMapping[str, Any], receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+    ) -> None:
+        """Pass a request on, and what is answered back."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begin, status = time.perf_counter(), 500
+        if self.service.options.root_path:  # a proxy may leave the prefix of an address or take it away: both are understood
+            scope["root_path"] = self.service.options.root_path
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), *HEADERS]
+            await send(message)
+
+        try:
+            if self.allowed(scope):
+                await self.app(scope, receive, sending)
+            else:
+                detail = "request: host is another one, must be one that is allowed (--allow-host)"
+                await problem(HTTPStatus.MISDIRECTED_REQUEST, detail)(scope, receive, sending)
+        finally:
+            self.measure(scope, status, time.perf_counter() - begin)
+
+    def allowed(self, scope: MutableMapping[str, Any]) -> bool:
+        """Tell whether the host that is asked for is allowed."""
+        given = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
+        host = given if given.endswith("]") else given.rpartition(":")[0] or given
+        return host in self.hosts or "*" in self.hosts
+
+    def measure(self, scope: MutableMapping[str, Any], status: int, seconds: float) -> None:
+        """Take note of a request; log it if it failed or was slow. Neither its address nor its headers are logged."""
+        route = getattr(scope.get("route"), "path", "none")
+        self.metrics.requests.labels(scope["method"] if route != "none" else "any", route, str(status)).inc()
+        self.metrics.seconds.labels(route).observe(seconds)
+        if status >= 400 or seconds > SLOW:
+            self.service.log.info("request", method=scope["method"], route=route, status=status, seconds=round(seconds, 4))

@@ -1,0 +1,190 @@
+"""The tables of the service's database, and how they are made and upgraded.
+
+    environments 1--n teams 1--n episodes 1--n steps          the log; all else follows from it
+    environment_counts, agent_counts                          what complete episodes add up to
+    plans, policies                                           every plan that was made; the policy of the newest
+    tokens                                                    who may do what
+
+Names of columns are those of `Learner.observe`. All times are milliseconds since 1970.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import (
+    REAL,
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+from cede._base import check
+
+WHOLE = BigInteger().with_variant(Integer(), "sqlite")  # 64 bits in both; SQLite's strict tables know it by this name
+REALS: Any = Double().with_variant(REAL(), "sqlite")
+STRICT: dict[str, Any] = {"sqlite_strict": True}
+BY_KEY: dict[str, Any] = {"sqlite_strict": True, "sqlite_with_rowid": False}
+
+tables = MetaData()
+
+environments = Table(
+    "environments",
+    tables,
+    Column("id", WHOLE, primary_key=True, autoincrement=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("told", LargeBinary, nullable=False),  # task and settings of its teams
+    Column("fallback", WHOLE, nullable=False),  # the agent that is named while there is no plan
+    Column("episodes", WHOLE, nullable=False),  # that were counted, of all teams
+    Column("created", WHOLE, nullable=False),
+    **STRICT,
+)
+
+teams = Table(
+    "teams",
+    tables,
+    Column("id", WHOLE, primary_key=True, autoincrement=True),
+    Column("environment", WHOLE, ForeignKey("environments.id"), nullable=False),
+    Column("name", Text, nullable=False, unique=True),
+    Column("told", LargeBinary),  # its own task and settings; null: those of the environment
+    Column("seed", WHOLE, nullable=False),
+    Column("fallback", WHOLE, nullable=False),
+    Column("episodes", WHOLE, nullable=False),  # that were counted
+    Column("version", WHOLE, nullable=False),  # of the newest plan; 0: there is none
+    Column("due", WHOLE),  # since when a plan is due; null: none is
+    Column("lease", WHOLE),  # until when a planner has it
+    Column("planner", Text),  # who has it
+    Column("created", WHOLE, nullable=False),
+    Index("teams_due", "due"),
+    Index("teams_environment", "environment"),
+    **STRICT,
+)
+
+episodes = Table(
+    "episodes",
+    tables,
+    Column("team", WHOLE, ForeignKey("teams.id"), primary_key=True, autoincrement=False),
+    Column("episode", WHOLE, primary_key=True, autoincrement=False),
+    Column("length", WHOLE),  # number of steps; null: not known yet
+    Column("received", WHOLE, nullable=False),  # steps in the log
+    Column("last", WHOLE, nullable=False),  # the greatest t in the log; -1: none
+    Column("counted", WHOLE, nullable=False),  # 1 once it was complete and counted
+    Column("begun", WHOLE, nullable=False),
+    **BY_KEY,
+)
+
+steps = Table(
+    "steps",
+    tables,
+    Column("team", WHOLE, primary_key=True, autoincrement=False),
+    Column("episode", WHOLE, primary_key=True, autoincrement=False),
+    Column("t", WHOLE, primary_key=True, autoincrement=False),
+    Column("state", WHOLE, nullable=False),
+    Column("prev_agent", WHOLE, nullable=False),
+    Column("agent", WHOLE, nullable=False),  # who acted
+    Column("action", WHOLE, nullable=False),
+    Column("next_state", WHOLE, nullable=False),
+    Column("cost", REALS),
+    Column("enter_cost", REALS),
+    Column("chosen", WHOLE),  # who was asked to act
+    Column("version", WHOLE),  # of the plan that chose
+    Column("at", WHOLE),  # the client's time
+    Column("meta", Text),  # JSON
+    Column("received", WHOLE, nullable=False),  # the server's time
+    **BY_KEY,
+)
+
+agent_counts = Table(
+    "agent_counts",
+    tables,
+    Column("team", WHOLE, primary_key=True, autoincrement=False),
+    Column("row", WHOLE, primary_key=True, autoincrement=False),
+    Column("col", WHOLE, primary_key=True, autoincrement=False),
+    Column("n", WHOLE, nullable=False),
+    **BY_KEY,
+)
+
+environment_counts = Table(
+    "environment_counts",
+    tables,
+    Column("environment", WHOLE, primary_key=True, autoincrement=False),
+    Column("layer", WHOLE, primary_key=True, autoincrement=False),  # 0: transitions, 1: sums of costs (counting.UNITS)
+    Column("row", WHOLE, primary_key=True, autoincrement=False),
+    Column("col", WHOLE, primary_key=True, autoincrement=False),
+    Column("n", WHOLE, nullable=False),
+    **BY_KEY,
+)
+
+plans = Table(
+    "plans",
+    tables,
+    Column("id", WHOLE, primary_key=True, autoincrement=True),
+    Column("team", WHOLE, ForeignKey("teams.id"), nullable=False),
+    Column("version", WHOLE, nullable=False),
+    Column("episodes", WHOLE, nullable=False),  # of the team, that went into it
+    Column("environment_episodes", WHOLE, nullable=False),  # of all teams of the environment
+    Column("made", WHOLE, nullable=False),
+    Column("planner", Text, nullable=False),
+    Index("plans_team", "team", "version", unique=True),
+    **STRICT,
+)
+
+policies = Table(
+    "policies",
+    tables,
+    Column("team", WHOLE, ForeignKey("teams.id"), primary_key=True, autoincrement=False),
+    Column("version", WHOLE, nullable=False),
+    Column("policy", LargeBinary, nullable=False),  # (L, S, D) int16, C order, compressed by zlib
+    **STRICT,
+)
+
+tokens = Table(
+    "tokens",
+    tables,
+    Column("id", Text, primary_key=True),
+    Column("hash", LargeBinary, nullable=False),  # SHA-256 of the secret
+    Column("label", Text, nullable=False),
+    Column("scopes", Text, nullable=False),  # with blanks between
+    Column("teams", Text),  # names, as JSON; null: all
+    Column("created", WHOLE, nullable=False),
+    Column("expires", WHOLE),
+    Column("revoked", WHOLE),
+    **STRICT,
+)
+
+LOCK = 0x63656465  # number of the advisory lock under which PostgreSQL is upgraded
+
+
+def config_for(connection: Connection | None = None) -> Config:
+    """Return what Alembic must know to find the migrations."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the tables to the newest schema, within the write transaction of a connection: all of it happens, or nothing.
+
+    Others wait: SQLite has one writer, PostgreSQL a lock. Which schema there is, is read after the lock was taken.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+    script = ScriptDirectory.from_config(config_for())
+    known, found = {one.revision for one in script.walk_revisions()}, MigrationContext.configure(connection).get_current_revision()
+    if found is not None and found not in known:
+        check.fail("database", "its schema", repr(check.printable(found)), f"one of {sorted(known)}: it is of a newer cede")
+    if found != script.get_current_head():
+        command.upgrade(config_for(connection), "head")

@@ -1,0 +1,93 @@
+"""The database: migrations are whole, made once, and equal to the declared tables; old databases are upgraded."""
+
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import inspect
+
+from cede.serve.audit import verify
+from cede.serve.database import Database, run
+from cede.serve.planning import learner_of, unpacked_policy
+from cede.serve.schema import tables
+from cede.serve.store import Store
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def test_migrations_make_the_declared_tables(url):
+    database = Database(url)
+    with database.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), tables) == []
+    database.close()
+
+
+def test_several_who_open_a_new_database_make_its_tables_once(url):
+    errors = []
+
+    def open_it():
+        try:
+            Database(url).close()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=open_it) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_an_upgrade_that_is_killed_leaves_nothing(url):
+    code = f"""
+import os
+from alembic import op
+op.create_index = lambda *args, **more: os._exit(9)
+from cede.serve.database import Database
+Database({url!r})
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    untouched = Database(url, upgrade=False)
+    assert inspect(untouched.engine).get_table_names() == []
+    untouched.close()
+    database = Database(url)
+    assert set(tables.tables) < set(inspect(database.engine).get_table_names())
+    database.close()
+
+
+def test_a_database_of_a_newer_cede_is_refused(url):
+    database = Database(url)
+    database.write(lambda c: run(c, "UPDATE alembic_version SET version_num = '999'"))
+    database.close()
+    with pytest.raises(ValueError, match=r"database: its schema is '999', must be one of .*: it is of a newer cede"):
+        Database(url)
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("service-schema-*.db")), ids=lambda path: path.stem)
+def test_databases_of_all_released_schemas_are_read(path, tmp_path):
+    shutil.copy(path, tmp_path / "old.db")
+    database = Database(f"sqlite:///{tmp_path}/old.db")
+    store = Store(database)
+    with database.read() as connection:
+        assert verify(connection, store) == []
+        found = run(connection, "SELECT name, episodes, version FROM teams ORDER BY name").all()
+        assert [tuple(row) for row in found] == [("east", 4, 1), ("west", 3, 1)]
+        for name, *_ in found:
+            learner, _ = learner_of(connection, store, store.team(name))
+            kept = run(connection, "SELECT policy FROM policies WHERE team = ?", (store.team(name).id,)).scalar()
+            assert (unpacked_policy(store.team(name), bytes(kept)) == learner.plan.policy).all()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "nonsense", "sqlite://", "sqlite:///:memory:", "mysql://x/y", "postgresql://x/y", "sqlite:////nowhere/x/y.db"]
+)
+def test_addresses_that_are_none(wrong):
+    with pytest.raises(ValueError, match=r"database: url is .*, must be"):
+        Database(wrong)

@@ -1,0 +1,260 @@
+"""The store: what is reported in any order, twice and from several threads equals a fleet that saw the same episodes."""
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cede
+from cede.serve.audit import erase, rebuild, verify
+from cede.serve.database import run
+from cede.serve.log import Accepted
+from cede.serve.planning import Planner, learner_of
+from cede.serve.reports import COLUMNS, Refused
+from cede.serve.served import checked, team_from
+from cede.serve.store import Taken, Unknown
+from cede.serve.writer import Writer
+from problems import random_mdp
+from traffic import episodes, observe, put, report, river, rows
+
+
+def desk():
+    """Ends, and costs that are random and must be learned: of actions, and of arriving."""
+    mdp = cede.worlds.support_desk()
+    enter = np.where(np.arange(mdp.task.n_states) == mdp.task.terminal[1], np.nan, 0.0)
+    task = replace(mdp.task.with_unknown_costs((0.0, 0.3)), enter_cost=enter, enter_cost_range=(0, 5))
+    return mdp, task
+
+
+PROBLEMS = {
+    "recommended": (lambda: (river(), river().task), cede.recommended),
+    "structure": (lambda: (river(), river().task), lambda task: cede.ucrl2_mc(task, belief="kl", structure=river().structure)),
+    "sampling": (lambda: (random_mdp(3), random_mdp(3).task), cede.posterior_sampling),
+    "costs and ends": (desk, cede.recommended),
+}
+
+
+def same(counts, other):
+    for name in ("agents", "environment", "costs"):
+        one, two = getattr(counts, name), getattr(other, name)
+        assert one.shape == two.shape
+        np.testing.assert_array_equal(one.toarray(), two.toarray())
+        assert one.dtype == two.dtype
+    assert (counts.episodes, counts.environment_episodes) == (other.episodes, other.environment_episodes)
+
+
+def in_any_order(teams, seen, rng):
+    """Batches of all steps and ends, one fifth of them twice, in any order."""
+    steps, ends = [], []
+    for team, own in zip(teams, seen, strict=True):
+        for number, episode in enumerate(own):
+            steps += rows(team, number, episode)
+            ends.append((team.id, number, len(episode.actions)))
+    steps += [steps[i] for i in rng.choice(len(steps), len(steps) // 5)]
+    order = rng.permutation(len(steps))
+    parts = np.array_split(order, max(1, len(steps) // 37))
+    batches = [report([steps[i] for i in part]) for part in parts]
+    batches += [report((), [ends[i] for i in part]) for part in np.array_split(rng.permutation(len(ends)), 5)]
+    return [batches[i] for i in rng.permutation(len(batches))], len(steps)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_served_learner_equals_a_fleet_that_saw_the_same_log(store, problem):
+    make, algorithm = PROBLEMS[problem]
+    (mdp, task), rng = make(), np.random.default_rng(5)
+    teams = put(store, algorithm(task), {"a": 3, "b": 4, "c": 5})
+    seen = [episodes(mdp, 12, seed) for seed in range(3)]
+    batches, n = in_any_order(teams, seen, rng)
+    writer, results = Writer(store), []
+
+    def send(own):
+        results.extend([writer.submit(one).result() for one in own])
+
+    threads = [threading.Thread(target=send, args=(batches[i::4],)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    writer.close()
+    assert sum(one.counted for one in results) == 36
+    assert sum(one.new + one.duplicates for one in results) == n
+
+    told = algorithm(task).told
+    fleet = cede.Fleet([cede.Learner(task, told, seed=seed) for seed in (3, 4, 5)])
+    for learner, own in zip(fleet, seen, strict=True):
+        for episode in own:
+            observe(learner, episode)
+    planner = Planner(store)
+    while planner.once():
+        pass
+    with store.database.read() as connection:
+        assert verify(connection, store) == []
+        for team, learner in zip(teams, fleet, strict=True):
+            served, version = learner_of(connection, store, team)
+            assert version == 1
+            same(served.counts, learner.counts)
+            learner.replan()
+            assert served.plan.policy.tobytes() == learner.plan.policy.tobytes()
+            assert served.plan.value.tobytes() == learner.plan.value.tobytes()
+
+
+def test_teams_with_agents_of_their_own_share_the_environment(store):
+    mdps = [river(), river(3)]
+    put(store, cede.ucrl2_mc(mdps[0].task), {"two": 0})
+    common = store.environment("river")[1]
+    given = {"agents": list(mdps[1].task.agents), "switch_cost": 0.1, "known_agents": {"p=0.5": np.full((6, 2), 0.5).tolist()}}
+    own = team_from("team", common, given)
+    store.database.write(lambda c: store.put_team(c, "three", "river", own, 7, 0))
+    teams = [store.team("two"), store.team("three")]
+    seen = [episodes(mdp, 6, seed) for seed, mdp in enumerate(mdps)]
+    batches, _ = in_any_order(teams, seen, np.random.default_rng(1))
+    results, _ = store.database.write(lambda c: store.take_in(c, batches))
+    assert sum(one.counted for one in results) == 12
+    fleet = cede.Fleet([cede.ucrl2_mc(mdps[0].task)])
+    fleet.welcome(mdps[1].task, known_agents={"p=0.5": np.full((6, 2), 0.5)}, seed=7)
+    for learner, all_of_it in zip(fleet, seen, strict=True):
+        for episode in all_of_it:
+            observe(learner, episode)
+    with store.database.read() as connection:
+        assert verify(connection, store) == []
+        for team, learner in zip(teams, fleet, strict=True):
+            served, _ = learner_of(connection, store, team)
+            same(served.counts, learner.counts)
+            learner.replan()
+            assert served.plan.policy.tobytes() == learner.plan.policy.tobytes()
+
+
+def take(store, *reports):
+    return store.database.write(lambda connection: store.take_in(connection, reports))[0]
+
+
+def changed(row, **values):
+    return tuple(values.get(name, one) for name, one in zip(COLUMNS, row, strict=True))
+
+
+def test_duplicates_and_conflicts(store):
+    mdp = river()
+    (team,) = put(store, cede.recommended(mdp.task), {"a": 0})
+    steps = rows(team, 7, episodes(mdp, 2, 3)[0])
+    assert len(steps) == 20
+    assert take(store, report(steps[:5])) == [Accepted(5, 0, 0)]
+    assert take(store, report(steps[3:8]), report(steps[3:9])) == [Accepted(3, 2, 0), Accepted(1, 5, 0)]
+    for name, value in {"action": 1 - steps[4][6], "cost": 0.25, "chosen": 1, "meta": "{}", "at": 5}.items():
+        (error,) = take(store, report([steps[15], changed(steps[4], **{name: value})]))
+        assert isinstance(error, Refused)
+        assert str(error).startswith(f"report: steps[1].{name} is")
+    assert take(store, report(steps[15:16])) == [Accepted(1, 0, 0)]  # nothing of a refused report was taken
+    for name in ("state", "prev_agent"):
+        (error,) = take(store, report([changed(steps[9], **{name: 1 - min(1, steps[9][COLUMNS.index(name)])})]))
+        assert f"{name} of step 9 of episode 7 is" in str(error)
+    for name in ("next_state", "agent"):
+        (error,) = take(store, report([changed(steps[14], **{name: 1 - min(1, steps[14][COLUMNS.index(name)])})]))
+        assert f"{name} of step 14 of episode 7 is" in str(error)
+    (error,) = take(store, report((), [(team.id, 7, 12)]))
+    assert "t of the last step of episode 7 is 15, must be at most 11" in str(error)
+    assert take(store, report(steps, [(team.id, 7, 20)])) == [Accepted(10, 10, 1)]
+    assert take(store, report(steps, [(team.id, 7, 20)])) == [Accepted(0, 20, 0)]
+    (error,) = take(store, report((), [(team.id, 7, 19)]))
+    assert "ends[0].steps is 19, must be 20" in str(error)
+    with store.database.read() as connection:
+        assert verify(connection, store) == []
+        assert store.numbers(connection, team).episodes == 1
+
+
+def test_an_episode_ends_where_it_says_or_in_a_terminal_state(store):
+    mdp, task = desk()
+    (team,) = put(store, cede.recommended(task), {"a": 0})
+    ended = next(e for e in episodes(mdp, 400, 0) if task.is_terminal[e.states[-1]] and 1 < len(e.actions) < 6)
+    steps = rows(team, 0, ended)
+    assert take(store, report(steps[::-1])) == [Accepted(len(steps), 0, 1)]
+    going_on = next(e for e in episodes(mdp, 400, 1) if not task.is_terminal[e.states[-1]] and 1 < len(e.actions) < 6)
+    steps = rows(team, 1, going_on)
+    assert take(store, report(steps[1:])) == [Accepted(len(steps) - 1, 0, 0)]
+    assert take(store, report((), [(team.id, 1, len(steps))])) == [Accepted(0, 0, 0)]
+    (error,) = take(store, report([changed(steps[-1], t=len(steps), state=steps[-1][7], prev_agent=steps[-1][5])]))
+    assert "must be at most" in str(error)
+    assert take(store, report(steps[:1])) == [Accepted(1, 0, 1)]
+
+
+def test_verify_finds_what_is_wrong_and_rebuild_mends_it(store):
+    mdp = river()
+    teams = put(store, cede.recommended(mdp.task), {"a": 0, "b": 1})
+    batches, _ = in_any_order(teams, [episodes(mdp, 5, 0), episodes(mdp, 5, 1)], np.random.default_rng(0))
+    take(store, *batches)
+    spoil = [
+        "UPDATE agent_counts SET n = n + 1 WHERE team = 1",
+        "DELETE FROM environment_counts WHERE col = 0",
+        "UPDATE teams SET episodes = 3 WHERE id = 2",
+        "UPDATE environments SET episodes = 99",
+        "UPDATE episodes SET counted = 0 WHERE episode = 2",
+    ]
+    with store.database.read() as connection:
+        before = [learner_of(connection, store, team)[0].counts for team in teams]
+        assert verify(connection, store) == []
+    for sql in spoil:
+        store.database.write(lambda c, s=sql: run(c, s))
+        with store.database.read() as connection:
+            assert verify(connection, store), sql
+        store.database.write(lambda c: rebuild(c, store))
+        with store.database.read() as connection:
+            assert verify(connection, store) == [], sql
+            for counts, team in zip(before, teams, strict=True):
+                same(learner_of(connection, store, team)[0].counts, counts)
+
+
+def test_erased_steps_never_were(store):
+    mdp = river()
+    teams = put(store, cede.recommended(mdp.task), {"a": 0, "b": 1})
+    seen = [episodes(mdp, 5, 0), episodes(mdp, 5, 1)]
+    batches, _ = in_any_order(teams, seen, np.random.default_rng(0))
+    take(store, *batches)
+    planner = Planner(store)
+    while planner.once():
+        pass
+    n = store.database.write(lambda c: erase(c, store, teams[0]))
+    assert n == sum(len(one.actions) for one in seen[0])
+    alone = cede.Fleet([cede.recommended(mdp.task, seed=seed) for seed in (0, 1)])
+    for episode in seen[1]:
+        observe(alone.learners[1], episode)
+    with store.database.read() as connection:
+        assert verify(connection, store) == []
+        for team, learner in zip(teams, alone, strict=True):
+            same(learner_of(connection, store, team)[0].counts, learner.counts)
+            assert store.numbers(connection, team).due is not None
+        assert run(connection, "SELECT COUNT(*) FROM steps WHERE team = ?", (teams[0].id,)).scalar() == 0
+    assert take(store, report(rows(teams[0], 0, seen[0][0])))[0].new == len(seen[0][0].actions)  # it may go on
+
+
+def test_names_are_taken_once(store):
+    mdp = river()
+    put(store, cede.recommended(mdp.task), {"a": 0})
+    put(store, cede.recommended(mdp.task), {"a": 0})
+    with pytest.raises(Taken, match="there is a team with other settings"):
+        put(store, cede.recommended(mdp.task), {"a": 1})
+    with pytest.raises(Taken, match="there is an environment with other settings"):
+        put(store, cede.greedy(mdp.task), {})
+    with pytest.raises(Unknown, match="must be that of a team"):
+        store.team("nobody")
+    with pytest.raises(Unknown, match="must be that of an environment"):
+        store.environment("nowhere")
+
+
+REFUSED = {
+    "horizon": lambda task: cede.ucrl2_mc(replace(task, horizon=None, discount=0.9)),
+    "forget": lambda task: cede.ucrl2_mc(task, forget=cede.HalfLife(10)),
+    "at_most": lambda task: cede.ucrl2_mc(task, at_most={"p=0.7": 0.5}),
+    "baseline": lambda task: cede.ucrl2_mc(task, baseline=0),
+    "planning": lambda task: cede.ucrl2_mc(task, planning="greedy"),
+    "replan": lambda task: cede.ucrl2_mc(task, replan="doubling"),
+    "learner": cede.ucrl2,
+    "known environment": lambda task: cede.ucrl2_mc(task, known_environment=river().environment),
+    "one policy": lambda task: cede.fixed(task, 0),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_learners_that_keep_more_than_counts_are_refused(name):
+    learner = REFUSED[name](river().task)
+    with pytest.raises(ValueError, match=rf"environment: .*{name}|environment: {name}"):
+        checked("environment", learner.task, learner.told)
