@@ -5,7 +5,9 @@ from typer.testing import CliRunner
 
 import cede
 from cede.cli import app
+from cede.cli.learn import make_world
 from cede.experiments.catalogue import FIGURES
+from cede.worlds import by_name
 
 run = CliRunner().invoke
 
@@ -30,6 +32,21 @@ def test_learn_takes_the_recommended_learner_and_prints_no_line_of_nones():
     assert "learner: recommended" in result.output
     assert "None" not in result.output
     assert "of the last tenth" in result.output
+
+
+def test_a_world_keeps_its_own_costs_unless_others_are_given(monkeypatch):
+    """The command line set costs that nobody had given to 0; by name in a study, the world kept its own."""
+
+    def clinic(switch_cost=0.5):
+        return cede.worlds.riverswim([0.3, 0.7], switch_cost=switch_cost)
+
+    monkeypatch.setattr(by_name, "WORLDS", {"clinic": clinic})
+    assert make_world("clinic", None, None, None).team.switch_cost[0, 1] == 0.5
+    assert make_world("clinic", None, None, 0.1).team.switch_cost[0, 1] == 0.1
+
+
+def test_a_name_is_the_same_problem_on_the_command_line_and_in_a_study():
+    assert make_world("riverswim", None, None, None).task.agents == by_name.WORLDS["riverswim"]().task.agents == ("p=0.3", "p=0.7")
 
 
 def test_help_and_version():

@@ -26,6 +26,33 @@ def fleet_run():
     return cede.simulate_fleet(mdps, cede.Fleet([cede.ucrl2_mc(m.task) for m in mdps]), 5, jobs=1, progress=False)
 
 
+def test_regret_that_is_not_known_is_not_drawn_and_not_shown_as_a_number():
+    mdp = cede.worlds.riverswim([0.3, 0.7])
+
+    class Closed:
+        def choose(self, t, state, prev_agent):
+            return 0
+
+        def observe(self, *step, cost, enter_cost):
+            pass
+
+        def end_episode(self):
+            pass
+
+    history = cede.simulate(mdp, Closed(), 10, seed=0)
+    assert "regret not known" in repr(history)
+    labels = [axes.get_ylabel() for axes in history.plot().axes]
+    assert len(labels) == 3
+    assert "total regret" not in labels
+
+
+def test_a_repr_tells_of_one_stretch_of_time():
+    mdp = cede.worlds.riverswim([0.3, 0.7])
+    history = cede.simulate(mdp, cede.recommended(mdp.task), 200, seed=0)
+    tail = history.control[-20:].sum(axis=0)
+    assert f"p=0.7 {tail[1] / tail.sum():.0%}" in repr(history)
+
+
 def test_a_history_as_a_frame():
     history = run()
     frame = history.to_frame()

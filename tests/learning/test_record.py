@@ -382,6 +382,17 @@ def test_a_full_disk_loses_nothing(tmp_path):
 # ------------------------------------------------------------------------------------------------- what is counted, and what is not
 
 
+def test_a_step_after_an_impossible_hand_over_costs_what_it_costs_without(tmp_path):
+    """A person who grabbed control at once, where that takes time, made the cost of the step vanish from all sums."""
+    task = cede.Task(env_cost=[[0.0], [1.0]], agents=["auto", "person"], horizon=2, takeover_delay={"person": 1}, control_cost=0.25)
+    learner = cede.posterior_sampling(task)
+    with learner.record_to(tmp_path / "a.jsonl"):
+        learner.observe(0, 1, "auto", "person", 0, 1)
+        learner.observe(1, 1, "person", "person", 0, 1)
+        learner.end_episode()
+    assert cede.read_record(tmp_path / "a.jsonl").episodes().cost.tolist() == [2.5]
+
+
 def test_dropped_and_running_episodes(tmp_path):
     one, path = cede.ucrl2_mc(MDP.task), tmp_path / "a.jsonl"
     one.record_to(path)

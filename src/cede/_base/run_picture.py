@@ -44,11 +44,12 @@ class RunPicture:
 def draw(run: RunPicture) -> Any:
     """Draw a run, and return the Matplotlib figure. Needs the extra `plots`."""
     plt = pyplot()
-    panels = 3 + (run.regret is not None)
+    shows_regret = run.regret is not None and bool(np.isfinite(run.regret).any())
+    panels = 3 + shows_regret
     with plt.rc_context(LOOK):
         picture, axes = plt.subplots(panels, 1, figsize=(7.2, 1.0 + 1.75 * panels), sharex=True, layout="constrained")
         draw_costs(axes[0], run)
-        if run.regret is not None:
+        if run.regret is not None and shows_regret:
             x, y = thinned(run, run.regret)
             axes[1].plot(x, y, color=COLOURS[0], linewidth=1.6)
             axes[1].set_ylabel("total regret")

@@ -37,10 +37,15 @@ def learn(
     ] = Radii.printed,
     episodes: Annotated[int, typer.Option(help="Number of episodes.", min=1)] = 2000,
     agents: Annotated[
-        str, typer.Option(help="RiverSwim: the probability of swimming right, for each agent, with commas between.")
-    ] = "0.3,0.7",
-    control_cost: Annotated[float, typer.Option(help="Lane driving: cost of a step of human control.")] = 0.0,
-    switch_cost: Annotated[float, typer.Option(help="Cost of a hand-over.")] = 0.0,
+        str | None,
+        typer.Option(help="RiverSwim: the probability of swimming right, for each agent, with commas between; else 0.3,0.7."),
+    ] = None,
+    control_cost: Annotated[
+        float | None, typer.Option(help="Cost of a step of control, where the world has that option; else the world's own.")
+    ] = None,
+    switch_cost: Annotated[
+        float | None, typer.Option(help="Cost of a hand-over, where the world has that option; else the world's own.")
+    ] = None,
     learn_machine: LearnMachine = False,
     structured: Structured = False,
     at_most: Annotated[
@@ -128,12 +133,16 @@ def compare(
             say(f"written: {path}")
 
 
-def make_world(world: str, agents: str, control_cost: float, switch_cost: float) -> Any:
-    """Return the TwoLayerMDP of a problem by its name. agents: for RiverSwim, probabilities of swimming right, as in "0.3,0.7"."""
+def make_world(world: str, agents: str | None, control_cost: float | None, switch_cost: float | None) -> Any:
+    """Return the TwoLayerMDP of a problem by its name; what is None is the world's own.
+
+    agents: for RiverSwim, probabilities of swimming right, as in "0.3,0.7".
+    """
     from cede.worlds.by_name import made_world
 
-    options: dict[str, Any] = {"control_cost": control_cost, "switch_cost": switch_cost}
-    if world == "riverswim":
+    given = {"control_cost": control_cost, "switch_cost": switch_cost}
+    options: dict[str, Any] = {name: cost for name, cost in given.items() if cost is not None}
+    if agents is not None:
         try:
             options["agents"] = [float(part) for part in agents.split(",")]
         except ValueError:

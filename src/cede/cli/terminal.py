@@ -92,6 +92,8 @@ class clear_errors:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
+            raise typer.Exit(0)
         if isinstance(error, ValueError | ImportError | OSError | MemoryError):
             typer.echo(f"error: {printable(error if str(error) else 'out of memory')}", err=True)
             raise typer.Exit(2)

@@ -34,7 +34,8 @@ nav a { margin-right: .8rem; white-space: nowrap; }
 @media (max-width: 40rem) {
   body { font-size: 16px; margin: 1rem auto; }
   h1 { font-size: 1.5rem; }
-  figure.wide img { max-width: none; width: 52rem; }
+  figure.wide img { max-width: none; width: 44rem; }
+  figure.wide::before { content: "wide picture: swipe"; display: block; font-size: .75rem; color: #888; }
 }
 @media print { h2 { break-after: avoid; } figure, blockquote, tr { break-inside: avoid; } nav { display: none; } }
 """
@@ -65,7 +66,7 @@ def page(out: Path, present: Mapping[str, Figure], found: Sequence[Finding], ide
 <h1>Learning who should be in control</h1>
 <p class="lead">A team of agents shares one system, and at each step one of them acts. UCRL2-MC learns online to whom to hand
 control. It keeps separate beliefs about every agent and about the environment, so that many teams can share what they learn of
-the environment. This page repeats the experiments of the paper that introduced it and says which of its claims we could
+the environment. This page shows experiments, of the paper that introduced it and our own, and says which of its claims they
 confirm.</p>
 <p class="small">cede {escape(str(identity["cede"]))}, base seed {escape(str(identity["base_seed"]))}.
 Regret is the paper's: the expected cost of every episode's policy minus that of the best policy, both computed exactly.
@@ -148,4 +149,4 @@ def section(out: Path, figure: Figure, *, level: int = 2, more: str = "") -> str
 def is_wide(png: bytes) -> bool:
     """Return whether a picture is so wide that a telephone should scroll it sideways instead of making it small."""
     width, height = struct.unpack(">II", png[16:24].ljust(8, b"\1"))
-    return bool(width > 1.9 * height)
+    return bool(width > 1.2 * height)

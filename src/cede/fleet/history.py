@@ -141,7 +141,7 @@ class History:
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
             unit = "episode" if self.settings.get("record_every") is None else "block"
-            return learner_of(self.settings), *in_short(self, unit), shares(self.control, self.agents)
+            return learner_of(self.settings), *in_short(self, unit), shares(self.control[last_tenth(self)], self.agents)
 
         return short_repr(self, parts)
 
@@ -209,7 +209,7 @@ class FleetHistory:
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
-            control = self.control.sum(axis=0)
+            control = self.control.sum(axis=0)[last_tenth(self)]
             held = shares(control, [f"member {i}" for i in range(control.shape[1])])
             return learner_of(self.settings), plural(len(self.cost), "team"), *in_short(self, "episode"), held
 
@@ -240,13 +240,19 @@ def learner_of(settings: Mapping[str, Any]) -> str | None:
     return None if "learner" not in settings else check.printable(settings["learner"])[:60]
 
 
-def in_short(history: Any, unit: str) -> tuple[str | None, ...]:
-    """Return what a repr says of the costs of a run: how long it was, and the last tenth of it."""
+def last_tenth(history: Any) -> slice:
+    """Return the last tenth of the episodes of a run: what reprs tell of."""
     n = history.cost.shape[-1]
-    tail = history.cost[..., n - max(1, n // 10) :]
-    regret = getattr(history, "regret", None)
-    told = None if regret is None or not len(regret) else f"total regret {regret[-1]:.4g}"
-    return plural(n, unit), f"cost {tail.mean():.4g} in the last tenth" if tail.size else None, told
+    return slice(n - max(1, n // 10), n)
+
+
+def in_short(history: Any, unit: str) -> tuple[str | None, ...]:
+    """Return what a repr says of a run: how long it was, its regret, and what the last tenth of it cost."""
+    tail, regret = history.cost[..., last_tenth(history)], getattr(history, "regret", None)
+    told = None
+    if regret is not None and len(regret):
+        told = f"total regret {regret[-1]:.4g}" if np.isfinite(regret[-1]) else "regret not known"
+    return plural(history.cost.shape[-1], unit), told, f"in the last tenth: cost {tail.mean():.4g}" if tail.size else None
 
 
 def shares(control: Ints, names: Sequence[str]) -> str:

@@ -11,6 +11,14 @@ from cede.worlds.riverswim import riverswim, riverswim_teams
 from cede.worlds.support_desk import support_desk
 
 
+def two_swimmers(agents: Any = (0.3, 0.7), **more: Any) -> TwoLayerMDP:
+    """Return `riverswim` with two agents of whom neither is perfect, unless others are given."""
+    return riverswim(list(agents), **more)
+
+
+two_swimmers.__signature__ = inspect.signature(riverswim)  # type: ignore[attr-defined]
+
+
 def riverswim_team(*, seed: int = 0, switch_cost: Any = 0.0) -> TwoLayerMDP:
     """Return one team of `riverswim_teams`, drawn by a seed."""
     return riverswim_teams(1, seed=seed, switch_cost=switch_cost)[0]
@@ -23,7 +31,7 @@ def lane_driving_team(*, seed: int = 0, control_cost: float = 0.0, switch_cost: 
 
 # Functions that return a TwoLayerMDP, by name. One that has an argument `seed` draws a problem anew for every seed.
 WORLDS: Mapping[str, Callable[..., TwoLayerMDP]] = {
-    "riverswim": riverswim,
+    "riverswim": two_swimmers,
     "lane-driving": lane_driving,
     "support-desk": support_desk,
     "riverswim-team": riverswim_team,

@@ -80,8 +80,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "people-change",
     "A human who changes, and learners that forget or do not",
-    "Who never forgets keeps judging people by how they drove before. Who has learned to drive is not asked any more, and nobody "
-    "finds out. Forgetting costs a little all the time, and pays when people change.",
+    "Who never forgets keeps judging people by how they drove before. Who has learned to drive is hardly asked any more, and it "
+    "takes long to find out. Forgetting costs a little all the time, and pays when people change.",
     parts,
     table,
     draw,

@@ -121,8 +121,8 @@ def percent(share: float) -> str:
 FIGURE = Figure(
     "together",
     "Two drivers, one car",
-    "A machine that was trained without traffic and a human who sees badly share a car. After a few drives they cost half of what "
-    "either costs alone, because the human is called only where it pays.",
+    "A machine that was trained without traffic and a human who sees badly share a car. After a few drives an episode costs about "
+    "half of what either driver alone costs, in the mean over all roads, because the human is called only where it pays.",
     parts,
     table,
     draw,
