@@ -52,7 +52,7 @@ def add_errors(app: FastAPI, service: Service) -> None:
         status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
         if status >= 500:
             cause = error.__cause__ or error
-            service.log.error("request failed", error=type(cause).__name__, detail=str(cause)[:500])
+            service.note("error", "request failed", error=type(cause).__name__, detail=str(cause)[:500])
         return problem(status, str(error)[:2000], {"retry-after": RETRY[status]} if status in RETRY else None)
 
     async def of_http(_: Request, error: Exception) -> Response:
@@ -144,4 +144,5 @@ class Border:
         self.metrics.requests.labels(scope["method"] if route != "none" else "any", route, str(status)).inc()
         self.metrics.seconds.labels(route).observe(seconds)
         if status >= 400 or seconds > SLOW:
-            self.service.log.info("request", method=scope["method"], route=route, status=status, seconds=round(seconds, 4))
+            about = {"method": scope["method"], "route": route, "status": status, "seconds": round(seconds, 4)}
+            self.service.note("info", "request", **about)
