@@ -94,11 +94,11 @@ def begin(connection: Connection) -> None:
 TYPES = {"cost": "float8", "enter_cost": "float8", "meta": "text"}  # of columns in PostgreSQL; all others are bigint
 
 
-def run(connection: Connection, sql: str, values: Sequence[Any] = ()) -> Any:
-    """Run one statement with ? for its values."""
+def run(connection: Connection, sql: str, values: Sequence[Any] = (), *, streamed: bool = False) -> Any:
+    """Run one statement with ? for its values. streamed: its rows come as they are read, not all at once."""
     if connection.dialect.name == "postgresql":
         sql = sql.replace("?", "%s")
-    return connection.exec_driver_sql(sql, tuple(values))
+    return connection.exec_driver_sql(sql, tuple(values), execution_options={"stream_results": streamed})
 
 
 def run_many(connection: Connection, sql: str, rows: Sequence[Row]) -> None:

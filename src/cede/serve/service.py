@@ -37,7 +37,7 @@ class Options:
     most_waiting: int = 200_000  # steps that may wait to be written
     most_plans: int = 1 << 30  # bytes of plans in memory
     plans: bool = True  # whether it plans itself
-    planning_share: float = 0.25  # of its time that it plans at most: planning and answering share one process
+    planning_share: float = 0.25  # of its time that it plans, while teams are due: planning and answering share one process
     pause: float = 1.0  # seconds between two looks at what others wrote
 
 
