@@ -384,7 +384,18 @@ def test_decisions_do_not_need_the_database(call, monkeypatch):
     assert told.status_code == 503
     assert told.json()["detail"] == "the database cannot be written now"
     assert told.headers["retry-after"] == "1"
+    asked = call("GET", "/v1/teams")
+    assert asked.status_code == 503
+    assert asked.json()["detail"] == "service: its state is 'Service Unavailable', must be better; try again"
     assert call("GET", "/readyz").status_code == 503
     assert call("GET", "/livez").status_code == 200
     monkeypatch.undo()
     assert call("POST", "/v1/teams/boat/steps", {"steps": [{**STEP, "episode": 97}]}).json()["new"] == 1
+
+
+def test_a_mistake_of_ours_is_a_problem_too_and_says_nothing_of_the_inside(call, monkeypatch):
+    monkeypatch.setattr(call.app.state.service.store, "team_names", lambda *_: 1 / 0)
+    found = call("GET", "/v1/teams")
+    assert found.status_code == 500
+    assert found.headers["content-type"] == "application/problem+json"
+    assert "division" not in found.text
