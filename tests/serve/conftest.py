@@ -25,13 +25,18 @@ def as_user():
     return {"user": "postgres", "group": "postgres", "extra_groups": []}
 
 
-@pytest.fixture(scope="session")
-def postgres():
-    """A server of our own, in a directory of its own; its directory is where its socket lies."""
+def binaries():
+    """Where PostgreSQL's programs are; the newest, if there are several."""
     found = sorted(BINARIES.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     if not found:
         pytest.skip(HOW)
-    binaries, place = found[-1].parent, Path(tempfile.mkdtemp(prefix="cede-postgres-"))
+    return found[-1].parent
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A server of our own, in a directory of its own; its directory is where its socket lies."""
+    programs, place = binaries(), Path(tempfile.mkdtemp(prefix="cede-postgres-"))
     if os.getuid() == 0:
         owner = pwd.getpwnam("postgres")
         os.chown(place, owner.pw_uid, owner.pw_gid)
@@ -40,11 +45,11 @@ def postgres():
         subprocess.run(arguments, check=True, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **as_user())
 
     data = str(place / "data")
-    call(binaries / "initdb", "-D", data, "-U", "cede", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C")
+    call(programs / "initdb", "-D", data, "-U", "cede", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C")
     options = f"-c listen_addresses='' -c unix_socket_directories={place} -c fsync=off -c max_connections=60"
-    call(binaries / "pg_ctl", "-D", data, "-w", "-o", options, "-l", place / "log", "start")
+    call(programs / "pg_ctl", "-D", data, "-w", "-o", options, "-l", place / "log", "start")
     yield place
-    call(binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+    call(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
     shutil.rmtree(place)
 
 
@@ -55,7 +60,7 @@ def url(request, tmp_path):
         return f"sqlite:///{tmp_path}/cede.db"
     place, name = request.getfixturevalue("postgres"), f"test{next(number)}"
     subprocess.run(
-        ["psql", "-h", place, "-U", "cede", "-d", "postgres", "-qc", f"create database {name}"],
+        [binaries() / "psql", "-h", place, "-U", "cede", "-d", "postgres", "-qc", f"create database {name}"],
         check=True,
         cwd=place,
         **as_user(),

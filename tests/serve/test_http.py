@@ -367,3 +367,35 @@ def test_under_a_prefix(tmp_path):
         assert caller("GET", "/v1/teams").json() == {"teams": []}
         assert caller("GET", "/control/openapi.json").json()["servers"] == [{"url": "/control"}]
     database.close()
+
+
+def test_decisions_do_not_need_the_database(call, monkeypatch):
+    def broken(*_):
+        raise OSError("the disk is gone")
+
+    question = {"t": 0, "state": 0, "prev_agent": 0}
+    before = call("POST", "/v1/teams/boat/decide", question).json()
+    for name in ("read", "write"):
+        monkeypatch.setattr(call.database, name, broken)
+    found = call("POST", "/v1/teams/boat/decide", question).json()
+    assert (found["agent"], found["version"], found["plan"]) == (before["agent"], before["version"], before["plan"])
+    assert call("GET", "/v1/teams/boat/policy").status_code == 200
+    told = call("POST", "/v1/teams/boat/steps", {"steps": [{**STEP, "episode": 97}]})
+    assert told.status_code == 503
+    assert told.json()["detail"] == "the database cannot be written now"
+    assert told.headers["retry-after"] == "1"
+    asked = call("GET", "/v1/teams")
+    assert asked.status_code == 503
+    assert asked.json()["detail"] == "service: its state is 'Service Unavailable', must be better; try again"
+    assert call("GET", "/readyz").status_code == 503
+    assert call("GET", "/livez").status_code == 200
+    monkeypatch.undo()
+    assert call("POST", "/v1/teams/boat/steps", {"steps": [{**STEP, "episode": 97}]}).json()["new"] == 1
+
+
+def test_a_mistake_of_ours_is_a_problem_too_and_says_nothing_of_the_inside(call, monkeypatch):
+    monkeypatch.setattr(call.app.state.service.store, "team_names", lambda *_: 1 / 0)
+    found = call("GET", "/v1/teams")
+    assert found.status_code == 500
+    assert found.headers["content-type"] == "application/problem+json"
+    assert "division" not in found.text

@@ -8,13 +8,13 @@ import pytest
 
 import cede
 from cede.serve.audit import erase, rebuild, verify
-from cede.serve.database import run
+from cede.serve.database import Database, run
 from cede.serve.log import Accepted
 from cede.serve.planning import Planner, learner_of
 from cede.serve.reports import COLUMNS, Refused
 from cede.serve.served import checked, team_from
-from cede.serve.store import Taken, Unknown
-from cede.serve.writer import Writer
+from cede.serve.store import Store, Taken, Unknown
+from cede.serve.writer import Busy, Unavailable, Writer
 from problems import random_mdp
 from traffic import episodes, observe, put, report, river, rows
 
@@ -66,17 +66,20 @@ def test_a_served_learner_equals_a_fleet_that_saw_the_same_log(store, problem):
     teams = put(store, algorithm(task), {"a": 3, "b": 4, "c": 5})
     seen = [episodes(mdp, 12, seed) for seed in range(3)]
     batches, n = in_any_order(teams, seen, rng)
-    writer, results = Writer(store), []
+    other = Store(Database(store.database.engine.url.render_as_string(hide_password=False)))  # as of a second server
+    writers, results = [Writer(store), Writer(other)], []
 
-    def send(own):
+    def send(own, writer):
         results.extend([writer.submit(one).result() for one in own])
 
-    threads = [threading.Thread(target=send, args=(batches[i::4],)) for i in range(4)]
+    threads = [threading.Thread(target=send, args=(batches[i::4], writers[i % 2])) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    writer.close()
+    for writer in writers:
+        writer.close()
+    other.database.close()
     assert sum(one.counted for one in results) == 36
     assert sum(one.new + one.duplicates for one in results) == n
 
@@ -258,3 +261,51 @@ def test_learners_that_keep_more_than_counts_are_refused(name):
     learner = REFUSED[name](river().task)
     with pytest.raises(ValueError, match=rf"environment: .*{name}|environment: {name}"):
         checked("environment", learner.task, learner.told)
+
+
+def test_two_servers_that_report_the_same_at_once_count_it_once(store):
+    """Both send all of it, in orders of their own: nothing is counted twice, and nobody waits for the other for ever."""
+    mdp, rng = river(), np.random.default_rng(2)
+    teams = put(store, cede.recommended(mdp.task), {f"team-{i}": i for i in range(8)})
+    seen = [episodes(mdp, 3, seed) for seed in range(8)]
+    other = Store(Database(store.database.engine.url.render_as_string(hide_password=False)))
+    results = []
+
+    def send(which, batches):
+        writer = Writer(which)
+        results.extend([one.result() for one in [writer.submit(batch) for batch in batches]])
+        writer.close()
+
+    orders = [in_any_order(teams, seen, rng)[0] for _ in range(2)]
+    threads = [threading.Thread(target=send, args=pair) for pair in zip((store, other), orders, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(one.counted for one in results) == 24
+    assert sum(one.new for one in results) == sum(len(one.actions) for own in seen for one in own)
+    with store.database.read() as connection:
+        assert verify(connection, store) == []
+    other.database.close()
+
+
+def test_a_writer_goes_on_after_failures_and_takes_no_more_than_may_wait(store):
+    mdp = river()
+    (team,) = put(store, cede.recommended(mdp.task), {"a": 0})
+    steps = rows(team, 0, episodes(mdp, 1, 0)[0])
+    writer = Writer(store, most=10)
+    with pytest.raises(Unavailable, match="the database cannot be written now"):
+        writer.call(lambda connection: run(connection, "SELECT nonsense FROM nowhere")).result()
+    go_on, begun = threading.Event(), threading.Event()
+    slow = writer.call(lambda connection: (begun.set(), go_on.wait()))
+    begun.wait()
+    with pytest.raises(Busy):
+        writer.submit(report(steps))
+    go_on.set()
+    slow.result()
+    assert writer.submit(report(steps)).result().new == len(steps)  # alone, it may be larger
+    assert writer.failures == 1
+    writer.close()
+    assert not writer.alive
+    with pytest.raises(Unavailable, match="being stopped"):
+        writer.submit(report(steps))

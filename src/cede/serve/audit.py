@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from cede._base import check
 from cede.serve.database import run, upsert
-from cede.serve.log import EpisodeState, add_counts, cells_of
+from cede.serve.log import AMOUNTS, EpisodeState, add_counts, cells_of
 from cede.serve.reports import COLUMNS, Row, Team
 from cede.serve.store import Store, now_ms
 
@@ -33,8 +33,9 @@ def recount(connection: Connection, store: Store, team: Team) -> tuple[dict[int,
 
 
 def complete_steps(connection: Connection, team: Team, episodes: set[int]) -> Iterator[list[Row]]:
-    """Return the steps of some episodes of a team, in parts."""
-    found = run(connection, f"SELECT {', '.join(COLUMNS)} FROM steps WHERE team = ? ORDER BY episode, t", (team.id,))
+    """Return the steps of some episodes of a team, as far as they are counted, in parts."""
+    sql = f"SELECT {', '.join(COLUMNS[: AMOUNTS.stop])} FROM steps WHERE team = ? ORDER BY episode, t"
+    found = run(connection, sql, (team.id,), streamed=True)
     for part in found.partitions(CHUNK):
         yield [tuple(row) for row in part if row[1] in episodes]
 

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from cede._base import check
@@ -34,7 +35,11 @@ STATUS: dict[type[Exception], HTTPStatus] = {
     ValueError: HTTPStatus.UNPROCESSABLE_ENTITY,
     Busy: HTTPStatus.TOO_MANY_REQUESTS,
     Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    SQLAlchemyError: HTTPStatus.SERVICE_UNAVAILABLE,
+    OSError: HTTPStatus.SERVICE_UNAVAILABLE,
+    Exception: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
+OURS = (ValueError, Busy, Unavailable)  # errors whose words are for those who ask; of others only the log tells
 RETRY = {HTTPStatus.TOO_MANY_REQUESTS: "1", HTTPStatus.SERVICE_UNAVAILABLE: "1"}
 
 
@@ -52,8 +57,11 @@ def add_errors(app: FastAPI, service: Service) -> None:
         status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
         if status >= 500:
             cause = error.__cause__ or error
-            service.log.error("request failed", error=type(cause).__name__, detail=str(cause)[:500])
-        return problem(status, str(error)[:2000], {"retry-after": RETRY[status]} if status in RETRY else None)
+            service.note("error", "request failed", error=type(cause).__name__, detail=str(cause)[:500])
+        detail = (
+            str(error)[:2000] if isinstance(error, OURS) else f"service: its state is {status.phrase!r}, must be better; try again"
+        )
+        return problem(status, detail, {"retry-after": RETRY[status]} if status in RETRY else None)
 
     async def of_http(_: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -144,4 +152,5 @@ class Border:
         self.metrics.requests.labels(scope["method"] if route != "none" else "any", route, str(status)).inc()
         self.metrics.seconds.labels(route).observe(seconds)
         if status >= 400 or seconds > SLOW:
-            self.service.log.info("request", method=scope["method"], route=route, status=status, seconds=round(seconds, 4))
+            about = {"method": scope["method"], "route": route, "status": status, "seconds": round(seconds, 4)}
+            self.service.note("info", "request", **about)

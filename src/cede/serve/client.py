@@ -309,7 +309,7 @@ class TeamClient:
         """
         self.used = True
         if self._process != os.getpid():
-            self._process = os.getpid()
+            self._process, self._number = os.getpid(), 0  # numbers of its own
             self.drop_episode()
             self.client.adopt(self)
         if self._now is None:

@@ -42,11 +42,13 @@ class Database:
                 check.fail("database", "url", check.show(url), "sqlite:///FILE: what is kept in memory only is lost")
             if not Path(str(where.database)).parent.is_dir():
                 check.fail("database", "url", check.show(url), "a file in a directory that is there")
-            self.engine = create_engine(where, connect_args={"timeout": PATIENCE, "check_same_thread": False}, pool_size=8)
+            self.engine = create_engine(
+                where, connect_args={"timeout": PATIENCE, "check_same_thread": False}, pool_size=8, hide_parameters=True
+            )
             event.listen(self.engine, "connect", prepare)
             event.listen(self.engine, "begin", begin)
         else:
-            self.engine = create_engine(where, pool_size=8, pool_pre_ping=True)
+            self.engine = create_engine(where, pool_size=8, pool_pre_ping=True, hide_parameters=True)
         if upgrade:
             try:
                 self.write(schema.upgrade)
@@ -92,11 +94,11 @@ def begin(connection: Connection) -> None:
 TYPES = {"cost": "float8", "enter_cost": "float8", "meta": "text"}  # of columns in PostgreSQL; all others are bigint
 
 
-def run(connection: Connection, sql: str, values: Sequence[Any] = ()) -> Any:
-    """Run one statement with ? for its values."""
+def run(connection: Connection, sql: str, values: Sequence[Any] = (), *, streamed: bool = False) -> Any:
+    """Run one statement with ? for its values. streamed: its rows come as they are read, not all at once."""
     if connection.dialect.name == "postgresql":
         sql = sql.replace("?", "%s")
-    return connection.exec_driver_sql(sql, tuple(values))
+    return connection.exec_driver_sql(sql, tuple(values), execution_options={"stream_results": streamed})
 
 
 def run_many(connection: Connection, sql: str, rows: Sequence[Row]) -> None:

@@ -19,7 +19,7 @@ from cede.serve.store import Store, Unknown, now_ms
 TAIL = 1000  # plans before the last one that are looked at again: they may have been committed later
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Known:
     """A team as decisions see it."""
 

@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ class Options:
     most_waiting: int = 200_000  # steps that may wait to be written
     most_plans: int = 1 << 30  # bytes of plans in memory
     plans: bool = True  # whether it plans itself
-    planning_share: float = 0.25  # of its time that it plans at most: planning and answering share one process
+    planning_share: float = 0.25  # of its time that it plans, while teams are due: planning and answering share one process
     pause: float = 1.0  # seconds between two looks at what others wrote
 
 
@@ -45,7 +46,7 @@ class Service:
 
     def __init__(self, database: Database, options: Options | None = None) -> None:
         self.options, self.database = options or Options(), database
-        self.log: Any = structlog.get_logger("cede")
+        self._log: Any = structlog.get_logger("cede")
         self.store, self.tokens = Store(database), Tokens(database)
         self.plans = Plans(self.store, self.options.most_plans)
         self._stop = threading.Event()
@@ -87,7 +88,12 @@ class Service:
 
     def _failed(self, error: Exception) -> None:
         """Take note of an error in a thread, which goes on."""
-        self.log.error("background work failed", error=type(error).__name__, detail=str(error)[:500])
+        self.note("error", "background work failed", error=type(error).__name__, detail=str(error)[:500])
+
+    def note(self, level: str, event: str, **about: Any) -> None:
+        """Write a line into the log. That nobody can read it is no reason to fail."""
+        with suppress(OSError, ValueError):
+            getattr(self._log, level)(event, **about)
 
     def _counted(self, numbers: dict[int, int]) -> None:
         """Take note of episodes that were counted: plans are due."""
