@@ -92,8 +92,9 @@ def compare(wrong: list[str], what: str, kept: dict[object, object] | object, tr
 def rebuild(connection: Connection, store: Store) -> None:
     """Throw all counts away, and count the log again. All teams are due for a plan afterwards."""
     lock(connection)
-    for table in ("agent_counts", "environment_counts"):
+    for table in ("agent_counts", "environment_counts", "history"):
         run(connection, f"DELETE FROM {table}")
+    run(connection, "UPDATE episodes SET summed = 0")
     run(connection, "UPDATE environments SET episodes = 0")
     for team in teams_of(connection, store):
         states, steps = recount(connection, store, team)
@@ -123,7 +124,7 @@ def erase(connection: Connection, store: Store, team: Team) -> int:
     for rows in steps:
         add_counts(connection, rows, store.team_of, -1)
     n = int(run(connection, "SELECT COUNT(*) FROM steps WHERE team = ?", (team.id,)).scalar())
-    for table in ("steps", "episodes", "agent_counts", "plans", "policies"):
+    for table in ("steps", "episodes", "agent_counts", "plans", "policies", "history"):
         run(connection, f"DELETE FROM {table} WHERE team = ?", (team.id,))
     run(connection, "DELETE FROM environment_counts WHERE environment = ? AND n = 0", (team.environment,))
     run(connection, "UPDATE teams SET episodes = 0 WHERE id = ?", (team.id,))

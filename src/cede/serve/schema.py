@@ -3,6 +3,7 @@
     environments 1--n teams 1--n episodes 1--n steps          the log; all else follows from it
     environment_counts, agent_counts                          what complete episodes add up to
     plans, policies                                           every plan that was made; the policy of the newest
+    history                                                   what every counted episode cost, and who was in control
     tokens                                                    who may do what
 
 Names of columns are those of `Learner.observe`. All times are milliseconds since 1970.
@@ -37,6 +38,8 @@ WHOLE = BigInteger().with_variant(Integer(), "sqlite")  # 64 bits in both; SQLit
 REALS: Any = Double().with_variant(REAL(), "sqlite")
 STRICT: dict[str, Any] = {"sqlite_strict": True}
 BY_KEY: dict[str, Any] = {"sqlite_strict": True, "sqlite_with_rowid": False}
+
+WAITS = text("counted = 1 AND summed = 0")
 
 tables = MetaData()
 
@@ -82,6 +85,8 @@ episodes = Table(
     Column("last", WHOLE, nullable=False),  # the greatest t in the log; -1: none
     Column("counted", WHOLE, nullable=False),  # 1 once it was complete and counted
     Column("begun", WHOLE, nullable=False),
+    Column("summed", WHOLE, nullable=False, server_default="0"),  # 1 once it is in history
+    Index("episodes_waiting", "begun", "team", "episode", sqlite_where=WAITS, postgresql_where=WAITS),
     **BY_KEY,
 )
 
@@ -148,6 +153,26 @@ policies = Table(
     Column("version", WHOLE, nullable=False),
     Column("policy", LargeBinary, nullable=False),  # (L, S, D) int16, C order, compressed by zlib
     **STRICT,
+)
+
+history = Table(
+    "history",
+    tables,
+    Column("environment", WHOLE, primary_key=True, autoincrement=False),
+    Column("place", WHOLE, primary_key=True, autoincrement=False),  # of the episode, among those of the environment
+    Column("prev_agent", WHOLE, primary_key=True, autoincrement=False),
+    Column("agent", WHOLE, primary_key=True, autoincrement=False),
+    Column("team", WHOLE, nullable=False),
+    Column("number", WHOLE, nullable=False),  # of the episode, among those of the team
+    Column("episode", WHOLE, nullable=False),
+    Column("begun", WHOLE, nullable=False),
+    Column("steps", WHOLE, nullable=False),  # in which this agent came after that one
+    Column("overrides", WHOLE, nullable=False),  # in which another one was chosen
+    Column("env_cost", REALS, nullable=False),  # sums; with the cost of arriving
+    Column("control_cost", REALS, nullable=False),
+    Column("switch_cost", REALS, nullable=False),
+    Index("history_team", "team", "number"),
+    **BY_KEY,
 )
 
 tokens = Table(
