@@ -15,7 +15,7 @@ from pyarrow import parquet
 import cede
 from cede.serve.audit import erase, rebuild
 from cede.serve.database import run
-from cede.serve.history import Historian, Owner, fitting, history_of
+from cede.serve.history import SIZES, Historian, Owner, fitting, history_of
 from cede.serve.served import team_from
 from serving import Server
 from traffic import episodes, put, report, river, rows
@@ -92,7 +92,9 @@ def test_histories_are_sums_over_the_steps(store, delay):
     whole = history(store, Owner.environment(teams[0].environment), size=3)
     for i, bucket in enumerate(whole["buckets"]):
         same(bucket, slow_bucket(mdp.task, [episode for _, episode in seen][3 * i : 3 * i + 3]))
-    assert (whole["total"], whole["earlier"], [one["teams"] for one in whole["buckets"]]) == (10, False, [2, 2, 2, 1])
+    assert (whole["total"], whole["earlier"], [one["episodes"] for one in whole["buckets"]]) == (10, False, [3, 3, 3, 1])
+    (tens,) = history(store, Owner.environment(teams[0].environment), size=20)["buckets"]
+    same(tens, slow_bucket(mdp.task, [episode for _, episode in seen]))
     page = history(store, Owner.environment(teams[0].environment), size=3, before=3, most=2)
     assert [one["bucket"] for one in page["buckets"]] == [1, 2]
     same(page["buckets"][0], slow_bucket(mdp.task, [episode for _, episode in seen][3:6]))
@@ -168,7 +170,9 @@ def test_several_who_sum_up_at_once_count_nothing_twice(store):
     assert history(store, Owner.environment(teams[0].environment))["total"] == 20
     with store.database.read() as connection:
         expected = run(connection, "SELECT COUNT(*) FROM steps").scalar()
-        assert run(connection, "SELECT SUM(steps) FROM history").scalar() == expected
+        for size in SIZES:
+            sql = f"SELECT SUM(steps) FROM history WHERE kind = 0 AND prev_agent >= 0 AND size = {size}"
+            assert run(connection, sql).scalar() == expected
 
 
 def test_buckets_have_sizes_that_people_like():

@@ -39,7 +39,7 @@ REALS: Any = Double().with_variant(REAL(), "sqlite")
 STRICT: dict[str, Any] = {"sqlite_strict": True}
 BY_KEY: dict[str, Any] = {"sqlite_strict": True, "sqlite_with_rowid": False}
 
-WAITS = text("counted = 1 AND summed = 0")
+WAITS = text("counted = 1 AND place = -1")
 
 tables = MetaData()
 
@@ -85,7 +85,8 @@ episodes = Table(
     Column("last", WHOLE, nullable=False),  # the greatest t in the log; -1: none
     Column("counted", WHOLE, nullable=False),  # 1 once it was complete and counted
     Column("begun", WHOLE, nullable=False),
-    Column("summed", WHOLE, nullable=False, server_default="0"),  # 1 once it is in history
+    Column("number", WHOLE, nullable=False, server_default="-1"),  # among those of the team, in history; -1: it is not there yet
+    Column("place", WHOLE, nullable=False, server_default="-1"),  # among those of the environment, in history
     Index("episodes_waiting", "begun", "team", "episode", sqlite_where=WAITS, postgresql_where=WAITS),
     **BY_KEY,
 )
@@ -158,20 +159,18 @@ policies = Table(
 history = Table(
     "history",
     tables,
-    Column("environment", WHOLE, primary_key=True, autoincrement=False),
-    Column("place", WHOLE, primary_key=True, autoincrement=False),  # of the episode, among those of the environment
-    Column("prev_agent", WHOLE, primary_key=True, autoincrement=False),
+    Column("kind", WHOLE, primary_key=True, autoincrement=False),  # 0: of environments, 1: of teams
+    Column("owner", WHOLE, primary_key=True, autoincrement=False),
+    Column("size", WHOLE, primary_key=True, autoincrement=False),  # episodes of a bucket: 1, 10, 100, ...
+    Column("bucket", WHOLE, primary_key=True, autoincrement=False),
+    Column("whose", WHOLE, primary_key=True, autoincrement=False),  # a team with agents of its own; 0: those of the environment
+    Column("prev_agent", WHOLE, primary_key=True, autoincrement=False),  # -1: the row that counts episodes
     Column("agent", WHOLE, primary_key=True, autoincrement=False),
-    Column("team", WHOLE, nullable=False),
-    Column("number", WHOLE, nullable=False),  # of the episode, among those of the team
-    Column("episode", WHOLE, nullable=False),
-    Column("begun", WHOLE, nullable=False),
-    Column("steps", WHOLE, nullable=False),  # in which this agent came after that one
-    Column("overrides", WHOLE, nullable=False),  # in which another one was chosen
+    Column("steps", WHOLE, nullable=False),  # in which this agent came after that one; or episodes
+    Column("overrides", WHOLE, nullable=False),  # steps in which another one was chosen
     Column("env_cost", REALS, nullable=False),  # sums; with the cost of arriving
     Column("control_cost", REALS, nullable=False),
     Column("switch_cost", REALS, nullable=False),
-    Index("history_team", "team", "number"),
     **BY_KEY,
 )
 

@@ -13,16 +13,17 @@ REALS: Any = Double().with_variant(REAL(), "sqlite")
 
 
 def upgrade() -> None:
-    """Add the table of sums, and the mark of episodes that are in it."""
-    op.add_column("episodes", Column("summed", WHOLE, nullable=False, server_default="0"))
-    waits = text("counted = 1 AND summed = 0")
+    """Add the table of sums, and the places of episodes in it."""
+    for name in ("number", "place"):
+        op.add_column("episodes", Column(name, WHOLE, nullable=False, server_default="-1"))
+    waits = text("counted = 1 AND place = -1")
     op.create_index("episodes_waiting", "episodes", ["begun", "team", "episode"], sqlite_where=waits, postgresql_where=waits)
+    keys = ("kind", "owner", "size", "bucket", "whose", "prev_agent", "agent")
     op.create_table(
         "history",
-        *(Column(name, WHOLE, primary_key=True, autoincrement=False) for name in ("environment", "place", "prev_agent", "agent")),
-        *(Column(name, WHOLE, nullable=False) for name in ("team", "number", "episode", "begun", "steps", "overrides")),
+        *(Column(name, WHOLE, primary_key=True, autoincrement=False) for name in keys),
+        *(Column(name, WHOLE, nullable=False) for name in ("steps", "overrides")),
         *(Column(name, REALS, nullable=False) for name in ("env_cost", "control_cost", "switch_cost")),
         sqlite_strict=True,
         sqlite_with_rowid=False,
     )
-    op.create_index("history_team", "history", ["team", "number"])
