@@ -114,7 +114,7 @@ def summed(rows: list[Row], team_of: Callable[[int], Team]) -> dict[Key, list[Ro
 
 
 def unique_columns(rows: Ints) -> tuple[Ints, Ints]:
-    """Return the columns of a matrix that differ, (k, m), in order, and which of them each column is, (n,): np.unique, but quicker."""
+    """Return the columns of a matrix that differ, (k, m), in order, and which of them each is, (n,): np.unique, but quicker."""
     order = np.lexsort(rows[::-1])
     ordered = rows[:, order]
     first = np.ones(rows.shape[1], dtype=np.bool_)

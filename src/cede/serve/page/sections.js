@@ -95,15 +95,16 @@ export function Charts({ history, sizes, onSize, onBefore }) {
       </label>
       <button type="button" disabled=${!history.earlier} onClick=${() => onBefore(first)}>Earlier</button>
       <button type="button" disabled=${sizes.before === null} onClick=${() => onBefore(null)}>Newest</button>
+      <span class="note">${per}</span>
     </div>
     <div class="charts">
       <${Chart} id="chart-control" title="Who is in control"
-        note=${`Share of the steps in which each acted. ${per}`} x=${x} rows=${rows} form=${percent} tick=${percent} range=${() => [0, 1]}
+        note="Share of the steps in which each acted." x=${x} rows=${rows} form=${percent} tick=${percent} range=${() => [0, 1]}
         series=${agents.map((name, i) => ({ name: name ?? NOBODY, index: i, values: buckets.map((one) => one.control[i] / one.steps) }))} />
-      <${Chart} id="chart-cost" title="Cost of an episode" note=${`And what it is made of. ${per}`} x=${x} rows=${rows}
+      <${Chart} id="chart-cost" title="Cost of an episode" note="All of it, and what it is made of." x=${x} rows=${rows}
         series=${[{ name: "all", values: mean("cost") }, ...["environment", "control", "switching"].map((name) => ({ name, values: part(name) }))]} />
-      <${Chart} id="chart-switches" title="Switches and hand-overs"
-        note=${`Changes of the agent, hand-overs from one member to another, and steps in which another one acted than was chosen. ${per}`} x=${x} rows=${rows}
+      <${Chart} id="chart-switches" title="Switches, hand-overs"
+        note="In an episode. Override: another one acted than was chosen." x=${x} rows=${rows}
         series=${["switches", "hand_overs", "overrides"].map((name) => ({ name: name.replace("_", "-"), values: mean(name) }))} />
     </div>
   </div>`;
