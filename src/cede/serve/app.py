@@ -14,8 +14,11 @@ from cede import __version__
 from cede._base import check
 from cede.serve import models
 from cede.serve.border import Border, Metrics, add_errors
+from cede.serve.dashboard import add_dashboard
 from cede.serve.database import Database
-from cede.serve.requests import PROBLEMS, Guarded, about, answer, body, body_of, text
+from cede.serve.events import Events
+from cede.serve.overview import find_teams
+from cede.serve.requests import PROBLEMS, Guarded, about, answer, body, body_of, not_allowed, text
 from cede.serve.routes import add_decisions, add_insight, add_reports
 from cede.serve.served import (
     checked_fallback,
@@ -25,6 +28,7 @@ from cede.serve.served import (
     team_from,
 )
 from cede.serve.service import Options, Service
+from cede.serve.views import add_views
 
 LONGEST_LIST = 1000
 
@@ -33,11 +37,14 @@ def create_app(database: Database, options: Options | None = None) -> FastAPI:
     """Make the application. Its threads run while it is served."""
     service = Service(database, options)
     metrics = Metrics(service)
+    events = Events(service.store, service.options.pause, service.failed)
+    service.when_counted.append(events.counted)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(service.start)
         yield
+        events.stop()
         await run_in_threadpool(service.stop)
 
     app = FastAPI(
@@ -55,6 +62,8 @@ def create_app(database: Database, options: Options | None = None) -> FastAPI:
     add_reports(app, service, guarded, metrics)
     add_insight(app, service, guarded)
     add_health(app, service, guarded, metrics)
+    add_views(app, service, guarded, events)
+    add_dashboard(app)
     describe(app)
     app.add_middleware(Border, service=service, metrics=metrics)
     app.state.service = service
@@ -104,12 +113,17 @@ def add_setup(app: FastAPI, service: Service, guarded: Guarded) -> None:
         return answer({"name": name, "created": new}, 201 if new else 200)
 
     @app.get("/v1/teams", tags=["set-up"], responses=PROBLEMS)
-    async def list_teams(request: Request, environment: str | None = None, after: str = "", limit: int = 100) -> Response:
-        """List teams by name, of one environment or of all."""
-        guarded.access(request, "read")
+    async def list_teams(
+        request: Request, environment: str | None = None, search: str = "", after: str = "", limit: int = 100
+    ) -> Response:
+        """List teams by name, of one environment or of all, whose names contain a text; those that the token allows."""
+        access = guarded.holder(request)
+        if not access.has("read"):
+            not_allowed("read", "any team")
         most = check.integer("request", "limit", limit, 1, LONGEST_LIST)
         wanted = None if environment is None else text("environment", environment)
-        return answer({"teams": await run_in_threadpool(store.team_names, wanted, text("after", after), most)})
+        texts = text("search", search), text("after", after)
+        return answer({"teams": await run_in_threadpool(find_teams, service.database, wanted, *texts, most, access.teams)})
 
     @app.get("/v1/teams/{name}", tags=["set-up"], responses=PROBLEMS)
     async def get_team(request: Request, name: str) -> Response:

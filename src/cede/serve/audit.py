@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from cede._base import check
 from cede.serve.database import run, upsert
+from cede.serve.history import forget_team
 from cede.serve.log import AMOUNTS, EpisodeState, add_counts, cells_of
 from cede.serve.reports import COLUMNS, Row, Team
 from cede.serve.store import Store, now_ms
@@ -93,8 +94,9 @@ def compare(wrong: list[str], what: str, kept: dict[object, object] | object, tr
 def rebuild(connection: Connection, store: Store) -> None:
     """Throw all counts away, and count the log again. All teams are due for a plan afterwards."""
     lock(connection)
-    for table in ("agent_counts", "environment_counts"):
+    for table in ("agent_counts", "environment_counts", "history"):
         run(connection, f"DELETE FROM {table}")
+    run(connection, "UPDATE episodes SET number = -1, place = -1")
     run(connection, "UPDATE environments SET episodes = 0")
     for team in teams_of(connection, store):
         states, steps = recount(connection, store, team)
@@ -123,6 +125,7 @@ def erase(connection: Connection, store: Store, team: Team) -> int:
     states, steps = recount(connection, store, team)
     for rows in steps:
         add_counts(connection, rows, store.team_of, -1)
+    forget_team(connection, team)
     n = int(run(connection, "SELECT COUNT(*) FROM steps WHERE team = ?", (team.id,)).scalar())
     for table in ("steps", "episodes", "agent_counts", "plans", "policies"):
         run(connection, f"DELETE FROM {table} WHERE team = ?", (team.id,))

@@ -128,7 +128,9 @@ class Border:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", []), *HEADERS]
+                given = list(message.get("headers", []))
+                names = {name for name, _ in given}
+                message["headers"] = given + [header for header in HEADERS if header[0] not in names]
             await send(message)
 
         try:

@@ -91,7 +91,8 @@ def begin(connection: Connection) -> None:
 
 # ------------------------------------------------------------------------------------------------- many rows at once
 
-TYPES = {"cost": "float8", "enter_cost": "float8", "meta": "text"}  # of columns in PostgreSQL; all others are bigint
+# Of columns in PostgreSQL; all others are bigint.
+TYPES = {"meta": "text"} | dict.fromkeys(("cost", "enter_cost", "env_cost", "control_cost", "switch_cost"), "float8")
 
 
 def run(connection: Connection, sql: str, values: Sequence[Any] = (), *, streamed: bool = False) -> Any:

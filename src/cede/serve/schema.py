@@ -3,6 +3,7 @@
     environments 1--n teams 1--n episodes 1--n steps          the log; all else follows from it
     environment_counts, agent_counts                          what complete episodes add up to
     plans, policies                                           every plan that was made; the policy of the newest
+    history                                                   what every counted episode cost, and who was in control
     tokens                                                    who may do what
 
 Names of columns are those of `Learner.observe`. All times are milliseconds since 1970.
@@ -37,6 +38,8 @@ WHOLE = BigInteger().with_variant(Integer(), "sqlite")  # 64 bits in both; SQLit
 REALS: Any = Double().with_variant(REAL(), "sqlite")
 STRICT: dict[str, Any] = {"sqlite_strict": True}
 BY_KEY: dict[str, Any] = {"sqlite_strict": True, "sqlite_with_rowid": False}
+
+WAITS = text("counted = 1 AND place = -1")
 
 tables = MetaData()
 
@@ -82,6 +85,9 @@ episodes = Table(
     Column("last", WHOLE, nullable=False),  # the greatest t in the log; -1: none
     Column("counted", WHOLE, nullable=False),  # 1 once it was complete and counted
     Column("begun", WHOLE, nullable=False),
+    Column("number", WHOLE, nullable=False, server_default="-1"),  # among those of the team, in history; -1: it is not there yet
+    Column("place", WHOLE, nullable=False, server_default="-1"),  # among those of the environment, in history
+    Index("episodes_waiting", "begun", "team", "episode", sqlite_where=WAITS, postgresql_where=WAITS),
     **BY_KEY,
 )
 
@@ -148,6 +154,24 @@ policies = Table(
     Column("version", WHOLE, nullable=False),
     Column("policy", LargeBinary, nullable=False),  # (L, S, D) int16, C order, compressed by zlib
     **STRICT,
+)
+
+history = Table(
+    "history",
+    tables,
+    Column("kind", WHOLE, primary_key=True, autoincrement=False),  # 0: of environments, 1: of teams
+    Column("owner", WHOLE, primary_key=True, autoincrement=False),
+    Column("size", WHOLE, primary_key=True, autoincrement=False),  # episodes of a bucket: 1, 10, 100, ...
+    Column("bucket", WHOLE, primary_key=True, autoincrement=False),
+    Column("whose", WHOLE, primary_key=True, autoincrement=False),  # a team with agents of its own; 0: those of the environment
+    Column("prev_agent", WHOLE, primary_key=True, autoincrement=False),  # -1: the row that counts episodes
+    Column("agent", WHOLE, primary_key=True, autoincrement=False),
+    Column("steps", WHOLE, nullable=False),  # in which this agent came after that one; or episodes
+    Column("overrides", WHOLE, nullable=False),  # steps in which another one was chosen
+    Column("env_cost", REALS, nullable=False),  # sums; with the cost of arriving
+    Column("control_cost", REALS, nullable=False),
+    Column("switch_cost", REALS, nullable=False),
+    **BY_KEY,
 )
 
 tokens = Table(

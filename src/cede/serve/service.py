@@ -54,6 +54,7 @@ class Service:
         self._learners: OrderedDict[tuple[int, int, int], Learner] = OrderedDict()
         self._lock = threading.Lock()
         self.refreshed = 0  # how often it looked at what others wrote
+        self.when_counted: list[Callable[[dict[int, int]], None]] = []  # called with episodes that were counted, by team
 
     def start(self) -> None:
         """Read what must be in memory, and start the threads."""
@@ -62,7 +63,7 @@ class Service:
         self.plans.refresh()
         self.pool = ThreadPoolExecutor(4, "cede-reader")
         self.writer = Writer(self.store, self.options.most_waiting, self._counted)
-        self.planner = Planner(self.store, lambda work: self.writer.call(work).result(), self.plans.published, self._failed)
+        self.planner = Planner(self.store, lambda work: self.writer.call(work).result(), self.plans.published, self.failed)
         if self.options.plans:
             self.planner.start(self.options.pause, self.options.planning_share)
         self._refresher = threading.Thread(target=self._refresh, name="cede-refresher", daemon=True)
@@ -84,9 +85,9 @@ class Service:
                 self.plans.refresh()
                 self.refreshed += 1
             except Exception as error:
-                self._failed(error)
+                self.failed(error)
 
-    def _failed(self, error: Exception) -> None:
+    def failed(self, error: Exception) -> None:
         """Take note of an error in a thread, which goes on."""
         self.note("error", "background work failed", error=type(error).__name__, detail=str(error)[:500])
 
@@ -99,6 +100,11 @@ class Service:
         """Take note of episodes that were counted: plans are due."""
         self.plans.counted(numbers)
         self.planner.wake()
+        for tell in self.when_counted:
+            try:
+                tell(numbers)
+            except Exception as error:  # the thread that calls this writes, and must go on
+                self.failed(error)
 
     @property
     def ready(self) -> dict[str, bool]:
@@ -148,7 +154,7 @@ class Service:
             try:
                 self.plans.wake(name)
             except Exception as error:
-                self._failed(error)
+                self.failed(error)
             finally:
                 with self._lock:
                     self._waking.discard(name)

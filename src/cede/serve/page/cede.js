@@ -1,0 +1,447 @@
+// A client of a cede service for browsers, used like a learner: choose, observe, endEpisode. One module, no dependencies.
+//
+//   const client = new Client("https://control.example/", token);
+//   const team = await client.team("truck-17");
+//   let agent = team.startAgent;
+//   for (let t = 0; t < team.horizon; t++) {
+//     const before = agent;
+//     agent = team.choose(t, state, before);
+//     ...
+//     await team.observe(t, state, before, agent, action, nextState);
+//   }
+//   await team.endEpisode();
+//
+// Decisions are made here, by a copy of the policy that is asked for again in the background. While the service is away, the last
+// copy decides, `team.age` says for how long it was not confirmed, and what was observed is kept in IndexedDB until it is told, also
+// if the page is loaded again meanwhile. A step is known by team, episode and t: telling it twice changes nothing.
+
+const BATCH = 1000; // steps of a request
+const GATHER = 100; // milliseconds in which steps are gathered
+const FIRST_PAUSE = 200;
+const LONGEST_PAUSE = 30000;
+const TRY_AGAIN = new Set([401, 403, 408, 425, 429, 500, 502, 503, 504]); // a token can be renewed: nothing is thrown away for it
+const KEEPALIVE = 60000; // bytes that browsers send when a page is left
+
+function fail(owner, place, got, expected) {
+  throw new RangeError(`${owner}: ${place} is ${typeof got === "string" ? JSON.stringify(got) : String(got)}, must be ${expected}`);
+}
+
+function index(owner, place, value, size) {
+  if (!Number.isInteger(value) || value < 0 || (size !== undefined && value >= size)) {
+    fail(owner, place, value, size === undefined ? "an integer from 0 on" : `an integer from 0 to ${size - 1}`);
+  }
+  return value;
+}
+
+// ---------------------------------------------------------------------------------------------- what is kept
+
+const wanted = (request) =>
+  new Promise((done, wrong) => {
+    request.onsuccess = () => done(request.result);
+    request.onerror = () => wrong(request.error);
+  });
+
+// Two tables of IndexedDB: what was not told yet, and of every team its policy and the running episode. Where a browser keeps
+// nothing (as in some private windows) it is a table in memory, and `lasting` is false.
+class Kept {
+  static async open(name) {
+    const kept = new Kept();
+    kept.memory = { unsent: new Map(), teams: new Map() };
+    kept.lasting = true;
+    try {
+      const request = indexedDB.open(`cede ${name}`, 1);
+      request.onupgradeneeded = () => {
+        request.result.createObjectStore("unsent", { keyPath: "key" }).createIndex("team", "team");
+        request.result.createObjectStore("teams", { keyPath: "team" });
+      };
+      kept.database = await wanted(request);
+    } catch {
+      kept.lasting = false;
+    }
+    return kept;
+  }
+
+  async run(mode, table, work) {
+    const change = this.database.transaction(table, mode, { durability: "strict" });
+    const result = await work(change.objectStore(table));
+    if (mode === "readwrite") {
+      await new Promise((done, wrong) => {
+        change.oncomplete = done;
+        change.onerror = change.onabort = () => wrong(change.error);
+      });
+    }
+    return result;
+  }
+
+  put(table, values) {
+    if (!this.lasting) {
+      for (const one of values) this.memory[table].set(one.key ?? one.team, one);
+      return Promise.resolve();
+    }
+    return this.run("readwrite", table, (store) => values.forEach((one) => store.put(one)));
+  }
+
+  remove(keys) {
+    if (this.lasting) return this.run("readwrite", "unsent", (store) => keys.forEach((key) => store.delete(key)));
+    keys.forEach((key) => this.memory.unsent.delete(key));
+    return Promise.resolve();
+  }
+
+  async team(name) {
+    return this.lasting ? this.run("readonly", "teams", (store) => wanted(store.get(name))) : this.memory.teams.get(name);
+  }
+
+  async unsent(team) {
+    return this.lasting ? this.run("readonly", "unsent", (store) => wanted(store.index("team").getAll(team))) : [];
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- the client
+
+/** A client of a service. It tells of changes of `status` by the event "change".
+ *
+ * url: the address of the service. token: one that may decide and report. refresh: milliseconds after which policies are asked for
+ * again. timeout: milliseconds for a request.
+ */
+export class Client extends EventTarget {
+  #token;
+  #refresh;
+  #timeout;
+  #kept = null;
+  #teams = new Map();
+  #unsent = new Map();
+  #refused = [];
+  #sending = null;
+  #timers = new Set();
+  #wake = () => {};
+  #reachable = null;
+  #problem = "";
+  #closed = false;
+
+  constructor(url, token, { refresh = 2000, timeout = 10000 } = {}) {
+    super();
+    if (typeof token !== "string" || !/^[\x21-\x7e]+$/.test(token)) fail("Client", "token", "odd", "as `cede token create` printed it");
+    this.url = new URL(url, globalThis.location?.href);
+    if (!this.url.pathname.endsWith("/")) this.url.pathname += "/";
+    if (!/^https?:$/.test(this.url.protocol)) fail("Client", "url", String(url), "the address of a service");
+    this.#token = token;
+    this.#refresh = refresh;
+    this.#timeout = timeout;
+    this.#timers.add(setInterval(() => this.#look(), refresh));
+    globalThis.addEventListener?.("online", () => this.#wake());
+    globalThis.addEventListener?.("pagehide", () => this.#leave());
+  }
+
+  /** What waits and what went wrong: unsent (steps and ends), refused (texts), reachable (null: not known yet), problem, lasting. */
+  get status() {
+    const lasting = this.#kept?.lasting ?? null;
+    return { unsent: this.#unsent.size, refused: [...this.#refused], reachable: this.#reachable, problem: this.#problem, lasting };
+  }
+
+  /** Use another token from now on. */
+  renew(token) {
+    this.#token = token;
+    this.#wake();
+  }
+
+  /** Return a team as soon as it can decide: its policy was downloaded, or is there from the last time. */
+  async team(name) {
+    if (typeof name !== "string" || !name) fail("Client.team", "name", name, "the name of a team");
+    this.#kept ??= Kept.open(this.url.href).then((kept) => (this.#kept = kept));
+    const kept = await this.#kept;
+    if (!this.#teams.has(name)) {
+      const team = new Team(this, name, kept, (records) => this.#queue(records));
+      this.#teams.set(name, team);
+      for (const one of await kept.unsent(name)) this.#unsent.set(one.key, one);
+      await team.open();
+      this.#changed();
+      this.#work();
+    }
+    return this.#teams.get(name);
+  }
+
+  /** Wait until all was told. It fails if that takes longer than some milliseconds, or with what the service refused. */
+  async flush(ms = 30000) {
+    const until = Date.now() + ms;
+    this.#wake();
+    while (this.#unsent.size) {
+      if (Date.now() > until) throw new Error(`flush: ${this.#unsent.size} steps wait to be told (${this.#problem || "in time"})`);
+      await new Promise((done) => setTimeout(done, 20));
+    }
+    const refused = this.#refused.splice(0);
+    if (refused.length) throw new Error(refused.join("; "));
+  }
+
+  /** Stop. What was not told is kept for the next time. */
+  close() {
+    this.#closed = true;
+    this.#timers.forEach(clearInterval);
+    this.#wake();
+  }
+
+  /** Send a request; return the answer. A service that is away is an error of the kind TypeError or TimeoutError. */
+  async ask(method, where, body, more = {}) {
+    const headers = { authorization: `Bearer ${this.#token}`, ...more.headers };
+    if (body !== undefined) headers["content-type"] = "application/json";
+    const signal = AbortSignal.timeout(this.#timeout);
+    try {
+      const answer = await fetch(new URL(where, this.url), { method, headers, body, signal, credentials: "omit", keepalive: more.keepalive });
+      this.#now(true, answer.status >= 400 && answer.status !== 404 ? `the service answered ${answer.status}` : "");
+      return answer;
+    } catch (error) {
+      this.#now(false, "the service cannot be reached");
+      throw error;
+    }
+  }
+
+  #now(reachable, problem) {
+    if (reachable === this.#reachable && problem === this.#problem) return;
+    [this.#reachable, this.#problem] = [reachable, problem];
+    this.#changed();
+  }
+
+  #changed() {
+    this.dispatchEvent(new Event("change"));
+  }
+
+  #look() {
+    for (const team of this.#teams.values()) team.refresh();
+  }
+
+  async #queue(records) {
+    for (const one of records) this.#unsent.set(one.key, one);
+    this.#changed();
+    this.#work();
+    await this.#kept.put("unsent", records);
+  }
+
+  // Tells what waits, until nothing does; after a failure later and later.
+  #work() {
+    this.#sending ??= (async () => {
+      let pause = FIRST_PAUSE;
+      await this.#sleep(GATHER);
+      while (this.#unsent.size && !this.#closed) {
+        const wait = await this.#tell([...this.#unsent.values()].slice(0, BATCH));
+        if (wait === null) {
+          pause = FIRST_PAUSE;
+        } else {
+          await this.#sleep(Math.max(wait, pause * (0.5 + 0.5 * Math.random())));
+          pause = Math.min(2 * pause, LONGEST_PAUSE);
+        }
+      }
+    })().finally(() => {
+      this.#sending = null;
+      if (this.#unsent.size && !this.#closed) this.#work();
+    });
+  }
+
+  #sleep(ms) {
+    return new Promise((done) => {
+      const timer = setTimeout(done, ms);
+      this.#wake = () => (clearTimeout(timer), done());
+    });
+  }
+
+  // Returns null if that is settled, else how many milliseconds to wait at least.
+  async #tell(batch, keepalive = false) {
+    let answer;
+    try {
+      answer = await this.ask("POST", "v1/steps", bodyOf(batch), { keepalive });
+    } catch {
+      return 0;
+    }
+    if (TRY_AGAIN.has(answer.status)) return 1000 * (Number(answer.headers.get("retry-after")) || 0);
+    if (!answer.ok) {
+      const episodes = Map.groupBy ? Map.groupBy(batch, whose) : grouped(batch);
+      if (episodes.size > 1) {
+        // one of them is wrong: the others must not suffer
+        let result = null;
+        for (const one of episodes.values()) result = (await this.#tell(one)) ?? result;
+        return result;
+      }
+      const found = await answer.json().catch(() => ({}));
+      this.#refused.push(found.detail ?? `service: status is ${answer.status}, must be 200`);
+    }
+    const keys = batch.map((one) => one.key);
+    await this.#kept.remove(keys).catch(() => {});
+    keys.forEach((key) => this.#unsent.delete(key));
+    this.#changed();
+    return null;
+  }
+
+  // A page that is left sends what it can; the rest is kept.
+  #leave() {
+    const batch = [...this.#unsent.values()].slice(0, BATCH);
+    if (batch.length && bodyOf(batch).length < KEEPALIVE) this.#tell(batch, true);
+  }
+}
+
+const whose = (one) => `${one.team}\n${one.body.episode}`;
+
+function grouped(batch) {
+  const groups = new Map();
+  for (const one of batch) groups.set(whose(one), [...(groups.get(whose(one)) ?? []), one]);
+  return groups;
+}
+
+function bodyOf(batch) {
+  const of = (kind) => batch.filter((one) => one.kind === kind).map((one) => ({ team: one.team, ...one.body }));
+  return JSON.stringify({ steps: of("step"), ends: of("end") });
+}
+
+// ---------------------------------------------------------------------------------------------- a team
+
+// Seconds since 1970 and 21 random bits: numbers that grow, and that nobody else has.
+const newNumber = () => Math.floor(Date.now() / 1000) * 2 ** 21 + Math.floor(Math.random() * 2 ** 21);
+
+/** A team, used like a learner. `Client.team` makes it. */
+class Team {
+  #client;
+  #kept;
+  #queue;
+  #copy = null; // the newest policy, and what is known of the task
+  #now = null; // that of the running episode
+  #run = null; // the running episode: number, t, state, agent
+  #chosen = null;
+  #asking = null;
+
+  constructor(client, name, kept, queue) {
+    this.name = name;
+    this.#client = client;
+    this.#kept = kept;
+    this.#queue = queue;
+  }
+
+  // Takes what is kept from the last time, and waits for the service only if there is nothing.
+  async open() {
+    const found = await this.#kept.team(this.name);
+    this.#copy = found?.copy ?? null;
+    this.#run = found?.run ?? null;
+    const asked = this.refresh();
+    if (this.#copy) return;
+    const problem = await asked;
+    if (!this.#copy) throw new Error(problem || "team: its policy is missing, must be downloaded once; the service cannot be reached");
+  }
+
+  get startAgent() {
+    return this.#there().about.start_agent ?? 0;
+  }
+
+  get agents() {
+    return this.#there().about.agents ?? [];
+  }
+
+  get horizon() {
+    return this.#there().about.horizon;
+  }
+
+  /** The version of the policy that decides; 0: there is none yet, and the fallback agent is named. */
+  get version() {
+    return this.#there().version;
+  }
+
+  /** For how many seconds it was not confirmed that there is no newer policy. It grows while the service is away. */
+  get age() {
+    return Math.max(0, Date.now() - this.#copy.got) / 1000;
+  }
+
+  /** The episode that was not ended, as after a page was loaded again: {episode, t, state, agent} from where to go on; or null. */
+  get running() {
+    return this.#run && { ...this.#run };
+  }
+
+  #there() {
+    return (this.#now ??= this.#copy);
+  }
+
+  /** Ask for the policy now. Return "" or what went wrong; the copy stays then. */
+  refresh() {
+    this.#asking ??= this.#download()
+      .catch((error) => (error instanceof RangeError ? error.message : "the service cannot be reached"))
+      .finally(() => (this.#asking = null));
+    return this.#asking;
+  }
+
+  async #download() {
+    const path = `v1/teams/${encodeURIComponent(this.name)}`;
+    const headers = this.#copy?.tag ? { "if-none-match": this.#copy.tag } : {};
+    const answer = await this.#client.ask("GET", `${path}/policy`, undefined, { headers });
+    if (answer.status === 304) {
+      this.#copy = { ...this.#copy, got: Date.now() };
+    } else if (answer.ok) {
+      const { policy, ...about } = await answer.json();
+      this.#copy = { policy, about, version: about.version, fallback: about.fallback, tag: answer.headers.get("etag"), got: Date.now() };
+    } else if (answer.status === 404 && !this.#copy?.tag) {
+      // no plan yet, or no such team
+      const found = await this.#client.ask("POST", `${path}/decide`, JSON.stringify({ t: 0, state: 0, prev_agent: 0 }));
+      if (!found.ok) throw new RangeError((await found.json()).detail);
+      this.#copy = { policy: null, about: {}, version: 0, fallback: (await found.json()).agent, tag: null, got: Date.now() };
+    } else {
+      throw new RangeError((await answer.json().catch(() => ({}))).detail ?? `service: status is ${answer.status}, must be 200`);
+    }
+    if (!this.#run && !this.#chosen) this.#now = null;
+    await this.#keep();
+    return "";
+  }
+
+  #keep = () => this.#kept.put("teams", [{ team: this.name, copy: this.#copy, run: this.#run }]);
+
+  /** Begin an episode; return its number. Without it, the first step begins one. An episode that runs is dropped as it is: not counted. */
+  begin(episode = newNumber()) {
+    this.#run = { episode: index("begin", "episode", episode), t: 0, state: null, agent: null };
+    this.#now = this.#copy;
+    this.#chosen = null;
+    return episode;
+  }
+
+  /** Return the agent to put in control at time t in a state, if prevAgent was in control before. */
+  choose(t, state, prevAgent) {
+    const { policy, about, fallback, version } = this.#there();
+    index("choose", "t", t, about.horizon);
+    index("choose", "state", state, about.n_states);
+    index("choose", "prevAgent", prevAgent, about.agents?.length);
+    const agent = policy ? policy[t][state][prevAgent] : fallback;
+    this.#chosen = { t, agent, version };
+    return agent;
+  }
+
+  /** Take note of a step. What it returns is settled when the step is kept, so that it is told even if the page is closed.
+   *
+   * more: cost and enterCost, if the task does not say them; meta, an object that is kept with the step.
+   */
+  observe(t, state, prevAgent, agent, action, nextState, { cost, enterCost, meta } = {}) {
+    const about = this.#there().about;
+    const run = this.#run ?? { episode: newNumber(), t: 0 };
+    if (t !== run.t) fail("observe", "t", t, `${run.t}, the next step of this episode`);
+    index("observe", "t", t, about.horizon);
+    const agents = about.agents?.length;
+    const body = {
+      episode: run.episode, t,
+      state: index("observe", "state", state, about.n_states),
+      prev_agent: index("observe", "prevAgent", prevAgent, agents),
+      agent: index("observe", "agent", agent, agents),
+      action: index("observe", "action", action, about.n_actions),
+      next_state: index("observe", "nextState", nextState, about.n_states),
+      at: Date.now(),
+    };
+    if (run.t && run.state !== state) fail("observe", "state", state, `${run.state}, where the step before led`);
+    if (run.t && run.agent !== prevAgent) fail("observe", "prevAgent", prevAgent, `${run.agent}, who acted in the step before`);
+    for (const [name, value] of [["cost", cost], ["enter_cost", enterCost]]) {
+      if (value !== undefined && !Number.isFinite(value)) fail("observe", name, value, "a finite number");
+      if (value !== undefined) body[name] = value;
+    }
+    if (meta !== undefined) body.meta = meta;
+    if (this.#chosen?.t === t) Object.assign(body, { chosen: this.#chosen.agent, version: this.#chosen.version });
+    this.#run = { episode: run.episode, t: t + 1, state: nextState, agent };
+    const key = `${this.name}\n${run.episode}\n${t}`;
+    return Promise.all([this.#queue([{ key, team: this.name, kind: "step", body }]), this.#keep()]).then(() => {});
+  }
+
+  /** End the running episode; the next one uses the newest policy. */
+  async endEpisode() {
+    const run = this.#run;
+    [this.#run, this.#now, this.#chosen] = [null, null, null];
+    if (run?.t) await this.#queue([{ key: `${this.name}\n${run.episode}\nend`, team: this.name, kind: "end", body: { episode: run.episode, steps: run.t } }]);
+    await this.#keep();
+  }
+}

@@ -1,0 +1,160 @@
+// What is shown of a team's decisions: who is in control where, why, the log, and what is still uncertain.
+
+import { amount, html, Name, number, percent, Swatch } from "./charts.js";
+import { ago, plural } from "./sections.js";
+
+// An agent in the colour of the member who is, or will be, in control.
+const Agent = ({ about, agent }) => html`<span class="agent"><${Swatch} index=${about.aim[agent]} /><${Name}>${about.agents[agent]}</${Name}></span>`;
+
+export function Where({ map, asked, chosen, onAsk, onWhy }) {
+  if (!map) return "";
+  const members = map.members.map((_, i) => i);
+  const last = Math.min(asked.first + asked.limit, map.states);
+  return html`<section class="card" aria-labelledby="where">
+    <h2 id="where">Who takes control where</h2>
+    <p class="note">Plan ${map.version}, made ${ago(map.age)} from ${plural(map.episodes, "episode")}. Choose an entry to see why.
+      A dashed one was never seen: there the plan is a guess.</p>
+    <div class="tools">
+      <label class="grow">Time step <b>${map.t}</b>
+        <input type="range" min="0" max=${map.steps - 1} value=${asked.t} onInput=${(event) => onAsk({ t: Number(event.target.value) })} /></label>
+      <label>Search states <input type="search" value=${asked.search} onInput=${(event) => onAsk({ search: event.target.value, first: 0 })} /></label>
+      <label>Order <select value=${asked.order} onChange=${(event) => onAsk({ order: event.target.value, first: 0 })}>
+        <option value="visits">seen most often first</option><option value="state">by state</option></select></label>
+    </div>
+    <div class="scroll" tabindex="0" role="region" aria-label="Table of who takes control where">
+      <table class="map">
+        <caption class="unseen">Who takes control in each state at time step ${map.t}, by who was in control before</caption>
+        <thead><tr><th scope="col" class="places">State</th>
+          <th scope="col">Seen</th>${members.map((i) => html`<th scope="col">after <${Name}>${map.members[i]}</${Name}></th>`)}</tr></thead>
+        <tbody>${map.rows.map((row) => html`<tr class=${row.visits ? "" : "unknown"}>
+          <th scope="row"><${Name}>${row.name}</${Name}></th>
+          <td><span class="amount" style=${{ "--part": map.most_visits ? row.visits / map.most_visits : 0 }}>${number(row.visits, 0)}</span></td>
+          ${members.map((prev) => html`<td>${row.terminal ? "the episode ends" : html`<button type="button" class="cell"
+            aria-pressed=${chosen.state === row.state && chosen.prev === prev && chosen.t === map.t}
+            onClick=${() => onWhy({ t: map.t, state: row.state, prev })}><${Agent} about=${map} agent=${row.agents[prev]} /><span class="unseen">: why?</span>
+              </button>`}</td>`)}
+        </tr>`)}</tbody>
+      </table>
+    </div>
+    ${map.states > asked.limit ? html`<div class="tools">
+      <button type="button" disabled=${asked.first === 0} onClick=${() => onAsk({ first: Math.max(0, asked.first - asked.limit) })}>Previous<span
+        class="unseen"> states</span></button>
+      <span>${number(asked.first + 1, 0)} to ${number(last, 0)} of ${number(map.states, 0)}</span>
+      <button type="button" disabled=${last >= map.states} onClick=${() => onAsk({ first: asked.first + asked.limit })}>Next<span class="unseen"> states</span></button>
+    </div>` : ""}
+  </section>`;
+}
+
+// The costs of the options as bars: the line is what the sets allow, the dot what was seen.
+function Bars({ why, about }) {
+  const ends = why.options.flatMap((one) => [one.optimistic, one.plain, one.pessimistic]).filter(Number.isFinite);
+  const [low, high] = [Math.min(0, ...ends), Math.max(...ends, 1e-9)];
+  const at = (value) => 100 * ((value - low) / (high - low || 1));
+  return html`<ul class="bars" aria-hidden="true">${why.options.map((one) => html`<li class=${one.index === why.chosen ? "chosen" : ""}>
+    <span><${Agent} about=${about} agent=${one.index} /></span>
+    <span class="track"><i class="line" style=${{ left: `${at(one.optimistic)}%`, width: `${Math.max(0, at(one.pessimistic) - at(one.optimistic))}%` }}></i><i
+      class="dot" style=${{ left: `${at(one.plain)}%` }}></i></span>
+    <b>${amount(one.plain)}</b></li>`)}</ul>`;
+}
+
+export function Why({ team, map, asked, why, problem, busy, onAsk, onWhy }) {
+  if (!map) return "";
+  const parts = why ? Object.keys(why.options[0].parts) : [];
+  const place = why ? ((team.state_names || [])[why.state] ?? `state ${why.state}`) : "";
+  const submit = (event) => {
+    event.preventDefault();
+    onWhy(asked);
+  };
+  const whole = (event) => Number(event.target.value);
+  return html`<section class="card" aria-labelledby="why">
+    <h2 id="why" tabindex="-1">Why</h2>
+    <form class="tools" onSubmit=${submit}>
+      <label>Time step <input type="number" min="0" max=${map.steps - 1} value=${asked.t} required onInput=${(event) => onAsk({ t: whole(event) })} /></label>
+      <label>State <input type="number" min="0" max=${team.n_states - 1} value=${asked.state} required onInput=${(event) => onAsk({ state: whole(event) })} /></label>
+      <label>In control before <select value=${String(asked.prev)} onChange=${(event) => onAsk({ prev: whole(event) })}>
+        ${map.agents.map((name, i) => html`<option value=${String(i)}>${name}</option>`)}</select></label>
+      <button type="submit">Explain</button>
+    </form>
+    <div aria-live="polite">
+    ${problem ? html`<p class="problem">${problem}</p>` : ""}
+    ${busy ? html`<p class="note">Working it out ...</p>` : ""}
+    ${why ? html`<p class="story"><bdi>${why.text}</bdi></p>
+      <p class="note">Step ${why.t}, in <${Name}>${place}</${Name}>, after <${Name}>${map.agents[why.prev_agent]}</${Name}>; from all that was counted
+        until now, ${plural(why.episodes, "episode")}.${asked.step ? html` The log says: <bdi>${asked.step}</bdi>` : ""}</p>`
+      : busy || problem ? "" : html`<p class="note">Choose an entry of the map, a step of the log, or a place above.</p>`}
+    </div>
+    ${why ? html`<${Bars} why=${why} about=${map} />
+      <p class="note">Cost of the rest of the episode if each takes control now: the dot by what was seen${why.bounded
+        ? ", the line from best to worst within what the learner holds possible" : ""}.</p>
+      <div class="scroll" tabindex="0" role="region" aria-label="Table of the options">
+      <table><caption class="unseen">What the rest of the episode costs with each option</caption>
+        <thead><tr><th scope="col">Agent</th><th scope="col">Cost</th>${why.bounded ? html`<th scope="col">at best</th><th scope="col">at worst</th>` : ""}
+          ${parts.map((name) => html`<th scope="col">${name}</th>`)}<th scope="col">seen here</th><th scope="col">its outcomes seen</th></tr></thead>
+        <tbody>${why.options.map((one) => html`<tr class=${one.index === why.chosen ? "chosen" : ""}>
+          <th scope="row"><${Agent} about=${map} agent=${one.index} />${one.index === why.chosen ? " (chosen)" : ""}</th>
+          <td>${amount(one.plain)}</td>${why.bounded ? html`<td>${amount(one.optimistic)}</td><td>${amount(one.pessimistic)}</td>` : ""}
+          ${parts.map((name) => html`<td>${amount(one.parts[name])}</td>`)}<td>${number(one.visits, 0)}</td><td>${number(one.outcome_visits, 0)}</td></tr>`)}</tbody>
+      </table></div>` : ""}
+  </section>`;
+}
+
+export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onWhy, onDownload }) {
+  if (!log.episodes.length) return "";
+  const state = (s) => (team.state_names || [])[s] ?? `state ${s}`;
+  const action = (a) => (team.action_names || [])[a] ?? `action ${a}`;
+  const agent = (i) => team.agents[i] ?? `agent ${i}`;
+  const chosen = (one) => (one.chosen === undefined ? "" : one.chosen === one.agent ? ", as was chosen" : `, but ${agent(one.chosen)} was chosen`);
+  const say = (one) => `${agent(one.agent)} acted${chosen(one)}${one.version ? ` by plan ${one.version}` : ""}.`;
+  return html`<section class="card" aria-labelledby="log">
+    <h2 id="log">The log</h2>
+    <div class="tools">
+      <label>Episode <select value=${String(log.episode)} onChange=${(event) => onEpisode(Number(event.target.value))}>
+        ${log.episodes.map((one) => html`<option value=${String(one.episode)}>${one.episode}${one.counted ? "" : " (not complete)"}</option>`)}</select></label>
+      <button type="button" disabled=${!log.earlier} onClick=${onEarlier}>Earlier<span class="unseen"> episodes</span></button>
+      <span class="grow"></span>
+      <span>Save all steps: </span>${["csv", "jsonl", "parquet"].map((kind) => html`<button type="button" class="quiet"
+        onClick=${() => onDownload(kind)}>${kind}</button>`)}
+    </div>
+    <div class="scroll" tabindex="0" role="region" aria-label="Table of steps">
+      <table class="steps"><caption class="unseen">Steps of episode ${log.episode}</caption>
+        <thead><tr><th scope="col">t</th><th scope="col" class="places">State</th><th scope="col">Before</th><th scope="col">In control</th>
+          <th scope="col">Action</th><th scope="col" class="places">Next state</th><th scope="col"><span class="unseen">Explanation</span></th></tr></thead>
+        <tbody>${log.steps.map((one) => html`<tr class=${one.agent === one.prev_agent ? "" : "switch"}>
+          <th scope="row">${one.t}</th><td><${Name}>${state(one.state)}</${Name}></td><td><${Name}>${agent(one.prev_agent)}</${Name}></td>
+          <td>${map ? html`<${Agent} about=${map} agent=${one.agent} />` : agent(one.agent)}${one.chosen !== undefined && one.chosen !== one.agent ? html` <span
+            class="badge bad">chosen: <${Name}>${agent(one.chosen)}</${Name}></span>` : ""}</td>
+          <td><${Name}>${action(one.action)}</${Name}></td><td><${Name}>${state(one.next_state)}</${Name}></td>
+          <td><button type="button" class="quiet" onClick=${() => onWhy({ t: one.t, state: one.state, prev: one.prev_agent, step: say(one) })}>Why<span
+            class="unseen"> step ${one.t}</span></button></td></tr>`)}</tbody>
+      </table>
+    </div>
+    ${log.more ? html`<button type="button" onClick=${onSteps}>More steps</button>` : ""}
+  </section>`;
+}
+
+export function Uncertain({ summary }) {
+  if (!summary) return "";
+  const groups = summary.groups.filter((one) => one.cost);
+  const widest = Math.max(1e-9, ...groups.map((one) => one.cost[1]));
+  return html`<section class="card" aria-labelledby="uncertain">
+    <h2 id="uncertain">What is still uncertain</h2>
+    ${summary.warnings.map((one) => html`<p class="problem"><bdi>${one}</bdi></p>`)}
+    ${summary.widest.length ? html`<p
+      class="note">Places that are visited often, and where the learner still holds much possible. A width of 0 is certainty; 2 or more excludes nothing.</p>
+      <div class="scroll" tabindex="0" role="region" aria-label="Table of what is uncertain"><table><caption class="unseen">What is uncertain</caption>
+        <thead><tr><th scope="col">Of what</th><th scope="col" class="places">Where</th><th scope="col">Seen</th><th scope="col">Width</th></tr></thead>
+        <tbody>${summary.widest.map((one) => html`<tr><th scope="row"><${Name}>${one.layer}</${Name}></th><td><${Name}>${one.place}</${Name}></td>
+          <td>${number(one.visits, 0)}</td>
+          <td><span class="amount" style=${{ "--part": Math.min(1, one.width / 2) }}>${number(one.width)}</span></td></tr>`)}</tbody></table></div>`
+    : html`<p class="note">${summary.episodes ? "This learner keeps no confidence sets, or they are all narrow." : "Nothing was seen yet: all is uncertain."}</p>`}
+    ${groups.length ? html`<h3>Cost of an episode that starts here</h3>
+      <p class="note">From best to worst within what the learner holds possible, and how the plan shares control there over all times.</p>
+      <div class="scroll" tabindex="0" role="region" aria-label="Table of costs by state"><table><caption class="unseen">Cost of an episode by where it starts</caption>
+        <thead><tr><th scope="col">States</th><th scope="col">Seen</th><th scope="col"
+          class="places">Cost between</th>${summary.agents.map((name) => html`<th scope="col"><${Name}>${name}</${Name}></th>`)}</tr></thead>
+        <tbody>${groups.map((one) => html`<tr><th scope="row"><${Name}>${one.name}</${Name}></th><td>${number(one.visits, 0)}</td>
+          <td><span class="range"><i style=${{ left: `${(100 * Math.max(0, one.cost[0])) / widest}%`, right: `${100 - (100 * one.cost[1]) / widest}%` }}></i>
+            </span> ${amount(one.cost[0])} and ${amount(one.cost[1])}</td>
+          ${one.shares.map((share) => html`<td>${percent(share)}</td>`)}</tr>`)}</tbody></table></div>` : ""}
+  </section>`;
+}

@@ -1,0 +1,407 @@
+"""The dashboard and cede.js, in Chromium."""
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from cede.serve import dashboard
+from cede.serve.app import create_app
+from cede.serve.database import Database, run
+from cede.serve.service import Options
+from serving import Server
+
+CHROMIUM = Path("/usr/bin/chromium")
+EVIL = "<img src=x onerror=alert(1)>"
+NAMES = [EVIL, "shallow [b]", "${7*7}", "{{x}}", "deep & wide", "\u202efar bank"]
+
+
+# ------------------------------------------------------------------------------------------------- without a browser
+
+
+def test_files_of_others_are_what_the_list_says():
+    lines = (dashboard.PAGE / "vendor" / "README").read_text().splitlines()
+    listed = {parts[3]: parts[4] for line in lines if len(parts := line.split()) == 5 and len(parts[4]) == 64}
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (dashboard.PAGE / "vendor").glob("*.*")}
+    assert found == listed
+    assert len(found) == 4
+    assert {path.name for path in (dashboard.PAGE / "vendor").glob("LICENSE-*")} == {
+        "LICENSE-preact",
+        "LICENSE-htm",
+        "LICENSE-uPlot",
+    }
+
+
+def test_our_files_have_no_inline_scripts_and_no_way_to_make_markup_of_text():
+    page = (dashboard.PAGE / "index.html").read_text()
+    assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
+    assert not re.search(r"\son\w+=|style=|https?:", page)
+    for path in dashboard.PAGE.glob("*.js"):
+        text = path.read_text()
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text), path
+        assert not re.search(r"https?://(?!control\.example/)", text), path
+        assert max(map(len, text.splitlines())) <= 170, path
+
+
+def test_files_are_served_with_strict_headers(tmp_path):
+    database = Database(f"sqlite:///{tmp_path}/cede.db")
+    with TestClient(create_app(database, Options(hosts=("*",), plans=False))) as client:
+        found = client.get("/")
+        assert found.headers["content-type"] == "text/html; charset=utf-8"
+        policy = found.headers.get_list("content-security-policy")
+        assert len(policy) == 1
+        assert "default-src 'none'" in policy[0]
+        assert "script-src 'self';" in policy[0]
+        assert "unsafe" not in policy[0]
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert found.headers["referrer-policy"] == "no-referrer"
+        assert client.get("/", headers={"if-none-match": found.headers["etag"]}).status_code == 304
+        for name in re.findall(r'(?:src|href)="(page/[^"]+)"', found.text):
+            assert client.get(f"/{name}").status_code == 200, name
+        for wrong in ("/page/", "/page/../app.py", "/page/%2e%2e/app.py", "/page/vendor/README", "/page/index.html"):
+            assert client.get(wrong).status_code == 404
+        assert not any(path.startswith("/page") or path == "/" for path in client.get("/openapi.json").json()["paths"])
+    database.close()
+
+
+# ------------------------------------------------------------------------------------------------- in Chromium
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    found = Server(tmp_path_factory.mktemp("page"), agents=("<b>left</b>", "right"), state_names=NAMES)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    api = pytest.importorskip("playwright.sync_api", reason='Playwright is not installed: pip install "cede[dev]"')
+    if not CHROMIUM.exists():
+        pytest.skip("Chromium is not installed: apt-get install -y --no-install-recommends chromium")
+    with api.sync_playwright() as playwright:  # for this module only: while it runs, no other test could run an event loop
+        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def open_page(chromium, server):
+    """Open a page; at the end of the test nothing must have gone wrong in it."""
+    contexts, wrong = [], []
+
+    def open_it(address="", *, token=None, **more):
+        context = chromium.new_context(**more)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append(dialog.message))
+        page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
+        if token is not None:
+            page.goto(f"{server.url}/#token={token}")
+            page.wait_for_selector("header")
+        if address or token is None:
+            page.goto(f"{server.url}/{address}")
+        return page
+
+    yield open_it
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def until(page, true):
+    """Wait for an expression to be true. Playwright's own way evaluates text within the page, which the page forbids."""
+    for _ in range(500):
+        if page.evaluate(true):
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError(true)
+
+
+def test_a_token_is_entered_once(server, open_page):
+    page = open_page()
+    page.get_by_label("Token").fill("cede_nothing_x")
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").filter(has_text="does not hold").wait_for()
+    page.get_by_label("Token").fill(server.token)
+    page.get_by_role("button", name="Show").click()
+    page.get_by_role("heading", name="river").wait_for()  # the first environment is shown
+    assert server.token not in page.url
+    page.reload()
+    page.get_by_role("heading", name="river").wait_for()
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_label("Token").wait_for()
+    assert page.evaluate("sessionStorage.length + localStorage.length + document.cookie.length") == 0
+
+
+def test_numbers_are_those_of_the_service_and_names_are_text(server, open_page):
+    page = open_page("#/team/boat", token=server.token)
+    page.get_by_role("heading", name="Cost of an episode", exact=True).wait_for()
+    history = server("GET", "/v1/teams/boat/history").json()["buckets"]
+    rows = page.locator("section[aria-labelledby=chart-cost] tbody tr")  # the table is there before anybody asks for it
+    assert rows.count() == len(history)
+    shown = [rows.nth(i).locator("td").first.inner_text() for i in range(len(history))]
+    assert shown == [f"{one['cost']:,.2f}" for one in history]
+    last = history[-1]
+    share = max(range(2), key=lambda i: last["control"][i])
+    story = page.locator(".story").first.inner_text()
+    assert f"{['<b>left</b>', 'right'][share]} was in control" in story
+    assert f"An episode cost {last['cost']:.2f}" in story
+    page.locator(".map th", has_text=EVIL).wait_for()
+    assert page.locator("img[src=x]").count() == 0
+    table = page.get_by_role("button", name="Table of Cost of an episode")
+    region = page.get_by_role("region", name="Table of Cost of an episode")
+    assert region.bounding_box()["height"] < 2
+    table.press("Enter")
+    assert region.bounding_box()["height"] > 50
+    assert table.get_attribute("aria-pressed") == "true"
+
+
+def test_who_is_in_control_where_and_why_by_keyboard(server, open_page):
+    page = open_page("#/team/boat", token=server.token)
+    found = server("GET", "/v1/teams/boat/map").json()
+    cells = page.locator(".map .cell")
+    cells.first.wait_for()
+    assert cells.count() == 12
+    assert page.locator(".map tbody tr").first.locator("th").inner_text() == found["rows"][0]["name"]
+    cells.first.focus()
+    page.keyboard.press("Enter")
+    page.locator(".bars").wait_for()
+    place = found["rows"][0]["state"]
+    explained = server("GET", f"/v1/teams/boat/explain?t=0&state={place}&prev_agent=0").json()
+    why = page.locator("section[aria-labelledby=why]")
+    assert why.locator(".story").inner_text() == explained["text"]
+    assert why.locator("tr.chosen td").first.inner_text() == f"{explained['options'][explained['chosen']]['plain']:.2f}"
+    step = server("GET", "/v1/teams/boat/episodes/3/steps").json()["steps"][2]
+    page.get_by_role("button", name="Why step 2", exact=True).press("Enter")
+    page.locator("section[aria-labelledby=why]", has_text="The log says").locator(".bars").wait_for()
+    query = f"t=2&state={step['state']}&prev_agent={step['prev_agent']}"
+    assert why.locator(".story").inner_text() == server("GET", f"/v1/teams/boat/explain?{query}").json()["text"]
+    page.get_by_label("Search states").fill("deep")
+    until(page, "document.querySelectorAll('.map tbody tr').length === 1")
+    page.get_by_label("Time step").first.fill("7")
+    page.get_by_text("at time step 7").wait_for(state="attached")
+    page.locator("section[aria-labelledby=uncertain] table").first.wait_for()
+    page.locator("section[aria-labelledby=health]", has_text="all is well").wait_for()
+
+
+def test_what_happens_is_shown_at_once_and_after_a_break(server, open_page):
+    page = open_page("#/team/canoe", token=server.token)
+    page.get_by_text("Nothing was counted yet").wait_for()
+    page.locator("header .badge.good").wait_for()
+    server.tell("canoe", 0, server.told[0])
+    page.locator(".facts", has_text="from 1 episode").wait_for()
+    page.locator("section[aria-labelledby=log] tbody tr").first.wait_for()
+    server.hang_up()
+    page.locator("header .badge.bad").wait_for()
+    server.tell("canoe", 1, server.told[1])
+    page.locator(".facts", has_text="from 2 episodes").wait_for()
+    page.locator("header .badge.good").wait_for()
+
+
+def test_thousands_of_teams_are_paged_and_searched(server, open_page):
+    for i in range(60):
+        server("PUT", f"/v1/teams/wagon-{i:02d}", {"environment": "river"})
+    page = open_page(token=server.token)
+    teams = page.locator("nav .list").last.locator("li")
+    until(page, "document.querySelectorAll('nav .list:last-of-type li').length >= 50")
+    assert teams.count() == 50
+    page.get_by_role("button", name="Next teams").click()
+    page.get_by_role("link", name="wagon-59").wait_for()
+    assert teams.count() == 12
+    page.get_by_role("button", name="Previous teams").click()
+    page.get_by_role("link", name="boat").wait_for()
+    page.get_by_label("Search teams").fill("WAGON-3")
+    until(page, "document.querySelectorAll('nav .list:last-of-type li').length === 10")
+    page.get_by_role("link", name="wagon-37").click()
+    page.get_by_role("heading", name="wagon-37").wait_for()
+    assert page.evaluate("document.activeElement.id") == "title"
+
+
+def test_a_token_for_one_team_sees_that_team(server, open_page):
+    some = server.make(["read"], ["boat"])
+    server.app.state.service.tokens.refresh()
+    page = open_page(token=some)
+    page.get_by_role("heading", name="boat").wait_for()
+    page.locator(".map .cell").first.wait_for()
+    assert page.locator("nav .list li").count() == 1
+    assert page.get_by_role("alert").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_bars_anybody(server, open_page, scheme):
+    """No serious finding of axe."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = []
+    if scheme == "light":
+        page = open_page()
+        page.get_by_label("Token").wait_for()
+        found.append(axe.run(page))
+    page = open_page(token=server.token, color_scheme=scheme)
+    page.locator("#chart-cost").wait_for()
+    page.goto(f"{server.url}/#/team/boat")
+    page.locator(".map .cell").nth(3).click()
+    page.locator(".bars").wait_for()
+    page.get_by_role("button", name="Table of Who is in control").click()
+    page.locator("section[aria-labelledby=uncertain] table").first.wait_for()
+    found.append(axe.run(page))
+    for one in found:
+        serious = [
+            (v["id"], v["nodes"][0]["html"][:200]) for v in one.response["violations"] if v["impact"] in ("serious", "critical")
+        ]
+        assert serious == []
+        assert len(one.response["passes"]) > 10
+
+
+def test_it_fits_a_telephone(server, open_page):
+    page = open_page("#/team/boat", token=server.token, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    page.locator(".map .cell").first.wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    menu = page.get_by_role("button", name="Teams")
+    assert not page.get_by_label("Search teams").is_visible()
+    menu.tap()
+    page.get_by_role("link", name="canoe").tap()
+    page.get_by_role("heading", name="canoe").wait_for()
+    assert not page.get_by_label("Search teams").is_visible()
+
+
+# ------------------------------------------------------------------------------------------------- cede.js
+
+LOAD = """async ([token, name]) => {
+    const { Client } = await import(new URL("page/cede.js", location.href).href);
+    window.client = new Client(location.origin, token, { refresh: 100 });
+    window.team = await client.team(name);
+    window.walk = async (from, to, agent) => {
+        for (let t = from; t < to; t++) {
+            const before = agent;
+            agent = team.choose(t, t % 6, before);
+            await team.observe(t, t % 6, before, agent, 0, (t + 1) % 6);
+        }
+        return agent;
+    };
+}"""
+
+
+def wait_plan(server, name):
+    while (found := server("GET", f"/v1/teams/{name}/policy")).status_code != 200:
+        pass
+    return found.json()
+
+
+def steps_of(server, name):
+    """All steps of a team, from the database: (episode, t, prev_agent, agent, chosen, version)."""
+    with server.database.read() as connection:
+        sql = """SELECT s.episode, s.t, s.prev_agent, s.agent, s.chosen, s.version FROM steps s JOIN teams t ON t.id = s.team
+            WHERE t.name = ? ORDER BY s.episode, s.t"""
+        return [tuple(row) for row in run(connection, sql, (name,))]
+
+
+def counted(server, name):
+    return server("GET", f"/v1/teams/{name}").json()["episodes"]
+
+
+def test_cede_js_is_used_like_a_learner(server, open_page):
+    server("PUT", "/v1/teams/js-1", {"environment": "river"})
+    plan, page = wait_plan(server, "js-1"), open_page()
+    token = server.make(["decide", "report"], ["js-1"])
+    server.app.state.service.tokens.refresh()
+    page.evaluate(LOAD, [token, "js-1"])
+    told = page.evaluate("[team.startAgent, team.agents, team.horizon, team.version]")
+    assert told == [0, ["<b>left</b>", "right"], 20, plan["version"]]
+    page.evaluate("walk(0, 20, team.startAgent).then(() => team.endEpisode())")
+    page.evaluate("client.flush()")
+    found, agent = steps_of(server, "js-1"), 0
+    assert [row[1] for row in found] == list(range(20))
+    for _, t, prev, acted, chosen, version in found:
+        assert (prev, acted, chosen, version) == (agent, plan["policy"][t][t % 6][agent], acted, plan["version"])
+        agent = acted
+    assert counted(server, "js-1") == 1
+    until(page, "team.version > 1")  # the next plan comes by itself
+    status = page.evaluate("client.status")
+    assert status == {"unsent": 0, "refused": [], "reachable": True, "problem": "", "lasting": True}
+    for call, detail in (
+        ("team.choose(20, 0, 0)", "choose: t is 20, must be an integer from 0 to 19"),
+        ("team.choose(0, 0.5, 0)", "choose: state is 0.5"),
+        ("team.observe(1, 0, 0, 0, 0, 0)", "observe: t is 1, must be 0, the next step of this episode"),
+        ("team.observe(0, 0, 0, 2, 0, 0)", "observe: agent is 2"),
+        ("team.observe(0, 0, 0, 0, 0, 0, {cost: NaN})", "observe: cost is NaN, must be a finite number"),
+    ):
+        assert detail in page.evaluate(f"() => {{ try {{ {call}; return ''; }} catch (error) {{ return error.message; }} }}")
+    assert steps_of(server, "js-1") == found
+
+
+def test_cede_js_goes_on_while_the_service_is_away_and_after_a_reload(server, open_page):
+    server("PUT", "/v1/teams/js-2", {"environment": "river"})
+    wait_plan(server, "js-2")
+    page = open_page()
+    page.evaluate(LOAD, [server.token, "js-2"])
+    page.route("**/v1/**", lambda route: route.abort())
+    page.evaluate("walk(0, 20, 0).then(() => team.endEpisode())")
+    page.evaluate("walk(0, 7, 0)")
+    until(page, "client.status.reachable === false && team.age > 0.3")
+    assert page.evaluate("client.status.unsent") == 28  # an end, too
+    assert steps_of(server, "js-2") == []
+    running = page.evaluate("team.running")
+    page.reload()
+    page.evaluate(LOAD, [server.token, "js-2"])  # still away: policy, steps and the running episode are kept
+    assert page.evaluate("client.status.unsent") == 28
+    assert page.evaluate("team.running") == running
+    assert (running["t"], running["state"]) == (7, 1)
+    page.evaluate("walk(team.running.t, 20, team.running.agent).then(() => team.endEpisode())")
+    page.unroute("**/v1/**")
+    page.evaluate("client.flush()")
+    found = steps_of(server, "js-2")
+    assert [row[1] for row in found] == [*range(20), *range(20)]
+    assert len({row[0] for row in found}) == 2
+    assert counted(server, "js-2") == 2
+    until(page, "team.age < 1 && client.status.unsent === 0 && client.status.reachable")
+    page.reload()
+    page.evaluate(LOAD, [server.token, "js-2"])
+    assert page.evaluate("[client.status.unsent, team.running]") == [0, None]
+
+
+def test_cede_js_tells_again_what_may_have_been_lost(server, open_page):
+    """The answer to a report is lost, the service is busy, a token ends: nothing is lost, and nothing counted twice."""
+    server("PUT", "/v1/teams/js-3", {"environment": "river"})
+    wait_plan(server, "js-3")
+    page, seen = open_page(), []
+
+    def lose(route):
+        seen.append(route.request.post_data)
+        if len(seen) == 1:
+            route.fetch()  # it arrives, but the answer does not
+            route.abort()
+        elif len(seen) == 2:
+            route.fulfill(status=429, headers={"retry-after": "0"})
+        elif len(seen) == 3:
+            route.fulfill(status=401)
+        else:
+            route.continue_()
+
+    page.evaluate(LOAD, [server.token, "js-3"])
+    page.route("**/v1/steps", lose)
+    page.evaluate("walk(0, 20, 0).then(() => team.endEpisode())")
+    page.evaluate("client.flush()")
+    assert len(seen) >= 4
+    assert [row[1] for row in steps_of(server, "js-3")] == list(range(20))
+    assert counted(server, "js-3") == 1
+
+
+def test_cede_js_keeps_the_good_from_the_refused(server, open_page):
+    server("PUT", "/v1/teams/js-4", {"environment": "river"})
+    wait_plan(server, "js-4")
+    taken = {"episode": 5, "t": 0, "state": 3, "prev_agent": 0, "agent": 0, "action": 0, "next_state": 3}
+    assert server("POST", "/v1/teams/js-4/steps", {"steps": [taken]}).status_code == 200
+    page = open_page()
+    page.evaluate(LOAD, [server.token, "js-4"])
+    page.evaluate("team.begin(5), walk(0, 20, 0).then(() => team.endEpisode())")  # somebody else told another episode 5
+    page.evaluate("walk(0, 20, 0).then(() => team.endEpisode())")
+    message = page.evaluate("client.flush().then(() => '', (error) => error.message)")
+    assert "report: steps[0].state is 0, must be 3, as in the log" in message
+    assert counted(server, "js-4") == 1
+    assert page.evaluate("client.status.unsent") == 0
+    assert "name is 'nobody'" in page.evaluate("client.team('nobody').then(() => '', (error) => error.message)")
