@@ -15,10 +15,19 @@ SMALL = {
     "against_sb3": ["--steps", "1000"],
     "routing": ["--episodes", "60", "--repeats", "1"],
 }
+SERVICE = "service_desk"  # makes no picture
 
 
 def test_all_examples_are_tried():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(SMALL)
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*SMALL, SERVICE}
+
+
+def test_service(tmp_path):
+    command = [sys.executable, str(EXAMPLES / f"{SERVICE}.py"), "--tickets", "5", "--desks", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "10 tickets counted" in done.stdout
+    assert done.stdout.count("a nasty ticket: The ") == 2
 
 
 @pytest.mark.parametrize("name", SMALL)

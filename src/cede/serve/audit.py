@@ -1,44 +1,82 @@
 """Compares what was counted with the log, rebuilds it from the log, and erases a team's part of it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
 
+import numpy as np
 from sqlalchemy import Connection
 
 from cede._base import check
-from cede.serve.database import run, upsert
+from cede.serve.counting import Cells
+from cede.serve.database import run, stream, upsert
 from cede.serve.history import forget_team
-from cede.serve.log import AMOUNTS, EpisodeState, add_counts, cells_of
-from cede.serve.reports import COLUMNS, Row, Team
+from cede.serve.log import EpisodeState, add_cells
+from cede.serve.reports import AMOUNTS, PLACES, Row, Team
 from cede.serve.store import Store, now_ms
+
+ORDERED = ("episode", "t", *PLACES)  # of a step, all but its team and what is not counted
 
 CHUNK = 100_000  # steps that are counted at once
 DUE = "due = COALESCE(due, ?), lease = NULL, planner = NULL"  # a plan that is being made meanwhile is not published
 STATES = ("team", "episode", "length", "received", "last", "counted")
+States = dict[int, EpisodeState]  # by episode
 
 
-def recount(connection: Connection, store: Store, team: Team) -> tuple[dict[int, EpisodeState], Iterator[list[Row]]]:
-    """Read the log of a team. Return what follows for each of its episodes, and the steps of those that are complete, in parts."""
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of a team's log: what follows for some of its episodes, and what those add up to that are complete."""
+
+    states: States
+    agents: Cells
+    environment: Cells
+
+    @property
+    def counted(self) -> int:
+        """Return how many episodes are complete."""
+        return sum(one.counted for one in self.states.values())
+
+
+def recount(connection: Connection, team: Team) -> Iterator[Part]:
+    """Read the log of a team once, in order of episodes, and count it, in parts."""
     told = dict(run(connection, "SELECT episode, length FROM episodes WHERE team = ?", (team.id,)).all())
-    last, ends = team.served.task.plan_steps - 1, team.served.ends
-    sql = "SELECT episode, COUNT(*), MAX(t) FROM steps WHERE team = ? GROUP BY episode"
-    states = {episode: EpisodeState(told.get(episode)) for episode in told}
-    states |= {row[0]: EpisodeState(told.get(row[0]), row[1], row[2]) for row in run(connection, sql, (team.id,))}
-    sql = """SELECT s.episode, s.next_state FROM steps s
-        JOIN (SELECT episode, MAX(t) AS t FROM steps WHERE team = ? GROUP BY episode) m ON s.episode = m.episode AND s.t = m.t
-        WHERE s.team = ?"""
-    for episode, state in run(connection, sql, (team.id, team.id)):
-        one = states[episode]
-        length = one.last + 1 if one.last == last or state in ends else one.length
-        states[episode] = EpisodeState(length, one.received, one.last, int(length == one.received))
-    return states, complete_steps(connection, team, {episode for episode, one in states.items() if one.counted})
+    names = (*ORDERED, *(AMOUNTS if team.served.task.learns_costs else ()))
+    sql = f"SELECT {', '.join(names)} FROM steps WHERE team = ? ORDER BY episode, t"
+    rest: list[Row] = []  # the last episode of what was read: it may go on
+    for rows in stream(connection, sql, (team.id,), CHUNK):
+        rows[:0] = rest
+        last = rows[-1][0]
+        place = next((i for i in range(len(rows) - 1, -1, -1) if rows[i][0] != last), -1) + 1
+        rest = rows[place:]
+        if place:
+            yield counted(team, told, rows[:place])
+    if rest:
+        yield counted(team, told, rest)
+    yield Part({episode: EpisodeState(length) for episode, length in told.items()}, [], [])
 
 
-def complete_steps(connection: Connection, team: Team, episodes: set[int]) -> Iterator[list[Row]]:
-    """Return the steps of some episodes of a team, as far as they are counted, in parts."""
-    sql = f"SELECT {', '.join(COLUMNS[: AMOUNTS.stop])} FROM steps WHERE team = ? ORDER BY episode, t"
-    found = run(connection, sql, (team.id,), streamed=True)
-    for part in found.partitions(CHUNK):
-        yield [tuple(row) for row in part if row[1] in episodes]
+def counted(team: Team, told: dict[int, int | None], rows: list[Row]) -> Part:
+    """Count steps of whole episodes. told: their lengths as clients gave them; those that are seen here are taken out."""
+    task, ends, n = team.served.task, team.served.ends, len(rows)
+    steps = np.fromiter(chain.from_iterable(row[:7] for row in rows), dtype=np.int64, count=7 * n).reshape(n, 7).T
+    begins = np.flatnonzero(np.diff(steps[0], prepend=-1))
+    final = np.append(begins[1:], n) - 1
+    found = zip(
+        *(column.tolist() for column in (steps[0, begins], final - begins + 1, steps[1, final], steps[6, final])), strict=True
+    )
+    states = {}
+    for episode, received, last, state in found:
+        length = told.pop(episode, None)
+        length = last + 1 if last == task.plan_steps - 1 or state in ends else length
+        states[episode] = EpisodeState(length, received, last, int(length == received))
+    complete = np.array([one.counted for one in states.values()], dtype=bool).repeat(final - begins + 1)
+    if not complete.any():
+        return Part(states, [], [])
+    costs = np.full((2, n), np.nan)
+    if task.learns_costs:
+        costs = np.array([row[7:] for row in rows], dtype=np.float64).T
+    cells = team.served.counter.count(np.full(int(complete.sum()), team.id), steps[1:, complete], costs[:, complete])
+    return Part(states, *cells)
 
 
 def teams_of(connection: Connection, store: Store) -> list[Team]:
@@ -52,12 +90,12 @@ def verify(connection: Connection, store: Store) -> list[str]:
     outside: dict[int, dict[Row, int]] = {}
     episodes: dict[int, int] = {}
     for team in teams_of(connection, store):
-        states, steps = recount(connection, store, team)
+        states: States = {}
         agents: dict[Row, int] = {}
-        for rows in steps:
-            mine, theirs = cells_of(rows, store.team_of)
-            gather(agents, mine)
-            gather(outside.setdefault(team.environment, {}), [cell[1:] for cell in theirs])
+        for part in recount(connection, team):
+            states |= part.states
+            gather(agents, part.agents)
+            gather(outside.setdefault(team.environment, {}), part.environment)
         name = f"team {check.show(team.name)}"
         kept = {(team.id, *cell[:2]): cell[2] for cell in store.agent_cells(connection, team)}
         compare(wrong, f"{name}: count (team, row, column)", kept, agents)
@@ -99,16 +137,21 @@ def rebuild(connection: Connection, store: Store) -> None:
     run(connection, "UPDATE episodes SET number = -1, place = -1")
     run(connection, "UPDATE environments SET episodes = 0")
     for team in teams_of(connection, store):
-        states, steps = recount(connection, store, team)
-        for rows in steps:
-            add_counts(connection, rows, store.team_of)
-        put_states(connection, team, states)
-        n = sum(one.counted for one in states.values())
+        n = 0
+        for part in recount(connection, team):
+            add_cells(connection, part.agents, placed(team, part.environment))
+            put_states(connection, team, part.states)
+            n += part.counted
         run(connection, f"UPDATE teams SET episodes = ?, {DUE} WHERE id = ?", (n, now_ms(), team.id))
         run(connection, "UPDATE environments SET episodes = episodes + ? WHERE id = ?", (n, team.environment))
 
 
-def put_states(connection: Connection, team: Team, states: dict[int, EpisodeState]) -> None:
+def placed(team: Team, cells: Cells) -> Cells:
+    """Return cells of the environment of a team as rows of its table."""
+    return [(team.environment, *cell) for cell in cells]
+
+
+def put_states(connection: Connection, team: Team, states: States) -> None:
     """Write what follows from the log for the episodes of a team."""
     columns = (*STATES, "begun")
     rows = [(team.id, episode, one.length, one.received, one.last, one.counted, now_ms()) for episode, one in states.items()]
@@ -122,9 +165,10 @@ def erase(connection: Connection, store: Store, team: Team) -> int:
     The team stays. All teams of its environment are due for a plan, as theirs were made from what is gone.
     """
     lock(connection)
-    states, steps = recount(connection, store, team)
-    for rows in steps:
-        add_counts(connection, rows, store.team_of, -1)
+    gone = 0
+    for part in recount(connection, team):
+        add_cells(connection, part.agents, placed(team, part.environment), -1)
+        gone += part.counted
     forget_team(connection, team)
     n = int(run(connection, "SELECT COUNT(*) FROM steps WHERE team = ?", (team.id,)).scalar())
     for table in ("steps", "episodes", "agent_counts", "plans", "policies"):
@@ -132,7 +176,6 @@ def erase(connection: Connection, store: Store, team: Team) -> int:
     run(connection, "DELETE FROM environment_counts WHERE environment = ? AND n = 0", (team.environment,))
     run(connection, "UPDATE teams SET episodes = 0 WHERE id = ?", (team.id,))
     run(connection, f"UPDATE teams SET {DUE} WHERE environment = ?", (now_ms(), team.environment))
-    gone = sum(one.counted for one in states.values())
     run(connection, "UPDATE environments SET episodes = episodes - ? WHERE id = ?", (gone, team.environment))
     return n
 

@@ -87,6 +87,7 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         self.registry = CollectorRegistry()
+        self._labelled: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         labels = ("method", "route", "status")
         self.requests = Counter("cede_requests", "Requests.", labels, registry=self.registry)
         ends = [0.001 * 2**i for i in range(14)]
@@ -100,6 +101,15 @@ class Metrics:
             ("cede_failures", "Errors of writer and planner.", lambda: service.writer.failures + service.planner.failures),
         ):
             Gauge(name, text, registry=self.registry).set_function(value)
+
+    def measure(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Take note of a request. To look labels up takes Prometheus' client long, so what it found is kept."""
+        found = self._labelled.get((method, route, status))
+        if found is None:
+            found = self.requests.labels(method, route, str(status)), self.seconds.labels(route)
+            self._labelled[method, route, status] = found
+        found[0].inc()
+        found[1].observe(seconds)
 
     def text(self) -> bytes:
         """Return all of it in Prometheus' format."""
@@ -151,8 +161,7 @@ class Border:
     def measure(self, scope: MutableMapping[str, Any], status: int, seconds: float) -> None:
         """Take note of a request; log it if it failed or was slow. Neither its address nor its headers are logged."""
         route = getattr(scope.get("route"), "path", "none")
-        self.metrics.requests.labels(scope["method"] if route != "none" else "any", route, str(status)).inc()
-        self.metrics.seconds.labels(route).observe(seconds)
+        self.metrics.measure(scope["method"] if route != "none" else "any", route, status, seconds)
         if status >= 400 or seconds > SLOW:
             about = {"method": scope["method"], "route": route, "status": status, "seconds": round(seconds, 4)}
             self.service.note("info", "request", **about)

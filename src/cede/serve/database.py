@@ -108,6 +108,20 @@ def run_many(connection: Connection, sql: str, rows: Sequence[Row]) -> None:
         connection.exec_driver_sql(sql.replace("?", "%s") if connection.dialect.name == "postgresql" else sql, list(rows))
 
 
+def stream(connection: Connection, sql: str, values: Sequence[Any], size: int) -> Iterator[list[Row]]:
+    """Run a query with ? for its values, and return its rows in parts, as they come from the driver: memory holds one part."""
+    if connection.dialect.name == "postgresql":
+        sql, cursor = sql.replace("?", "%s"), connection.connection.cursor("cede_stream", binary=True)
+    else:
+        cursor = connection.connection.cursor()
+    try:
+        cursor.execute(sql, tuple(values))
+        while rows := cursor.fetchmany(size):
+            yield list(rows)
+    finally:
+        cursor.close()
+
+
 def insert_new(connection: Connection, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
     """Insert rows that are not there yet."""
     if not rows:

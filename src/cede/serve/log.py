@@ -187,9 +187,13 @@ def steps_of(connection: Connection, ledger: Ledger) -> list[Row]:
     return [row for row in mine if row[:2] not in partly] + rest
 
 
-def add_counts(connection: Connection, rows: Iterable[Row], team_of: Callable[[int], Team], sign: int = 1) -> None:
-    """Add the counts of steps of complete episodes; with sign -1, take them away."""
-    agents, environment = cells_of(rows, team_of)
+def add_counts(connection: Connection, rows: Iterable[Row], team_of: Callable[[int], Team]) -> None:
+    """Add the counts of steps of complete episodes."""
+    add_cells(connection, *cells_of(rows, team_of))
+
+
+def add_cells(connection: Connection, agents: Cells, environment: Cells, sign: int = 1) -> None:
+    """Add to counts; with sign -1, take away. agents: (team, row, column, n). environment: (environment, layer, row, column, n)."""
     change = "n = t.n + excluded.n"
     names = ("row", "col", "n")
     upsert(connection, "agent_counts", ("team", *names), signed(agents, sign), 3, change)
