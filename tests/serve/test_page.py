@@ -63,6 +63,9 @@ def test_files_are_served_with_strict_headers(tmp_path):
         for wrong in ("/page/", "/page/../app.py", "/page/%2e%2e/app.py", "/page/vendor/README", "/page/index.html"):
             assert client.get(wrong).status_code == 404
         assert not any(path.startswith("/page") or path == "/" for path in client.get("/openapi.json").json()["paths"])
+    with TestClient(create_app(database, Options(hosts=("*",), plans=False, root_path="/control"))) as client:
+        assert all(client.get(f"/control/{name}").status_code == 200 for name in ("", "page/app.js", "page/vendor/htm.mjs"))
+        assert not re.search(r'(?:src|href)="/', client.get("/control/").text)
     database.close()
 
 
@@ -96,7 +99,7 @@ def open_page(chromium, server):
         context = chromium.new_context(**more)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: wrong.append(dialog.message))
         page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
@@ -115,7 +118,7 @@ def open_page(chromium, server):
 
 def until(page, true):
     """Wait for an expression to be true. Playwright's own way evaluates text within the page, which the page forbids."""
-    for _ in range(500):
+    for _ in range(1500):
         if page.evaluate(true):
             return
         page.wait_for_timeout(20)
@@ -187,6 +190,10 @@ def test_who_is_in_control_where_and_why_by_keyboard(server, open_page):
     page.get_by_text("at time step 7").wait_for(state="attached")
     page.locator("section[aria-labelledby=uncertain] table").first.wait_for()
     page.locator("section[aria-labelledby=health]", has_text="all is well").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="csv").click()
+    assert download.value.suggested_filename == "boat.csv"
+    assert Path(download.value.path()).read_text() == server("GET", "/v1/teams/boat/steps?format=csv").text
 
 
 def test_what_happens_is_shown_at_once_and_after_a_break(server, open_page):

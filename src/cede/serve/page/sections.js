@@ -43,6 +43,8 @@ export function Story({ history, plan, whole }) {
   const cost = now.cost / now.episodes;
   const before = then.cost / then.episodes;
   const turns = (sum) => number(sum.hand_overs / sum.episodes, 1);
+  const here = total(buckets).episodes;
+  const shown = here === history.total ? "all of them are shown" : `${number(here, 0)} of them are shown`;
   const average = now.episodes > 1 ? " on average" : "";
   const compared = buckets.length > 1 ? `${average}; in the first ${then.episodes === 1 ? "one" : number(then.episodes, 0)} it was ${amount(before)}` : average;
   const size = now.episodes === 1 ? "the last episode" : `the last ${number(now.episodes, 0)} episodes`;
@@ -61,7 +63,7 @@ export function Story({ history, plan, whole }) {
         more=${Object.entries(now.parts).map(([name, sum]) => `${name} ${amount(sum / now.episodes)}`).join(" · ")} />
       <${Fact} title="Hand-overs an episode" value=${turns(now)} more=${handed(now, agents)} />
       <${Fact} title="Episodes" value=${number(history.total, 0)}
-        more=${history.behind ? `${number(history.behind, 0)} more are being added up` : "all of them are shown"} />
+        more=${history.behind ? `${number(history.behind, 0)} more are being added up` : shown} />
       ${whole ? "" : html`<${Fact} title="Plan" value=${plan ? `No. ${plan.version}` : "none yet"}
         more=${plan ? `made ${ago(plan.age)}, from ${plural(plan.episodes, "episode")}` : "the fallback agent acts"} />`}
     </dl>
