@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check lint bench hunt docs dist figures verdicts clean
+.PHONY: demo test check lint bench bench-service hunt docs dist figures verdicts clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -42,6 +42,12 @@ bench: $(READY)
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/fleets.py
 	$(BIN)/python benchmarks/cold_start.py
+
+# The service under load, killed and asked nonsense, over SQLite and PostgreSQL: a dated table in benchmarks/results/. The sizes that
+# were asked for take hours; SIZE=--middle about half an hour, SIZE=--quick minutes (into out/bench).
+SIZE ?=
+bench-service: $(READY)
+	$(BIN)/python benchmarks/service.py $(SIZE)
 
 # What comes from outside is made wrong in every way; 0 if nothing breaks. With KEEP=1 the result goes into docs/reliability.md.
 MINUTES ?= 10

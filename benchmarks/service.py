@@ -26,16 +26,16 @@ MILLION = 1_000_000
 PACKAGES = ("fastapi", "uvicorn", "sqlalchemy", "psycopg", "schemathesis")
 Sizes = dict[str, Any]
 ROWS: dict[str, tuple[Callable[..., Row], Sizes, Sizes, Sizes]] = {  # quick, middle, full
-    "durable": (durable, {"seconds": 5, "turns": 1}, {"seconds": 30, "turns": 2}, {"seconds": 600, "turns": 1}),
+    "durable": (durable, {"seconds": 5, "turns": 1}, {"seconds": 15, "turns": 3}, {"seconds": 600, "turns": 1}),
     "decides": (decides, {"seconds": 2, "turns": 2}, {"seconds": 5, "turns": 5}, {"seconds": 20, "turns": 5}),
-    "order": (in_any_order, {"steps": 40_000}, {"steps": 1 * MILLION}, {"steps": 10 * MILLION}),
+    "order": (in_any_order, {"steps": 40_000}, {"steps": 400_000}, {"steps": 10 * MILLION}),
     "server": (killed, {"kills": 5}, {"kills": 100}, {"kills": 1000}),
     "planner": (killed, {"kills": 5}, {"kills": 50}, {"kills": 200}),
     "PostgreSQL": (killed, {"kills": 2}, {"kills": 20}, {"kills": 100}),
     "made up": (
         made_up_requests,
         {"requests": 3000, "cases": 3},
-        {"requests": 50_000, "cases": 50},
+        {"requests": 30_000, "cases": 30},
         {"requests": 180_000, "cases": 1100},
     ),
     "teams": (
@@ -44,7 +44,7 @@ ROWS: dict[str, tuple[Callable[..., Row], Sizes, Sizes, Sizes]] = {  # quick, mi
         {"registered": 200_000, "active": 20_000},
         {"registered": MILLION, "active": 100_000},
     ),
-    "rebuilt": (rebuilt, {"steps": 100_000}, {"steps": 4 * MILLION}, {"steps": 100 * MILLION}),
+    "rebuilt": (rebuilt, {"steps": 100_000}, {"steps": 2 * MILLION}, {"steps": 100 * MILLION}),
 }
 KILLED = ("server", "planner", "PostgreSQL")
 STORES: dict[str, Callable[[], Files | Postgres]] = {"sqlite": Files, "postgresql": Postgres}

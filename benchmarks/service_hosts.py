@@ -158,7 +158,10 @@ class Served:
     def stop(self) -> None:
         """End it, and wait for that."""
         self.process.terminate()
-        self.process.wait() if isinstance(self.process, subprocess.Popen) else self.process.join()
+        if isinstance(self.process, subprocess.Popen):
+            self.process.communicate()
+        else:
+            self.process.join()
 
 
 def real_server(url: str, *options: str, token: str | None = None) -> Served:

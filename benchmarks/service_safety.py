@@ -157,9 +157,10 @@ def left(url: str, bodies: Path, rounds: list[int], *, planner: bool) -> Row:
             WHERE p.version IS NULL OR p.version <> t.version OR t.version <> (SELECT COUNT(*) FROM plans q WHERE q.team = t.id)"""
         plans = int(run(connection, sql).scalar())
         due = int(run(connection, "SELECT COUNT(*) FROM teams WHERE due IS NOT NULL").scalar()) if planner else 0
+        planners = int(run(connection, "SELECT COUNT(DISTINCT planner) FROM plans").scalar())
         result = {"missing": len(expected - there), "unknown": len(there - expected), "verify": len(verify(connection, store))}
     database.close()
-    return {**result, "wrong_plans": plans + due}
+    return {**result, "wrong_plans": plans + due, "planners": planners}
 
 
 # ------------------------------------------------------------------------------------------------- made-up requests

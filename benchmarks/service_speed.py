@@ -8,6 +8,7 @@ from typing import Any
 from cede.serve.audit import rebuild
 from cede.serve.database import Database, insert_new, run
 from cede.serve.reports import COLUMNS
+from cede.serve.served import environment_from
 from cede.serve.store import Store
 from service_hosts import Files, Load, Postgres, Served, bare_server, memory, processor_seconds, real_server
 from service_traffic import FIELDS, decisions_file, environment, play, river, rounds_file
@@ -96,7 +97,7 @@ def register(url: str, registered: int, active: int) -> None:
     database.close()
 
 
-def many_teams(host: Host, place: Path, *, registered: int, active: int) -> Row:
+def many_teams(host: Host, place: Path, *, registered: int, active: int, probes: int = 200) -> Row:
     """Memory of a server that knows many teams and has the plans of some, and how long a decision for one that sleeps takes."""
     url = host.new()
     server = real_server(url)
@@ -110,7 +111,7 @@ def many_teams(host: Host, place: Path, *, registered: int, active: int) -> Row:
     started, known = time.perf_counter() - begin, memory(server.pid)
     asked = {"t": 0, "state": 0, "prev_agent": 0}
     sleeping, awake = [], []
-    for i in range(200):  # each team is asked for the first time
+    for i in range(probes):  # each team is asked for the first time
         begin = time.perf_counter()
         server.ask("POST", f"/v1/teams/many-{i}/decide", asked)
         sleeping.append(time.perf_counter() - begin)
@@ -141,16 +142,21 @@ def asleep(server: Served, names: list[str], asked: Row) -> list[str]:
 # ------------------------------------------------------------------------------------------------- counting again
 
 
+def registered_river(database: Database, teams: int) -> Store:
+    """Make an environment and teams without a server."""
+    store, given = Store(database), environment()
+    served = environment_from("environment", given["task"], given["learner"])
+    database.write(lambda c: store.put_environment(c, "river", served, 0))
+    common = store.environment("river")[1]
+    for i in range(teams):
+        database.write(lambda c, i=i: store.put_team(c, f"team-{i}", "river", common, i, 0))
+    return store
+
+
 def rebuilt(host: Host, place: Path, *, steps: int, teams: int = 50) -> Row:
     """Write a log as it is, and count it."""
-    url = host.new()
-    server = real_server(url, "--no-plan")
-    server.ask("PUT", "/v1/environments/river", environment())
-    for i in range(teams):
-        server.ask("PUT", f"/v1/teams/team-{i}", {"environment": "river"})
-    server.stop()
-    database = Database(url)
-    store, length = Store(database), river().task.plan_steps
+    database = Database(host.new())
+    store, length = registered_river(database, teams), river().task.plan_steps
     each, first, done = max(1, min(steps // teams // length, 100_000 // teams)), 0, 0
     numbers = [store.team(f"team-{i}").id for i in range(teams)]
     while done < steps:
