@@ -13,7 +13,7 @@ class Wrapped:
     """A learner of cede behind a plain object; `shows` whether it shows its plan."""
 
     def __init__(self, inside, shows=True):
-        self.inside, self.shows = inside, shows
+        self.inside, self.shows, self.task = inside, shows, inside.task
 
     def choose(self, *place):
         return self.inside.choose(*place)
