@@ -167,7 +167,7 @@ def test_scores_and_grids_in_short():
 
 def test_the_command_shows_what_states_are(tmp_path):
     for encoder in (*ALL.values(), GRID):
-        result = CliRunner().invoke(app, ["show", str(encoder.save(tmp_path / "e.cede"))])
+        result = CliRunner().invoke(app, ["show", str(encoder.save(tmp_path / "e.cede"))], env={"COLUMNS": "500"})
         assert result.exit_code == 0, result.output
         text = " ".join(result.output.split())
         for name, values in encoder.parts:

@@ -77,7 +77,12 @@ def test_a_baseline_is_called_baseline():
 
 def test_a_directory_is_no_file(tmp_path):
     learner = cede.ucrl2_mc(cede.Task(env_cost=[[0.0]], agents=["a"], horizon=3))
-    for write in (learner.save, learner.record_to, cede.encode.uniform_bins(0, 1, 2).save, cede.Fleet([learner]).save):
+    for write in (
+        learner.save,
+        learner.record_to,
+        cede.encode.uniform_bins(0, 1, 2).save,
+        cede.Fleet([cede.ucrl2_mc(learner.task)]).save,
+    ):
         with pytest.raises(ValueError, match=r"path is '.*models/', must be the path of a file: it ends as that of a directory"):
             write(f"{tmp_path}/models/")
     assert list(tmp_path.iterdir()) == []

@@ -163,8 +163,8 @@ class Learner:
         one was chosen. All but t are indices from 0, or names.
 
         cost: what the environment charged for the action; it must be given where the task does not say it, within its cost_range.
-        enter_cost: the same for arriving in the next state. Where the task says what it costs, that counts, and both may be left
-        out.
+        enter_cost: the same for arriving in the next state. Where the task says what it costs, both may be left out; what is given
+        must then be the same. A cost that is measured is declared as not known: NaN in env_cost, with a cost_range.
 
         moved: True if the system was moved since the step before, by hand for example, and so is in another state than that step
         led to. The move itself is not learned from. An episode with one keeps no promise of a baseline: it counts as the dearest.

@@ -62,7 +62,7 @@ def charges(owner: str, task: Task, state: int, action: int, to: int, cost: Any,
         for name, one in (("cost", cost), ("enter_cost", enter_cost))
     )
     move = (np.array([state]), np.array([action]), np.array([to]))
-    if given != (None, None):
+    if cost is not None or enter_cost is not None:
         check_known_costs(owner, task, *move, (given[0], given[1]))
     if not task.learns_costs:
         return float(task.env_cost[state, action]), 0.0 if task.enter_cost is None else float(task.enter_cost[to])

@@ -80,6 +80,7 @@ def compare(
         mdps = [make(one) for one in seeds]
         length = checked_length(f"{owner}, world {name!r}", mdps[0], episodes, steps, record_every)
         runs[name] = made_runs(f"{owner}, world {name!r}", mdps, some_learners, length, seeds, place is not None)
+    check_not_shared(owner, [run.learner for some in runs.values() for run in some if not is_own(run.learner)])
     if progress is True:
         warn_of_few(repeats, len(some_worlds) * (len(some_learners) - 1))
     if place is not None:
@@ -167,6 +168,16 @@ def check_alone(owner: str, mdp: TwoLayerMDP, learner: Any) -> None:
     if mdp.horizon is None and checked(owner, shown_policy)(mdp.task, learner) is None:
         expected = "shown where there is no horizon, as an attribute policy: its regret is not known otherwise"
         check.fail(owner, "the policy of the learner", "not shown", expected)
+
+
+def check_not_shared(owner: str, learners: Sequence[Any]) -> None:
+    """Check that learners that are not cede's own, and so are not copied, are another one for each run."""
+    met: set[int] = set()
+    for learner in learners:
+        if id(learner) in met:
+            expected = "a new one for each world and repeat: it would remember the runs before"
+            check.fail(owner, f"the {type(learner).__name__} that a function returned", "the same as before", expected)
+        met.add(id(learner))
 
 
 def regret_of(found: Mapping[str, Sequence[History]], learners: tuple[str, ...], repeats: int) -> tuple[Any, tuple[str, ...]]:
