@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.counts import count
 
 COSTS = {"env_cost": [[0.0, 0.1], [1.0, np.nan]], "enter_cost": [0.0, 0.5], "cost_range": (0, 9)}
 TASK = cede.Task(**COSTS, agents=["a", "b"], horizon=2)
@@ -44,17 +43,13 @@ def test_logs():
         learner.learn_from({**log, "cost": [2.0, 0.0], "enter_cost": [3.0, 0.5]})
 
 
-def test_episodes():
-    def episode(**costs):
-        return cede.Episode(states=[0, 1], prev_agents=[0], agents=[0], actions=[0], costs=[0.0], **costs)
-
-    learner = cede.ucrl2_mc(TASK)
-    for take in (learner.observe_episode, lambda one: learner.learn_from([one]), lambda one: count(TASK, [one])):
-        with pytest.raises(ValueError, match=rf"env_costs of step 0 {WRONG}"):
-            take(episode(env_costs=[7.5]))
-        with pytest.raises(ValueError, match=r"enter_costs of step 0 is 9.0, must be 0.5"):
-            take(episode(enter_costs=[9.0]))
-    learner.observe_episode(episode(env_costs=[0.0], enter_costs=[0.5]))
+def test_rollouts_of_random_costs_are_taken():
+    """A rollout has the costs that were drawn; a task that says their means stays with these."""
+    desk = cede.worlds.support_desk()
+    learner = cede.ucrl2_mc(desk.task)
+    learner.observe_episode(cede.rollout(desk, desk.task.always(0), 0))
+    learner.end_episode()
+    assert learner.episode == 2
 
 
 class Passing:
