@@ -13,7 +13,7 @@ class Wrapped:
     """A learner of cede behind a plain object; `shows` whether it shows its plan."""
 
     def __init__(self, inside, shows=True):
-        self.inside, self.shows = inside, shows
+        self.inside, self.shows, self.task = inside, shows, inside.task
 
     def choose(self, *place):
         return self.inside.choose(*place)
@@ -266,6 +266,7 @@ def test_in_gymnasium():
     task = cede.gym.task_for(env, ["down", "right"], 20, cost=0.0, over_cost=0.5)
     team = {"down": lambda s: 1, "right": lambda s: 2}
     own, inside = cede.ucrl2_mc(task, scale=0.1), Wrapped(cede.ucrl2_mc(task, scale=0.1))
+    inside.task = None
     first = cede.gym.run(env, team, own, episodes=15, seed=1, progress=False)
     second = cede.gym.run(env, team, inside, episodes=15, seed=1, task=task, progress=False)
     np.testing.assert_array_equal(first.cost, second.cost)

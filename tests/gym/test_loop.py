@@ -55,7 +55,7 @@ def test_quantile_bins():
     assert found.max() < 650
     assert cede.gym.quantile_bins(np.zeros((10, 1)), 4).n_states <= 2  # nothing to tell apart
     with pytest.raises(ValueError, match=r"observations is .* must be a"):
-        cede.gym.quantile_bins([1.0, 2.0], 3)
+        cede.gym.quantile_bins([[[1.0]]], 3)
     with pytest.raises(ValueError, match="the number of states is 10000000000, must be at most"):
         cede.gym.uniform_bins([0] * 10, [1] * 10, 10)
 

@@ -406,7 +406,7 @@ def test_no_damage_ends_in_an_error_of_the_operating_system(tmp_path):
                 cede.load(source)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         cede.load(tmp_path / "nowhere")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(cede.UnreadableFile, match="is a directory, must be a learner or fleet of cede"):
         cede.load(tmp_path)
 
 

@@ -93,7 +93,7 @@ def test_every_form_of_a_log():
         "objects": {name: column.astype(object) for name, column in log.items()},
         "a generator": (episode for episode in episodes),
         "nullable integers": pandas.DataFrame(log).astype("Int64"),
-        "more columns": {**log, "cost": np.zeros(len(log["t"]))},
+        "more columns": {**log, "colour": np.zeros(len(log["t"])), "cost": mdp.task.env_cost[log["state"], log["action"]]},
     }
     expected = cede.count(mdp.task, episodes)
     for name, form in forms.items():

@@ -409,7 +409,7 @@ def test_dropped_and_running_episodes(tmp_path):
     assert two.learn_from(record) == 2
     same_counts(one, two)
     assert len(record.log()["t"]) == 10
-    assert record.log(unfinished=True)["episode"].tolist() == [0] * 5 + [1] * 5 + [2] * 2
+    assert record.log(unfinished=True)["episode"].tolist() == [1] * 5 + [2] * 5 + [3] * 2
     one.end_episode()
     three = cede.ucrl2_mc(MDP.task)
     three.learn_from(cede.read_record(path))
@@ -474,7 +474,7 @@ def test_frames_and_parquet(tmp_path):
     one, mdp = recorded(tmp_path / "a.jsonl")
     record = cede.read_record(tmp_path / "a.jsonl")
     frame = record.to_frame()
-    assert frame.shape == (101, 17)
+    assert frame.shape == (101, 18)
     assert frame["ended"].tolist() == [True] * 100 + [False]
     named = record.to_frame(names=True)
     assert named["agent"].tolist() == [("a", "b", "c")[i] for i in frame["agent"]]
@@ -556,8 +556,12 @@ def test_other_files_are_refused_and_stay_as_they_are(tmp_path):
         drive(one, MDP, 1)
     with pytest.raises(ValueError, match=r"learn_from: n_states of the record is 4, must be 3, as of the task"):
         other.learn_from(cede.read_record(tmp_path / "a.jsonl"))
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(ValueError, match=r"Recorder: path is '.*', must be the path of a file: it is a directory"):
         one.record_to(tmp_path)
+    with pytest.raises(cede.UnreadableFile, match="is a directory, must be a record of cede"):
+        cede.read_record(tmp_path)
+    with pytest.raises(cede.UnreadableFile, match=r"is a record of steps, must be .*; cede.read_record reads records"):
+        cede.load(tmp_path / "a.jsonl")
     with pytest.raises(FileNotFoundError):
         cede.read_record(tmp_path / "nowhere.jsonl")
     with pytest.raises(ValueError, match="Recorder: sync is 'always', must be one of 'never', 'episode', 'step'"):
@@ -616,3 +620,80 @@ def test_damage_is_found(tmp_path):
         path.write_bytes(json.dumps({**head, **change}, separators=(",", ":")).encode() + b"\n" + b"".join(lines[1:]))
         with pytest.raises(cede.UnreadableFile):
             cede.read_record(path)
+
+
+# ------------------------------------------------------------------------------------------------- after a crash
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_from_its_file_and_the_rest_of_its_record(way, form, tmp_path):
+    """A learner that is loaded and learns the rest of its record is the one that was killed; nothing counts twice."""
+    mdp, make = WAYS[way]
+    one, path = make(mdp), tmp_path / "a.jsonl"
+    with one.record_to(path):
+        drive(one, mdp, 4)
+        one.save(tmp_path / "one.cede")
+        drive(one, mdp, 3, seed=1)
+    record = cede.read_record(path)
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+        record = cede.read_record(record.save(tmp_path / "a.parquet"))
+    two = cede.load(tmp_path / "one.cede")
+    counted = two.episode
+    with pytest.raises(ValueError, match=r"may have counted already is \d+, must be 0: give record.after\(learner\).*again=True"):
+        two.learn_from(record)
+    assert two.episode == counted
+    assert two.learn_from(record.after(two)) == 3
+    same_counts(one, two)
+    np.testing.assert_array_equal(one.plan.policy, two.plan.policy)
+    assert len(record.after(two)) == 0
+    assert two.learn_from(record.after(two)) == 0
+    three = make(mdp)
+    three.learn_from(record)
+    three.learn_from(record, again=True)
+    assert three.counts.agents.sum() > two.counts.agents.sum() or "forget" in way
+    assert three.episode == 2 * one.episode - 1
+
+
+@pytest.mark.parametrize("mdp", [MDP, endless(5, 0.9)])
+def test_the_rest_of_a_record_of_several_processes(mdp, tmp_path):
+    """The second process did not learn what the first one saw after its file was written; the third one learns all of it."""
+    one, path = cede.ucrl2_mc(mdp.task), tmp_path / "a.jsonl"
+    with one.record_to(path):
+        drive(one, mdp, 2)
+        one.save(tmp_path / "one.cede")
+        drive(one, mdp, 2, seed=1)
+    two = cede.load(tmp_path / "one.cede")
+    with two.record_to(path):
+        drive(two, mdp, 1, seed=2)
+    three, whole = cede.load(tmp_path / "one.cede"), cede.ucrl2_mc(mdp.task)
+    record = cede.read_record(path)
+    assert three.learn_from(record.after(three)) == 3
+    whole.learn_from(record)
+    same_counts(three, whole)
+
+
+def test_steps_after_a_gap_have_the_numbers_of_the_learner(tmp_path):
+    mdp = endless(5, 0.9)
+    one, path = cede.ucrl2_mc(mdp.task), tmp_path / "a.jsonl"
+    with one.record_to(path):
+        drive(one, mdp, 1)
+        cede.simulate(mdp, one, steps=20, progress=False)
+        one.save(tmp_path / "one.cede")
+        drive(one, mdp, 1, seed=1)
+    record = cede.read_record(path)
+    assert record.learner_episode.tolist() == [*range(1, 8), *range(28, 35)]
+    two = cede.load(tmp_path / "one.cede")
+    assert two.learn_from(record.after(two)) == 1
+    same_counts(one, two)
+
+
+def test_after_wants_a_learner(tmp_path):
+    one, path = cede.ucrl2_mc(MDP.task), tmp_path / "a.jsonl"
+    one.record_to(path).close()
+    with pytest.raises(ValueError, match=r"Record.after: the number of the next episode of learner is None"):
+        cede.read_record(path).after(MDP)
+    for wrong in (str(path), path):
+        with pytest.raises(ValueError, match=r"learn_from: log is .*, must be .* or a Record: read the file with cede.read_record"):
+            one.learn_from(wrong)

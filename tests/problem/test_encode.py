@@ -10,9 +10,11 @@ import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import cede
 from cede._base import archive
+from cede.cli import app
 from cede.problem.encode import Bins, Clusters, Grid, Product, Score
 
 BINS = cede.encode.uniform_bins([-1, 0], [1, 10], [4, 5], labels=["angle", "speed"], name="pole")
@@ -107,6 +109,76 @@ def test_what_states_are_called():
     assert cede.encode.uniform_bins(0, 1, 2, labels=["a=b, c"]).state_names == ["a b  c=below 0.5", "a b  c=from 0.5"]
 
 
+@pytest.mark.parametrize(
+    "values", [[0.0] * 90 + [1.0] * 10, [0.0] * 98 + [1.0, 2.0], [5.0] * 10, [0.0, 5e-324], [1.0, 1.0 + 2**-52, 3.0]]
+)
+def test_few_values_have_a_bin_each(values):
+    encoder = cede.encode.quantile_bins([[value] for value in values], 4)
+    assert encoder.n_states == len(set(values))
+    assert sorted(set(encoder.states(values).tolist())) == list(range(encoder.n_states))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(-5, 5) | st.floats(-1e300, 1e300), min_size=1, max_size=40), st.integers(1, 6))
+def test_no_bin_is_empty(values, bins):
+    encoder = cede.encode.quantile_bins([float(value) for value in values], bins)
+    met = np.bincount(encoder.states([float(value) for value in values]), minlength=encoder.n_states)
+    assert met.min() > 0
+    assert encoder.n_states <= bins
+    assert encoder.n_states == len({float(value) for value in values}) or len({float(value) for value in values}) > bins
+
+
+def test_names_from_a_data_frame():
+    data = pandas.DataFrame({"load": [0.0, 1.0, 2.0, 3.0], 7: [0.0, 0.0, 1.0, 1.0]})
+    for encoder in (cede.encode.quantile_bins(data, 2), cede.encode.clusters(data, 2)):
+        assert encoder.inputs == ("load", "7")
+    assert cede.encode.quantile_bins(data, 2, labels=["a", "b"]).inputs == ("a", "b")
+    assert cede.encode.quantile_bins(data, 2).state_names[1] == "load=below 1.5, 7=from 0.5"
+
+
+def test_many_rows_are_given_as_one_is():
+    rows = [{"angle": 0.1, "speed": 3.0}, {"speed": 9.0, "angle": -0.9}]
+    states = [BINS(row) for row in rows]
+    assert BINS.states(rows).tolist() == states
+    assert BINS.states([rows[0], [-0.9, 9.0]]).tolist() == states
+    assert BINS.states({"speed": [3.0, 9.0], "angle": [0.1, -0.9]}).tolist() == states
+    assert BINS.states([[[0.1], [3.0]], [[-0.9], [9.0]]]).tolist() == states
+    one = cede.encode.uniform_bins(0, 1, 2, labels=["x"])
+    assert one.states([0.1, 0.9]).tolist() == [one(0.1), one(0.9)] == [0, 1]
+    with pytest.raises(ValueError, match=r"encode: speed in row 1 is missing, must be there: the observation has \['angle'\]"):
+        BINS.states([rows[0], {"angle": 0.1}])
+    with pytest.raises(ValueError, match=r"the column 'speed' of rows is missing, must be there: it has \['angle'\]"):
+        BINS.states({"angle": [0.1]})
+    with pytest.raises(ValueError, match=r"the shape of rows is no array of numbers, must be \(n, 2\)"):
+        BINS.states({"angle": [0.1, 0.2], "speed": [1.0]})
+
+
+def test_scores_and_grids_in_short():
+    score = Score({"a": 0.5, "b": -2.0, "c": 1.0}, [-1.0, 0.0, 2.5], offset=0.25)
+    assert score.digest == SCORE.digest
+    assert Score({"a": 1.0}, [0.0], name="risk").state_names == ["risk=below 0", "risk=from 0"]
+    with pytest.raises(ValueError, match=r"Score: labels is \['b'\], must be left out where weights are given by name"):
+        Score({"a": 1.0}, [0.0], labels=["b"])
+    with pytest.raises(ValueError, match=r"Score: weights\['a'\] is 'x', must be a finite number"):
+        Score({"a": "x"}, [0.0])
+    assert Grid((2, 3)).digest == Grid((2, 3), (0, 0)).digest
+    assert Grid([2, 3])([1, 2]) == 5
+
+
+def test_the_command_shows_what_states_are(tmp_path):
+    for encoder in (*ALL.values(), GRID):
+        result = CliRunner().invoke(app, ["show", str(encoder.save(tmp_path / "e.cede"))], env={"COLUMNS": "500"})
+        assert result.exit_code == 0, result.output
+        text = " ".join(result.output.split())
+        for name, values in encoder.parts:
+            assert name in text
+            assert values[0] in text
+        assert encoder.state_names[0] in text
+        assert f"{encoder.n_states:,} states" in text
+    with pytest.raises(ValueError, match=r"save: path is '.*', must be the path of a file: it is a directory"):
+        BINS.save(tmp_path)
+
+
 def test_bins_hold_equally_many():
     data = np.random.default_rng(0).exponential(size=(10_000, 2))
     found = np.bincount(cede.encode.quantile_bins(data, [4, 5]).states(data), minlength=20)
@@ -133,7 +205,7 @@ def test_missing_and_outside():
     for encoder in (SCORE, CLUSTERS):
         with pytest.raises(ValueError, match=r"encode: \w is inf, must be a finite number"):
             encoder([np.inf] * len(encoder.inputs))
-    with pytest.raises(ValueError, match="encode: speed is 'missing', must be a number"):
+    with pytest.raises(ValueError, match=r"encode: speed is missing, must be there: the observation has \['angle'\]"):
         BINS({"angle": 0.0})
     with pytest.raises(ValueError, match=r"encode: the column 'speed' of rows is missing"):
         BINS.states(pandas.DataFrame({"angle": [0.0]}))

@@ -91,9 +91,9 @@ def mode_of(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "Is no regular file")
+        raise OSError(errno.EINVAL, "Is no regular file", str(path))
     return stat.S_IMODE(found.st_mode)
 
 
@@ -164,6 +164,8 @@ def path_to_write(owner: str, place: str, given: Any) -> Path:
     path = check.path(owner, place, given)
     if path.is_dir():
         check.fail(owner, place, repr(str(path)), "the path of a file: it is a directory")
+    if os.fspath(given).endswith(("/", os.sep)):
+        check.fail(owner, place, check.show(given), "the path of a file: it ends as that of a directory")
     return path
 
 
@@ -172,7 +174,7 @@ def check_writable(owner: str, place: str, given: Any) -> Path:
 
     For whatever computes for a long time and saves at the end.
     """
-    path = check.path(owner, place, given)
+    path = path_to_write(owner, place, given)
     try:
         mode_of(path)
         partial, file = new_partial(path)
@@ -222,8 +224,9 @@ def load_arrays(
     kind, path = " or ".join(kinds), source if isinstance(source, Path) else "these bytes"
     if isinstance(source, Path):
         mode = source.stat().st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening it might wait for ever
-            raise UnreadableFile(f"{path}: is no regular file, must be a {kind} of cede")
+        if not stat.S_ISREG(mode):  # opening it might wait for ever
+            what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+            raise UnreadableFile(f"{path}: is {what}, must be a {kind} of cede")
     with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as opened:
         try:
             size = os.fstat(opened.fileno()).st_size if isinstance(source, Path) else len(source)

@@ -7,6 +7,9 @@ import typer
 
 from cede.cli.terminal import clear_errors, must_be_used, print_table, say, say_settings
 
+MOST_SHOWN = 50  # values of a feature, and states of an encoder
+MOST_NAMED = 100_000  # states of an encoder from which on none are named
+
 
 def show(
     context: typer.Context,
@@ -30,7 +33,7 @@ def show(
         thing = cede.load(file)
         if isinstance(thing, cede.encode.Encoder):
             must_be_used(context, "show", dict.fromkeys(("team", "by", "picture"), "for an encoder"))
-            say(f"{thing!r}, digest {thing.digest[:16]}")
+            show_encoder(thing)
             return
         if isinstance(thing, cede.Fleet):
             if team >= len(thing):
@@ -82,6 +85,17 @@ def show_record(context: typer.Context, file: Path, picture: Path | None) -> Non
             say(f"warning: {what}: {n}")
     if picture is not None:
         say(f"picture: {save_picture(record.plot(), picture)}")
+
+
+def show_encoder(encoder: Any) -> None:
+    """Print what an encoder makes of numbers: its features with their values, and its states."""
+    say(f"{encoder!r}, digest {encoder.digest[:16]}")
+    rows = [(name, f"{len(values):,}", "; ".join(values[:MOST_SHOWN])) for name, values in encoder.parts]
+    print_table("Features of a state", ("feature", "values", "which"), rows)
+    names = encoder.state_names[:MOST_SHOWN] if encoder.n_states <= MOST_NAMED else []
+    if names:
+        title = "States" if len(names) == encoder.n_states else f"The first {len(names)} of {encoder.n_states:,} states"
+        print_table(title, ("state", "name"), [(f"{i:,}", name) for i, name in enumerate(names)])
 
 
 def shown_group(group: Any, members: int) -> tuple[str, ...]:

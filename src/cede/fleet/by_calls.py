@@ -104,9 +104,15 @@ class Player:
         agent = self.judge.checked_choice(self.learner.choose(*timed, state, prev), t, state, prev)
         play_step(self.truth, t, agent, *chances, steps)
         to, action = int(steps.states[t + 1]), int(steps.actions[t])
-        charged = {"cost": float(steps.env_costs[t]), "enter_cost": float(steps.enter_costs[t])}
+        charged = {"cost": self.cost_seen(state, action, float(steps.env_costs[t])), "enter_cost": float(steps.enter_costs[t])}
         self.learner.observe(*timed, state, prev, agent, action, to, **charged)
         return agent, to, float(steps.costs[t])
+
+    def cost_seen(self, state: int, action: int, drawn: float) -> float:
+        """Return the cost of an action that the learner sees: what its own task says, or else what was drawn."""
+        own = getattr(self.learner, "task", None)
+        told = float(own.env_cost[state, action]) if isinstance(own, Task) else np.nan
+        return drawn if np.isnan(told) else told
 
     def play_episode(self, record: RunRecord, k: int) -> None:
         """Play one episode, and enter it as number k, from 0 on."""

@@ -9,6 +9,7 @@ from cede.fleet.fleet import Fleet
 from cede.learning.endless import new_learner
 from cede.learning.files import OLDEST, SCHEMA, SavedLearner, unpack_learner
 from cede.learning.learner import Learner
+from cede.learning.read_record import is_record
 from cede.problem import encode
 from cede.problem.encoder import Encoder
 
@@ -24,6 +25,8 @@ def load(source: str | Path | bytes) -> Learner | Fleet | Encoder:
     where = source if isinstance(source, bytes) else check.path("load", "source", source)
     if (isinstance(where, bytes) or where.is_file()) and kind_of(where) == "encoder":
         return encode.load(where)
+    if isinstance(where, Path) and is_record(where):
+        raise UnreadableFile(f"{where}: is a record of steps, must be a learner or fleet of cede; cede.read_record reads records")
     header, arrays = load_arrays(where, KINDS, SCHEMA, OLDEST)
     kind = header["kind"]
     try:

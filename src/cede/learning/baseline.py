@@ -73,7 +73,7 @@ def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: A
         agent = task.agent_index(owner, "baseline", baseline)
         name, policy = task.agents[agent], task.always(agent)
     else:
-        name, policy = "a policy", checked_switching_policy(owner, task, baseline).copy()
+        name, policy = "a policy", checked_switching_policy(owner, task, baseline, "baseline").copy()
     chances = None if start is None else check.probabilities(owner, "start", start, (task.n_states,), "(S,)")
     result = Baseline(policy, alpha, chances, name)
     result.check_fits(owner, task)

@@ -29,6 +29,7 @@ from cede.problem.structure import Outcomes, Structure, checked_structure, n_cas
 from cede.problem.task import BY_PREV_AGENT, BY_TIME, Task
 
 Step = tuple[int, int, int, int, int, int]  # t, state, prev_agent, agent, action, next_state
+SAME_COST = 1e-6  # how far a measured cost may be from a known one, relative to it or, near 0, absolutely: float32 rounds so
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,8 +338,37 @@ def checked_episode(owner: str, task: Task, given: Any) -> Episode:
     if task.terminal and task.is_terminal[episode.states[:-1]].any():
         at = int(np.argmax(task.is_terminal[episode.states[:-1]]))
         check.fail(owner, f"states[{at}]", int(episode.states[at]), "one in which an episode goes on: it ends there")
-    charged(owner, task, episode.states[:-1], episode.actions, episode.states[1:], (episode.env_costs, episode.enter_costs))
+    moves = (episode.states[:-1], episode.actions, episode.states[1:])
+    measured = (episode.env_costs, episode.enter_costs)
+    charged(owner, task, *moves, measured)
     return episode
+
+
+def check_known_costs(
+    owner: str,
+    task: Task,
+    states: Ints,
+    actions: Ints,
+    nexts: Ints,
+    measured: tuple[Any, Any],
+    place: str = "",
+) -> None:
+    """Check that no cost contradicts one that the task says: nobody would learn from it, and a record would not hold it.
+
+    The arguments are those of `charged`. Episodes are not checked: `rollout` draws random costs of which a task says the mean.
+    """
+    arriving = np.zeros(len(states)) if task.enter_cost is None else task.enter_cost[nexts]
+    for name, told, given in zip(("cost", "enter_cost"), (task.env_cost[states, actions], arriving), measured, strict=True):
+        if given is None:
+            continue
+        found = np.asarray(given, dtype=np.float64)
+        wrong = np.abs(found - told) > SAME_COST * (1.0 + np.abs(told))  # never where one of them is NaN
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            entry = f"env_cost[{states[i]}, {actions[i]}]" if name == "cost" else f"enter_cost[{nexts[i]}]"
+            unknown = "NaN there and a cost_range" if name == "cost" else "NaN there and an enter_cost_range"
+            expected = f"{told[i]:g}, as {entry} of the task says, or left out; a cost that is measured is declared unknown"
+            check.fail(owner, name + place.format(i=i), float(found[i]), f"{expected}: {unknown}")
 
 
 def charged(

@@ -45,7 +45,7 @@ class EndlessLearner(Learner):
         task = self.task
         at = task.state_index("choose", "state", state)
         prev = task.agent_index("choose", "prev_agent", prev_agent)
-        check_goes_on("choose", task, at)
+        check_goes_on("choose", task, at, state)
         plan = self._plan()
         agent = int(plan.policy[at, prev])
         if self._recorder is not None:

@@ -44,6 +44,7 @@ from cede.learning.layer_prior import LayerPrior
 from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.live import Live, no_value
 from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps, read_log
+from cede.learning.record import Record, check_not_counted
 from cede.learning.recorder import Recorder
 from cede.learning.settings import Settings, check_fits, check_task, shown
 from cede.learning.state import NOTHING, PRIOR, LearnerState, Seen, Sizes, check_possible, plan_arrays
@@ -135,7 +136,7 @@ class Learner:
         t = check.index("choose", "t", t, task.plan_steps)
         at = task.state_index("choose", "state", state)
         prev = task.agent_index("choose", "prev_agent", prev_agent)
-        check_goes_on("choose", task, at)
+        check_goes_on("choose", task, at, state)
         plan = None if self.told.planning == "greedy" else self._plan()
         agent = int(self._visit(t, at)[prev] if plan is None else plan.policy[t, at, prev])
         if self._recorder is not None:
@@ -162,8 +163,8 @@ class Learner:
         one was chosen. All but t are indices from 0, or names.
 
         cost: what the environment charged for the action; it must be given where the task does not say it, within its cost_range.
-        enter_cost: the same for arriving in the next state. Where the task says what it costs, that counts, and both may be left
-        out.
+        enter_cost: the same for arriving in the next state. Where the task says what it costs, both may be left out; what is given
+        must then be the same. A cost that is measured is declared as not known: NaN in env_cost, with a cost_range.
 
         moved: True if the system was moved since the step before, by hand for example, and so is in another state than that step
         led to. The move itself is not learned from. An episode with one keeps no promise of a baseline: it counts as the dearest.
@@ -172,7 +173,8 @@ class Learner:
         if self._episode is not None:
             check.fail("observe", "this episode", "observed already", "ended first (end_episode)")
         if t != len(self._steps):
-            check.fail("observe", "t", t, f"{len(self._steps)}, the next step of this episode")
+            hint = "" if t else "; if a new episode begins, end this one first (end_episode), or drop it (drop_episode)"
+            check.fail("observe", "t", t, f"{len(self._steps)}, the next step of this episode{hint}")
         step, costs = self._checked(t, (state, prev_agent, agent, action, next_state), cost, enter_cost, moved)
         if self._recorder is None:
             self._steps.append(step)
@@ -214,26 +216,31 @@ class Learner:
             self._keep_plan()
 
     @one_at_a_time
-    def learn_from(self, log: Any, *, progress: bool | Callable[[int], None] = True) -> int:
+    def learn_from(self, log: Any, *, again: bool = False, progress: bool | Callable[[int], None] = True) -> int:
         """Count the logged steps of any past controller, plan again, and return the number of episodes.
 
         log: columns state, agent, action and next_state, and t or episode (see `logs.read_log`), as a mapping of arrays, a data
         frame or a structured array; or Episodes; or a Record. Everything is checked before anything is counted. progress: as for
         `simulate`.
 
+        A Record with episodes whose numbers the learner has counted already is refused: if it was recorded there itself, they would
+        count twice. `record.after(learner)` is the rest. again: True to count all of it, if it is the record of another learner.
+
         A learner that learned from a log is equal to one that saw the same episodes live, and each logged episode counts as one of
         its own. But limits and a baseline are promises about the time in which the learner itself decides, so shares and costs of
         the log do not count for them.
         """
-        progress = check.progress("learn_from", progress)
+        progress, again = check.progress("learn_from", progress), check.truth("learn_from", "again", again)
         with run_of("learn_from", [self]):  # what it asks of the user's functions must not come back to it
-            return self._learn_from("learn_from", log, progress)
+            return self._learn_from("learn_from", log, again, progress)
 
-    def _learn_from(self, owner: str, log: Any, progress: bool | Callable[[int], None]) -> int:
+    def _learn_from(self, owner: str, log: Any, again: bool, progress: bool | Callable[[int], None]) -> int:
         """Do the work of `learn_from`."""
         if self.observed:
             check.fail(owner, "the number of steps of the running episode", self.observed, "0: end it first (end_episode)")
         episodes = read_log(owner, self.task, log)
+        if isinstance(log, Record) and not again:
+            check_not_counted(owner, log, self)
         for number, steps in enumerate(episodes):
             place = f"next_state of step {{i}} of logged episode {number}"
             check_outcomes(owner, self.told.structure, steps.states, steps.actions, steps.next_states, place)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede.learning.counts import Episode, Step, Tally, charged, checked_episode, steps_of
+from cede.learning.counts import Episode, Step, Tally, charged, check_known_costs, checked_episode, steps_of
 from cede.learning.record import Record, check_fits
 from cede.problem.task import Task
 
@@ -81,7 +82,8 @@ def columns_of(owner: str, log: Any) -> dict[str, Any]:
     elif hasattr(log, "columns"):
         there = list(log.columns)
     else:
-        expected = "columns by name (a mapping of arrays, a data frame, a structured array), or Episodes"
+        expected = "columns by name (a mapping of arrays, a data frame, a structured array), or Episodes, or a Record"
+        expected += ": read the file with cede.read_record" if isinstance(log, str | PathLike) else ""
         check.fail(owner, "log", check.show(log), expected)
     for name in NEEDED:
         if name not in there:
@@ -248,7 +250,9 @@ def one_episode(
     steps = (part["state"], prevs.astype(np.int64), part["agent"], part["action"], part["next_state"])
     cost, enter_cost = (None if name not in measured else measured[name][begin:end] for name in ("cost", "enter_cost"))
     place = f"[{{i}}] from row {begin} on"
-    costs = charged(owner, task, part["state"], part["action"], part["next_state"], (cost, enter_cost), place)
+    moves = (part["state"], part["action"], part["next_state"])
+    check_known_costs(owner, task, *moves, (cost, enter_cost), place)
+    costs = charged(owner, task, *moves, (cost, enter_cost), place)
     times = times if task.horizon is not None else np.zeros_like(times)
     return LoggedSteps(times.astype(np.int64), *steps, *costs)
 

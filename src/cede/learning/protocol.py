@@ -17,8 +17,11 @@ class SwitchingLearner(Protocol):
 
     If it has an attribute `plan` or `policy` that is a switching policy, (L, S, D), (S, D) without a horizon, or has one as a Plan
     does, then `simulate` computes what that costs, exactly. It must then choose as it says, in the whole episode. Without one (or
-    with None), only what episodes really cost is known. Attributes `task` (a Task, which must fit the problem), `settings` (a
-    mapping that goes into the history) and `drop_episode` (called if something fails during an episode) are used if they are there.
+    with None), only what episodes really cost is known. It is read once in each episode, before the first step.
+
+    Attributes `task` (a Task, which must fit the problem), `settings` (a mapping that goes into the history) and `drop_episode`
+    (called if something fails during an episode) are used if they are there. Where its task says what an action costs, `observe` is
+    given that, also in a world with random costs; else what was drawn.
     """
 
     def choose(self, t: int, state: int, prev_agent: int, /) -> int:
@@ -38,13 +41,13 @@ class SwitchingLearner(Protocol):
         ...
 
 
-def checked_learner(owner: str, learner: Any) -> SwitchingLearner:
-    """Check that something has the methods of a learner, and return it."""
+def checked_learner(owner: str, learner: Any, place: str = "learner") -> SwitchingLearner:
+    """Check that something has the methods of a learner, and return it. place: what it is called in an error."""
     missing = [name for name in CALLS if not callable(getattr(learner, name, None))]
     if missing or isinstance(learner, type):
         without = "" if isinstance(learner, type) or len(missing) == len(CALLS) else f": it has no {' and no '.join(missing)}"
         expected = f"a Learner, or anything with choose, observe and end_episode{without}"
-        check.fail(owner, "learner", check.show(learner), expected)
+        check.fail(owner, place, check.show(learner), expected)
     result: SwitchingLearner = learner
     return result
 

@@ -37,6 +37,8 @@ def read_record(path: str | Path) -> Record:
     left out (`Record.torn`). Anything else that is wrong with the file is raised as `UnreadableFile`.
     """
     where = check.path("read_record", "path", path)
+    if where.is_dir():
+        raise UnreadableFile(f"{where}: is a directory, must be a record of cede")
     if mode_of(where) is None:
         raise FileNotFoundError(2, "No such file or directory", str(where))
     try:
@@ -57,6 +59,8 @@ class Lines:
         self.parts: list[dict[str, NDArray[Any]]] = []
         self.run: list[int] = []  # of each step
         self.number: list[int] = []
+        self.learner_episode: list[int] = []
+        self.next_step = 1  # without horizon: what the learner calls the next one
         self.ended: list[bool] = []
         self.dropped: list[bool] = []
         self.gaps = 0
@@ -73,6 +77,8 @@ class Lines:
             self.steps.append(line)
             self.run.append(len(self.runs) - 1)
             self.number.append(len(self.ended) - 1)
+            self.learner_episode.append(self.next_step if self.header["horizon"] is None else line["episode"])
+            self.next_step += 1
             if len(self.steps) == CHUNK:
                 self.pack()
         elif kind == "end":
@@ -85,8 +91,10 @@ class Lines:
         elif kind == "run":
             self.runs.append(line)
             self.inside = False
+            self.next_step = first_episode(line)
         elif kind == "gap":
             self.gaps += 1
+            self.next_step = check.integer("record", "the episode after a gap", line["found"], 1)
         else:
             raise ValueError(f"event {check.show(kind)} is not known")
 
@@ -109,6 +117,12 @@ class Lines:
         columns["reason"] = reasons(step["reason"] for step in self.steps)
         self.parts.append(columns)
         self.steps = []
+
+
+def first_episode(run: Mapping[str, Any]) -> int:
+    """Return what the learner called its next episode when a run began."""
+    told = run.get("about")
+    return check.integer("record", "episode of a run", told["episode"], 1) if isinstance(told, dict) and "episode" in told else 1
 
 
 def from_lines(path: Path) -> Record:
@@ -149,8 +163,10 @@ def made(path: Path, lines: Lines, torn: int) -> Record:
     lines.pack()
     columns = {name: np.concatenate([part[name] for part in lines.parts]) for name in ORDER}
     columns["run"], number = np.array(lines.run, dtype=np.int64), np.array(lines.number, dtype=np.int64)
+    learner_episode = np.array(lines.learner_episode, dtype=np.int64)
     ended, dropped = (np.array(ends, dtype=np.bool_) for ends in (lines.ended, lines.dropped))
-    return checked(Record(path, lines.header, tuple(lines.runs), columns, number, ended, dropped, lines.gaps, torn))
+    runs = tuple(lines.runs)
+    return checked(Record(path, lines.header, runs, columns, number, learner_episode, ended, dropped, lines.gaps, torn))
 
 
 def reasons(texts: Iterable[Any]) -> NDArray[Any]:
@@ -170,8 +186,10 @@ def from_parquet(path: Path) -> Record:
     columns = {name: columns[name] for name in (*ORDER, "run")}
     ended, dropped = (np.array(about[name], dtype=np.bool_).reshape(-1) for name in ("ended", "dropped"))
     header, number = checked_header(about["header"]), np.asarray(found["number"], dtype=np.int64)
+    known = "learner_episode" if "learner_episode" in found else "episode"  # older files have only the latter
+    learner_episode = np.asarray(found[known], dtype=np.int64)
     gaps, torn = (check.integer("record", name, about[name], 0) for name in ("gaps", "torn"))
-    return checked(Record(path, header, tuple(about["runs"]), columns, number, ended, dropped, gaps, torn))
+    return checked(Record(path, header, tuple(about["runs"]), columns, number, learner_episode, ended, dropped, gaps, torn))
 
 
 def checked(record: Record) -> Record:
@@ -187,6 +205,7 @@ def checked(record: Record) -> Record:
         column.setflags(write=False)
     episodes = len(record.ended)
     whole = record.dropped.shape == (episodes,) and (not n or (record.number[0] >= 0 and record.number[-1] < episodes))
+    whole = whole and record.learner_episode.shape == (n,)
     if not whole or (np.diff(record.number) < 0).any():
         check.fail("record", "the numbers of the episodes", "others", "ascending, within the episodes that there are")
     return record

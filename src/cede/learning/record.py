@@ -4,7 +4,7 @@ recorder.py writes records, read_record.py reads them.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ class Record:
     runs: tuple[Mapping[str, Any], ...]  # for each time that the file was opened: time, version, settings of the learner
     columns: Mapping[str, NDArray[Any]]  # (n,) each: what is known of each step, by name
     number: Ints  # (n,) which of the K episodes each step belongs to, from 0
+    learner_episode: Ints  # (n,) what the learner calls the episode of each step, from 1; without horizon, the step itself
     ended: NDArray[np.bool_]  # (K,) whether the end was recorded
     dropped: NDArray[np.bool_]  # (K,) whether it was dropped
     gaps: int = 0  # how often the learner had learned from something that is not in the record
@@ -98,11 +99,11 @@ class Record:
 
         unfinished: with the steps of episodes that never ended, since the process was killed: they happened, but the learner that
         saw them never counted them. Steps that were dropped are never there. Without a horizon every step was counted when it was
-        seen, so all are there.
+        seen, so all are there. Episodes are numbered from 1, as a learner does.
         """
         chosen = self._counted(check.truth("Record.log", "unfinished", unfinished))
         columns = {name: self.columns[name][chosen] for name in LOGGED}
-        return {"episode": np.unique(self.number[chosen], return_inverse=True)[1], **columns}
+        return {"episode": np.unique(self.number[chosen], return_inverse=True)[1] + 1, **columns}
 
     def _counted(self, unfinished: bool) -> NDArray[np.bool_]:
         """Return for each step whether it is in the log, (n,)."""
@@ -134,6 +135,24 @@ class Record:
         counted = self.ended if self.has_horizon else np.ones_like(self.ended)
         return [slice(int(ends[k]), int(ends[k + 1])) for k in np.flatnonzero(counted)]
 
+    def after(self, learner: Any) -> "Record":
+        """Return the part of the record that a learner has not counted: episodes from `learner.episode` on, or steps without a
+        horizon.
+
+        For a learner that was recorded here, was saved, and goes on from its file: `learner.learn_from(record.after(learner))`.
+        """
+        first = check.integer("Record.after", "the number of the next episode of learner", getattr(learner, "episode", None), 1)
+        steps = self.learner_episode >= first
+        kept = np.bincount(self.number[steps], minlength=len(self.ended)) > 0
+        return replace(
+            self,
+            columns={name: column[steps] for name, column in self.columns.items()},
+            number=np.unique(self.number[steps], return_inverse=True)[1].reshape(-1),
+            learner_episode=self.learner_episode[steps],
+            ended=self.ended[kept],
+            dropped=self.dropped[kept],
+        )
+
     def to_frame(self, *, names: bool = False) -> Any:
         """Return a pandas data frame with a row for each step. Needs the extra `data`.
 
@@ -144,7 +163,7 @@ class Record:
 
     def _rows(self, names: bool = False) -> dict[str, Any]:
         """Return the columns of `to_frame`, by name."""
-        ended = {"number": self.number, "ended": self.ended[self.number]}
+        ended = {"number": self.number, "learner_episode": self.learner_episode, "ended": self.ended[self.number]}
         rows: dict[str, Any] = {"run": self.columns["run"], **ended, **{n: c for n, c in self.columns.items() if n != "run"}}
         if names:
             known = {"state": self.header["state_names"], "action": self.header["action_names"], "agent": self.header["agents"]}
@@ -205,3 +224,13 @@ def check_fits(owner: str, record: Record, task: Task) -> None:
         if record.header[name] != wanted[name]:
             got = check.show(record.header[name])
             check.fail(owner, f"{name} of the record", got, f"{check.show(wanted[name])}, as of the task")
+
+
+def check_not_counted(owner: str, record: Record, learner: Any) -> None:
+    """Check that a learner has not counted what it is to learn from a record: both number episodes, or steps, from 1."""
+    rows = [row for part in record.counted_episodes() for row in record.learner_episode[part].tolist() if row < learner.episode]
+    if rows:
+        unit = "episodes" if record.has_horizon else "steps"
+        place = f"the number of {unit} of the record that the learner may have counted already"
+        expected = "0: give record.after(learner), the rest of it; or say again=True if the record is of another learner"
+        check.fail(owner, place, len(set(rows)), expected)

@@ -24,7 +24,7 @@ from typing import Any
 
 from cede import __version__
 from cede._base import check
-from cede._base.archive import mode_of, sync_directory, try_lock
+from cede._base.archive import mode_of, path_to_write, sync_directory, try_lock
 from cede._base.reprs import short_repr
 from cede.learning.counts import Step
 from cede.problem.task import Task
@@ -49,7 +49,7 @@ class Recorder:
 
     def __init__(self, path: str | Path, task: Task, *, about: Mapping[str, Any] | None = None, sync: str = "never") -> None:
         owner = "Recorder"
-        self.path = check.path(owner, "path", path)
+        self.path = path_to_write(owner, "path", path)
         self.task = check.instance(owner, "task", task, Task)
         self.sync = str(check.choice(owner, "sync", sync, SYNCS))
         more = check.mapping(owner, "about", about, "a mapping, as learner.settings is")

@@ -1,6 +1,6 @@
 """Checks of what a task says of costs and ends: costs known and unknown, of actions, of arriving, of control and of hand-overs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,17 @@ MOST_COST, LEAST_COST = 1e100, 1e-100  # so that no sum of costs can overflow, a
 Range = tuple[float, float]
 
 
-def checked_sizes(owner: str, env_cost: Any, n_states: Any, n_actions: Any) -> tuple[int, int]:
-    """Return the numbers of states and actions, from env_cost or from what is given beside it."""
-    sides = [
+def checked_sizes(
+    owner: str, env_cost: Any, n_states: Any, n_actions: Any, named: tuple[int | None, ...] = (None, None)
+) -> tuple[int, int]:
+    """Return the numbers of states and actions, from env_cost or from what is given beside it.
+
+    named: how many states and actions have names, None where they have none.
+    """
+    told = [
         None if n is None else check.integer(owner, name, n, 1) for name, n in (("n_states", n_states), ("n_actions", n_actions))
     ]
+    sides = [n or many or None for n, many in zip(told, named, strict=True)]
     if env_cost is None:
         for name, side in zip(("n_states", "n_actions"), sides, strict=True):
             if side is None:
@@ -27,14 +33,23 @@ def checked_sizes(owner: str, env_cost: Any, n_states: Any, n_actions: Any) -> t
     shape = check.copied(owner, "env_cost", env_cost, "(S, A) or (S,)").shape
     if len(shape) == 1 and shape[0]:
         if sides[1] is None:
-            check.fail(owner, "n_actions", "missing", "given where env_cost is (S,), the same for all actions: how many there are")
+            expected = "given where env_cost is (S,), the same for all actions: how many there are, or action_names"
+            check.fail(owner, "n_actions", "missing", expected)
         shape = (shape[0], sides[1])
     if len(shape) != 2 or 0 in shape:
         check.fail(owner, "the shape of env_cost", shape, "(S, A) or (S,), no side empty")
-    for name, side, found in zip(("n_states", "n_actions"), sides, shape, strict=True):
+    turned = [side in (None, found) for side, found in zip(sides, reversed(shape), strict=True)]
+    if any(side not in (None, found) for side, found in zip(sides, shape, strict=True)) and all(turned):
+        check.fail(owner, "the shape of env_cost", shape, f"(S, A) = {shape[::-1]}: it is transposed, states come first")
+    for name, side, found in zip(("n_states", "n_actions"), told, shape, strict=True):
         if side is not None and side != found:
             check.fail(owner, name, side, f"{found}, as in env_cost")
     return shape[0], shape[1]
+
+
+def names_given(names: Any) -> int:
+    """Return how many names were given, 0 if that cannot be told; what they are is checked elsewhere."""
+    return len(names) if isinstance(names, Sized) and not isinstance(names, str | bytes) else 0
 
 
 def partly_known(owner: str, argument: str, value: Any, shape: Sequence[int], letters: str) -> Floats:

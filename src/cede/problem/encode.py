@@ -28,6 +28,7 @@ from cede._base.extras import need
 from cede.problem.encoder import (
     SCHEMA,
     Encoder,
+    borders_between,
     check_finite,
     check_number_of_states,
     checked_data,
@@ -35,6 +36,7 @@ from cede.problem.encoder import (
     checked_name,
     input_names,
     intervals,
+    labels_of,
     number_of_bins,
     put,
 )
@@ -69,15 +71,20 @@ def load(source: str | Path | bytes) -> Encoder:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Grid(Encoder):
-    """The encoder of one or several whole numbers: each combination is a state, and the last one varies fastest."""
+    """The encoder of one or several whole numbers: each combination is a state, and the last one varies fastest.
 
-    n_values: tuple[int, ...]  # how many values each number can have
-    least: tuple[int, ...]  # the smallest value of each
+    n_values: how many values each number can have. least: the smallest value of each; None: 0. So Grid([3, 2], [1, 0]) numbers a
+    gear from 1 to 3 and a light that is 0 or 1.
+    """
+
+    n_values: Sequence[int]
+    least: Sequence[int] | None = None
     labels: Sequence[str] | None = None  # a name for each number
     name: str | None = None
 
     def __post_init__(self) -> None:
-        sizes, least = (check.integers("Grid", name, getattr(self, name), 1).tolist() for name in ("n_values", "least"))
+        sizes = check.integers("Grid", "n_values", self.n_values, 1).tolist()
+        least = [0] * len(sizes) if self.least is None else check.integers("Grid", "least", self.least, 1).tolist()
         if not sizes or min(sizes) < 1 or len(least) != len(sizes):
             check.fail("Grid", "n_values", check.show(self.n_values), "at least 1 each, and as many as there are in least")
         check_number_of_states("encode", sizes)
@@ -90,11 +97,16 @@ class Grid(Encoder):
     @property
     def sizes(self) -> tuple[int, ...]:
         """Return how many values each number can have."""
-        return self.n_values
+        return tuple(self.n_values)
+
+    @property
+    def smallest(self) -> tuple[int, ...]:
+        """Return the smallest value of each number."""
+        return tuple(self.least or ())
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        values = (tuple(str(least + i) for i in range(size)) for size, least in zip(self.sizes, self.least, strict=True))
+        values = (tuple(str(least + i) for i in range(size)) for size, least in zip(self.sizes, self.smallest, strict=True))
         return tuple(zip(self.inputs, values, strict=True))
 
     @property
@@ -103,11 +115,11 @@ class Grid(Encoder):
         return super().state_names if self.labels else [" ".join(place) for place in product(*(values for _, values in self.parts))]
 
     def places(self, rows: Floats) -> Ints:
-        offsets = rows - np.array(self.least)
+        offsets = rows - np.array(self.smallest)
         wrong = (offsets != np.round(offsets)) | (offsets < 0) | (offsets >= np.array(self.sizes))
         if wrong.any():
             i, f = np.argwhere(wrong)[0]
-            least = self.least[f]
+            least = self.smallest[f]
             check.fail("encode", self.inputs[f], float(rows[i, f]), f"a whole number from {least} to {least + self.sizes[f] - 1}")
         found: Ints = offsets.astype(np.int64)
         return found
@@ -118,7 +130,7 @@ class Grid(Encoder):
             return super().__call__(observation)
         given = np.atleast_1d(np.asarray(observation)).ravel()
         whole = given.dtype.kind in "iu" and len(given) == len(self.sizes)
-        places = given - self.least if whole else np.full(len(self.sizes), -1)
+        places = given - self.smallest if whole else np.full(len(self.sizes), -1)
         if (places < 0).any() or (places >= self.sizes).any():
             check.fail("encode", "the observation", check.show(observation), f"whole numbers below {self.sizes}")
         return int(np.ravel_multi_index(tuple(places), self.sizes))
@@ -178,7 +190,9 @@ class Bins(Encoder):
 class Score(Encoder):
     """The encoder of a score: the sum of weighted numbers, divided at cuts. Its states are the parts of the score between them.
 
-    The score is offset + sum over f of weights[f] * x[f], as of a linear or logistic model that was fitted elsewhere.
+    The score is offset + sum over f of weights[f] * x[f], as of a linear or logistic model that was fitted elsewhere. weights:
+    (F,), or by name, as in {"load": 0.5, "trend": -2.0}; the names are the labels then. States are called by the name of the
+    encoder, if it has one: "risk=below 0.2".
     """
 
     weights: Any  # (F,) float64
@@ -188,7 +202,13 @@ class Score(Encoder):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        weights = check.array("Score", "weights", self.weights, (None,), "(F,)")
+        given = self.weights
+        if isinstance(given, Mapping):
+            if self.labels is not None:
+                check.fail("Score", "labels", check.show(self.labels), "left out where weights are given by name")
+            object.__setattr__(self, "labels", tuple(given))
+            given = [check.number("Score", f"weights[{check.show(label)}]", weight) for label, weight in given.items()]
+        weights = check.array("Score", "weights", given, (None,), "(F,)")
         cuts, offset = checked_edges("Score", "cuts", self.cuts), check.number("Score", "offset", self.offset)
         check_number_of_states("Score", [len(cuts) + 1])
         put(self, "Score", len(weights), weights=weights, cuts=cuts, offset=offset)
@@ -199,7 +219,7 @@ class Score(Encoder):
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return (("score", tuple(intervals(self.cuts))),)
+        return ((self.name or "score", tuple(intervals(self.cuts))),)
 
     def places(self, rows: Floats) -> Ints:
         check_finite(self.inputs, rows)
@@ -355,16 +375,17 @@ def uniform_bins(
 def quantile_bins(
     observations: ArrayLike, bins: int | Sequence[int], *, labels: Sequence[str] | None = None, name: str | None = None
 ) -> Bins:
-    """Return an encoder with bins that hold about equally many of the given observations, (n, F).
+    """Return an encoder with bins that hold about equally many of the given observations, (n, F), or (n,) of one number.
 
-    bins: the number of bins, one for all numbers or one for each; where many observations are equal there may be fewer. labels:
-    names of the numbers. name: of the encoder, for its file. Numbers below or above all observations are in the outer bins.
+    bins: the number of bins, one for all numbers or one for each; where many observations are equal there may be fewer. No bin is
+    empty, and a number with no more different values than bins has a bin for each. labels: names of the numbers; by default the
+    columns of a data frame. name: of the encoder, for its file. Numbers below or above all observations are in the outer bins.
     """
     owner = "quantile_bins"
     data = checked_data(owner, observations)
     numbers = number_of_bins(owner, bins, data.shape[1])
-    edges = [np.unique(np.quantile(column, np.arange(1, n) / n)) for column, n in zip(data.T, numbers, strict=True)]
-    return Bins(tuple(edges), labels, None, name)  # type: ignore[arg-type]
+    edges = [borders_between(column, n) for column, n in zip(data.T, numbers, strict=True)]
+    return Bins(tuple(edges), labels_of(observations, labels), None, name)  # type: ignore[arg-type]
 
 
 def clusters(
@@ -376,10 +397,10 @@ def clusters(
     labels: Sequence[str] | None = None,
     name: str | None = None,
 ) -> Clusters:
-    """Find n centres in observations, (rows, F), by k-means, and return the encoder. Needs the extra `encode` (scikit-learn).
+    """Find n centres in observations, (rows, F) or (rows,), by k-means, and return the encoder. Needs the extra `encode`.
 
     same_scale: False divides each number by its standard deviation, so that all count alike; True takes them as they are. seed: of
-    the first centres. labels: names of the numbers. name: of the encoder, for its file.
+    the first centres. labels: names of the numbers; by default the columns of a data frame. name: of the encoder, for its file.
     """
     owner = "clusters"
     data = checked_data(owner, observations)
@@ -392,7 +413,7 @@ def clusters(
     fitted = need("sklearn.cluster", "encode").KMeans(n_clusters=n, n_init=10, random_state=seed).fit(data / scale)
     centres = fitted.cluster_centers_
     order = np.lexsort(centres.T[::-1])  # by the first number, then the second: clusters that are close have close numbers
-    return Clusters(centres[order] * scale, scale, labels, name)
+    return Clusters(centres[order] * scale, scale, labels_of(observations, labels), name)
 
 
 def one_has_labels(encoder: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cede import __version__
 from cede._base import archive, check
-from cede._base.archive import save_arrays
+from cede._base.archive import path_to_write, save_arrays
 from cede._base.arrays import Floats, Ints
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
@@ -80,25 +80,46 @@ class Encoder(Remade):
     def __call__(self, observation: Any) -> int:
         """Return the state of one row: F numbers in order, of any shape, or a mapping from the names of `inputs` to numbers."""
         if isinstance(observation, Mapping):
-            found = [check.scalar("encode", name, observation.get(name, "missing"), "a number") for name in self.inputs]
-            return int(self._states(np.array([found]))[0])
+            return int(self._states(np.array([self._row(observation)]))[0])
         row = as_numbers(observation)
         if row is None or row.size != len(self.inputs):
             check.fail("encode", "the observation", check.show(observation), plural(len(self.inputs), "number"))
         return int(self._states(row.reshape(1, -1))[0])
 
+    def _row(self, observation: Mapping[Any, Any], where: str = "") -> list[float]:
+        """Return the F numbers of an observation that is given by name. where: of which row, for errors."""
+        there = "there: the observation has " + check.show(list(observation))
+        for name in self.inputs:
+            if name not in observation:
+                check.fail("encode", check.printable(name) + where, "missing", there)
+        return [check.scalar("encode", check.printable(name) + where, observation[name], "a number") for name in self.inputs]
+
     def states(self, rows: Any) -> Ints:
-        """Return the states of many rows, (n,). rows: an array (n, F), or a data frame with a column for each of `inputs`."""
-        if hasattr(rows, "columns"):
-            for name in self.inputs:
-                if name not in rows.columns:
-                    check.fail("encode", f"the column {name!r} of rows", "missing", "there")
-            rows = np.column_stack([np.asarray(rows[name]) for name in self.inputs])
-        found = as_numbers(rows)
+        """Return the states of many rows, (n,).
+
+        rows: an array (n, F), of one number also (n,); a sequence of what `encoder(...)` takes; or a data frame or mapping with a
+        column for each of `inputs`.
+        """
+        found, wanted = as_numbers(self._rows(rows)), len(self.inputs)
+        if found is not None and (found.ndim > 2 or (found.ndim == 1 and wanted == 1)) and found.size == len(found) * wanted:
+            found = found.reshape(len(found), wanted)
         if found is None or found.ndim != 2 or found.shape[1] != len(self.inputs):
             shape = "no array of numbers" if found is None else found.shape
             check.fail("encode", "the shape of rows", shape, f"(n, {len(self.inputs)})")
         return self._states(found)
+
+    def _rows(self, rows: Any) -> Any:
+        """Return rows in which numbers are given by name as rows of numbers, and others as they are."""
+        if isinstance(rows, Mapping) or hasattr(rows, "columns"):
+            there = list(rows) if isinstance(rows, Mapping) else list(rows.columns)
+            for name in self.inputs:
+                if name not in there:
+                    check.fail("encode", f"the column {name!r} of rows", "missing", f"there: it has {check.show(there)}")
+            table = as_numbers([np.asarray(rows[name]) for name in self.inputs])
+            return None if table is None else table.T
+        if isinstance(rows, list | tuple) and any(isinstance(row, Mapping) for row in rows):
+            return [self._row(row, f" in row {i}") if isinstance(row, Mapping) else row for i, row in enumerate(rows)]
+        return rows
 
     def _states(self, rows: Floats) -> Ints:
         """Return the states of rows, (n,), after a check that no number is missing."""
@@ -113,7 +134,7 @@ class Encoder(Remade):
 
     def save(self, path: str | Path) -> Path:
         """Write the encoder to a file, completely or not at all, and return its path. The file tells its name and its digest."""
-        where, arrays = check.path("save", "path", path), dict[str, Any]()
+        where, arrays = path_to_write("save", "path", path), dict[str, Any]()
         header = {"cede": __version__, "name": self.name, "digest": self.digest, "n_states": self.n_states}
         save_arrays(where, "encoder", SCHEMA, {**header, "encoder": archive.describe(self, "encoder", arrays)}, arrays)
         return where
@@ -155,11 +176,35 @@ def checked_edges(owner: str, place: str, given: Any) -> Floats:
 
 
 def checked_data(owner: str, observations: Any) -> Floats:
-    """Check observations, (n, F) finite numbers, and return them."""
+    """Check observations, (n, F) finite numbers, or (n,) of one, and return them, (n, F)."""
     data = check.copied(owner, "observations", observations, "(n, dimensions)")
+    data = data.reshape(-1, 1) if data.ndim == 1 else data
     if data.ndim != 2 or not data.size or not np.isfinite(data).all():
         check.fail(owner, "observations", check.show(observations), "a (n, dimensions) array of finite numbers, n at least 1")
     return data
+
+
+def labels_of(observations: Any, labels: Sequence[str] | None) -> Sequence[str] | None:
+    """Return the names of numbers: those that were given, or else the columns of a data frame, or else None."""
+    columns = getattr(observations, "columns", None)
+    return labels if labels is not None or columns is None else [str(name) for name in columns]
+
+
+def borders_between(values: Floats, bins: int) -> Floats:
+    """Return at most bins - 1 borders, in the middle between values that follow one another, so that no bin is empty.
+
+    Where there are no more different values than bins, each has a bin of its own. Else the borders are those at which the share of
+    smaller values is nearest to 1/bins, 2/bins, ...; several may be the same one.
+    """
+    found, counts = np.unique(values, return_counts=True)
+    share = np.cumsum(counts)[:-1] / len(values)  # of the values below each border
+    chosen = np.arange(len(share))
+    if len(found) > bins:
+        chosen = np.unique([np.argmin(np.abs(share - k / bins)) for k in range(1, bins)]).astype(np.int64)
+    low, high = found[chosen], found[chosen + 1]
+    middle = low / 2 + high / 2
+    result: Floats = np.where((low < middle) & (middle <= high), middle, high)  # neighbours have nothing between them
+    return result
 
 
 def check_number_of_states(owner: str, sizes: Sequence[int]) -> None:

@@ -32,6 +32,7 @@ from cede.problem.costs import (
     checked_sizes,
     checked_switch_cost,
     checked_terminal,
+    names_given,
     partly_known,
 )
 from cede.problem.names import checked_names, in_kind, name_index, numbers_by_name, place_index
@@ -131,7 +132,8 @@ class Task(Remade):
         if self.horizon is NOT_GIVEN:
             check.fail("Task", "horizon", "missing", "the number of steps of an episode, or None if there is none")
         horizon = None if self.horizon is None else check.integer("Task", "horizon", self.horizon, 1)
-        n_states, n_actions = checked_sizes("Task", self.env_cost, self.n_states, self.n_actions)
+        named = tuple(None if given is None else names_given(given) for given in (self.state_names, self.action_names))
+        n_states, n_actions = checked_sizes("Task", self.env_cost, self.n_states, self.n_actions, named)
         given = (None,) * len(names) if self.varies_with is None else self.varies_with
         varies_with = tuple(check.items("Task", "varies_with", given, "None, 'time' or 'prev_agent' for each agent"))
         if len(varies_with) != len(names):
@@ -258,7 +260,8 @@ class Task(Remade):
             time = "no horizon" if self.horizon is None else f"horizon {self.horizon:,}"
             discount = None if self.discount is None else f"discount {self.discount:g}"
             ends = f"ends in {plural(len(self.terminal), 'state')}" if self.terminal else None
-            costs = "costs are learned" if self.cost_range is not None or self.enter_cost_range is not None else None
+            told = not np.isnan(self.env_cost[~self.is_terminal]).all() if self.learns_costs else None
+            costs = None if told is None else "some costs are learned" if told else "costs are learned"
             sizes = f"{plural(self.n_states, 'state')}, {plural(self.n_actions, 'action')}"
             return sizes, time, discount, ends, costs, f"agents: {listed(self.agents)}"
 
@@ -552,24 +555,24 @@ def names_one_agent(given: Any) -> bool:
     return check.ndim(given) == 0 and not hasattr(given, "policy") and not hasattr(given, "policies")
 
 
-def checked_switching_policy(owner: str, task: Task, policy: Any) -> Policy:
+def checked_switching_policy(owner: str, task: Task, policy: Any, argument: str = "policy") -> Policy:
     """Check a switching policy, (L, S, D) agents, or (S, D) where there is no horizon, or something that has one, such as a Plan;
-    return it in the form that kernels read, in which (S, D) is (1, S, D).
+    return it in the form that kernels read, in which (S, D) is (1, S, D). argument: what it is called in errors.
     """
     if hasattr(policy, "policies"):
         expected = "one policy: of a Mixture one is drawn for each episode (mixture.draw), and mixture.cost is what that costs"
-        check.fail(owner, "policy", f"a {type(policy).__name__}", expected)
-    given = check.unmasked(owner, "policy", getattr(policy, "policy", policy))
+        check.fail(owner, argument, f"a {type(policy).__name__}", expected)
+    given = check.unmasked(owner, argument, getattr(policy, "policy", policy))
     shape, letters = task.policy_shape, "(L, S, D)" if task.horizon is not None else "(S, D)"
     if given is None or given.dtype.kind == "O":
-        check.fail(owner, "policy", check.show(policy), f"an array of integers of shape {letters} = {shape}")
+        check.fail(owner, argument, check.show(policy), f"an array of integers of shape {letters} = {shape}")
     if given.dtype.kind not in "iu":
-        check.fail(owner, "the type of policy", given.dtype, "an integer type")
+        check.fail(owner, f"the type of {argument}", given.dtype, f"an integer type: agents, of shape {letters} = {shape}")
     if given.shape != shape:
-        check.fail(owner, "the shape of policy", given.shape, f"{letters} = {shape}")
+        check.fail(owner, f"the shape of {argument}", given.shape, f"{letters} = {shape}")
     bad = np.argwhere((given < 0) | (given >= task.n_agents))
     if len(bad):
-        place = check.place_of("policy", bad[0])
+        place = check.place_of(argument, bad[0])
         check.fail(owner, place, given[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
     if not task.can_hand_over.all():
         barred = ~task.can_hand_over[np.arange(task.n_agents), given]
@@ -578,6 +581,6 @@ def checked_switching_policy(owner: str, task: Task, policy: Any) -> Policy:
             where = np.argwhere(barred)[0]
             expected = f"an agent to whom {task.agents[where[-1]]!r} can hand control"
             check.fail(
-                owner, check.place_of("policy", where), f"{given[tuple(where)]} ({task.agents[given[tuple(where)]]!r})", expected
+                owner, check.place_of(argument, where), f"{given[tuple(where)]} ({task.agents[given[tuple(where)]]!r})", expected
             )
     return for_kernels(given.reshape(-1, *shape[-2:]))

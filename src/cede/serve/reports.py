@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from cede._base import check
-from cede.learning.counts import charged, check_outcomes
+from cede.learning.counts import charged, check_known_costs, check_outcomes
 from cede.serve.served import Served
 
 OWNER = "report"
@@ -170,8 +170,9 @@ def check_fit(served: Served, columns: Mapping[str, list[Any]], places: list[int
     moves = (found["state"], found["action"], found["next_state"])
     numbering = " of steps[{i}]" if places is None else " of step {i} of its team"
     check_outcomes(OWNER, served.told.structure, *moves, "next_state" + numbering)
+    costs, entered = (np.array([np.nan if one is None else one for one in pick(name)], dtype=np.float64) for name in AMOUNTS)
+    check_known_costs(OWNER, task, *moves, (costs, entered), numbering)
     if task.learns_costs:
-        costs, entered = (np.array([np.nan if one is None else one for one in pick(name)]) for name in AMOUNTS)
         charged(OWNER, task, *moves, (costs, entered), numbering)
 
 

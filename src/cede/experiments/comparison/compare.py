@@ -1,5 +1,6 @@
 """`cede.compare`: run learners on worlds with paired seeds, and return a `Comparison`."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,18 +9,22 @@ import numpy as np
 
 from cede._base import archive, check
 from cede._base.progress import Progress
+from cede._base.reprs import plural
 from cede.experiments.comparison.named import checked, entries, learner_maker, world_maker
+from cede.experiments.comparison.paired import repeats_needed
 from cede.experiments.comparison.result import Comparison
 from cede.experiments.comparison.runs import OneRun, played, run_key
+from cede.fleet.by_calls import is_own, shown_policy
 from cede.fleet.engines import Engine, engine_of
 from cede.fleet.history import History
-from cede.fleet.simulate import checked_length, fits
-from cede.learning.learner import MOST_SEED, Learner
+from cede.fleet.simulate import checked_length, fits, fits_task
+from cede.learning.learner import MOST_SEED
+from cede.learning.protocol import SwitchingLearner
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
 World = TwoLayerMDP | Callable[[int], TwoLayerMDP] | str | tuple[str, Mapping[str, Any]]
-MakesLearner = Callable[[Task, int], Learner] | str | tuple[str, Mapping[str, Any]]
+MakesLearner = Callable[[Task, int], SwitchingLearner] | str | tuple[str, Mapping[str, Any]]
 MOST_REPEATS = 100_000
 
 
@@ -46,10 +51,13 @@ def compare(
 
     worlds: by name, each a TwoLayerMDP, a function of a seed that returns one, a name such as "riverswim", or a pair of a name and
     its arguments, as in ("riverswim", {"agents": [0.3, 0.7]}); or just a list of names. learners: by name, each a function of a
-    task and a seed that returns a learner, a name such as "recommended", or a pair, as in ("ucrl2-mc", {"scale": 0.1}); or just a
-    list of names. docs/compare.md lists them. All are made, and checked, before anything runs; functions are called in this
-    process, whatever the engine. episodes, repeats: how many. Where worlds have no horizon, give steps, and record_every, as for
-    `simulate`. reference: the learner that the others are compared with; by default the first one.
+    task and a seed that returns a learner of cede or a `SwitchingLearner`, a name such as "recommended", or a pair, as in
+    ("ucrl2-mc", {"scale": 0.1}); or just a list of names. docs/compare.md lists them. All are made, and checked, before anything
+    runs; functions are called in this process, whatever the engine. episodes, repeats: how many. Where worlds have no horizon, give
+    steps, and record_every, as for `simulate`. reference: the learner that the others are compared with; by default the first one.
+
+    A `SwitchingLearner` that is not cede's own is called in this process, run by run, and its runs are not kept. If it shows no
+    policy, its regret is what its episodes really cost beyond the optimum, and is called realised.
 
     engine, jobs: where runs are played, as for `simulate_fleet`; the results are the same for all. directory: where finished runs
     are kept, and checkpoints of those that are not. Called again after it was stopped, or with more learners, worlds or repeats,
@@ -72,6 +80,9 @@ def compare(
         mdps = [make(one) for one in seeds]
         length = checked_length(f"{owner}, world {name!r}", mdps[0], episodes, steps, record_every)
         runs[name] = made_runs(f"{owner}, world {name!r}", mdps, some_learners, length, seeds, place is not None)
+    check_not_shared(owner, [run.learner for some in runs.values() for run in some if not is_own(run.learner)])
+    if progress is True:
+        warn_of_few(repeats, len(some_worlds) * (len(some_learners) - 1))
     if place is not None:
         make_directory(owner, place)
     total = sum(len(some) for some in runs.values()) * next(iter(runs.values()))[0].episodes
@@ -93,14 +104,22 @@ class Missing:
         self.bar, self.before = bar, before
         self.runs, self.episodes = len(runs), runs[0].episodes
 
-    def show(self, playing: int, done: int) -> None:
-        """Report that some of the runs are being played, and have done so many episodes each."""
-        now = self.before + (self.runs - playing) * self.episodes + playing * done
+    def show(self, playing: int, done: int, waiting: int = 0) -> None:
+        """Report that some of the runs are being played, and have done so many episodes each. waiting: runs that did not begin."""
+        now = self.before + (self.runs - playing - waiting) * self.episodes + playing * done
         self.bar.advance(now - self.bar.done)
 
     def show_all(self) -> None:
         """Report that all runs of the world are done."""
         self.show(0, 0)
+
+
+def warn_of_few(repeats: int, comparisons: int) -> None:
+    """Say in a line before anything runs that so few repeats can decide nothing."""
+    needed = repeats_needed(comparisons) if comparisons else 0
+    if repeats < needed:
+        times, compared = plural(repeats, "repeat"), plural(comparisons, "comparison")
+        sys.stderr.write(f"compare: {times} and {compared} can decide nothing; at least {needed} repeats are needed\n")
 
 
 def make_directory(owner: str, path: Path) -> None:
@@ -130,12 +149,46 @@ def made_runs(
         make = learner_maker(who, given, length[0])
         for mdp, seed in zip(mdps, seeds, strict=True):
             learner = make(mdp, seed)
+            if not is_own(learner):
+                check_alone(who, mdp, learner)
+                runs.append(OneRun(mdp, learner, *length, seed))
+                continue
             if learner.shared_environment is not None:
                 check.fail(who, "what its function returned", "a learner of a fleet", "a learner on its own")
             fits(who, mdp, learner)
             key = checked(who, run_key)(digests[id(mdp)], learner, *length, seed) if kept else ""
             runs.append(OneRun(mdp, learner, *length, seed, key))
     return runs
+
+
+def check_alone(owner: str, mdp: TwoLayerMDP, learner: Any) -> None:
+    """Check that a learner that is not cede's own fits a problem, and that regret can be told of it."""
+    if isinstance(getattr(learner, "task", None), Task):
+        fits_task(owner, mdp.task, learner.task)
+    if mdp.horizon is None and checked(owner, shown_policy)(mdp.task, learner) is None:
+        expected = "shown where there is no horizon, as an attribute policy: its regret is not known otherwise"
+        check.fail(owner, "the policy of the learner", "not shown", expected)
+
+
+def check_not_shared(owner: str, learners: Sequence[Any]) -> None:
+    """Check that learners that are not cede's own, and so are not copied, are another one for each run."""
+    met: set[int] = set()
+    for learner in learners:
+        if id(learner) in met:
+            expected = "a new one for each world and repeat: it would remember the runs before"
+            check.fail(owner, f"the {type(learner).__name__} that a function returned", "the same as before", expected)
+        met.add(id(learner))
+
+
+def regret_of(found: Mapping[str, Sequence[History]], learners: tuple[str, ...], repeats: int) -> tuple[Any, tuple[str, ...]]:
+    """Return the regret of all runs, by world, and the learners of which it is realised, since they showed no policy somewhere."""
+    some = [history for histories in found.values() for history in histories]
+    unknown = {i // repeats % len(learners) for i, history in enumerate(some) if np.isnan(history.regret).any()}
+    names = tuple(name for n, name in enumerate(learners) if n in unknown)
+    return [
+        [history.realised_regret if i // repeats in unknown else history.regret for i, history in enumerate(histories)]
+        for histories in found.values()
+    ], names
 
 
 def gathered(
@@ -157,6 +210,7 @@ def gathered(
         return np.array([[getattr(history, name) for history in some] for some in found.values()])
 
     first = next(iter(runs.values()))[0]
+    regret, realised = regret_of(found, learners, len(seeds))
     return Comparison(
         worlds=tuple(found),
         learners=learners,
@@ -164,7 +218,7 @@ def gathered(
         reference=reference,
         agents=tuple(agent_names(some) for some in found.values()),
         unit="episodes" if first.mdp.horizon is not None else f"blocks of {first.block} steps",
-        regret=stacked("regret").reshape(shape),
+        regret=np.array(regret).reshape(shape),
         cost=stacked("cost").reshape(shape),
         switches=stacked("switches").reshape(shape),
         control=control.reshape(*shape, most),
@@ -172,6 +226,7 @@ def gathered(
         settings={
             world: {name: dict(some[i * len(seeds)].settings) for i, name in enumerate(learners)} for world, some in found.items()
         },
+        realised=realised,
     )
 
 

@@ -10,12 +10,13 @@ from typing import Any
 from cede._base import check
 from cede.learning.algorithms import fixed, greedy, oracle, posterior_sampling, recommended, ucrl2, ucrl2_mc
 from cede.learning.learner import Learner
+from cede.learning.protocol import checked_learner
 from cede.planning.scale import Scale
 from cede.problem.model import TwoLayerMDP
 from cede.worlds.by_name import world_function
 
 MakeWorld = Callable[[int], TwoLayerMDP]  # from the seed of a repeat
-MakeLearner = Callable[[TwoLayerMDP, int], Learner]  # from the problem and the seed of a repeat
+MakeLearner = Callable[[TwoLayerMDP, int], Any]  # from the problem and the seed of a repeat
 
 LEARNERS: Mapping[str, Callable[..., Learner]] = {
     "recommended": recommended,
@@ -74,6 +75,7 @@ def world_maker(owner: str, given: Any) -> MakeWorld:
     if isinstance(given, TwoLayerMDP):
         return lambda seed: given
     if callable(given):
+        check_takes(owner, given, 1, "a function of a seed")
         return checked(owner, given, TwoLayerMDP)
     name, arguments = named(owner, given, "a TwoLayerMDP, a function of a seed, a name, or a pair of a name and arguments")
     function = world_function(owner, "world", name)
@@ -88,13 +90,15 @@ def world_maker(owner: str, given: Any) -> MakeWorld:
 def learner_maker(owner: str, given: Any, episodes: int) -> MakeLearner:
     """Return the function that makes a learner for a problem and the seed of a repeat.
 
-    given: a function of a task and a seed; a name in LEARNERS; or such a name with a mapping of arguments. Beside the arguments of
-    the function, known is a list of the agents whose true policies it is told, structured=True tells it the structure of the world,
-    and scale may be a mapping (of agents and environment) or "authors", their schedule for so many episodes.
+    given: a function of a task and a seed that returns a learner, any that `simulate` runs; a name in LEARNERS; or such a name with
+    a mapping of arguments. Beside the arguments of the function, known is a list of the agents whose true policies it is told,
+    structured=True tells it the structure of the world, and scale may be a mapping (of agents and environment) or "authors", their
+    schedule for so many episodes.
     """
     if callable(given):
-        make = checked(owner, given, Learner)
-        return lambda mdp, seed: make(mdp.task, seed)
+        check_takes(owner, given, 2, "a function of a task and a seed")
+        make = checked(owner, given)
+        return lambda mdp, seed: checked_learner(owner, make(mdp.task, seed), "what its function returned")
     name, told = named(owner, given, "a function of a task and a seed, a name, or a pair of a name and arguments")
     function = LEARNERS[check.choice(owner, "learner", name, tuple(LEARNERS))]
     parameters = [one for one in inspect.signature(function).parameters if one not in NOT_ARGUMENTS]
@@ -121,6 +125,16 @@ def learner_maker(owner: str, given: Any, episodes: int) -> MakeLearner:
         return function(mdp.task, seed=seed, **told, **truth)
 
     return checked(owner, made, Learner)
+
+
+def check_takes(owner: str, function: Callable[..., Any], arguments: int, expected: str) -> None:
+    """Check that a function can be called with so many arguments, as far as it tells."""
+    try:
+        inspect.signature(function).bind(*range(arguments))
+    except TypeError as error:
+        check.fail(owner, "what stands for it", check.show(function), f"{expected} ({error})")
+    except ValueError:  # it does not tell, as some functions that are not written in Python
+        return
 
 
 def checked(owner: str, function: Callable[..., Any], kind: type | None = None) -> Callable[..., Any]:

@@ -10,6 +10,7 @@ from cede import __version__
 from cede._base.arrays import Floats
 from cede._base.extras import label, need
 from cede.experiments.comparison.paired import LEAST_REPEATS, mean_interval
+from cede.experiments.comparison.table import REALISED
 from cede.experiments.style import RC
 
 # Eight colours that colour-blind people can tell apart, and lines that differ where colours do not print.
@@ -26,8 +27,11 @@ def look(index: int) -> dict[str, Any]:
     return {"color": COLOURS[index % colours], "linestyle": LINES[(index % colours + index // colours) % len(LINES)]}
 
 
-def draw(regret: Floats, worlds: Sequence[str], learners: Sequence[str], seeds: Sequence[int], unit: str) -> Any:
+def draw(
+    regret: Floats, worlds: Sequence[str], learners: Sequence[str], seeds: Sequence[int], unit: str, realised: Sequence[str] = ()
+) -> Any:
     """Draw a comparison and return the Matplotlib figure. It belongs to no window. The arguments are fields of a `Comparison`."""
+    learners = [f"{name} ({REALISED})" if name in realised else name for name in learners]
     columns = min(len(worlds), COLUMNS)
     lines = -(-len(worlds) // columns)
     with need("matplotlib", "plots").rc_context(RC):
@@ -46,7 +50,7 @@ def draw(regret: Floats, worlds: Sequence[str], learners: Sequence[str], seeds: 
             axes.set_ylabel("regret so far")
         handles, names = panels.flat[0].get_legend_handles_labels()
         picture.legend(handles, names, loc="outside upper center", ncols=across, fontsize=8)
-        picture.supxlabel(fill(caption_of(seeds), int(23 * width)), fontsize=6, color="#555555")
+        picture.supxlabel(fill(caption_of(seeds, bool(realised)), int(23 * width)), fontsize=6, color="#555555")
     return picture
 
 
@@ -66,7 +70,7 @@ def draw_world(axes: Any, regret: Floats, learners: Sequence[str]) -> None:
         axes.plot(shown + 1, samples.mean(axis=0), linewidth=1.5, label=label(name), **look(n))
     axes.set_axisbelow(True)
     axes.set_xlim(1 if len(shown) > 1 else 0, max(shown[-1] + 1, 2))
-    axes.set_ylim(0, None)
+    axes.set_ylim(min(0.0, float(np.min(regret[:, :, shown].mean(axis=1)))), None)  # realised regret may be below 0
     axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 5), useMathText=True)
 
 
@@ -75,10 +79,11 @@ def band(samples: Floats) -> tuple[Floats, Floats]:
     return mean_interval(samples) if len(samples) >= LEAST_REPEATS else (samples.min(axis=0), samples.max(axis=0))
 
 
-def caption_of(seeds: Sequence[int]) -> str:
-    """Return the small print: what lines and bands are, and with which seeds and version."""
+def caption_of(seeds: Sequence[int], realised: bool = False) -> str:
+    """Return the small print: what lines and bands are, and with which seeds and version. realised: whether some regret is."""
     repeats = len(seeds)
     bands = "95% intervals of the mean" if repeats >= LEAST_REPEATS else "from the least to the greatest repeat"
     which = f"seeds {seeds[0]} to {seeds[-1]}" if repeats > 1 else f"seed {seeds[0]}"
     shades = f"Lines: means of {repeats} repeats with paired seeds; bands: {bands}" if repeats > 1 else "One repeat"
-    return f"Regret is exact. {shades}; {which}; cede {__version__}."
+    exact = "Regret is exact, but for what is called realised: what episodes really cost" if realised else "Regret is exact"
+    return f"{exact}. {shades}; {which}; cede {__version__}."

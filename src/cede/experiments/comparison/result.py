@@ -11,13 +11,14 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints
 from cede._base.columns import data_frame
 from cede._base.remade import Remade
+from cede._base.reprs import listed, plural, short_repr
 from cede.experiments.comparison.picture import draw
 from cede.experiments.comparison.table import ComparisonTable, make_table
 
 MEASURES = ("regret", "cost", "switches")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Remade):
     """The results of N learners in W worlds, R repeats of K episodes each. `compare` returns it.
 
@@ -30,12 +31,13 @@ class Comparison(Remade):
     reference: str  # the learner that the others are compared with
     agents: tuple[tuple[str, ...], ...]  # (W,) names of the agents in each world
     unit: str  # what an entry on the last axis is: "episodes", or without horizon "blocks of n steps"
-    regret: Floats  # (W, N, R, K) cumulative, exact
+    regret: Floats  # (W, N, R, K) cumulative, exact but for the learners in `realised`
     cost: Floats  # (W, N, R, K) realised cost of each episode
     switches: Ints  # (W, N, R, K) hand-overs in each episode
     control: Ints  # (W, N, R, K, D of the largest team) steps in which each agent acted
     optimum: Floats  # (W, N, R) expected cost of the best policy, as in `History`
     settings: Mapping[str, Mapping[str, Mapping[str, str]]]  # by world and learner: what the learner was told, in the first repeat
+    realised: tuple[str, ...] = ()  # learners that showed no policy: their regret is what episodes really cost beyond the optimum
 
     def __post_init__(self) -> None:
         for name in ("regret", "cost", "switches", "control", "optimum"):
@@ -44,7 +46,7 @@ class Comparison(Remade):
     def columns(self, points: int | None = None) -> dict[str, NDArray[Any]]:
         """Return the results in long form, without pandas: arrays of equal length, by name.
 
-        world, learner, repeat (its seed), episode (from 1), regret (cumulative, exact), cost, switches, and "share of NAME" for
+        world, learner, repeat (its seed), episode (from 1), regret (cumulative), cost, switches, and "share of NAME" for
         each agent, NaN in worlds that do not have it. points: at most so many rows for each run, evenly spaced; cost, switches and
         shares are then means over the episodes since the row before.
         """
@@ -99,11 +101,19 @@ class Comparison(Remade):
         """
         per = "episode" if self.unit == "episodes" else self.unit.replace("blocks", "block")
         what = f"Regret of {self.regret.shape[3]:,} {self.unit}" if measure == "regret" else f"{measure.capitalize()} per {per}"
-        return make_table(self.final(measure), self.worlds, self.learners, self.reference, what)
+        realised = self.realised if measure == "regret" else ()
+        return make_table(self.final(measure), self.worlds, self.learners, self.reference, what, realised)
 
     def plot(self) -> Any:
         """Return a Matplotlib figure of the mean regret over episodes, one panel for each world.
 
         The bands are 95% intervals of the mean; with fewer than 6 repeats, they reach from the least to the greatest of them.
         """
-        return draw(self.regret, self.worlds, self.learners, self.seeds, self.unit)
+        return draw(self.regret, self.worlds, self.learners, self.seeds, self.unit, self.realised)
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str, ...]:
+            length = f"{self.regret.shape[3]:,} {self.unit}"
+            return f"worlds: {listed(self.worlds)}", f"learners: {listed(self.learners)}", plural(len(self.seeds), "repeat"), length
+
+        return short_repr(self, parts)

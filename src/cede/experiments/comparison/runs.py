@@ -8,7 +8,7 @@ All runs of one world that are missing are played side by side, as teams that sh
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ from cede._base import archive, check
 from cede._base.archive import UnreadableFile, load_arrays, save_arrays
 from cede._base.arrays import Floats, Ints
 from cede.experiments.cache import code_digest
+from cede.fleet.by_calls import is_own
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import engine_of
 from cede.fleet.history import History
 from cede.fleet.load import restored
 from cede.fleet.run import Run, streams_of
+from cede.fleet.simulate import simulate
 from cede.learning.files import pack_learner
 from cede.learning.learner import Learner
 from cede.problem.model import TwoLayerMDP
@@ -38,7 +40,7 @@ class OneRun:
     """A run that is asked for."""
 
     mdp: TwoLayerMDP
-    learner: Learner  # it is copied before it runs
+    learner: Any  # a Learner, which is copied before it runs; or another one that `simulate` runs, used as it is
     episodes: int
     block: int  # without horizon, the steps that are recorded together; else the horizon
     seed: int  # of what happens, as for `simulate`
@@ -81,12 +83,45 @@ def played(
     directory: Path | None,
     engine: Any,
     jobs: int | None,
+    progress: Callable[[int, int, int], None],
+) -> list[History]:
+    """Return the histories of the runs of a world. Learners that are not cede's own are called here, one run after the other.
+
+    progress: called with how many runs are played, with the episodes that each of them has done, and with how many runs wait.
+    """
+    own = [i for i, run in enumerate(runs) if is_own(run.learner)]
+    others = [i for i in range(len(runs)) if i not in set(own)]
+    compiled = kept_or_played([runs[i] for i in own], directory, engine, jobs, lambda n, done: progress(n, done, len(others)))
+    found = dict(zip(own, compiled, strict=True))
+    for place, i in enumerate(others):
+        waiting = len(others) - place - 1
+        found[i] = play_alone(runs[i], lambda done, waiting=waiting: progress(1, done, waiting))  # type: ignore[misc]
+    return [found[i] for i in range(len(runs))]
+
+
+def play_alone(run: OneRun, progress: Callable[[int], None]) -> History:
+    """Play the run of a learner that is not cede's own, by `simulate`."""
+    endless = run.mdp.horizon is None
+    length: dict[str, Any] = (
+        {"steps": run.episodes * run.block, "record_every": run.block} if endless else {"episodes": run.episodes}
+    )
+    history = simulate(run.mdp, run.learner, **length, seed=run.seed, progress=progress)
+    return replace(history, settings={name: str(value) for name, value in history.settings.items()})
+
+
+def kept_or_played(
+    runs: Sequence[OneRun],
+    directory: Path | None,
+    engine: Any,
+    jobs: int | None,
     progress: Callable[[int, int], None],
 ) -> list[History]:
-    """Return the histories of the runs of a world: those that the directory holds are read, the others are played and kept there.
+    """Return the histories of runs of cede's learners: those that the directory holds are read, the others are played and kept.
 
     progress: called with how many runs are played, and with the episodes that each has done.
     """
+    if not runs:
+        return []
     if directory is None:
         return play(runs, engine, jobs, lambda done: progress(len(runs), done), None)
     paths = [directory / f"{run.key}.npz" for run in runs]

@@ -15,6 +15,8 @@ from cede.experiments.comparison.paired import LEAST_REPEATS, LEVEL, MOST_EXACT,
 
 Interval = tuple[float, float]
 WIDTH = 100  # of the note under a table
+REALISED = "realised"  # beside the name of a learner whose regret is not exact
+NOT_EXACT = "Realised: what episodes really cost beyond the optimum, since the learner shows no policy; noisier than exact regret."
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -127,8 +129,12 @@ def as_math(text: str) -> str:
     return " to ".join(f"${part.replace(',', '{,}')}$" if part else "" for part in text.split(" to "))
 
 
-def make_table(values: Floats, worlds: Sequence[str], learners: Sequence[str], reference: str, what: str) -> ComparisonTable:
-    """Make the table of one measure. values: (W, N, R) by world, learner and repeat; what: the words for the measure."""
+def make_table(
+    values: Floats, worlds: Sequence[str], learners: Sequence[str], reference: str, what: str, realised: Sequence[str] = ()
+) -> ComparisonTable:
+    """Make the table of one measure. values: (W, N, R) by world, learner and repeat; what: the words for the measure; realised:
+    learners of which it is not exact.
+    """
     repeats, comparisons = values.shape[2], len(worlds) * (len(learners) - 1)
     base = learners.index(reference)
     differences = values - values[:, [base]]
@@ -139,13 +145,15 @@ def make_table(values: Floats, worlds: Sequence[str], learners: Sequence[str], r
     means, gaps = (intervals_of(some) if not few else {} for some in (values, differences))
     rows = []
     for w, n in np.ndindex(values.shape[:2]):
-        row = ComparisonRow(worlds[w], learners[n], float(values[w, n].mean()), means.get((w, n)))
+        name = f"{learners[n]} ({REALISED})" if learners[n] in realised else learners[n]
+        row = ComparisonRow(worlds[w], name, float(values[w, n].mean()), means.get((w, n)))
         if n != base:
             gap, (p, corrected) = float(differences[w, n].mean()), tested[w, n]
             verdict = verdict_of(gap, corrected, repeats, comparisons)
             row = ComparisonRow(row.world, row.learner, row.mean, row.interval, gap, gaps.get((w, n)), p, corrected, verdict)
         rows.append(row)
-    return ComparisonTable(tuple(rows), note_of(what, reference, repeats, comparisons))
+    note = note_of(what, reference, repeats, comparisons)
+    return ComparisonTable(tuple(rows), f"{note} {NOT_EXACT}" if realised else note)
 
 
 def intervals_of(values: Floats) -> dict[tuple[int, int], Interval]:
