@@ -23,40 +23,56 @@ def small(seed, horizon=4):
     return cede.TwoLayerMDP(environment, cede.Team(agents, 0.05), horizon)
 
 
-def value_in_numpy(task, policies, transition, policy):
-    """Backward induction with loops. policies: by agent, (S, A)."""
+def value_in_numpy(task, agents, environment, policy, sign=0.0):
+    """Backward induction with loops. agents, environment: rows p, by agent (S, A) and (S, A, S), and the part of each that is free.
+
+    What is free is on the best outcome if sign is 1, on the worst if it is -1, and as p if it is 0.
+    """
+
+    def mean(p, w, values):
+        return p @ values if sign == 0.0 else (1 - w) * (p @ values) + w * sign * min(sign * values)
+
     value = np.zeros((task.n_states, task.n_agents))
     for t in reversed(range(task.horizon)):
         now = np.zeros_like(value)
         for s, prev in np.ndindex(now.shape):
             d = policy[t, s, prev]
-            now[s, prev] = task.control_cost[d] + task.switch_cost[prev, d]
-            for a in range(task.n_actions):
-                now[s, prev] += policies[d][s, a] * (task.env_cost[s, a] + transition[s, a] @ value[:, d])
+            (table, free), (own, own_free) = environment, agents
+            after = [task.env_cost[s, a] + mean(table[s, a], free[s, a], value[:, d]) for a in range(task.n_actions)]
+            now[s, prev] = task.control_cost[d] + task.switch_cost[prev, d] + mean(own[d, s], own_free[d, s], np.array(after))
         value = now
     return value
 
 
-def test_draws_against_numpy():
-    """Mean and quantiles of Dirichlet draws of our own, evaluated with loops."""
+def drawn_in_numpy(rng, counts, prior):
+    """Draw rows by what was seen, and which part of each may be anything."""
+    rows = counts.reshape(-1, counts.shape[-1])
+    drawn = [rng.dirichlet(row + 1e-9) for row in rows]
+    free = [rng.beta(prior, row.sum()) if row.sum() else 1.0 for row in rows]
+    return np.array(drawn).reshape(counts.shape), np.array(free).reshape(counts.shape[:-1])
+
+
+@pytest.mark.parametrize("episodes", [3, 60])
+def test_draws_against_numpy(episodes):
+    """Mean and quantiles of draws of our own, evaluated with loops, the free part of each row on its best and worst outcome."""
     mdp = small(1)
     learner = cede.greedy(mdp.task)
-    learner.learn_from(play(mdp, 60, 1), progress=False)
+    learner.learn_from(play(mdp, episodes, 1), progress=False)
     rng, task = np.random.default_rng(5), mdp.task
     policy = random_policy(task, rng)
-    agents = learner.counts.agents.toarray().reshape(2, 3, 2) + 2.0 / 2
-    environment = learner.counts.environment.toarray().reshape(3, 2, 3) + 2.0 / 3
+    agents = learner.counts.agents.toarray().reshape(2, 3, 2).astype(float)
+    environment = learner.counts.environment.toarray().reshape(3, 2, 3).astype(float)
     slow = []
-    for _ in range(1500):
-        own = [[rng.dirichlet(row) for row in table] for table in agents]
-        table = np.array([[rng.dirichlet(row) for row in rows] for rows in environment])
-        value = value_in_numpy(task, np.array(own), table, policy)
-        slow.append(mdp.environment.start @ value[:, task.start_agent])
-    found = cede.estimate(learner, policy, start=mdp.environment.start, prior=2.0, draws=1500, level=0.8)
-    spread = np.std(slow)
-    assert found.mean == pytest.approx(np.mean(slow), abs=5 * spread / np.sqrt(1500) * np.sqrt(2))
-    np.testing.assert_allclose([found.low, found.high], np.quantile(slow, [0.1, 0.9]), atol=0.2 * spread)
-    assert (found.kind, found.level, found.draws, found.prior) == ("posterior draws", 0.8, 1500, 2.0)
+    for _ in range(800):
+        tables = drawn_in_numpy(rng, agents, 2.0), drawn_in_numpy(rng, environment, 2.0)
+        values = [value_in_numpy(task, *tables, policy, sign) for sign in (0.0, 1.0, -1.0)]
+        slow.append([mdp.environment.start @ value[:, task.start_agent] for value in values])
+    found = cede.estimate(learner, policy, start=mdp.environment.start, prior=2.0, draws=800, level=0.8)
+    mean, low, high = np.array(slow).T
+    assert found.mean == pytest.approx(np.mean(mean), abs=5 * np.std(mean) / np.sqrt(800) * np.sqrt(2))
+    np.testing.assert_allclose(found.low, np.quantile(low, 0.1), atol=0.2 * np.std(low))
+    np.testing.assert_allclose(found.high, np.quantile(high, 0.9), atol=0.2 * np.std(high))
+    assert (found.kind, found.level, found.draws, found.prior) == ("posterior draws", 0.8, 800, 2.0)
 
 
 def test_differences_are_paired():
@@ -69,34 +85,77 @@ def test_differences_are_paired():
     two = one.copy()
     two[-1, 0, 0] = 1 - two[-1, 0, 0]
     start = mdp.environment.start
-    costs = costs_of_draws(learner, [one.astype(np.int16), two.astype(np.int16)], 1.0, 50, 0).mean @ start
+    costs = costs_of_draws(learner, [one.astype(np.int16), two.astype(np.int16)], 1.0, 50, 0).mean @ start  # all was seen often
     found = cede.estimate(learner, one, against=two, start=start, draws=50)
     assert found.mean == pytest.approx((costs[:, 0] - costs[:, 1]).mean())
     np.testing.assert_allclose([found.low, found.high], np.quantile(costs[:, 0] - costs[:, 1], [0.05, 0.95]))
     alone = cede.estimate(learner, one, start=start, draws=50)
     assert found.high - found.low < 0.5 * (alone.high - alone.low)
-    itself = cede.estimate(learner, one, against=one, start=start, draws=50)
-    assert (itself.mean, itself.low, itself.high) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("known_start", [True, False])
 def test_coverage_of_draws(known_start):
     """Over many runs, the 90% interval holds the true cost in about 90% of them, where data are plenty."""
-    runs, hits, differences = 60, 0, 0
+    runs, hits, differences = 40, 0, 0
     for seed in range(runs):
         mdp = small(seed)
         log, rng = play(mdp, 150, seed + 1000), np.random.default_rng(seed)
         policy = random_policy(mdp.task, rng)
         start = mdp.environment.start if known_start else None
-        found = cede.estimate(mdp.task, policy, log=log, start=start, draws=100, seed=seed)
+        found = cede.estimate(mdp.task, policy, log=log, start=start, draws=60, seed=seed)
         truth = cede.expected_cost(mdp, policy)
         hits += found.low <= truth <= found.high
         if known_start:
-            less = cede.estimate(mdp.task, policy, against="agent 1", log=log, start=start, draws=100, seed=seed)
+            less = cede.estimate(mdp.task, policy, against="agent 1", log=log, start=start, draws=60, seed=seed)
             differences += less.low <= truth - cede.expected_cost(mdp, mdp.task.always("agent 1")) <= less.high
     assert hits >= binom.ppf(0.005, runs, 0.9)
     if known_start:
         assert differences >= binom.ppf(0.005, runs, 0.9)
+
+
+@pytest.mark.parametrize(("episodes", "runs"), [(300, 12), (3000, 5)])
+def test_coverage_of_savings(episodes, runs):
+    """What a plan saves against members who were hardly seen where it does not use them: the interval must hold the truth."""
+    mdp, hits, saved = cede.worlds.support_desk(), 0, []
+    for seed in range(runs):
+        learner = cede.recommended(mdp.task)
+        cede.simulate(mdp, learner, episodes, seed=seed, progress=False)
+        found = cede.estimate(learner, "plan", against="person", draws=60)
+        truth = cede.expected_cost(mdp, learner.plan) - cede.expected_cost(mdp, mdp.task.always("person"))
+        hits += found.low <= truth <= found.high
+        saved.append(truth - found.mean)
+        assert found.warnings[0].startswith("the mean rests on guesses: in ")
+        assert f"); {found.warnings[0]}" in repr(found)
+    assert hits >= runs - 1
+    assert np.mean(saved) < 0.2  # a prior that is spread evenly favours the plan by 0.3 and 0.25
+
+
+def test_a_policy_against_itself():
+    desk = cede.worlds.support_desk()
+    learner = cede.recommended(desk.task, baseline="person")
+    cede.simulate(desk, learner, 5, progress=False)
+    for one, other in (("baseline", "person"), ("plan", "baseline"), (desk.task.always(1), 1)):
+        found = cede.estimate(learner, one, against=other, draws=5)
+        assert (found.mean, found.low, found.high) == (0.0, 0.0, 0.0)
+        assert "are the same policy" in found.warnings[0]
+        assert f"costs as much per episode as {found.against}" in repr(found)
+    sets = cede.ucrl2_mc(desk.task)
+    assert cede.estimate(sets, "person", against="person").high == 0.0
+
+
+def test_the_plan_of_a_learner_that_keeps_to_its_baseline():
+    desk = cede.worlds.support_desk()
+    learner = cede.recommended(desk.task, baseline="person")
+    cede.simulate(desk, learner, 20, progress=False)
+    plan, base, own = (cede.estimate(learner, policy, draws=20) for policy in ("plan", "baseline", "own plan"))
+    assert (plan.mean, plan.low, plan.high) == (base.mean, base.low, base.high)
+    assert any(text.startswith("the plan is the baseline (person)") for text in plan.warnings)
+    assert not any("the plan is" in text for text in base.warnings + own.warnings)
+    assert own.mean == cede.estimate(learner, learner.own_plan, draws=20).mean
+    assert learner.warnings[0].startswith("it has kept to its baseline (person) in all 20 episodes so far: without start= its sets")
+    told = cede.recommended(desk.task, baseline="person", start=desk.environment.start)
+    cede.simulate(desk, told, 20, progress=False)
+    assert told.warnings[0] == "it has kept to its baseline (person) in all 20 episodes so far"
 
 
 def test_coverage_of_sets():
@@ -206,7 +265,7 @@ def test_what_was_never_seen_may_be_anything():
     assert seen.warnings == ()
     assert unseen.warnings[0] == "agent 1 was not in control once in 500 episodes: how it acts is not known"
     assert "in 100% of the steps of agent 1 alone" in unseen.warnings[1]
-    assert "; 2 warnings" in repr(unseen)
+    assert repr(unseen).endswith("how it acts is not known; 1 more warning>")
 
 
 def test_many_rows_that_are_not_known_do_not_look_like_knowledge():
@@ -287,7 +346,7 @@ def test_bad_input():
         "estimate: learner is 3, must be a Learner or a Task": lambda: cede.estimate(3),
         "estimate: log is missing, must be given with a Task": lambda: cede.estimate(task),
         "estimate: log is given, must be left out with a learner": lambda: cede.estimate(learner, log={}),
-        "estimate: policy is 'eve', must be 'plan', 'baseline', an array": lambda: cede.estimate(learner, "eve"),
+        "estimate: policy is 'eve', must be 'plan', 'own plan', 'baseline', an array": lambda: cede.estimate(learner, "eve"),
         "estimate: against is 7, must be": lambda: cede.estimate(learner, against=7),
         "estimate: the shape of policy is": lambda: cede.estimate(learner, np.zeros((2, 2), dtype=int)),
         "estimate: policy is 'baseline', must be one that there is: greedy has": lambda: cede.estimate(learner, "baseline"),

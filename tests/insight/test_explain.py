@@ -179,6 +179,38 @@ def test_the_picture(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["why.png"]
 
 
+def test_limits_are_in_what_is_compared():
+    mdp = cede.worlds.support_desk()
+    learner = cede.posterior_sampling(mdp.task, at_most={"person": 0.02})
+    cede.simulate(mdp, learner, 300, progress=False)
+    found = cede.explain(learner, 0, 0, 1)
+    assert learner.prices["person"] > 0
+    assert str(found).endswith("; the costs compared here include that.")
+    assert all(option.plain == pytest.approx(sum(option.parts.values())) for option in found.options)
+
+
+@pytest.mark.parametrize("agents", [2, 3, 4])
+def test_the_legend_hides_no_bar(tmp_path, monkeypatch, agents):
+    """Legend and title lie outside of both axes."""
+    import matplotlib.pyplot as plt
+
+    task = cede.Task([[0.0, 1.0], [1.0, 1.0]], [f"agent {d}" for d in range(agents)], 5, control_cost=0.3, switch_cost=0.1)
+    kept, close = [], plt.close
+    monkeypatch.setattr(plt, "close", kept.append)
+    cede.explain(cede.greedy(task), 0, 0, 0).draw(tmp_path / "why.png")
+    picture, axes = kept[0], kept[0].axes
+    assert all(one.get_legend() is None for one in axes)
+    legend = picture.legends[0].get_window_extent()
+    assert legend.width > 0
+    for one in axes:
+        frame = one.get_window_extent()
+        assert not frame.overlaps(legend)
+        for bar in one.patches:
+            box = bar.get_window_extent()
+            assert frame.y0 < box.y0 < box.y1 < frame.y1
+    close(picture)
+
+
 def test_bad_input():
     task = cede.worlds.riverswim().task
     for text, make in {
@@ -187,6 +219,8 @@ def test_bad_input():
         "explain: t is 20, must be an integer from 0 to 19": lambda: cede.explain(cede.greedy(task), 20, 0, 0),
         "explain: state is 6, must be": lambda: cede.explain(cede.greedy(task), 0, 6, 0),
         "explain: prev_agent is 'eve', must be one of": lambda: cede.explain(cede.greedy(task), 0, 0, "eve"),
+        "explain: prev_agent is missing, must be one of 'p=0', 'p=1'": lambda: cede.explain(cede.greedy(task), 0, 0),
+        "explain: state is missing, must be one of 's1', 's2'": lambda: cede.explain(cede.greedy(task), 0),
     }.items():
         with pytest.raises(ValueError, match=text):
             make()

@@ -47,7 +47,8 @@ def show(
         rows: list[tuple[str, ...]] = [(name, f"{n:,.0f}", f"{n / total:.0%}", f"{plan:.0%}") for name, n, plan in held]
         columns: tuple[str, ...] = ("agent", "steps so far", "share so far", "share planned")
         print_table(f"In control in {found.episodes:,} {found.unit}", columns, rows)
-        say(expected_costs(thing))
+        for line in expected_costs(thing):
+            say(line)
         say(f"where episodes start: {found.starts}")
         rows = [shown_group(group, len(found.agents)) for group in found.groups]
         columns = ("states", "number", found.steps_of, *found.agents, found.cost_of)
@@ -111,8 +112,10 @@ def shown_group(group: Any, members: int) -> tuple[str, ...]:
     return group.name, f"{group.states:,}", steps, *shares, cost.strip()
 
 
-def expected_costs(learner: Any) -> str:
-    """Return a line: what the plan and each member alone are expected to cost, with intervals, and of which kind these are."""
+def expected_costs(learner: Any) -> list[str]:
+    """Return lines: what the plan and each member alone are expected to cost, with intervals, of which kind these are, and what
+    warns of these numbers beside what warns of the learner.
+    """
     import cede
     from cede.insight.figures import interval
 
@@ -124,4 +127,5 @@ def expected_costs(learner: Any) -> str:
         parts.append(f"{one.policy} {mean} ({low} to {high})")
     first = found[0]
     kind = f"{first.level:.0%} of {first.draws} {first.kind}" if first.draws else f"{first.kind} of {first.level:.0%}"
-    return f"expected cost per {found[0].per}: {', '.join(parts)}; in brackets: {kind}"
+    doubts = dict.fromkeys(text for one in found for text in one.warnings if text not in learner.warnings)
+    return [f"expected cost per {first.per}: {', '.join(parts)}; in brackets: {kind}", *(f"  warning: {text}" for text in doubts)]

@@ -1,20 +1,25 @@
-"""Tables and costs drawn from the posterior of what any learner has seen, and what a policy costs under each draw.
+"""Tables and costs drawn from what any learner has seen, and what a policy costs under each draw.
 
-Every row of every agent and of the environment has a Dirichlet posterior, with a declared prior (`_kernels/sampling.py`). The mean
-of every cost that is learned has one, too (`_kernels/costs.py: sample_mean`). It is what `posterior_sampling` plans with, for the
-counts of any learner. What is declared, known or forgotten stays so.
+Nobody knows what follows in a case that was seen once or twice, and a prior that spreads its pseudo-counts evenly is no guess that
+an interval may rest on: it describes an agent that acts at random, and of many rows drawn apart the sum looks as if it were known
+well. So the prior's pseudo-counts may be anything (the imprecise Dirichlet model, Walley 1996). A row that was seen n times is
 
-A row that was never seen is drawn from its prior for the mean, but for the ends of an interval it may be anything: rows are drawn
-apart, and of very many that are not known at all the sum would look as if it were known well.
+    (1 - w) p + w q,    p ~ Dirichlet(what was seen),    w ~ Beta(prior, n),
+
+with q free: for the lower end of an interval it is the best outcome, for the upper end the worst. A row that was never seen is all
+q. Costs that are learned are drawn in the same way, with q at either end of their range. For the mean q is left out, and a row that
+was never seen is drawn from all outcomes alike. What is declared or known stays so.
+
+A row whose weights sum to less than its total is how this is told to the Bellman operator, which adds what a row leads to relative
+to its best outcome: what is missing is on that one.
 """
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from cede._base.arrays import Floats, Policy
+from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels import learner as kernels
 from cede._kernels.backup import FOLLOW
 from cede._kernels.costs import COUNT, REST, SQUARES, SUM, CostLayer, put_costs
@@ -25,7 +30,7 @@ from cede.learning.arrays import put_radii
 from cede.learning.counts import cost_places
 from cede.learning.learner import Learner
 from cede.learning.live import Live
-from cede.learning.settings import Settings
+from cede.learning.settings import LEAST_PRIOR, Settings
 from cede.learning.state import LearnerState, Seen
 from cede.planning.flatten import certain_policies
 from cede.planning.passes import empty_plan, negated, problem_of, run_endless, run_pass
@@ -33,6 +38,8 @@ from cede.planning.scale import Scale
 from cede.problem.task import Task
 
 ANYTHING = 2.0  # the width of a ball that holds every distribution
+NEXT_TO_NOTHING = 1e-300  # a width that moves no mass, but rows of agents that have one are added relative to the best action
+NO_PRIOR = LEAST_PRIOR  # pseudo-counts with which only what was seen is drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +47,38 @@ class DrawnCosts:
     """What policies cost from each state on, after the start agent, under draws, (draws, policies, S) each."""
 
     mean: Floats
-    low: Floats  # if all that was never seen is as good as possible
+    low: Floats  # if what may be anything is as good as possible
     high: Floats  # if it is as bad as possible
 
 
-def costs_of_draws(learner: Learner, policies: list[Policy], prior: float, draws: int, seed: int) -> DrawnCosts:
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """Rows of a layer of which a part may be anything."""
+
+    rows: Ints  # (n,) of the layer's belief, or of its costs
+    case: Ints  # (n,) the counted row behind each: those that share one share its part
+    visits: Floats  # (counted,) how often each was seen
+
+    def parts(self, prior: float, rng: np.random.Generator) -> Floats:
+        """Draw which part of each row may be anything, (n,): 1 where nothing was seen."""
+        return free_parts(self.visits, prior, rng)[self.case]
+
+
+def free_parts(visits: Floats, prior: float, rng: np.random.Generator) -> Floats:
+    """Draw which part of what was seen so often, (n,), may be anything."""
+    result: Floats = np.where(visits > 0.0, rng.beta(prior, np.maximum(visits, 1e-9)), 1.0)
+    return result
+
+
+def costs_of_draws(
+    learner: Learner, policies: list[Policy], prior: float, draws: int, seed: int, few: float = np.inf
+) -> DrawnCosts:
     """Return what each policy costs under each draw. All are evaluated under the same draws.
 
-    policies: (L, S, D) each, as kernels read them. For averages it is the cost of a step in the long run, the same for all states.
+    policies: (L, S, D) each, as kernels read them. few: rows that were seen so often are as drawn, no part of them is anything.
+    For averages it is the cost of a step in the long run, the same for all states.
     """
-    task, told, state = sampling_form(learner, prior)
+    task, told, state = sampling_form(learner, NO_PRIOR)
     live = Live(task, told, state, learner.shared_environment)
     arrays, (_, value) = live.arrays, empty_plan(task)
     put_radii(arrays.radii, Scale(), live.sizes, learner.episode, learner.environment_episodes)
@@ -59,26 +88,41 @@ def costs_of_draws(learner: Learner, policies: list[Policy], prior: float, draws
         opposite.problem.env_cost = opposite.problem.env_cost.copy()
         opposite.problem.enter_cost = opposite.problem.enter_cost.copy()
     layers, found = (arrays.agents, arrays.environment), np.empty((3, draws, len(policies), task.n_states))
-    unseen = [never_seen(layer) for layer in layers]
-    new_costs = arrays.costs.least.size > 0 and (costs_seen(arrays.costs) <= 0)
-    unsure = any(rows.any() for rows in unseen) or bool(np.any(new_costs))
+    doubts, rng = [doubt_of(layer, few) for layer in layers], np.random.default_rng([seed, 7])
+    seen = costs_seen(arrays.costs) if arrays.costs.least.size else np.empty(0)
     for i in range(draws):
         kernels.believe(arrays, int(tie_seed(seed, i)))
         for j, policy in enumerate(policies):
             found[:, i, j] = cost_under(task, arrays.model, policy, value)
-        if not unsure:
+        if not any(len(doubt.rows) for doubt in doubts) and not np.any(seen < few):
             continue
-        for layer, rows in zip(layers, unseen, strict=True):
-            layer.belief.width[rows] = ANYTHING
+        for layer, doubt, width in zip(layers, doubts, (NEXT_TO_NOTHING, 0.0), strict=True):
+            leave_free(layer, doubt.rows, doubt.parts(prior, rng), width)
+        free = np.where(seen < few, free_parts(seen, prior, rng), 0.0)
         for end, model, sign in ((1, arrays.model, 1.0), (2, opposite, -1.0)):
-            if arrays.costs.least.size:
+            if seen.size:
                 extreme = arrays.costs.least + (arrays.costs.spread if end == 2 else 0.0)
-                put_costs(arrays.costs, model.problem, np.where(new_costs, extreme, arrays.costs.low), sign)
+                put_costs(arrays.costs, model.problem, (1.0 - free) * arrays.costs.low + free * extreme, sign)
             for j, policy in enumerate(policies):
                 found[end, i, j] = sign * cost_under(task if end == 1 else opposite_task, model, policy, value)
-        for layer, rows in zip(layers, unseen, strict=True):
-            layer.belief.width[rows] = 0.0
+        for layer, doubt in zip(layers, doubts, strict=True):
+            layer.belief.width[doubt.rows] = 0.0
     return DrawnCosts(*found)
+
+
+def doubt_of(layer: LayerArrays, few: float) -> Doubt:
+    """Return which rows of a layer are learned and were seen less often than `few` times."""
+    visits = layer.counts.seen.total[: layer.counts.counted]
+    rows = np.flatnonzero(layer.case < layer.counts.counted)
+    rows = rows[visits[layer.case[rows]] < few]
+    return Doubt(rows, layer.case[rows], visits.copy())
+
+
+def leave_free(layer: LayerArrays, rows: Ints, parts: Floats, width: float) -> None:
+    """Let a part of each of these rows of a belief be anything. width: of rows that were seen."""
+    unseen = parts >= 1.0
+    layer.belief.table.total[rows] /= np.where(unseen, 1.0, 1.0 - parts)
+    layer.belief.width[rows] = np.where(unseen, ANYTHING, width)
 
 
 def cost_under(task: Task, model: ModelArrays, policy: Policy, value: Floats) -> Floats:
@@ -94,13 +138,6 @@ def cost_under(task: Task, model: ModelArrays, policy: Policy, value: Floats) ->
     else:
         run_pass(model, FOLLOW, policy, value, 0)
     result: Floats = value[0, :, task.start_agent].copy()
-    return result
-
-
-def never_seen(layer: LayerArrays) -> NDArray[np.bool_]:
-    """Return which rows of a layer's belief are learned and were never seen, (rows,)."""
-    counted = layer.case < layer.counts.counted
-    result: NDArray[np.bool_] = counted & (layer.counts.seen.total[np.minimum(layer.case, layer.counts.counted - 1)] <= 0.0)
     return result
 
 

@@ -2,12 +2,14 @@
 
 Two kinds of intervals, and the result says which:
 
-    posterior draws    tables and costs are drawn from their posterior (draws.py), the policy is evaluated exactly under each draw,
-                       and the interval holds the middle part of these costs. Two policies are compared under the same draws. What
-                       was never seen may be anything: the lower end is for the best of it, the upper end for the worst.
+    posterior draws    tables and costs are drawn from what was seen (draws.py), the policy is evaluated exactly under each draw,
+                       and the interval holds the middle part of these costs. A part of each row, the larger the less often it was
+                       seen, may be anything: the lower end is for the best of it, the upper end for the worst. Two policies are
+                       compared under the same draws. For each the free parts are at their own best and worst, so that in a
+                       difference only rows that were seen fewer than 30 times have them: the others would not cancel.
     confidence sets    the least and the most within sets that hold the truth with probability 1 - delta (`bounds`)
 
-Where episodes start is known or counted (starts.py). If it is counted, it is drawn too: from a Dirichlet with as many counts.
+Where episodes start is known or counted (starts.py). If it is counted, it is drawn too, in the same way.
 """
 
 from dataclasses import dataclass, replace
@@ -18,12 +20,14 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
+from cede._base.reprs import plural
 from cede.insight import figures
 from cede.insight.bounds import extremes
-from cede.insight.draws import costs_of_draws
+from cede.insight.draws import costs_of_draws, free_parts
 from cede.insight.frequencies import frequencies
 from cede.insight.starts import Starts, starts_of
 from cede.learning.algorithms import greedy
+from cede.learning.baseline import is_kept_to
 from cede.learning.counts import places_of
 from cede.learning.learner import MOST_SEED, Learner
 from cede.learning.logs import LoggedSteps, read_log
@@ -34,6 +38,7 @@ from cede.problem.task import Task, checked_switching_policy
 
 DRAWS, PRIOR, LEVEL = "posterior draws", 1.0, 0.9
 SETS = "confidence sets"
+PLENTY = 30  # visits of a row from which on, in a difference, no part of it may be anything
 FEW, MANY = 10, 0.1  # visits of a row that are few, and the part of the steps from which on that is worth a warning
 Policies = ArrayLike | Plan | Mixture | str | int
 
@@ -52,20 +57,23 @@ class Estimate:
     per: str  # what the cost is of: "episode", "step in the long run", or "run, discounted"
     starts: str  # where episodes are taken to start
     draws: int | None  # how many; None with sets
-    prior: float | None  # pseudo-counts of a row that draws begin with; None with sets
+    prior: float | None  # pseudo-counts of a row that may be anything, at the ends of the interval; None with sets
     warnings: tuple[str, ...] = ()  # what the reader should know, in sentences
 
     def __repr__(self) -> str:
-        saves = self.against is not None and self.mean <= 0
+        saves = self.against is not None and self.mean < 0
         middle, low, high = (-self.mean, -self.high, -self.low) if saves else (self.mean, self.low, self.high)
         one, least, most = figures.interval(middle, low, high)
         what = f"costs {one} per {self.per}"
         if self.against is not None:
             against = check.printable(self.against)
             what = f"saves {one} per {self.per} against {against}" if saves else f"costs {one} more per {self.per} than {against}"
+            if self.mean == self.low == self.high == 0.0:
+                what = f"costs as much per {self.per} as {against}"
         held = f"{self.level:.0%} of {self.draws} posterior draws" if self.kind == DRAWS else f"confidence sets of {self.level:.0%}"
-        more = f"; {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
-        return f"<Estimate: {check.printable(self.policy)} {what} ({least} to {most}, {held}{more})>"
+        others = f"; {plural(len(self.warnings) - 1, 'more warning')}" if len(self.warnings) > 1 else ""
+        more = f"; {self.warnings[0]}{others}" if self.warnings else ""
+        return f"<Estimate: {check.printable(self.policy)} {what} ({least} to {most}, {held}){more}>"
 
 
 def estimate(
@@ -84,16 +92,18 @@ def estimate(
     """Estimate what a policy costs per episode by what was seen, with an interval; or what it costs more than another policy.
 
     learner: any; or a Task, with `log`: the steps of any past controller, as for `Learner.learn_from`. policy: "plan", the plan of
-    the learner (the default; with a log, the plan that is best if the frequencies in it are right); the name or index of an agent,
-    who is then always in control; "baseline", that of the learner; a switching policy, (L, S, D), or a Plan; or a Mixture. against:
-    another policy; the result is then the difference, policy minus against, under the same draws: below 0 it saves.
+    the learner (the default; with a log, the plan that is best if the frequencies in it are right); "own plan", the one that a
+    learner with a baseline would like to use (`Learner.own_plan`), while "plan" is the baseline as long as it keeps to that; the
+    name or index of an agent, who is then always in control; "baseline", that of the learner; a switching policy, (L, S, D), or a
+    Plan; or a Mixture. against: another policy; the result is then the difference, policy minus against, under the same draws:
+    below 0 it saves.
 
     start: (S,) probabilities of the first state. By default they follow from what was seen; `Estimate.starts` says how.
 
     interval: "sets" for the bounds of confidence sets, the default of learners whose sets hold the truth with probability 1 - delta
     (`ucrl2_mc`, not scaled, nothing forgotten); "draws" for posterior draws, the default of all others. level: the part of the
-    draws that the interval holds, 0.9 by default. prior: pseudo-counts of each row that draws begin with; by default those of the
-    learner, or 1. draws, seed: how many, and of what.
+    draws that the interval holds, 0.9 by default. prior: pseudo-counts of each row that may be anything, at the ends; by default
+    those of the learner, or 1. draws, seed: how many, and of what.
 
     Without a horizon it is the discounted cost of all that comes, or the cost of a step in the long run. Prices of limits do not
     count: they are no costs.
@@ -122,6 +132,10 @@ def estimate(
         parts.append(named_policy(owner, "against", learner, against))
     where = first if first is not None and start is None else starts_of(owner, learner, start)
     warnings = warnings_of(learner, parts, where, kind)
+    if len(parts) == 2 and parts[0].is_same(parts[1]):
+        settled = (SETS, 1.0 - told.delta, None, None) if kind == "sets" else (DRAWS, held, number, given)
+        same = f"{parts[0].name} and {parts[1].name} are the same policy"
+        return replace(made(learner, parts, where, (0.0, 0.0, 0.0), *settled), warnings=(check.printable(same), *warnings))
     if kind == "sets":
         return replace(by_sets(owner, learner, parts, where), warnings=warnings)
     return replace(by_draws(learner, parts, where, held, given, number, seed), warnings=warnings)
@@ -135,18 +149,25 @@ class Named:
     policies: tuple[Policy, ...]  # (L, S, D) each, as kernels read them
     weights: Floats  # (n,)
 
+    def is_same(self, other: "Named") -> bool:
+        """Return whether this is the same policy as another one."""
+        alike = len(self.policies) == len(other.policies) and np.array_equal(self.weights, other.weights)
+        return alike and all(np.array_equal(*pair) for pair in zip(self.policies, other.policies, strict=True))
+
 
 def named_policy(owner: str, place: str, learner: Learner, given: Any) -> Named:
     """Return a policy as `estimate` takes it, after checks."""
     task, one = learner.task, np.ones(1)
     if given is None or (isinstance(given, str) and given == "plan" and given not in task.agents):
         return Named("plan", (kept_form(task, learner.plan.policy),), one)
+    if isinstance(given, str) and given == "own plan" and given not in task.agents:
+        return Named("own plan", (kept_form(task, learner.own_plan.policy),), one)
     if isinstance(given, str) and given == "baseline" and given not in task.agents:
         if learner.told.baseline is None:
             check.fail(owner, place, "'baseline'", f"one that there is: {learner.told.name} has no baseline")
-        return Named("baseline", (learner.told.baseline.policy,), one)
+        return Named("baseline", (kept_form(task, learner.told.baseline.policy),), one)
     if isinstance(given, str) and given not in task.agents:
-        expected = f"'plan', 'baseline', an array, a Plan, a Mixture, or {check.one_of(task.agents)}"
+        expected = f"'plan', 'own plan', 'baseline', an array, a Plan, a Mixture, or {check.one_of(task.agents)}"
         check.fail(owner, place, check.show(given), expected)
     if isinstance(given, Mixture):
         return Named("mixture", tuple(checked_switching_policy(owner, task, p) for p in given.policies), given.weights)
@@ -184,24 +205,32 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
     """Return the estimate by posterior draws."""
     policies = [policy for part in parts for policy in part.policies]
     sign = np.concatenate([part.weights * (1.0 if i == 0 else -1.0) for i, part in enumerate(parts)])
-    costs = costs_of_draws(learner, policies, prior, draws, seed)
-    start = np.broadcast_to(where.chances, (draws, learner.task.n_states))
-    if where.seen is not None:
-        start = drawn_starts(learner.task, where, draws, seed)
-    per_policy = [np.einsum("npx,nx->np", one, start) for one in (costs.mean, costs.low, costs.high)]  # (draws, policies) each
-    best, worst = ((sign > 0) * per_policy[i] + (sign < 0) * per_policy[3 - i] for i in (1, 2))
-    low, high = np.quantile(best @ sign, (1 - level) / 2), np.quantile(worst @ sign, (1 + level) / 2)
-    mean = float((per_policy[0] @ sign).mean())
-    return made(learner, parts, where, (mean, float(low), float(high)), DRAWS, level, draws, prior)
+    few = np.inf if len(parts) == 1 else PLENTY
+    costs = costs_of_draws(learner, policies, prior, draws, seed, few)
+    best, worst = ((sign > 0)[:, None] * one + (sign < 0)[:, None] * other for one, other in both_ways(costs.low, costs.high))
+    start, free = drawn_starts(learner.task, where, draws, seed, few)
+    possible, ends = ~learner.task.is_terminal, []
+    for one, extreme in ((costs.mean, None), (best, np.min), (worst, np.max)):
+        total = np.einsum("npx,p->nx", one, sign)  # (draws, S)
+        expected = np.einsum("nx,nx->n", total, start)
+        ends.append(expected if extreme is None else (1.0 - free) * expected + free * extreme(total[:, possible], axis=1))
+    mean, low, high = ends[0].mean(), np.quantile(ends[1], (1 - level) / 2), np.quantile(ends[2], (1 + level) / 2)
+    return made(learner, parts, where, (float(mean), float(low), float(high)), DRAWS, level, draws, prior)
 
 
-def drawn_starts(task: Task, where: Starts, draws: int, seed: int) -> Floats:
-    """Draw where episodes start, (draws, S), from a Dirichlet posterior: one pseudo-count is spread over all states at first."""
-    rng, possible = np.random.default_rng([seed, 5]), ~task.is_terminal
-    weight = np.maximum(where.chances * float(where.seen or 0.0) + possible / possible.sum(), 1e-12)
-    gammas: Floats = rng.standard_gamma(weight, size=(draws, task.n_states))
-    result: Floats = gammas / np.maximum(gammas.sum(axis=1, keepdims=True), 1e-300)
-    return result
+def both_ways(low: Floats, high: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Return what is taken of policies whose cost is added, and of those whose cost is taken off, for the lower and upper end."""
+    return (low, high), (high, low)
+
+
+def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -> tuple[Floats, Floats]:
+    """Draw where episodes start, (draws, S), and which part of that may be anywhere, (draws,), by what was seen; see draws.py."""
+    if where.seen is None:
+        return np.broadcast_to(where.chances, (draws, task.n_states)), np.zeros(draws)
+    rng, seen = np.random.default_rng([seed, 5]), float(where.seen)
+    gammas: Floats = rng.standard_gamma(where.chances * max(seen, 1.0), size=(draws, task.n_states))
+    free = free_parts(np.full(draws, seen), PRIOR, rng) if seen < few else np.zeros(draws)
+    return gammas / np.maximum(gammas.sum(axis=1, keepdims=True), 1e-300), free
 
 
 def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> Estimate:
@@ -245,8 +274,13 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts, kind: str) 
                 found.append(f"{name} was not in control once in {learner.episode - 1:,} {unit}: how it acts is not known")
         share = 0.0 if told.flat else hardly_seen(learner, part, where)
         if share >= MANY:
-            what = f"how the agent acts, or what follows, was seen fewer than {FEW} times: the mean rests on the prior there"
-            found.append(f"in {share:.0%} of the steps of {check.printable(part.name)}, {what}")
+            what = f"how the agent acts, or what follows, was seen fewer than {FEW} times"
+            found.append(f"the mean rests on guesses: in {share:.0%} of the steps of {check.printable(part.name)}, {what}")
+    if any(part.name == "plan" for part in parts) and told.baseline is not None and is_kept_to(learner.state.record):
+        name = check.printable(told.baseline.name)
+        found.append(
+            f"the plan is the baseline ({name}), to which the learner keeps so far; 'own plan' is what it would like to do"
+        )
     audition = auditioned(learner) if any(part.name == "plan" for part in parts) else None
     if audition is not None:
         found.append(f"the next episode is an audition of {check.printable(audition)}: the plan gives it all control")

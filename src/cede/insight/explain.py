@@ -163,7 +163,7 @@ def dearer(prices: dict[str, float]) -> str:
         for name, price in prices.items()
         if price
     ]
-    return f" To keep within its limits, {' and '.join(found)}." if found else ""
+    return f" To keep within its limits, {' and '.join(found)}; the costs compared here include that." if found else ""
 
 
 def only(task: Task, kept: Sequence[str]) -> Task:
@@ -262,7 +262,7 @@ def draw(explanation: Explanation, path: Path) -> Path:
     plt = pyplot()
     chosen = next(i for i, option in enumerate(explanation.options) if option.index == explanation.chosen)
     picture, (left, right) = plt.subplots(
-        1, 2, figsize=(7.6, 0.7 + 0.5 * len(explanation.options)), layout="constrained", sharey=True
+        1, 2, figsize=(7.6, 1.5 + 0.5 * len(explanation.options)), layout="constrained", sharey=True
     )
     for place, option in enumerate(explanation.options):
         colour = "#D55E00" if place == chosen else "#888888"
@@ -275,10 +275,10 @@ def draw(explanation: Explanation, path: Path) -> Path:
             begin_up, begin_down = begin_up + max(amount, 0.0), begin_down + min(amount, 0.0)
     names = [f"{option.agent}{' (chosen)' if i == chosen else ''}" for i, option in enumerate(explanation.options)]
     left.set_yticks(range(len(names)), [label(name) for name in names])
-    left.invert_yaxis()
+    left.set_ylim(len(names) - 0.5, -0.5)
     left.set_xlabel("cost of the rest of the episode" if explanation.t is not None else "cost in the long run")
     right.set_xlabel("what it is made of, by what was seen")
-    right.legend(fontsize=7, frameon=False)
+    picture.legend(loc="outside lower center", ncols=len(COLOURS), fontsize=7, frameon=False)
     picture.suptitle("\n".join(label(line) for line in wrap(explanation.text, 110)), fontsize=8)
     try:
         return save_picture(picture, path)

@@ -25,7 +25,7 @@ from cede.learning.arrays import (
     make_plan,
     put_radii,
 )
-from cede.learning.baseline import most_step_cost, plan_changed, record_episode, undecided
+from cede.learning.baseline import most_step_cost, never_left, plan_changed, record_episode, undecided
 from cede.learning.counts import (
     Counts,
     EnvironmentTally,
@@ -537,7 +537,7 @@ class Learner:
     @property
     @one_at_a_time
     def own_plan(self) -> Plan:
-        """The plan that the learner would use if it had no baseline."""
+        """The plan that the learner would use if it had no baseline. `estimate(learner, "own plan")` says what it costs."""
         return self._plan_if_due()
 
     def _plan_if_due(self) -> Plan:
@@ -618,13 +618,14 @@ class Learner:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what its user should know, in sentences: who was never in control."""
+        """Return what its user should know, in sentences: who was never in control, and whether a baseline was never left."""
         if self.episode == 1:
             return ()
         known = {self.task.tables[table] for table in self.told.known_agents}
         names = (check.printable(name) for name, steps in zip(self.task.members, self.steps_in_control, strict=True) if not steps)
         unit = "steps" if self.task.horizon is None else "episodes"
-        return tuple(
+        kept = never_left(self.told.baseline, self._packed().record)
+        return kept + tuple(
             f"{name} was not in control once in {self.episode - 1:,} {unit}"
             + (", and its policy is known" if name in known else ": how it acts is not known")
             for name in names

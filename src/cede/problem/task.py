@@ -450,12 +450,17 @@ class Task(Remade):
 
     def agent_index(self, owner: str, place: str, agent: Any) -> int:
         """Return the index of an agent that is given by its index or by its name; owner and place are for the error."""
+        if agent is NOT_GIVEN:
+            check.fail(owner, place, "missing", check.one_of(self.agents))
         if isinstance(agent, str):
             return name_index(owner, place, agent, self.agents)
         return check.index(owner, place, agent, self.n_agents)
 
     def state_index(self, owner: str, place: str, state: Any) -> int:
         """Return the index of a state that is given by its index or by its name; owner and place are for the error."""
+        if state is NOT_GIVEN:
+            by_number = f"an integer from 0 to {self.n_states - 1}"
+            check.fail(owner, place, "missing", by_number if self.state_names is None else check.one_of(self.state_names))
         if isinstance(state, str):
             return place_index(owner, place, state, self.n_states, self.state_names, self._states_by_name)
         return check.index(owner, place, state, self.n_states)
