@@ -39,20 +39,15 @@ def show(
             thing = thing.learners[team]
         found = cede.summarise(thing, by=by)
         say_settings(found.settings)
-        total = max(sum(found.control), 1e-300)
-        held = zip(found.agents, found.control, found.planned, strict=True)
-        rows: list[tuple[str, ...]] = [(name, f"{n:,.0f}", f"{n / total:.0%}", f"{plan:.0%}") for name, n, plan in held]
-        columns: tuple[str, ...] = ("agent", "steps so far", "share so far", "share planned")
-        print_table(f"In control in {found.episodes:,} {found.unit}", columns, rows)
+        first, *others = found.tables()
+        print_table(*first)
         for line in expected_costs(thing):
             say(line)
         say(f"where episodes start: {found.starts}")
-        rows = [shown_group(group, len(found.agents)) for group in found.groups]
-        columns = ("states", "number", found.steps_of, *found.agents, found.cost_of)
-        print_table("Who acts where if the plan is followed", columns, rows)
-        if found.widest:
-            rows = [(row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}") for row in found.widest]
-            print_table("Where belief is still wide, most visited first", ("belief", "where", "visits", "width"), rows)
+        for line in found.endings():
+            say(line)
+        for table in others:
+            print_table(*table)
         for warning in found.warnings:
             say(f"warning: {warning}")
         if picture is not None:
@@ -83,19 +78,6 @@ def show_record(context: typer.Context, file: Path, picture: Path | None) -> Non
             say(f"warning: {what}: {n}")
     if picture is not None:
         say(f"picture: {save_picture(record.plot(), picture)}")
-
-
-def shown_group(group: Any, members: int) -> tuple[str, ...]:
-    """Return a group of states as a row of a table."""
-    from cede.insight.figures import figure, interval
-
-    shares = [f"{share:.0%}" for share in group.shares] if group.is_met else ["-"] * members
-    cost = "" if group.expected is None else figure(group.expected)
-    if group.cost is not None:
-        _, low, high = interval(0.0, *group.cost)
-        cost += f" ({low} to {high})"
-    steps = "episodes end" if group.ends else "never met" if group.visits == 0 else figure(group.steps, 0.1)
-    return group.name, f"{group.states:,}", steps, *shares, cost.strip()
 
 
 def expected_costs(learner: Any) -> list[str]:
