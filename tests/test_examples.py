@@ -27,7 +27,7 @@ def test_service(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
     assert "10 tickets counted" in done.stdout
-    assert done.stdout.count("a nasty ticket: The ") == 2
+    assert done.stdout.count("a nasty ticket: ") == 2
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -156,6 +156,45 @@ def test_what_was_never_met_is_not_drawn_as_if_it_counted(tmp_path):
     assert "hardly ever, by the plan" in drawn
 
 
+@pytest.mark.parametrize("make", [cede.recommended, cede.ucrl2])
+def test_how_episodes_ended(tmp_path, make):
+    """Shares by terminal state, against the last states of a log; what never comes is not said of what ends an episode."""
+    mdp = cede.worlds.support_desk()
+    learner, log = make(mdp.task), [cede.rollout(mdp, mdp.task.always(seed % 3), seed) for seed in range(200)]
+    learner.learn_from(log, progress=False)
+    last = [int(one.states[-1]) for one in log]
+    found = cede.summarise(learner)
+    assert found.ended == tuple((mdp.task.state_names[s], last.count(s) / 200) for s in mdp.task.terminal)
+    solved, lost = (group for group in found.groups if group.ends)
+    assert (solved.ended, lost.ended) == tuple(part for _, part in found.ended)
+    assert solved.how_often == f"{last.count(9) / 2:.0f}% of episodes ended"
+    assert found.groups[0].ended is None
+    assert found.endings() == [f"how episodes ended: solved {last.count(9) / 200:.0%}, lost {last.count(10) / 200:.0%}"]
+    assert replace(found, ended=(("solved", 0.75),)).endings() == ["how episodes ended: solved 75%, by the horizon 25%"]
+    found.draw(tmp_path / "who.svg")
+    assert "(0)" not in (tmp_path / "who.svg").read_text()
+    assert cede.summarise(cede.greedy(mdp.task)).ended == ()
+    assert cede.summarise(cede.greedy(cede.worlds.riverswim().task)).endings() == []
+
+
+def test_printed_it_is_a_table():
+    mdp = cede.worlds.support_desk()
+    learner = cede.recommended(mdp.task)
+    cede.simulate(mdp, learner, 100, progress=False)
+    found = cede.summarise(learner)
+    text, lines = str(found), str(found).splitlines()
+    assert lines[0] == "In control in 100 episodes"
+    assert lines[1].split("  ")[0] == "agent"
+    assert sum(line.startswith("easy, 0 wrong answers ") for line in lines) == 1
+    assert all(f"{name} " in text for name in mdp.task.members)
+    assert len({len(line) for line in lines[1:5]}) == 1  # columns are aligned
+    assert "where episodes start: as counted in 100 episodes" in lines
+    assert any(line.startswith("how episodes ended: solved ") for line in lines)
+    assert "\n" not in repr(found)
+    odd = cede.Task([[0.0], [1.0]], ["a\x1b[2J", "b"], 3)
+    assert "\x1b" not in str(cede.summarise(cede.greedy(odd)))
+
+
 def test_groups_by_default():
     lane = cede.worlds.lane_driving()
     found = cede.summarise(cede.greedy(lane.task))

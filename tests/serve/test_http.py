@@ -394,8 +394,8 @@ def test_decisions_do_not_need_the_database(call, monkeypatch):
 
 
 def test_a_mistake_of_ours_is_a_problem_too_and_says_nothing_of_the_inside(call, monkeypatch):
-    monkeypatch.setattr(call.app.state.service.store, "team_names", lambda *_: 1 / 0)
-    found = call("GET", "/v1/teams")
+    monkeypatch.setattr(call.app.state.service.store, "environment_names", lambda *_: 1 / 0)
+    found = call("GET", "/v1/environments")
     assert found.status_code == 500
     assert found.headers["content-type"] == "application/problem+json"
     assert "division" not in found.text

@@ -42,20 +42,15 @@ def show(
             thing = thing.learners[team]
         found = cede.summarise(thing, by=by)
         say_settings(found.settings)
-        total = max(sum(found.control), 1e-300)
-        held = zip(found.agents, found.control, found.planned, strict=True)
-        rows: list[tuple[str, ...]] = [(name, f"{n:,.0f}", f"{n / total:.0%}", f"{plan:.0%}") for name, n, plan in held]
-        columns: tuple[str, ...] = ("agent", "steps so far", "share so far", "share planned")
-        print_table(f"In control in {found.episodes:,} {found.unit}", columns, rows)
+        first, *others = found.tables()
+        print_table(*first)
         for line in expected_costs(thing):
             say(line)
         say(f"where episodes start: {found.starts}")
-        rows = [shown_group(group, len(found.agents)) for group in found.groups]
-        columns = ("states", "number", found.steps_of, *found.agents, found.cost_of)
-        print_table("Who acts where if the plan is followed", columns, rows)
-        if found.widest:
-            rows = [(row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}") for row in found.widest]
-            print_table("Where belief is still wide, most visited first", ("belief", "where", "visits", "width"), rows)
+        for line in found.endings():
+            say(line)
+        for table in others:
+            print_table(*table)
         for warning in found.warnings:
             say(f"warning: {warning}")
         if picture is not None:

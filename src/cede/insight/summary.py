@@ -15,7 +15,7 @@ from cede._base.arrays import Floats
 from cede._base.extras import AGENT_COLOURS, label, pyplot, save_picture
 from cede._base.reprs import listed, plural, short_repr
 from cede.insight.bounds import bounds
-from cede.insight.figures import figure
+from cede.insight.figures import figure, interval
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import occupancy
 from cede.insight.starts import normalised, starts_of, state_visits
@@ -27,6 +27,9 @@ MOST_GROUPS = 40  # with more groups by default, all states are shown as one
 FEW_STATES = 12  # with so few states, each is shown by itself
 RARE = 1e-3  # steps in an episode: where the plan leads less often, it is not drawn who acts
 WIDEST = 8  # rows with wide sets that are listed at most
+ROUNDING = 1e-9
+Rows = list[tuple[str, ...]]
+Table = tuple[str, tuple[str, ...], Rows]  # title, columns, rows
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,28 @@ class Group:
     expected: float | None  # mean cost of an episode that starts here, by what was seen; None: for averages, and for UCRL2
     cost: tuple[float, float] | None  # the least and the most that it can be; None: there are no sets that guarantee it
     ends: bool = False  # whether episodes end in all of these states, so that nobody acts in them
+    ended: float | None = None  # part of the episodes seen that ended in these states; None: not known
 
     @property
     def is_met(self) -> bool:
         """Return whether the plan leads here, and whether somebody has been here, as far as that is known."""
         return self.shares is not None and self.steps >= RARE and self.visits != 0
+
+    @property
+    def how_often(self) -> str:
+        """Return how often the plan leads here, in words; where episodes end, how many did."""
+        if self.ends:
+            return "episodes end" if self.ended is None else f"{self.ended:.0%} of episodes ended"
+        return "never met" if self.visits == 0 else figure(self.steps, 0.1)
+
+    def row(self, members: int) -> tuple[str, ...]:
+        """Return the group as a row of a table."""
+        shares = [f"{share:.0%}" for share in self.shares] if self.shares is not None and self.is_met else ["-"] * members
+        cost = "" if self.expected is None or self.ends else figure(self.expected)
+        if self.cost is not None and not self.ends:
+            _, low, high = interval(0.0, *self.cost)
+            cost += f" ({low} to {high})"
+        return self.name, f"{self.states:,}", self.how_often, *shares, cost.strip()
 
 
 @dataclass(frozen=True)
@@ -74,6 +94,7 @@ class Summary:
     unit: str = "episodes"  # what `episodes` counts: steps where there is no horizon
     steps_of: str = "steps per episode"  # what `Group.steps` is
     cost_of: str = "cost of an episode from here"  # what `Group.expected` and `Group.cost` are
+    ended: tuple[tuple[str, float], ...] = ()  # by terminal state, the part of the episodes seen that ended there; empty: not known
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
@@ -85,9 +106,47 @@ class Summary:
 
         return short_repr(self, parts)
 
+    def __str__(self) -> str:
+        tables = [text_table(*table) for table in self.tables()]
+        warnings = [f"warning: {text}" for text in self.warnings]
+        notes = [f"where episodes start: {self.starts}", *self.endings(), *warnings]
+        return "\n\n".join([*tables, "\n".join(check.printable(line) for line in notes)])
+
+    def endings(self) -> list[str]:
+        """Return a line that says how the episodes that were seen ended, or none if that is not known."""
+        if not self.ended:
+            return []
+        parts = [f"{name} {part:.0%}" for name, part in self.ended]
+        rest = 1.0 - sum(part for _, part in self.ended)
+        return [f"how episodes ended: {', '.join(parts)}" + (f", by the horizon {rest:.0%}" if rest > ROUNDING else "")]
+
+    def tables(self) -> list[Table]:
+        """Return what it says as tables: title, columns, rows of texts."""
+        total = max(sum(self.control), 1e-300)
+        held = zip(self.agents, self.control, self.planned, strict=True)
+        control: Rows = [(name, f"{n:,.0f}", f"{n / total:.0%}", f"{plan:.0%}") for name, n, plan in held]
+        columns: tuple[str, ...] = ("agent", "steps so far", "share so far", "share planned")
+        found: list[Table] = [(f"In control in {self.episodes:,} {self.unit}", columns, control)]
+        columns = ("states", "number", self.steps_of, *self.agents, self.cost_of)
+        found.append(("Who acts where if the plan is followed", columns, [group.row(len(self.agents)) for group in self.groups]))
+        if self.widest:
+            wide: Rows = [(row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}") for row in self.widest]
+            found.append(("Where belief is still wide, most visited first", ("belief", "where", "visits", "width"), wide))
+        return found
+
     def draw(self, path: str | Path) -> Path:
         """Draw who is in control where, and write the picture to a file. Return its path."""
         return draw(self, path_to_write("draw", "path", path))
+
+
+def text_table(title: str, columns: tuple[str, ...], rows: Rows) -> str:
+    """Return a table as plain text: the first column aligned to the left, all others to the right."""
+    cells = [[check.printable(text) for text in row] for row in (columns, *rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(text.rjust(n) for text, n in zip(row[1:], widths[1:], strict=True))]) for row in cells
+    ]
+    return "\n".join([check.printable(title), *(line.rstrip() for line in lines)])
 
 
 def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None, start: ArrayLike | None = None) -> Summary:
@@ -109,7 +168,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
     policy = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
     met = occupancy(task, *frequencies(learner), policy, starts.chances)
     acts = np.stack([np.where(task.acting[policy] == m, met, 0.0).sum(axis=(0, 2)) for m in range(len(task.members))])
-    visits, costs = state_visits(learner), costs_from_here(learner)
+    visits, costs, ended = state_visits(learner), costs_from_here(learner), ends_seen(learner)
     groups = []
     for name in dict.fromkeys(labels):
         here = np.array([i for i, other in enumerate(labels) if other == name])
@@ -120,9 +179,12 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         ends = None if low is None or high is None else (low, high)
         seen = None if visits is None else float(visits[here].sum())
         over = bool(task.is_terminal[here].all())
-        groups.append(Group(name, len(here), seen, steps, shares, expected, ends, over))
+        part = float(ended[here].sum()) if ended is not None and task.is_terminal[here].any() else None
+        groups.append(Group(name, len(here), seen, steps, shares, expected, ends, over, part))
     settings = {key: value for key, value in learner.settings.items() if value is not None and value is not False and value != []}
-    about: dict[str, str] = {}
+    about: dict[str, Any] = {}
+    if ended is not None:
+        about["ended"] = tuple((names[s], float(ended[s])) for s in task.terminal)
     if task.horizon is None:
         about["unit"] = "steps"
         about["steps_of"] = "part of all steps" if task.discount is None else "steps, discounted"
@@ -139,6 +201,24 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         learner.warnings,
         **about,
     )
+
+
+def ends_seen(learner: Learner) -> Floats | None:
+    """Return which part of the episodes that were seen ended in each state, (S,); None where that is not counted: without
+    terminal states or a horizon, where counts fade, and where cases are counted instead of states.
+    """
+    task, told, episodes = learner.task, learner.told, learner.environment_episodes
+    if (
+        not task.terminal
+        or task.horizon is None
+        or told.outcomes is not None
+        or told.forget_environment is not None
+        or not episodes
+    ):
+        return None
+    arrived = np.asarray(learner.counts.environment.sum(axis=0)).ravel()
+    result: Floats = np.where(task.is_terminal, arrived, 0.0) / episodes
+    return result
 
 
 def costs_from_here(learner: Learner) -> tuple[Floats | None, Floats | None, Floats | None]:
@@ -223,7 +303,7 @@ def draw(summary: Summary, path: Path) -> Path:
         places = [i for i, one in enumerate(why) if one == text]
         if places:
             axes.barh(places, 1.0, color="white", edgecolor="#BBBBBB", hatch=hatch, height=0.7, linewidth=0, label=text)
-    axes.set_yticks(range(len(shares)), [label(f"{group.name} ({figure(group.steps)})") for group in groups], fontsize=8)
+    axes.set_yticks(range(len(shares)), [label(f"{group.name} ({group.how_often})") for group in groups], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel(f"who acts if the plan is followed (in brackets: {summary.steps_of})")
