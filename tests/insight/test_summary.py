@@ -226,3 +226,45 @@ def test_bad_input():
         cede.summarise(learner, start=[1, 1, 0, 0, 0, 0])
     with pytest.raises(ValueError, match="must be a regular expression"):
         cede.summarise(learner, by="(")
+
+
+def test_what_was_forgotten_is_not_shown_as_what_was():
+    """Faded counts were shown as steps and shares "so far": 14.7% of control as 62%."""
+    mdp = cede.worlds.riverswim([0.3, 0.7])
+    learner = cede.posterior_sampling(mdp.task, forget={"p=0.3": cede.HalfLife(5)})
+    cede.simulate(mdp, learner, 60, seed=0)
+    found = cede.summarise(learner)
+    assert found.remembered
+    assert "steps remembered" in str(found)
+    assert "so far" not in str(found)
+    assert "remembered of control" in repr(found)
+    assert "steps so far" in str(cede.summarise(cede.posterior_sampling(mdp.task)))
+
+
+def test_a_plan_that_rests_on_guesses_says_so():
+    """A log in which people took every alarm: that the plan leaves alarms to the machine was shown as if it were known."""
+    task = cede.Task(
+        env_cost=[[0.0, 0.0], [1.0, 1.0]],
+        agents=["auto", "person"],
+        horizon=4,
+        control_cost={"person": 5.0},
+        state_names=["calm", "alarm"],
+    )
+    log = {"episode": [], "state": [], "agent": [], "action": [], "next_state": []}
+    for k in range(40):
+        for t in range(4):
+            row = (k, t % 2, t % 2, 0, (t + 1) % 2)
+            for name, value in zip(log, row, strict=True):
+                log[name].append(value)
+    learner = cede.recommended(task)
+    learner.learn_from(log, progress=False)
+    learner.replan()
+    plan = learner.plan.policy
+    found = cede.summarise(learner, start=[1.0, 0.0])
+    relies = [text for text in found.warnings if "never seen acting there, first of all auto in alarm" in text]
+    assert (plan[1::2, 1] == 0).all()
+    assert len(relies) == 1
+    assert relies[0].startswith("in 5")  # half of the steps, and what an unknown action makes of it
+    told = cede.recommended(task, known_agents={"auto": [[1.0, 0.0], [1.0, 0.0]]})
+    told.learn_from(log, progress=False)
+    assert not any("never seen acting there" in text for text in cede.summarise(told, start=[1.0, 0.0]).warnings)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.archive import path_to_write
-from cede._base.arrays import Floats
+from cede._base.arrays import Floats, Policy
 from cede._base.extras import AGENT_COLOURS, label, pyplot, save_picture
 from cede._base.reprs import listed, plural, short_repr
 from cede.insight.bounds import bounds
@@ -27,6 +27,7 @@ MOST_GROUPS = 40  # with more groups by default, all states are shown as one
 FEW_STATES = 12  # with so few states, each is shown by itself
 RARE = 1e-3  # steps in an episode: where the plan leads less often, it is not drawn who acts
 WIDEST = 8  # rows with wide sets that are listed at most
+GUESSED = 0.01  # part of the steps planned from which on a guess is worth a warning
 ROUNDING = 1e-9
 Rows = list[tuple[str, ...]]
 Table = tuple[str, tuple[str, ...], Rows]  # title, columns, rows
@@ -85,7 +86,7 @@ class Summary:
     settings: dict[str, Any]
     episodes: int
     agents: tuple[str, ...]
-    control: tuple[float, ...]  # (members,) steps in which each was seen acting; faded counts, if the learner forgets
+    control: tuple[float, ...]  # (members,) steps in which each was seen acting; if the learner forgets, what it remembers of them
     planned: tuple[float, ...]  # (members,) part of the steps in which each acts if the plan is followed, by what was seen
     starts: str  # where episodes are taken to start, in words
     groups: tuple[Group, ...]
@@ -94,6 +95,7 @@ class Summary:
     unit: str = "episodes"  # what `episodes` counts: steps where there is no horizon
     steps_of: str = "steps per episode"  # what `Group.steps` is
     cost_of: str = "cost of an episode from here"  # what `Group.expected` and `Group.cost` are
+    remembered: bool = False  # whether `control` is only what a learner that forgets has kept
     ended: tuple[tuple[str, float], ...] = ()  # by terminal state, the part of the episodes seen that ended there; empty: not known
 
     def __repr__(self) -> str:
@@ -102,7 +104,8 @@ class Summary:
             held = [f"{name} {steps / total:.0%}" for name, steps in zip(self.agents, self.control, strict=True)]
             warned = plural(len(self.warnings), "warning") if self.warnings else None
             told = check.printable(self.settings.get("learner", ""))[:60]
-            return told, f"{self.episodes:,} {self.unit}", plural(len(self.groups), "group"), f"control: {listed(held)}", warned
+            control = f"{'remembered of control' if self.remembered else 'control'}: {listed(held)}"
+            return told, f"{self.episodes:,} {self.unit}", plural(len(self.groups), "group"), control, warned
 
         return short_repr(self, parts)
 
@@ -125,7 +128,8 @@ class Summary:
         total = max(sum(self.control), 1e-300)
         held = zip(self.agents, self.control, self.planned, strict=True)
         control: Rows = [(name, f"{n:,.0f}", f"{n / total:.0%}", f"{plan:.0%}") for name, n, plan in held]
-        columns: tuple[str, ...] = ("agent", "steps so far", "share so far", "share planned")
+        of_them = ("steps remembered", "share of these") if self.remembered else ("steps so far", "share so far")
+        columns: tuple[str, ...] = ("agent", *of_them, "share planned")
         found: list[Table] = [(f"In control in {self.episodes:,} {self.unit}", columns, control)]
         columns = ("states", "number", self.steps_of, *self.agents, self.cost_of)
         found.append(("Who acts where if the plan is followed", columns, [group.row(len(self.agents)) for group in self.groups]))
@@ -182,7 +186,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         part = float(ended[here].sum()) if ended is not None and task.is_terminal[here].any() else None
         groups.append(Group(name, len(here), seen, steps, shares, expected, ends, over, part))
     settings = {key: value for key, value in learner.settings.items() if value is not None and value is not False and value != []}
-    about: dict[str, Any] = {}
+    about: dict[str, Any] = {"remembered": bool(learner.told.forget)}
     if ended is not None:
         about["ended"] = tuple((names[s], float(ended[s])) for s in task.terminal)
     if task.horizon is None:
@@ -198,9 +202,33 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         starts.source,
         tuple(groups),
         widest(learner, names),
-        learner.warnings,
+        (*learner.warnings, *guesses(learner, policy, met, names)),
         **about,
     )
+
+
+def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> list[str]:
+    """Return a sentence about steps of the plan in which somebody is to act who was never seen acting there; none if they are few.
+
+    policy, met: (L, S, D), who is in control and how often that comes up.
+    """
+    task, told = learner.task, learner.told
+    if told.flat or learner.episode == 1:
+        return []
+    place, seen = places_of(task, structure=told.structure)[0], np.asarray(learner.counts.agents.sum(axis=1)).ravel()
+    slots = [slice(int(first), int(first + n)) for first, n in zip(task.first_slot, task.n_slots, strict=True)]
+    unknown = np.stack([seen[place[slot]].sum(axis=0) == 0 for slot in slots])  # (tables, S)
+    unknown[list(told.known_agents)] = False
+    guess = np.where(unknown[task.table[policy], np.arange(task.n_states)[:, None]], met, 0.0)
+    part = float(guess.sum() / max(float(met.sum()), 1e-300))
+    if part < GUESSED:
+        return []
+    t, s, prev = np.unravel_index(int(np.argmax(guess)), guess.shape)
+    who = check.printable(task.members[task.acting[policy[t, s, prev]]])
+    where = check.printable(names[s])
+    return [
+        f"in {part:.0%} of the steps planned, who is to act was never seen acting there, first of all {who} in {where}: a guess"
+    ]
 
 
 def ends_seen(learner: Learner) -> Floats | None:
