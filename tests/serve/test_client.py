@@ -117,7 +117,7 @@ def test_what_is_refused_is_raised_and_harms_nobody_else(client):
     good, bad = client.team("good"), client.team("bad")
     play(good, 1, 0)
     client.flush(30)
-    bad.observe(0, 0, 0, 0, 0, 5, cost=2.0)
+    bad.observe(0, 0, 0, 0, 0, 5)
     bad.end_episode()
     client.flush(30)  # odd, but possible: the service takes it
     with pytest.raises(ValueError, match="must be that of a team"):
