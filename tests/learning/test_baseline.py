@@ -249,7 +249,7 @@ def test_explained():
     ("told", "message"),
     [
         ({"baseline": "nobody"}, "ucrl2_mc: baseline is 'nobody', must be one of 'p=0.3', 'p=0.7'"),
-        ({"baseline": np.zeros((2, 2))}, "ucrl2_mc: the type of policy is float64, must be an integer type"),
+        ({"baseline": np.zeros((2, 2))}, "ucrl2_mc: the type of baseline is float64, must be an integer type"),
         ({"baseline": 0, "alpha": -0.1}, "ucrl2_mc: alpha is -0.1, must be a finite number of at least 0"),
         ({"baseline": 0, "start": [1.0]}, r"ucrl2_mc: the shape of start is \(1,\), must be \(S,\)"),
         ({"start": np.ones(6) / 6}, "ucrl2_mc: start is given, must be left out without a baseline"),
