@@ -54,7 +54,7 @@ def play(one, episodes, seed):
 
 
 def until(done):
-    for _ in range(600):
+    for _ in range(4500):  # a minute and a half: machines are busy
         if done():
             return
         time.sleep(0.02)
