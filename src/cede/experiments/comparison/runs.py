@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,13 @@ def played(
     compiled = kept_or_played([runs[i] for i in own], directory, engine, jobs, lambda n, done: progress(n, done, len(others)))
     found = dict(zip(own, compiled, strict=True))
     for place, i in enumerate(others):
-        waiting = len(others) - place - 1
-        found[i] = play_alone(runs[i], lambda done, waiting=waiting: progress(1, done, waiting))  # type: ignore[misc]
+        found[i] = play_alone(runs[i], partial(report_one, progress, len(others) - place - 1))
     return [found[i] for i in range(len(runs))]
+
+
+def report_one(progress: Callable[[int, int, int], None], waiting: int, done: int) -> None:
+    """Report that one run is played and has done so many episodes, while others wait."""
+    progress(1, done, waiting)
 
 
 def play_alone(run: OneRun, progress: Callable[[int], None]) -> History:
