@@ -28,18 +28,23 @@ def prepare(server: Served, n_teams: int = TEAMS) -> None:
         time.sleep(0.05)
 
 
-def durable(host: Host, place: Path, *, seconds: float, turns: int, rate: float = 20_000, decisions: float = 500) -> Row:
-    """Steps in batches at a rate, decisions beside them at theirs; a bare server in turns. Processor time includes PostgreSQL's."""
+def durable(
+    host: Host, place: Path, *, seconds: float, turns: int, bare: float = 1.0, rate: float = 20_000, decisions: float = 500
+) -> Row:
+    """Steps in batches at a rate, decisions beside them at theirs; a bare server in turns. Processor time includes PostgreSQL's.
+
+    bare: the part of the seconds for which the bare server is asked.
+    """
     steps, asked = rounds_file(place / "rounds", TEAMS, 40, BATCH), decisions_file(place / "asked")
     servers = {"cede": real_server(host.new()), "bare": bare_server(host.new())}
     prepare(servers["cede"])
     found: dict[str, list[Row]] = {"cede": [], "bare": []}
     for turn in range(turns):
         for name, server in servers.items():
-            before = processor_seconds(server.pid, host.pid)
+            before, time_of = processor_seconds(server.pid, host.pid), seconds * (1.0 if name == "cede" else bare)
             loads = (
-                Load(server, "/v1/steps", steps, rate=rate / BATCH, seconds=seconds, connections=8, first=turn * 100_000),
-                Load(server, "/v1/teams/team-3/decide", asked, rate=decisions, seconds=seconds, connections=16),
+                Load(server, "/v1/steps", steps, rate=rate / BATCH, seconds=time_of, connections=8, first=turn * 100_000),
+                Load(server, "/v1/teams/team-3/decide", asked, rate=decisions, seconds=time_of, connections=16),
             )
             told, decided = (load.result() for load in loads)
             used = processor_seconds(server.pid, host.pid) - before
