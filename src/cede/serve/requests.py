@@ -121,7 +121,7 @@ def about(team: Team) -> dict[str, Any]:
     task = team.served.task
     names = {"state_names": task.state_names, "action_names": task.action_names, "agents": list(task.agents)}
     sizes = {"n_states": task.n_states, "n_actions": task.n_actions, "horizon": task.horizon, "terminal": list(task.terminal)}
-    return {**names, **sizes, "start_agent": task.start_agent, "learns_costs": task.learns_costs}
+    return {**names, **sizes, "unit": team.served.unit, "start_agent": task.start_agent, "learns_costs": task.learns_costs}
 
 
 def plain(value: Any) -> Any:

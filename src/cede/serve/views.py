@@ -45,9 +45,10 @@ def add_history(app: FastAPI, service: Service, guarded: Guarded) -> None:
         most = check.integer("request", "limit", limit, 1, MOST_BUCKETS)
 
         def work() -> dict[str, Any]:
-            behind = historian.catch_up()
+            historian.catch_up()
             with service.database.read() as connection:
-                return {**history_of(connection, service.store, owner, size, before, most), "behind": behind}
+                found = history_of(connection, service.store, owner, size, before, most)
+            return {**found, "behind": historian.waiting(found["unit"])}
 
         return answer(await run_in_threadpool(work))
 
@@ -58,6 +59,7 @@ def add_history(app: FastAPI, service: Service, guarded: Guarded) -> None:
         """Return what episodes cost, and who was in control, in buckets of `size` episodes, the last ones before a bucket.
 
         Without a size there are at most 100 buckets. Sums are of the bucket's episodes. behind: episodes that are not summed yet.
+        Where there is no horizon, all of these are steps, in buckets of at most `size`, a multiple of 100.
         """
         guarded.access(request, "read", name)
         return await told(Owner.team((await guarded.team(name)).id), size, before, limit)
