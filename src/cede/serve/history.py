@@ -68,7 +68,7 @@ class Historian:
         self._store, self._write, self._lock = store, write, threading.Lock()
 
     def catch_up(self, most: int = AT_ONCE) -> int:
-        """Sum up what waits, what began first; return how many episodes and steps wait still. Beside another call it does nothing."""
+        """Sum up what began first; return how many episodes and steps wait still. Beside another call it does nothing."""
         if self._lock.acquire(blocking=False):
             try:
                 for source in SOURCES.values():

@@ -104,7 +104,7 @@ def add_log(app: FastAPI, service: Service, guarded: Guarded) -> None:
 
     @app.get("/v1/teams/{name}/episodes", **LOOK)
     async def episodes(request: Request, name: str, before: int | None = None, limit: int = 50) -> Response:
-        """List episodes of a team, the greatest number first."""
+        """List episodes of a team, or runs, the greatest number first."""
         guarded.access(request, "read", name)
         before, most = within("before", before, 0, BIG), check.integer("request", "limit", limit, 1, MOST_ROWS)
         team = await guarded.team(name)
@@ -127,10 +127,10 @@ def add_map(app: FastAPI, service: Service, guarded: Guarded) -> None:
 
     @app.get("/v1/teams/{name}/map", **LOOK)
     async def where(
-        request: Request, name: str, t: int = 0, search: str = "", first: int = 0, limit: int = 100, order: str = "visits"
+        request: Request, name: str, t: int | None = None, search: str = "", first: int = 0, limit: int = 100, order: str = "visits"
     ) -> Response:
         """Tell who is in control where at time t, by the newest plan, and how often each state was seen; in order of visits or
-        state.
+        state. Without t it is the first time step; it must be left out where there is no horizon.
         """
         guarded.access(request, "read", name)
         begin, most = check.integer("request", "first", first, 0, BIG), check.integer("request", "limit", limit, 1, MOST_ROWS)
@@ -177,6 +177,7 @@ def add_events(app: FastAPI, service: Service, guarded: Guarded, events: Events)
         """Tell what happens, as it happens: plans, and episodes that were counted; of one team, or of all that the token allows.
 
         Events: plan (team, version, episodes, environment_episodes, made), counted (team, episodes), missed (ask for all anew).
+        Where there is no horizon, episodes are steps.
         With Last-Event-ID, plans that were missed are told first. The stream ends when the token does.
         """
         access = guarded.holder(request)
