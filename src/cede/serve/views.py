@@ -108,7 +108,8 @@ def add_log(app: FastAPI, service: Service, guarded: Guarded) -> None:
         guarded.access(request, "read", name)
         before, most = within("before", before, 0, BIG), check.integer("request", "limit", limit, 1, MOST_ROWS)
         team = await guarded.team(name)
-        return answer({"episodes": await run_in_threadpool(overview.episodes_of, database, team, before, most)})
+        found = await run_in_threadpool(overview.episodes_of, database, team, before, most)
+        return answer({"episodes": found, "unit": team.served.unit})
 
     @app.get("/v1/teams/{name}/episodes/{episode}/steps", **LOOK)
     async def steps(request: Request, name: str, episode: int, since: int = 0, limit: int = 100) -> Response:
