@@ -6,6 +6,7 @@ import threading
 import tracemalloc
 from dataclasses import replace
 
+import httpx2
 import numpy as np
 import pytest
 
@@ -528,6 +529,32 @@ def test_lists_and_health_say_what_they_count(server):
     assert (found["episodes"], found["steps"]) == (1, steps)
     both = [server("GET", f"/v1/environments/{name}/history").json()["unit"] for name in ("river", "lake")]
     assert both == ["steps", "episodes"]
+
+
+def test_steps_that_were_counted_are_told_to_those_who_listen(server):
+    found = []
+
+    def listen():
+        headers = {"authorization": f"Bearer {server.token}"}
+        with httpx2.stream("GET", f"{server.url}/v1/events?team=canoe", headers=headers, timeout=60) as answer:
+            for line in answer.iter_lines():
+                if line.startswith(": welcome"):
+                    welcome.set()
+                if line.startswith("data: "):
+                    found.append(json.loads(line[6:]))
+                    if "version" in found[-1] and found[-1]["episodes"] == 7:
+                        return
+
+    welcome = threading.Event()
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    assert welcome.wait(30)
+    while not len(server.app.state.service.when_counted[0].__self__):  # who listens is noted after the welcome
+        pass
+    assert server("POST", "/v1/teams/canoe/steps", {"steps": told(3, 7)}).json()["counted"] == 7
+    thread.join(60)
+    assert {"team": "canoe", "episodes": 7} in found
+    assert found[-1]["episodes"] == 7
 
 
 WRONG = [

@@ -495,6 +495,18 @@ def test_the_log_of_a_run_begins_with_its_last_steps_and_goes_on(endless, open_p
     page.locator("section[aria-labelledby=why]", has_text="The log says").locator(".bars").wait_for()
 
 
+def test_nothing_bars_anybody_from_runs(endless, open_page):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page("#/team/barge", token=endless.token, at=endless)
+    page.locator(".map .cell").nth(3).click()
+    page.locator(".bars").wait_for()
+    page.get_by_role("button", name="Earlier steps").wait_for()
+    page.locator("section[aria-labelledby=uncertain] table").first.wait_for()
+    found = axe.run(page).response
+    assert [one["id"] for one in found["violations"] if one["impact"] in ("serious", "critical")] == []
+    assert len(found["passes"]) > 10
+
+
 LOAD_RUN = """async ([token, name]) => {
     const { Client } = await import(new URL("page/cede.js", location.href).href);
     window.client = new Client(location.origin, token, { refresh: 100 });
