@@ -71,16 +71,17 @@ def add_pieces(connection: Connection, rows: Iterable[Row], now: int) -> None:
 
 def wrong_pieces(connection: Connection, team: int, most: int = 10) -> list[str]:
     """Compare the pieces of a team's runs with the log; return some of the differences, as text."""
-    kept = f"SELECT {COLUMNS} FROM pieces WHERE team = ?"
+    kept = "SELECT episode, piece, received FROM pieces WHERE team = ?"
+    there = f"SELECT episode, piece, received FROM ({OF_LOG}) AS log"
     result = []
-    for what, one, other in (("not as in the log", kept, OF_LOG), ("missing", OF_LOG, kept)):
+    for what, one, other in (("not as in the log", kept, there), ("missing", there, kept)):
         sql = f"SELECT * FROM ({one}) AS a EXCEPT SELECT * FROM ({other}) AS b LIMIT {most}"
-        result += [f"piece (episode, piece, steps, begun) {tuple(row)} is {what}" for row in run(connection, sql, (team, team))]
+        result += [f"piece (episode, piece, steps) {tuple(row)} is {what}" for row in run(connection, sql, (team, team))]
     return result
 
 
 def rebuild_pieces(connection: Connection, team: int) -> None:
     """Make the pieces of a team's runs again from the log. Nothing of them is in the history."""
     run(connection, "DELETE FROM pieces WHERE team = ?", (team,))
-    sql = f"INSERT INTO pieces (team, {COLUMNS}) SELECT ?, {COLUMNS} FROM ({OF_LOG}) AS a"
+    sql = f"INSERT INTO pieces (team, {COLUMNS}) SELECT ?, {COLUMNS} FROM ({OF_LOG}) AS log"
     run(connection, sql, (team, team))
