@@ -1,5 +1,7 @@
 """Steps of simulated teams, as clients would report them."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import cede
@@ -11,6 +13,11 @@ def river(n_agents=2, **more):
     """A small problem, whose teams differ in nothing but what they do."""
     chances = [0.3, 0.7, 0.5][:n_agents]
     return cede.worlds.riverswim(agents=chances, switch_cost=0.1, **more)
+
+
+def without_horizon(mdp, discount):
+    """The task of a problem, but without a horizon."""
+    return replace(mdp.task, horizon=None, discount=discount)
 
 
 def put(store, learner, teams, environment="river"):

@@ -95,7 +95,7 @@ def open_page(chromium, server):
     """Open a page; at the end of the test nothing must have gone wrong in it."""
     contexts, wrong = [], []
 
-    def open_it(address="", *, token=None, **more):
+    def open_it(address="", *, token=None, at=server, **more):
         context = chromium.new_context(**more)
         contexts.append(context)
         page = context.new_page()
@@ -104,10 +104,10 @@ def open_page(chromium, server):
         page.on("dialog", lambda dialog: wrong.append(dialog.message))
         page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
         if token is not None:
-            page.goto(f"{server.url}/#token={token}")
+            page.goto(f"{at.url}/#token={token}")
             page.wait_for_selector("header")
         if address or token is None:
-            page.goto(f"{server.url}/{address}")
+            page.goto(f"{at.url}/{address}")
         return page
 
     yield open_it
@@ -412,3 +412,196 @@ def test_cede_js_keeps_the_good_from_the_refused(server, open_page):
     assert counted(server, "js-4") == 1
     assert page.evaluate("client.status.unsent") == 0
     assert "name is 'nobody'" in page.evaluate("client.team('nobody').then(() => '', (error) => error.message)")
+
+
+# ------------------------------------------------------------------------------------------------- without a horizon
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory):
+    """A service whose teams have runs: boat has told four that ended, barge one that goes on."""
+    found = Server(tmp_path_factory.mktemp("endless"), horizon=None, discount=0.9)
+    assert found("PUT", "/v1/teams/barge", {"environment": "river"}).status_code == 201
+    tell_run(found, 0, 260)
+    while found("GET", "/v1/teams/barge").json()["due"] is not None:
+        pass
+    yield found
+    found.close()
+
+
+def tell_run(server, first, n):
+    names = ("state", "prev_agent", "agent", "action", "next_state")
+    steps = [
+        {"episode": 0, "t": t, **dict(zip(names, (t % 6, t // 50 % 2, (t + 1) // 50 % 2, 0, (t + 1) % 6), strict=True))}
+        for t in range(first, first + n)
+    ]
+    assert server("POST", "/v1/teams/barge/steps", {"steps": steps}).status_code == 200
+
+
+def test_runs_are_shown_in_steps(endless, open_page):
+    page = open_page("#/team/barge", token=endless.token, at=endless)
+    page.get_by_role("heading", name="Cost of a step", exact=True).wait_for()
+    history = endless("GET", "/v1/teams/barge/history").json()["buckets"]
+    table = page.locator("section[aria-labelledby=chart-cost] table")
+    assert table.locator("thead th").first.inner_text() == "Steps"
+    rows = table.locator("tbody tr")
+    assert [rows.nth(i).locator("th").inner_text() for i in range(rows.count())] == ["1–100", "101–200", "201–260"]
+    shown = [float(rows.nth(i).locator("td").first.inner_text()) for i in range(rows.count())]
+    assert shown == pytest.approx([one["cost"] / one["steps"] for one in history], abs=6e-5)
+    story = page.locator(".story").first.inner_text()
+    last = history[-1]
+    assert "In the last 60 steps" in story
+    assert f"{('left', 'right')[last['control'].index(max(last['control']))]} was in control" in story
+    assert f"changed hands {100 * last['hand_overs'] / 60:.1f} times in 100 steps" in story
+    assert "pisode" not in page.locator("main").inner_text().replace("0 episodes", "")  # but in the health of the service
+    assert page.get_by_role("link", name="barge").inner_text().split("\n")[-1].endswith("260 steps")
+    page.locator(".facts", has_text="from 260 steps").wait_for()
+    assert page.locator("section[aria-labelledby=health]", has_text="steps without a horizon").count() == 1
+
+
+def test_the_map_of_runs_has_no_time(endless, open_page):
+    page = open_page("#/team/barge", token=endless.token, at=endless)
+    found = endless("GET", "/v1/teams/barge/map").json()
+    page.locator(".map .cell").first.wait_for()
+    assert page.get_by_label("Time step").count() == 0
+    shown = page.locator(".map .cell .name").all_inner_texts()
+    assert shown == [found["agents"][agent] for row in found["rows"] for agent in row["agents"]]
+    why = page.locator("section[aria-labelledby=why]")
+    why.get_by_role("button", name="Explain").click()  # the place that is given at the beginning
+    page.locator(".bars").wait_for()
+    explained = endless("GET", "/v1/teams/barge/explain?state=0&prev_agent=0").json()
+    assert why.locator(".story").inner_text() == explained["text"]
+    page.locator(".map .cell").nth(5).click()
+    place = f"state={found['rows'][2]['state']}&prev_agent=1"
+    explained = endless("GET", f"/v1/teams/barge/explain?{place}").json()
+    why.get_by_text(explained["text"]).wait_for()
+    assert "Discounted cost of all that comes if each takes control now" in why.inner_text()
+    assert page.get_by_role("alert").count() == 0
+
+
+def test_the_log_of_a_run_begins_with_its_last_steps_and_goes_on(endless, open_page):
+    page = open_page("#/team/barge", token=endless.token, at=endless)
+    log = page.locator("section[aria-labelledby=log]")
+    log.locator("tbody tr").first.wait_for()
+    n = endless("GET", "/v1/teams/barge").json()["episodes"]
+    assert log.locator("tbody th").all_inner_texts() == [str(t) for t in range(n - 50, n)]
+    assert log.get_by_label("Run").input_value() == "0"
+    tell_run(endless, n, 10)
+    until(page, f"document.querySelector('.steps tbody tr:last-child th').textContent === '{n + 9}'")
+    log.get_by_role("button", name="Earlier steps").click()
+    until(page, f"document.querySelector('.steps tbody th').textContent === '{n - 90}'")
+    assert log.locator("tbody th").all_inner_texts() == [str(t) for t in range(n - 90, n + 10)]
+    log.get_by_role("button", name=f"Why step {n + 9}", exact=True).click()
+    page.locator("section[aria-labelledby=why]", has_text="The log says").locator(".bars").wait_for()
+
+
+def test_nothing_bars_anybody_from_runs(endless, open_page):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page = open_page("#/team/barge", token=endless.token, at=endless)
+    page.locator(".map .cell").nth(3).click()
+    page.locator(".bars").wait_for()
+    page.get_by_role("button", name="Earlier steps").wait_for()
+    page.locator("section[aria-labelledby=uncertain] table").first.wait_for()
+    found = axe.run(page).response
+    assert [one["id"] for one in found["violations"] if one["impact"] in ("serious", "critical")] == []
+    assert len(found["passes"]) > 10
+
+
+LOAD_RUN = """async ([token, name]) => {
+    const { Client } = await import(new URL("page/cede.js", location.href).href);
+    window.client = new Client(location.origin, token, { refresh: 100 });
+    window.team = await client.team(name);
+    window.walk = async (from, to, agent) => {
+        for (let t = from; t < to; t++) {
+            const before = agent;
+            agent = team.choose(t % 6, before);
+            await team.observe(t % 6, before, agent, 0, (t + 1) % 6);
+        }
+        return agent;
+    };
+}"""
+
+
+def runs_of(server, name):
+    """The times of the steps of each run, the shortest first."""
+    found = {}
+    for episode, t, *_ in steps_of(server, name):
+        found.setdefault(episode, []).append(t)
+    return sorted(found.values(), key=len)
+
+
+def test_cede_js_tells_steps_of_a_run_as_they_come(endless, open_page):
+    endless("PUT", "/v1/teams/js-run", {"environment": "river"})
+    plan, page = wait_plan(endless, "js-run"), open_page(at=endless)
+    token = endless.make(["decide", "report"], ["js-run"])
+    endless.app.state.service.tokens.refresh()
+    page.evaluate(LOAD_RUN, [token, "js-run"])
+    assert page.evaluate("[team.startAgent, team.horizon, team.version]") == [0, None, plan["version"]]
+    agent = page.evaluate("walk(0, 30, 0)")
+    page.evaluate("client.flush()")
+    found, prev = steps_of(endless, "js-run"), 0
+    assert [row[1] for row in found] == list(range(30))  # the run was not ended
+    for _, t, before, acted, chosen, version in found:
+        assert (before, chosen) == (prev, acted)
+        if version == plan["version"]:
+            assert acted == plan["policy"][t % 6][prev]
+        prev = acted
+    assert found[0][5] == plan["version"]
+    assert counted(endless, "js-run") == 30
+    until(page, f"team.choose(0, 0), team.version > {plan['version']}")  # a newer policy decides within a run
+    page.reload()
+    page.evaluate(LOAD_RUN, [token, "js-run"])
+    running = page.evaluate("team.running")
+    assert (running["t"], running["state"], running["agent"]) == (30, 0, agent)
+    page.evaluate("walk(30, 40, team.running.agent).then(() => team.endEpisode()).then(() => walk(0, 5, 0))")
+    page.evaluate("client.flush()")
+    assert runs_of(endless, "js-run") == [list(range(5)), list(range(40))]
+    assert counted(endless, "js-run") == 45
+    for call, detail in (
+        ("team.choose(0, 0, 0)", "choose: the number of arguments is 3, must be 2: state, prevAgent"),
+        ("team.observe(0, 0, 0, 0, 0, 0)", "observe: the number of arguments is 6, must be 5: state"),
+        ("team.observe(0, 0, 0, 0, 0)", "observe: state is 0, must be 5, where the step before led"),
+        ("team.observe(5, 7, 0, 0, 0)", "observe: prevAgent is 7"),
+    ):
+        assert detail in page.evaluate(f"() => {{ try {{ {call}; return ''; }} catch (error) {{ return error.message; }} }}")
+
+
+def test_cede_js_loses_no_step_of_a_run_but_the_refused(endless, open_page):
+    endless("PUT", "/v1/teams/js-odd", {"environment": "river"})
+    wait_plan(endless, "js-odd")
+    taken = {"episode": 5, "t": 7, "state": 3, "prev_agent": 0, "agent": 0, "action": 0, "next_state": 3}
+    assert endless("POST", "/v1/teams/js-odd/steps", {"steps": [taken]}).status_code == 200
+    page = open_page(at=endless)
+    page.evaluate(LOAD_RUN, [endless.token, "js-odd"])
+    page.evaluate("team.begin(5), walk(0, 20, 0)")  # somebody else told another step 7
+    message = page.evaluate("client.flush().then(() => '', (error) => error.message)")
+    assert "report: " in message
+    assert [row[1] for row in steps_of(endless, "js-odd")] == [*range(6), 7, *range(9, 20)]  # 6 and 8 do not fit to it
+    assert counted(endless, "js-odd") == 18
+    assert page.evaluate("client.status.unsent") == 0
+
+
+def test_cede_js_begins_a_run_before_there_is_a_plan_and_ends_one_in_a_terminal_state(endless, open_page):
+    task = {
+        "n_states": 3,
+        "n_actions": 1,
+        "cost_range": [0, 1],
+        "agents": ["a", "b"],
+        "horizon": None,
+        "discount": 0.9,
+        "terminal": [2],
+    }
+    assert endless("PUT", "/v1/environments/pool", {"task": task}).status_code == 201
+    planner = endless.app.state.service.planner
+    planner.lease, lease = (lambda connection, most=0: []), planner.lease  # nobody plans
+    endless("PUT", "/v1/teams/js-end", {"environment": "pool", "fallback": "b"})
+    page = open_page(at=endless)
+    page.evaluate(LOAD_RUN, [endless.token, "js-end"])
+    assert page.evaluate("[team.version, team.choose(0, 0)]") == [0, 1]
+    page.evaluate("team.observe(0, 0, 1, 0, 1, {cost: 0.5})")
+    planner.lease = lease
+    until(page, "team.choose(1, 1), team.version > 0")
+    page.evaluate("team.observe(1, 1, 1, 0, 2, {cost: 0.25}).then(() => team.observe(0, 0, 0, 0, 1, {cost: 1}))")
+    page.evaluate("client.flush()")
+    assert runs_of(endless, "js-end") == [[0], [0, 1]]
+    assert counted(endless, "js-end") == 3

@@ -244,7 +244,6 @@ def test_names_are_taken_once(store):
 
 
 REFUSED = {
-    "horizon": lambda task: cede.ucrl2_mc(replace(task, horizon=None, discount=0.9)),
     "forget": lambda task: cede.ucrl2_mc(task, forget=cede.HalfLife(10)),
     "at_most": lambda task: cede.ucrl2_mc(task, at_most={"p=0.7": 0.5}),
     "baseline": lambda task: cede.ucrl2_mc(task, baseline=0),

@@ -123,7 +123,7 @@ def add_setup(app: FastAPI, service: Service, guarded: Guarded) -> None:
         most = check.integer("request", "limit", limit, 1, LONGEST_LIST)
         wanted = None if environment is None else text("environment", environment)
         texts = text("search", search), text("after", after)
-        return answer({"teams": await run_in_threadpool(find_teams, service.database, wanted, *texts, most, access.teams)})
+        return answer({"teams": await run_in_threadpool(find_teams, store, wanted, *texts, most, access.teams)})
 
     @app.get("/v1/teams/{name}", tags=["set-up"], responses=PROBLEMS)
     async def get_team(request: Request, name: str) -> Response:

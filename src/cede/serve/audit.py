@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
 
 from cede._base import check
+from cede._base.arrays import Ints
 from cede.serve.counting import Cells
 from cede.serve.database import run, stream, upsert
 from cede.serve.history import forget_team
 from cede.serve.log import EpisodeState, add_cells
+from cede.serve.pieces import rebuild_pieces, wrong_pieces
 from cede.serve.reports import AMOUNTS, PLACES, Row, Team
 from cede.serve.store import Store, now_ms
 
@@ -25,25 +28,27 @@ States = dict[int, EpisodeState]  # by episode
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A part of a team's log: what follows for some of its episodes, and what those add up to that are complete."""
+    """A part of a team's log: what follows for some of its episodes, what is counted of it, and how many episodes that is.
+
+    Without a horizon all steps are counted, and their number is told.
+    """
 
     states: States
     agents: Cells
     environment: Cells
-
-    @property
-    def counted(self) -> int:
-        """Return how many episodes are complete."""
-        return sum(one.counted for one in self.states.values())
+    counted: int = 0
 
 
 def recount(connection: Connection, team: Team) -> Iterator[Part]:
     """Read the log of a team once, in order of episodes, and count it, in parts."""
+    return recount_runs(connection, team) if team.served.endless else recount_episodes(connection, team)
+
+
+def recount_episodes(connection: Connection, team: Team) -> Iterator[Part]:
+    """Read the log of a team whose task has a horizon. A part has whole episodes."""
     told = dict(run(connection, "SELECT episode, length FROM episodes WHERE team = ?", (team.id,)).all())
-    names = (*ORDERED, *(AMOUNTS if team.served.task.learns_costs else ()))
-    sql = f"SELECT {', '.join(names)} FROM steps WHERE team = ? ORDER BY episode, t"
     rest: list[Row] = []  # the last episode of what was read: it may go on
-    for rows in stream(connection, sql, (team.id,), CHUNK):
+    for rows in log_of(connection, team):
         rows[:0] = rest
         last = rows[-1][0]
         place = next((i for i in range(len(rows) - 1, -1, -1) if rows[i][0] != last), -1) + 1
@@ -55,10 +60,48 @@ def recount(connection: Connection, team: Team) -> Iterator[Part]:
     yield Part({episode: EpisodeState(length) for episode, length in told.items()}, [], [])
 
 
+def recount_runs(connection: Connection, team: Team) -> Iterator[Part]:
+    """Read the log of a team whose task has no horizon. A run may be in many parts, the last of which has its state."""
+    told = dict(run(connection, "SELECT episode, length FROM episodes WHERE team = ?", (team.id,)).all())
+    seen: set[int] = set()
+    before = (-1, 0)  # the last run of what was read, and how many of its steps were read
+    for rows in log_of(connection, team):
+        steps = columns_of(rows)
+        begins = np.flatnonzero(np.diff(steps[0], prepend=-1))
+        final = np.append(begins[1:], len(rows)) - 1
+        found = (steps[0, begins], final - begins + 1, steps[1, final], steps[6, final])
+        states: States = {}
+        for episode, n, last, state in zip(*(column.tolist() for column in found), strict=True):
+            before = (episode, n + before[1] if before[0] == episode else n)
+            states[episode] = EpisodeState(last + 1 if state in team.served.ends else told.get(episode), before[1], last)
+        seen |= states.keys()
+        yield Part(states, *cells_of(team, rows, steps), len(rows))
+    yield Part({episode: EpisodeState(length) for episode, length in told.items() if episode not in seen}, [], [])
+
+
+def log_of(connection: Connection, team: Team) -> Iterator[list[Row]]:
+    """Return the log of a team, in parts: rows of ORDERED, and of AMOUNTS where costs are learned."""
+    names = (*ORDERED, *(AMOUNTS if team.served.task.learns_costs else ()))
+    return stream(connection, f"SELECT {', '.join(names)} FROM steps WHERE team = ? ORDER BY episode, t", (team.id,), CHUNK)
+
+
+def columns_of(rows: list[Row]) -> Ints:
+    """Return the columns of ORDERED of some rows, (7, n)."""
+    return np.fromiter(chain.from_iterable(row[:7] for row in rows), dtype=np.int64, count=7 * len(rows)).reshape(-1, 7).T
+
+
+def cells_of(team: Team, rows: list[Row], steps: Ints, which: Any = slice(None)) -> tuple[Cells, Cells]:
+    """Return what steps add up to. steps: their columns, (7, n). which: of them are counted."""
+    costs = np.full((2, len(rows)), np.nan)
+    if team.served.task.learns_costs:
+        costs = np.array([row[7:] for row in rows], dtype=np.float64).T
+    kept = steps[1:, which]
+    return team.served.counter.count(np.full(kept.shape[1], team.id), kept, costs[:, which])
+
+
 def counted(team: Team, told: dict[int, int | None], rows: list[Row]) -> Part:
     """Count steps of whole episodes. told: their lengths as clients gave them; those that are seen here are taken out."""
-    task, ends, n = team.served.task, team.served.ends, len(rows)
-    steps = np.fromiter(chain.from_iterable(row[:7] for row in rows), dtype=np.int64, count=7 * n).reshape(n, 7).T
+    task, ends, n, steps = team.served.task, team.served.ends, len(rows), columns_of(rows)
     begins = np.flatnonzero(np.diff(steps[0], prepend=-1))
     final = np.append(begins[1:], n) - 1
     found = zip(
@@ -67,16 +110,12 @@ def counted(team: Team, told: dict[int, int | None], rows: list[Row]) -> Part:
     states = {}
     for episode, received, last, state in found:
         length = told.pop(episode, None)
-        length = last + 1 if last == task.plan_steps - 1 or state in ends else length
+        length = last + 1 if last + 1 == task.horizon or state in ends else length
         states[episode] = EpisodeState(length, received, last, int(length == received))
     complete = np.array([one.counted for one in states.values()], dtype=bool).repeat(final - begins + 1)
     if not complete.any():
         return Part(states, [], [])
-    costs = np.full((2, n), np.nan)
-    if task.learns_costs:
-        costs = np.array([row[7:] for row in rows], dtype=np.float64).T
-    cells = team.served.counter.count(np.full(int(complete.sum()), team.id), steps[1:, complete], costs[:, complete])
-    return Part(states, *cells)
+    return Part(states, *cells_of(team, rows, steps, complete), sum(one.counted for one in states.values()))
 
 
 def teams_of(connection: Connection, store: Store) -> list[Team]:
@@ -92,8 +131,10 @@ def verify(connection: Connection, store: Store) -> list[str]:
     for team in teams_of(connection, store):
         states: States = {}
         agents: dict[Row, int] = {}
+        n = 0
         for part in recount(connection, team):
             states |= part.states
+            n += part.counted
             gather(agents, part.agents)
             gather(outside.setdefault(team.environment, {}), part.environment)
         name = f"team {check.show(team.name)}"
@@ -102,7 +143,8 @@ def verify(connection: Connection, store: Store) -> list[str]:
         sql = "SELECT episode, length, received, last, counted FROM episodes WHERE team = ?"
         found = {row[0]: EpisodeState(*row[1:]) for row in run(connection, sql, (team.id,))}
         compare(wrong, f"{name}: episode", found, states)
-        n = sum(one.counted for one in states.values())
+        if team.served.endless:
+            wrong += [f"{name}: {one}" for one in wrong_pieces(connection, team.id)]
         compare(wrong, name, {"episodes": store.numbers(connection, team).episodes}, {"episodes": n})
         episodes[team.environment] = episodes.get(team.environment, 0) + n
     for number, title, n in run(connection, "SELECT id, name, episodes FROM environments ORDER BY id").all():
@@ -142,6 +184,8 @@ def rebuild(connection: Connection, store: Store) -> None:
             add_cells(connection, part.agents, placed(team, part.environment))
             put_states(connection, team, part.states)
             n += part.counted
+        if team.served.endless:
+            rebuild_pieces(connection, team.id)
         run(connection, f"UPDATE teams SET episodes = ?, {DUE} WHERE id = ?", (n, now_ms(), team.id))
         run(connection, "UPDATE environments SET episodes = episodes + ? WHERE id = ?", (n, team.environment))
 
@@ -171,7 +215,7 @@ def erase(connection: Connection, store: Store, team: Team) -> int:
         gone += part.counted
     forget_team(connection, team)
     n = int(run(connection, "SELECT COUNT(*) FROM steps WHERE team = ?", (team.id,)).scalar())
-    for table in ("steps", "episodes", "agent_counts", "plans", "policies"):
+    for table in ("steps", "episodes", "pieces", "agent_counts", "plans", "policies"):
         run(connection, f"DELETE FROM {table} WHERE team = ?", (team.id,))
     run(connection, "DELETE FROM environment_counts WHERE environment = ? AND n = 0", (team.environment,))
     run(connection, "UPDATE teams SET episodes = 0 WHERE id = ?", (team.id,))

@@ -4,6 +4,9 @@ Every episode that was counted is summed once, from its steps: for each pair of 
 numbered in the order in which they began, for their team and for their environment, and their sums are added to buckets of 1, 10,
 100, ... episodes. So a history of any length is read from a few rows. This is done when somebody asks, so that nobody pays for it
 who does not; it never delays what is told or decided.
+
+Where there is no horizon, the same is done with pieces of runs in place of episodes. A piece may grow after it was summed: then its
+sums are replaced. What is told are numbers of steps.
 """
 
 import threading
@@ -14,24 +17,26 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
+from cede._base import check
 from cede._base.arrays import Ints
 from cede.learning.counts import charged
-from cede.serve.database import Row, look_up, run, run_many, upsert
+from cede.serve.database import Row, look_up, run, run_many, stream, upsert
+from cede.serve.pieces import PIECE, SOURCES, Source, Unit
 from cede.serve.reports import Team
 from cede.serve.store import Store
 from cede.serve.writer import Busy
 
-AT_ONCE = 500  # episodes that are summed in one transaction
-STEPS = ("team", "episode", "state", "prev_agent", "agent", "action", "next_state", "cost", "enter_cost", "chosen")
-WAITING = "FROM episodes WHERE counted = 1 AND place = -1"
+AT_ONCE = 500  # episodes, or pieces, that are summed in one transaction
+FORGOTTEN = 5000  # that are taken away at once
+STEPS = ("team", "episode", "t", "state", "prev_agent", "agent", "action", "next_state", "cost", "enter_cost", "chosen")
 SUMS = ("steps", "overrides", "env_cost", "control_cost", "switch_cost")
 KEYS = ("kind", "owner", "size", "bucket", "whose", "prev_agent", "agent")
 CHANGE = ", ".join(f"{name} = t.{name} + excluded.{name}" for name in SUMS)
 SIZES = tuple(10**i for i in range(7))  # of buckets that are kept
-EPISODES = -1  # in place of agents: the row that counts episodes
+EPISODES = -1  # in place of agents: the row that counts episodes, or steps of pieces
 MOST_NAMES = 12  # agents that a history tells apart; all others are one
 POINTS = 100  # buckets of a history at most, unless more are asked for
-Key = tuple[int, int]  # team and episode
+Key = tuple[int, int, int]  # team, episode and piece; 0 of an episode
 Write = Callable[[Callable[[Connection], Any]], Any]
 
 
@@ -54,7 +59,7 @@ class Owner:
 
 
 class Historian:
-    """Sums up episodes that were counted. It is safe in several threads, and beside others on other machines.
+    """Sums up episodes that were counted, and pieces of runs. It is safe in several threads, and beside others on other machines.
 
     write: calls a function with a connection in a write transaction, and returns its answer.
     """
@@ -63,31 +68,44 @@ class Historian:
         self._store, self._write, self._lock = store, write, threading.Lock()
 
     def catch_up(self, most: int = AT_ONCE) -> int:
-        """Sum up episodes that wait, those that began first; return how many wait still. Beside another call it does nothing."""
+        """Sum up what began first; return how many episodes and steps wait still. Beside another call it does nothing."""
         if self._lock.acquire(blocking=False):
             try:
-                self._sum_up(most)
+                for source in SOURCES.values():
+                    self._sum_up(source, most)
             except Busy:  # reports come first
                 pass
             finally:
                 self._lock.release()
-        with self._store.database.read() as connection:
-            return int(run(connection, f"SELECT COUNT(*) {WAITING}").scalar())
+        return sum(map(self.waiting, SOURCES))
 
-    def _sum_up(self, most: int) -> None:
+    def waiting(self, unit: str) -> int:
+        """Return how many "episodes", or "steps" of runs, wait to be summed."""
+        source = SOURCES[unit]
+        with self._store.database.read() as connection:
+            return int(run(connection, f"SELECT {source.waiting} FROM {source.table} WHERE {source.waits}").scalar())
+
+    def _sum_up(self, source: Source, most: int) -> None:
         """Read steps in a view of the database, add them up, and write the sums."""
         with self._store.database.read() as connection:
-            sql = f"SELECT team, episode, begun {WAITING} ORDER BY begun, team, episode LIMIT ?"
-            found = {(row[0], row[1]): row[2] for row in run(connection, sql, (most,))}
-            wanted = ", ".join(f"t.{name}" for name in STEPS)
-            rows = look_up(connection, wanted, "steps", ("team", "episode"), sorted(found))
-        if found:
-            sums = summed(rows, self._store.team_of)
-            self._write(lambda connection: put(connection, self._store, found, sums))
+            columns = ", ".join((*source.key, "begun", source.mark, "received", "number", "place"))
+            order = ", ".join(("begun", *source.key))
+            sql = f"SELECT {columns} FROM {source.table} WHERE {source.waits} ORDER BY {order} LIMIT ?"
+            found = {(*row[:-5], 0)[:3]: Unit(*row[-5:]) for row in run(connection, sql, (most,))}
+            if not found:
+                return
+            wanted, keys = ", ".join(f"t.{name}" for name in STEPS), sorted(found)
+            if source.table == "episodes":
+                rows = look_up(connection, wanted, "steps", ("team", "episode"), [key[:2] for key in keys])
+            else:
+                every = [(team, episode, t) for team, episode, piece in keys for t in range(piece * PIECE, (piece + 1) * PIECE)]
+                rows = look_up(connection, wanted, "steps", ("team", "episode", "t"), every)
+        sums = summed(rows, self._store.team_of)
+        self._write(lambda connection: put(connection, self._store, source, found, sums))
 
 
 def summed(rows: list[Row], team_of: Callable[[int], Team]) -> dict[Key, list[Row]]:
-    """Add up steps, in the order of STEPS. Return for each episode rows of prev_agent, agent, and SUMS."""
+    """Add up steps, in the order of STEPS. Return for each episode or piece rows of prev_agent, agent, and SUMS."""
     groups: dict[int, list[Row]] = {}
     for row in rows:
         groups.setdefault(id(team_of(row[0]).served), []).append(row)
@@ -95,12 +113,12 @@ def summed(rows: list[Row], team_of: Callable[[int], Team]) -> dict[Key, list[Ro
     for group in groups.values():
         task = team_of(group[0][0]).served.task
         columns = list(zip(*group, strict=True))
-        team, episode, states, prevs, agents, actions, nexts = (np.array(column, dtype=np.int64) for column in columns[:7])
-        given = [np.array(column, dtype=np.float64) for column in columns[7:9]]  # None becomes NaN
+        team, episode, t, states, prevs, agents, actions, nexts = (np.array(column, dtype=np.int64) for column in columns[:8])
+        given = [np.array(column, dtype=np.float64) for column in columns[8:10]]  # None becomes NaN
         costs, entered = charged("history", task, states, actions, nexts, (given[0], given[1]))
         control, switching = task.control_costs(states, prevs, agents)
-        chosen = np.array(columns[9], dtype=np.float64)
-        keys, which = unique_columns(np.stack([team, episode]))
+        chosen = np.array(columns[10], dtype=np.float64)
+        keys, which = unique_columns(np.stack([team, episode, t // PIECE if task.horizon is None else 0 * t]))
         cells, cell = np.unique((which * task.n_agents + prevs) * task.n_agents + agents, return_inverse=True)
         override = ~np.isnan(chosen) & (chosen != agents)
         amounts = (np.ones(len(group)), override, costs + entered, control, switching)
@@ -108,8 +126,11 @@ def summed(rows: list[Row], team_of: Callable[[int], Team]) -> dict[Key, list[Ro
         places, pairs = np.divmod(cells, task.n_agents**2)
         before, after = np.divmod(pairs, task.n_agents)
         owners = keys[:, places].tolist()
-        for one, number, prev, agent, steps, overrides, *spent in zip(*owners, before.tolist(), after.tolist(), *sums, strict=True):
-            result.setdefault((one, number), []).append((prev, agent, int(steps), int(overrides), *spent))
+        for *key, prev, agent, steps, overrides, first, second, third in zip(
+            *owners, before.tolist(), after.tolist(), *sums, strict=True
+        ):
+            one: Key = (key[0], key[1], key[2])
+            result.setdefault(one, []).append((prev, agent, int(steps), int(overrides), first, second, third))
     return result
 
 
@@ -129,31 +150,55 @@ def whose(team: Team, common: Any) -> int:
     return 0 if team.served is common else team.id
 
 
-def put(connection: Connection, store: Store, found: dict[Key, int], sums: dict[Key, list[Row]]) -> None:
-    """Write the sums of episodes, unless somebody else did meanwhile. found: when each began. All that is locked is so in the order
-    of `log.take_in`.
+def put(connection: Connection, store: Store, source: Source, found: dict[Key, Unit], sums: dict[Key, list[Row]]) -> None:
+    """Write the sums of episodes or pieces, unless somebody else did meanwhile. found: as they were when they were summed.
+
+    All that is locked is so in the order of `log.take_in`.
     """
-    teams = {team: store.team_of(team) for team in sorted({team for team, _ in found})}
+    teams = {team: store.team_of(team) for team in sorted({team for team, *_ in found})}
     homes = sorted({team.environment for team in teams.values()})
     if connection.dialect.name == "postgresql":
         look_up(connection, "t.id", "teams", ("id",), [(team,) for team in teams], " ORDER BY t.id FOR UPDATE OF t")
         look_up(connection, "t.id", "environments", ("id",), [(one,) for one in homes], " ORDER BY t.id FOR UPDATE OF t")
-    wanted, key = "t.team, t.episode, t.begun, t.counted, t.place", ("team", "episode")
-    waiting = look_up(connection, wanted, "episodes", key, sorted(found))
-    keys = sorted((row[:2] for row in waiting if row[2:] == (found[row[:2]], 1, -1)), key=lambda one: (found[one], one))
+    n = len(source.key)
+    wanted = ", ".join(f"t.{name}" for name in (*source.key, "begun", source.mark, "place"))
+    there = look_up(connection, wanted, source.table, source.key, [key[:n] for key in sorted(found)])
+    now = {(*row[:n], 0)[:3]: row[n:] for row in there}
+    same = [key for key, unit in found.items() if now.get(key) == (unit.begun, unit.mark, unit.place)]
+    keys = sorted(same, key=lambda key: (found[key].begun, key))
     number = {team: following(connection, Owner.team(team)) for team in teams}
     place = {one: following(connection, Owner.environment(one)) for one in homes}
     names = {team.environment: name for team in teams.values() for name in [environment_name(connection, team.environment)]}
+    before = sums_before(connection, [(key[0], found[key].number) for key in keys if found[key].place >= 0])
     placed, added = [], []
-    for one in keys:
-        team = teams[one[0]]
-        there = (number[team.id], place[team.environment])
-        placed.append((*there, *one))
-        added.append((team, whose(team, store.environment(names[team.environment])[1]), *there, sums[one]))
-        number[team.id] += 1
-        place[team.environment] += 1
-    add_episodes(connection, added)
-    run_many(connection, "UPDATE episodes SET number = ?, place = ? WHERE team = ? AND episode = ?", placed)
+    for key in keys:
+        team, unit = teams[key[0]], found[key]
+        count = sum(row[2] for row in sums[key]) if team.served.endless else 1
+        rows = [(EPISODES, EPISODES, count, 0, 0.0, 0.0, 0.0), *sums[key]]
+        spot = (unit.number, unit.place)
+        if unit.place < 0:
+            spot = (number[team.id], place[team.environment])
+            number[team.id] += 1
+            place[team.environment] += 1
+        more = (unit.received,) if team.served.endless else ()
+        placed.append((*spot, *more, *key[:n]))
+        own = whose(team, store.environment(names[team.environment])[1])
+        added.append((team, own, *spot, rows))
+        if unit.place >= 0:
+            gone = [(prev, agent, *(-one for one in rest)) for prev, agent, *rest in before[team.id, unit.number]]
+            added.append((team, own, *spot, gone))
+    add_units(connection, added)
+    condition = " AND ".join(f"{name} = ?" for name in source.key)
+    run_many(connection, f"UPDATE {source.table} SET {source.placed} WHERE {condition}", placed)
+
+
+def sums_before(connection: Connection, keys: list[tuple[int, int]]) -> dict[tuple[int, int], list[Row]]:
+    """Return what is in the history of pieces: rows of prev_agent, agent, and SUMS, by team and number."""
+    wanted = ", ".join(f"t.{name}" for name in ("owner", "bucket", "prev_agent", "agent", *SUMS))
+    result: dict[tuple[int, int], list[Row]] = {}
+    for team, number, *row in look_up(connection, wanted, "history", KEYS[:4], [(1, team, 1, number) for team, number in keys]):
+        result.setdefault((team, number), []).append(tuple(row))
+    return result
 
 
 def environment_name(connection: Connection, number: int) -> str:
@@ -161,14 +206,14 @@ def environment_name(connection: Connection, number: int) -> str:
     return str(run(connection, "SELECT name FROM environments WHERE id = ?", (number,)).scalar())
 
 
-def add_episodes(connection: Connection, episodes: Iterable[tuple[Team, int, int, int, list[Row]]], sign: int = 1) -> None:
-    """Add the sums of episodes to all buckets that they are in; with sign -1, take them away.
+def add_units(connection: Connection, units: Iterable[tuple[Team, int, int, int, list[Row]]], sign: int = 1) -> None:
+    """Add the sums of episodes or pieces to all buckets that they are in; with sign -1, take them away.
 
-    episodes: of each its team, whose agents, its numbers in team and environment, and its sums by agents.
+    units: of each its team, whose agents, its numbers in team and environment, and its sums by agents, also of the row that counts.
     """
     keys, values = [], []
-    for team, own, number, place, sums in episodes:
-        for prev, agent, *rest in [(EPISODES, EPISODES, 1, 0, 0.0, 0.0, 0.0), *sums]:
+    for team, own, number, place, sums in units:
+        for prev, agent, *rest in sums:
             keys += [(1, team.id, 1, number, own, prev, agent), (0, team.environment, 1, place, own, prev, agent)]
             values += [rest, rest]
     if not keys:
@@ -186,23 +231,38 @@ def add_episodes(connection: Connection, episodes: Iterable[tuple[Team, int, int
 
 
 def forget_team(connection: Connection, team: Team) -> None:
-    """Take the episodes of a team out of the history of its environment, and delete its own. Its episodes must still be there."""
-    sql = "SELECT number, place FROM episodes WHERE team = ? AND place >= 0"
-    place = dict(run(connection, sql, (team.id,)).all())
+    """Take the episodes or pieces of a team out of the history of its environment, and delete its own. They must still be there."""
+    table, total = "pieces" if team.served.endless else "episodes", following(connection, Owner.team(team.id))
+    place = np.full(total, -1)
+    for part in stream(connection, f"SELECT number, place FROM {table} WHERE team = ? AND place >= 0", (team.id,), FORGOTTEN):
+        number, there = np.array(part, dtype=np.int64).T
+        place[number] = there
     sql = f"""SELECT bucket, whose, prev_agent, agent, {", ".join(SUMS)} FROM history
-        WHERE kind = 1 AND owner = ? AND size = 1 AND prev_agent >= 0"""
-    found: dict[int, tuple[Team, int, int, int, list[Row]]] = {}
-    for bucket, own, *rest in run(connection, sql, (team.id,)):
-        found.setdefault(bucket, (team, own, bucket, place[bucket], []))[4].append(tuple(rest))
-    add_episodes(connection, found.values(), -1)
+        WHERE kind = 1 AND owner = ? AND size = 1 AND bucket >= ? AND bucket < ?"""
+    for first in range(0, total, FORGOTTEN):
+        found: dict[int, tuple[Team, int, int, int, list[Row]]] = {}
+        for bucket, own, *rest in run(connection, sql, (team.id, first, first + FORGOTTEN)).all():
+            found.setdefault(bucket, (team, own, bucket, int(place[bucket]), []))[4].append(tuple(rest))
+        add_units(connection, found.values(), -1)
     run(connection, "DELETE FROM history WHERE kind = 1 AND owner = ?", (team.id,))
     run(connection, "DELETE FROM history WHERE kind = 0 AND owner = ? AND steps = 0", (team.environment,))
 
 
 def following(connection: Connection, owner: Owner) -> int:
-    """Return the number that an owner's next episode gets."""
+    """Return the number that an owner's next episode or piece gets."""
     sql = "SELECT COALESCE(MAX(bucket) + 1, 0) FROM history WHERE kind = ? AND owner = ? AND size = 1"
     return int(run(connection, sql, (owner.kind, owner.id)).scalar())
+
+
+def counted_before(connection: Connection, owner: Owner, number: int) -> int:
+    """Return how many episodes, or steps, there are in the episodes or pieces before a number."""
+    total, at = 0, 0
+    for size in reversed(SIZES):
+        sql = """SELECT COALESCE(SUM(steps), 0) FROM history
+            WHERE kind = ? AND owner = ? AND size = ? AND bucket >= ? AND bucket < ? AND prev_agent = ?"""
+        total += int(run(connection, sql, (owner.kind, owner.id, size, at // size, number // size, EPISODES)).scalar())
+        at = number // size * size
+    return total
 
 
 def fitting(total: int) -> int:
@@ -218,19 +278,23 @@ def fitting(total: int) -> int:
 def history_of(
     connection: Connection, store: Store, owner: Owner, size: int | None, before: int | None, most: int
 ) -> dict[str, Any]:
-    """Return the history of an owner in buckets of episodes, the last ones before a bucket.
+    """Return the history of an owner in buckets of episodes, the last ones before a bucket; without a horizon, of steps.
 
-    size: episodes of a bucket; None: as fits. before: the bucket after the last one that is returned; None: all buckets.
+    size: episodes of a bucket, or steps at most; None: as fits. before: the bucket after the last one that is returned; None: all
+    buckets.
     """
-    total = following(connection, owner)
-    size = fitting(total) if size is None else size
-    last = -(-total // size) if before is None else before
+    endless = task_of(connection, store, owner, 0).horizon is None
+    number, unit = following(connection, owner), PIECE if endless else 1
+    if size is not None and size % unit:
+        check.fail("request", "size", size, f"a multiple of {unit}: runs are summed up in pieces of so many steps")
+    size = fitting(number) if size is None else size // unit
+    last = -(-number // size) if before is None else before
     first = max(0, last - most)
     kept = max(one for one in SIZES if size % one == 0)
     bucket, sums = f"bucket / {size // kept}", ", ".join(f"SUM({name})" for name in SUMS)
     sql = f"""SELECT {bucket}, whose, prev_agent, agent, {sums} FROM history
         WHERE kind = ? AND owner = ? AND size = ? AND bucket >= ? AND bucket < ? GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"""
-    ends = [min(one * (size // kept), total) for one in (first, last)]
+    ends = [min(one * (size // kept), number) for one in (first, last)]
     cells = run(connection, sql, (owner.kind, owner.id, kept, *ends)).all()
     tasks = {one: task_of(connection, store, owner, one) for one in {cell[1] for cell in cells}}
     agents, names = agents_of(cells, tasks)
@@ -239,8 +303,14 @@ def history_of(
         add(buckets.setdefault(cell[0], empty_bucket(cell[0], size, len(agents))), cell, tasks[cell[1]], names)
     for one in buckets.values():
         one["pairs"] = sorted([*pair, n] for pair, n in one["pairs"].items())
-    more = {"total": total, "size": size, "first": first, "earlier": first > 0, "agents": agents}
-    return {**more, "buckets": list(buckets.values())}
+    total = number
+    if endless:
+        total, begin = counted_before(connection, owner, number), counted_before(connection, owner, min(first * size, number))
+        for one in buckets.values():
+            one["episode"] = begin
+            begin += one["episodes"]
+    more = {"total": total, "size": size * unit, "first": first, "earlier": first > 0, "agents": agents}
+    return {"unit": "steps" if endless else "episodes", **more, "buckets": list(buckets.values())}
 
 
 def task_of(connection: Connection, store: Store, owner: Owner, own: int) -> Any:

@@ -3,6 +3,9 @@
 A step is known by (team, episode, t). Sent again, it is a duplicate and changes nothing; with another content it is refused. Steps
 may come in any order. An episode is complete when all its steps are there: up to one that leads to a terminal state, up to the
 horizon, or as many as its end says. Then it is counted as a whole, as `Learner.end_episode` does.
+
+Where there is no horizon, an episode is a run: each of its steps is counted by itself, in the transaction that writes it, whatever
+else is there. A terminal state or a declared end ends a run, too: nothing comes after it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +16,7 @@ from sqlalchemy import Connection
 
 from cede.serve.counting import Cells
 from cede.serve.database import insert_new, look_up, run_many, upsert
+from cede.serve.pieces import add_pieces
 from cede.serve.reports import COLUMNS, KEY, Refused, Report, Row, Team, refuse
 
 Key = tuple[int, int]  # team and episode
@@ -37,7 +41,9 @@ class EpisodeState:
 
 @dataclass(frozen=True)
 class Accepted:
-    """What became of a report: how many steps were new, how many known already, and how many episodes were complete by it."""
+    """What became of a report: how many steps were new, how many known already, and how many episodes were counted by it; without a
+    horizon, how many steps.
+    """
 
     new: int
     duplicates: int
@@ -54,6 +60,7 @@ class Ledger:
     new: list[Row] = field(default_factory=list)
     touched: set[Key] = field(default_factory=set)
     complete: list[Key] = field(default_factory=list)
+    single: list[Row] = field(default_factory=list)  # new steps of runs, which are counted by themselves
 
     def take(self, report: Report) -> Accepted:
         """Take in a report as a whole; if any of it contradicts the log, nothing is taken, and Refused is raised."""
@@ -79,13 +86,16 @@ class Ledger:
         for i, (team, episode, length) in enumerate(report.ends):
             self._end(states, (team, episode), length, f"ends[{i}].steps")
         self._check_lengths(states)
-        counted = [key for key, state in states.items() if state.complete and not state.counted]
+        endless = {key for key in states if self.team_of(key[0]).served.endless}
+        counted = [key for key, state in states.items() if state.complete and not state.counted and key not in endless]
+        single = [row for row in staged.values() if row[:2] in endless]
         self.known |= staged
         self.new += staged.values()
         self.touched |= states.keys()
         self.episodes |= states | {key: replace(states[key], counted=1) for key in counted}
         self.complete += counted
-        return Accepted(len(staged), duplicates, len(counted))
+        self.single += single
+        return Accepted(len(staged), duplicates, len(counted) + len(single))
 
     def _check_neighbours(self, row: Row, staged: dict[Row, Row]) -> None:
         """Check that a new step goes on where the step before ended, and the step after where it ends."""
@@ -107,7 +117,7 @@ class Ledger:
         key, t, served = row[:2], row[TIME], self.team_of(row[0]).served
         state = states.get(key) or self.episodes.get(key, EpisodeState())
         states[key] = EpisodeState(state.length, state.received + 1, max(state.last, t), state.counted)
-        if t == served.task.plan_steps - 1 or row[NEXT_STATE] in served.ends:
+        if t + 1 == served.task.horizon or row[NEXT_STATE] in served.ends:
             self._end(states, key, t + 1, f"the length of episode {key[1]}")
 
     def _end(self, states: dict[Key, EpisodeState], key: Key, length: int, place: str) -> None:
@@ -150,7 +160,8 @@ def take_in(
 ) -> tuple[list[Accepted | Refused], dict[int, int]]:
     """Take in reports, one after the other, in one write transaction.
 
-    now: the time, milliseconds. Return what became of each, and how many episodes of each team were counted.
+    now: the time, milliseconds. Return what became of each, and how many episodes of each team were counted; without a horizon,
+    steps.
     """
     ledger, there = open_ledger(connection, reports, team_of)
     results: list[Accepted | Refused] = []
@@ -166,10 +177,10 @@ def take_in(
     columns = ("team", "episode", "length", "received", "last", "counted", "begun")
     change = ", ".join(f"{name} = excluded.{name}" for name in columns[2:6])
     upsert(connection, "episodes", columns, states, 2, change)
-    rows = steps_of(connection, ledger)
-    add_counts(connection, rows, team_of)
+    add_pieces(connection, ledger.single, now)
+    add_counts(connection, steps_of(connection, ledger) + ledger.single, team_of)
     counted: dict[int, int] = {}
-    for team, _ in ledger.complete:
+    for team, *_ in (*ledger.complete, *ledger.single):
         counted[team] = counted.get(team, 0) + 1
     add_episodes(connection, counted, team_of, now)
     return results, counted
@@ -188,7 +199,7 @@ def steps_of(connection: Connection, ledger: Ledger) -> list[Row]:
 
 
 def add_counts(connection: Connection, rows: Iterable[Row], team_of: Callable[[int], Team]) -> None:
-    """Add the counts of steps of complete episodes."""
+    """Add the counts of steps."""
     add_cells(connection, *cells_of(rows, team_of))
 
 
@@ -226,7 +237,7 @@ def cells_of(rows: Iterable[Row], team_of: Callable[[int], Team]) -> tuple[Cells
 
 
 def add_episodes(connection: Connection, counted: dict[int, int], team_of: Callable[[int], Team], now: int) -> None:
-    """Add to the numbers of episodes of teams and environments; these teams are due for a plan."""
+    """Add to the numbers of episodes, or steps, of teams and environments; these teams are due for a plan."""
     outside: dict[int, int] = {}
     for team, n in counted.items():
         place = team_of(team).environment

@@ -24,9 +24,10 @@ class Known:
     """A team as decisions see it."""
 
     fallback: int
-    episodes: int  # that were counted, as far as this server knows
+    episodes: int  # that were counted, as far as this server knows; steps without a horizon
     plan: ServedPlan | None = None
     towards: tuple[int, ...] | None = None  # (D,) who comes next on the way to the fallback agent; None: its task is not read yet
+    endless: bool = False  # whether its task, if it was read, has no horizon
 
 
 @dataclass(frozen=True)
@@ -94,14 +95,15 @@ class Plans:
         if row[2] is not None:
             plan = ServedPlan(team, row[2], unpacked_policy(team, bytes(row[6])), row[3], row[4], row[5])
         with self._lock:
-            found = Known(row[0], row[1], None, self._towards(team, row[0]))
+            found = Known(row[0], row[1], None, self._towards(team, row[0]), team.served.endless)
             self._known[name] = found = self._newer(self._known.get(name), replace(found, plan=plan))
             self._keep(name, found)
         return found
 
     def _towards(self, team: Team, fallback: int) -> tuple[int, ...]:
         """Return who comes next on the way to the fallback agent, for each previous agent."""
-        return tuple(team.served.task.always(fallback)[0, 0].tolist())
+        task = team.served.task
+        return tuple(task.always(fallback).reshape(-1, task.n_agents)[0].tolist())
 
     def _newer(self, before: Known | None, found: Known) -> Known:
         """Return what was found, unless a newer plan is known already."""
@@ -126,7 +128,7 @@ class Plans:
         with self._lock:
             before = self._known.get(name) or Known(int(plan.team.served.task.start_agent), plan.episodes)
             if before.towards is None:
-                before = replace(before, towards=self._towards(plan.team, before.fallback))
+                before = replace(before, towards=self._towards(plan.team, before.fallback), endless=plan.team.served.endless)
             self._known[name] = found = self._newer(before, replace(before, plan=plan))
             self._keep(name, found)
 
@@ -155,15 +157,21 @@ class Plans:
         """Return how many plans are in memory."""
         return len(self._used)
 
-    def decide(self, name: str, known: Known, t: int, state: int, prev_agent: int) -> Decision:
-        """Answer who should act, from what is in memory of a team. known: what `known` returned for its name."""
+    def decide(self, name: str, known: Known, t: int | None, state: int, prev_agent: int) -> Decision:
+        """Answer who should act, from what is in memory of a team. known: what `known` returned for its name.
+
+        t: the time step, None where there is no horizon; not looked at while the task is not in memory.
+        """
         plan = known.plan
+        if known.towards is not None:
+            check_time("decide", t, known.endless)
         if plan is None:
             agent = known.fallback if known.towards is None else known.towards[index("prev_agent", prev_agent, len(known.towards))]
             return Decision(agent, None, "fallback", 0, None)
         task = plan.team.served.task
-        sizes = (("t", t, task.plan_steps), ("state", state, task.n_states), ("prev_agent", prev_agent, task.n_agents))
-        where = tuple(index(*one) for one in sizes)
+        where: tuple[int, ...] = (index("state", state, task.n_states), index("prev_agent", prev_agent, task.n_agents))
+        if t is not None:
+            where = (index("t", t, task.plan_steps), *where)
         if state in plan.team.served.ends:
             check.fail("decide", "state", state, "one in which an episode goes on: it ends there")
         with self._lock:
@@ -173,6 +181,14 @@ class Plans:
         age = max(0, now_ms() - plan.made) / 1000
         freshness = "fresh" if plan.episodes >= known.episodes else "stale"
         return Decision(agent, task.agents[agent], freshness, plan.version, age)
+
+
+def check_time(owner: str, t: int | None, endless: bool) -> None:
+    """Check that a time step is given where there is a horizon, and only there."""
+    if endless and t is not None:
+        check.fail(owner, "t", t, "left out: the task has no horizon")
+    if not endless and t is None:
+        check.fail(owner, "t", "missing", "a time step of the episode: the task has a horizon")
 
 
 def index(name: str, value: int, size: int) -> int:

@@ -68,8 +68,10 @@ class BeginIn(Strict):
 class DecideIn(Strict):
     """A question: who should act?"""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"t": 0, "state": 3, "prev_agent": 0}]})
-    t: Whole
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"t": 0, "state": 3, "prev_agent": 0}, {"state": 3, "prev_agent": 0}]}
+    )
+    t: Whole | None = Field(None, description="The time step; left out where the task has no horizon.")
     state: Whole
     prev_agent: Whole
 
@@ -107,7 +109,7 @@ STEP: dict[str, Any] = {"episode": 12, "t": 0, "state": 3, "prev_agent": 0, "age
 
 
 class StepIn(StepContent):
-    """A step, known by its episode and its time."""
+    """A step, known by its episode and its time; without a horizon by its run, and its number in the run from 0."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [STEP]})
     episode: Whole
@@ -126,7 +128,7 @@ class EndIn(Strict):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"episode": 12, "steps": 1}]})
     episode: Whole
-    steps: Annotated[int, Field(ge=1, lt=BIG, description="How many steps the episode has.")]
+    steps: Annotated[int, Field(ge=1, lt=BIG, description="How many steps the episode, or run, has.")]
 
 
 class TeamEndIn(EndIn):
@@ -171,7 +173,7 @@ class DecisionOut(BaseModel):
 
     agent: int
     name: str | None = Field(description="Of the agent; null while the team's plan is not in memory.")
-    plan: str = Field(description="fresh: it knows all episodes of the team; stale: newer ones are there; fallback: no plan.")
+    plan: str = Field(description="fresh: it knows all that was counted of the team; stale: there is more; fallback: no plan.")
     version: int
     age: float | None = Field(description="Seconds since the plan was made.")
 
@@ -187,7 +189,7 @@ class AcceptedOut(BaseModel):
 
     new: int = Field(description="Steps that were not known.")
     duplicates: int = Field(description="Steps that were known already, the same.")
-    counted: int = Field(description="Episodes that are complete by this report.")
+    counted: int = Field(description="Episodes that are complete by this report; without a horizon, new steps.")
 
 
 class BegunOut(BaseModel):

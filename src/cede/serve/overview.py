@@ -12,41 +12,46 @@ from cede.learning.counts import places_of
 from cede.learning.learner import Learner
 from cede.serve.database import Database, run
 from cede.serve.export import FIELDS, as_object
+from cede.serve.memory import check_time
 from cede.serve.planning import ServedPlan
 from cede.serve.reports import Team
 from cede.serve.service import Service
-from cede.serve.store import now_ms
+from cede.serve.store import Store, now_ms
 
 TEAM = ("name", "environment", "episodes", "version", "created")
-EPISODE = ("episode", "length", "received", "counted", "begun")
+EPISODE = ("episode", "length", "received", "counted", "begun", "last")
 
 
 def find_teams(
-    database: Database, environment: str | None, search: str, after: str, most: int, only: Iterable[str] | None
+    store: Store, environment: str | None, search: str, after: str, most: int, only: Iterable[str] | None
 ) -> list[dict[str, Any]]:
     """Return teams whose names contain a text, in the order of names, from the one after `after` on.
 
-    environment: whose teams; None: of all. only: names of those that may be seen; None: all.
+    environment: whose teams; None: of all. only: names of those that may be seen; None: all. unit: what their `episodes` are, steps
+    where there is no horizon.
     """
     pattern = "%" + "".join(f"!{letter}" if letter in "!%_" else letter for letter in search.lower()) + "%"
     sql = """SELECT t.name, e.name, t.episodes, t.version, t.created FROM teams t JOIN environments e ON e.id = t.environment
         WHERE t.name > ? AND (e.name = ? OR ? = 1) AND LOWER(t.name) LIKE ? ESCAPE '!'"""
     values = (environment or "", int(environment is None), pattern)
-    with database.read() as connection:
+    with store.database.read() as connection:
         if only is None:
             rows = run(connection, sql + " ORDER BY t.name LIMIT ?", (after, *values, most)).all()
         else:
             found = (run(connection, sql + " AND t.name = ?", (after, *values, name)).first() for name in sorted(only))
             rows = [row for row in found if row is not None][:most]
-    return [dict(zip(TEAM, row, strict=True)) for row in rows]
+    return [{**dict(zip(TEAM, row, strict=True)), "unit": store.environment(row[1])[1].unit} for row in rows]
 
 
 def episodes_of(database: Database, team: Team, before: int | None, most: int) -> list[dict[str, Any]]:
-    """Return episodes of a team by their numbers, the greatest first, from the one before `before` on."""
+    """Return episodes of a team by their numbers, the greatest first, from the one before `before` on; or runs.
+
+    counted: whether all steps that are there were counted. Those of runs always are. last: the greatest t, -1: none.
+    """
     sql = f"SELECT {', '.join(EPISODE)} FROM episodes WHERE team = ? AND (episode < ? OR ? = 1) ORDER BY episode DESC LIMIT ?"
     with database.read() as connection:
         rows = run(connection, sql, (team.id, before or 0, int(before is None), most)).all()
-    return [{**dict(zip(EPISODE, row, strict=True)), "counted": bool(row[3])} for row in rows]
+    return [{**dict(zip(EPISODE, row, strict=True)), "counted": bool(row[3]) or team.served.endless} for row in rows]
 
 
 def steps_of(database: Database, team: Team, episode: int, since: int, most: int) -> list[dict[str, Any]]:
@@ -73,13 +78,21 @@ def visits_of(learner: Learner) -> tuple[Floats, Floats]:
     return states, members
 
 
-def policy_map(plan: ServedPlan, learner: Learner, t: int, search: str, first: int, most: int, by_visits: bool) -> dict[str, Any]:
+def policy_map(
+    plan: ServedPlan, learner: Learner, t: int | None, search: str, first: int, most: int, by_visits: bool
+) -> dict[str, Any]:
     """Return who is in control where at time t, by the newest plan: for every state the agent that follows each previous agent.
 
+    t: None: the first time step; without a horizon it must be None, and t and steps of the result are.
     search: only states whose names contain it. by_visits: the states seen most often first. first, most: the part of the list.
     """
     task = plan.team.served.task
-    t = check.index("map", "t", t, task.plan_steps)
+    if plan.team.served.endless:
+        check_time("map", t, endless=True)
+        policy = plan.policy
+    else:
+        t = check.index("map", "t", t or 0, task.plan_steps)
+        policy = plan.policy[t]
     states, members = visits_of(learner)
     names = [check.printable(one) for one in task.state_names or (f"state {s}" for s in range(task.n_states))]
     found = [s for s in range(task.n_states) if search.lower() in names[s].lower()]
@@ -92,31 +105,40 @@ def policy_map(plan: ServedPlan, learner: Learner, t: int, search: str, first: i
             "terminal": bool(task.is_terminal[s]),
             "visits": float(states[s]),
             "acted": members[s].tolist(),
-            "agents": plan.policy[t, s].tolist(),
+            "agents": policy[s].tolist(),
         }
         for s in found[first : first + most]
     ]
-    about = {"version": plan.version, "made": plan.made, "age": max(0, now_ms() - plan.made) / 1000, "episodes": plan.episodes}
-    sizes = {"t": t, "steps": task.plan_steps, "states": len(found), "most_visits": float(states.max(initial=0.0))}
+    about: dict[str, Any] = {
+        "version": plan.version,
+        "made": plan.made,
+        "age": max(0, now_ms() - plan.made) / 1000,
+        "episodes": plan.episodes,
+    }
+    about["unit"] = plan.team.served.unit
+    sizes = {"t": t, "steps": task.horizon, "states": len(found), "most_visits": float(states.max(initial=0.0))}
     whom = {"agents": list(task.agents), "members": list(task.members), "acting": task.acting.tolist(), "aim": task.aim.tolist()}
     return {**about, **sizes, **whom, "rows": rows}
 
 
 def health(service: Service) -> dict[str, Any]:
-    """Return how the service is."""
+    """Return how the service is. steps: that were counted where there is no horizon."""
     with service.database.read() as connection:
         teams, due, oldest = run(connection, "SELECT COUNT(*), COUNT(due), MIN(due) FROM teams").first()
-        environments, episodes = run(connection, "SELECT COUNT(*), COALESCE(SUM(episodes), 0) FROM environments").first()
+        environments = run(connection, "SELECT name, episodes FROM environments").all()
         newest = run(connection, "SELECT MAX(made) FROM plans WHERE id = (SELECT MAX(id) FROM plans)").scalar()
     now = now_ms()
+    counted = {"episodes": 0, "steps": 0}
+    for name, n in environments:
+        counted[service.store.environment(name)[1].unit] += n
     return {
         "version": __version__,
         "ready": service.ready,
         "waiting_steps": service.writer.waiting,
         "most_waiting_steps": service.options.most_waiting,
         "teams": int(teams),
-        "environments": int(environments),
-        "episodes": int(episodes),
+        "environments": len(environments),
+        **counted,
         "due": int(due),
         "oldest_due": None if oldest is None else max(0, now - oldest) / 1000,
         "newest_plan": None if newest is None else max(0, now - newest) / 1000,

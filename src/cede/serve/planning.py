@@ -1,7 +1,8 @@
 """Plans for teams that have counted new episodes: in a thread of the server, or in `cede planner` on other machines.
 
 A planner leases teams that are due, plans from their counts, and publishes. If it dies, its leases run out and another planner
-takes its teams. A plan is that of a `Learner` that has counted the same episodes, bit for bit.
+takes its teams. A plan is that of a `Learner` that has counted the same episodes, bit for bit. Without a horizon it is that of one
+that has counted the same steps and has made no plan before: a search for a fixed point ends where its beginning leads it.
 """
 
 import os
@@ -18,6 +19,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from cede._base.arrays import Policy
+from cede.learning.endless import new_learner
 from cede.learning.learner import Learner
 from cede.serve.counting import Cells
 from cede.serve.database import run
@@ -36,8 +38,8 @@ class ServedPlan:
 
     team: Team
     version: int
-    policy: Policy  # (L, S, D)
-    episodes: int
+    policy: Policy  # (L, S, D); (S, D) without a horizon
+    episodes: int  # steps without a horizon
     environment_episodes: int
     made: int  # milliseconds
 
@@ -69,7 +71,7 @@ def learner_of(
         known[team.environment] = (row[3], store.environment_cells(connection, team.environment))
     episodes, cells = known[team.environment]
     counts = team.served.counter.counts(store.agent_cells(connection, team), cells, row[0], episodes)
-    return Learner(team.served.task, team.served.told, seed=row[2], counts=counts, checked=True), row[1]
+    return new_learner(team.served.task, team.served.told, seed=row[2], counts=counts, checked=True), row[1]
 
 
 class Planner:

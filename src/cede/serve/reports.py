@@ -152,7 +152,7 @@ def check_fit(served: Served, columns: Mapping[str, list[Any]], places: list[int
     def at(i: int) -> int:
         return i if places is None else places[i]
 
-    sizes = {"t": task.plan_steps, "state": task.n_states, "next_state": task.n_states, "action": task.n_actions}
+    sizes = {"t": task.horizon or BIG, "state": task.n_states, "next_state": task.n_states, "action": task.n_actions}
     found = {}
     for name in ("t", *PLACES):
         size = sizes.get(name, task.n_agents)
@@ -192,4 +192,5 @@ def read_end(i: int, given: Any, team_of: Callable[[str], Team], default: Team |
         check.fail(OWNER, f"ends[{i}].team", check.show(given["team"]), "the name of a team")
     team = default or team_of(given["team"])
     episode = check.integer(OWNER, f"ends[{i}].episode", given["episode"], 0, BIG - 1)
-    return team.id, episode, check.integer(OWNER, f"ends[{i}].steps", given["steps"], 1, team.served.task.plan_steps)
+    most = team.served.task.horizon or BIG - 1
+    return team.id, episode, check.integer(OWNER, f"ends[{i}].steps", given["steps"], 1, most)

@@ -121,7 +121,8 @@ def about(team: Team) -> dict[str, Any]:
     task = team.served.task
     names = {"state_names": task.state_names, "action_names": task.action_names, "agents": list(task.agents)}
     sizes = {"n_states": task.n_states, "n_actions": task.n_actions, "horizon": task.horizon, "terminal": list(task.terminal)}
-    return {**names, **sizes, "start_agent": task.start_agent, "learns_costs": task.learns_costs}
+    more = {"discount": task.discount, "unit": team.served.unit}
+    return {**names, **sizes, **more, "start_agent": task.start_agent, "learns_costs": task.learns_costs}
 
 
 def plain(value: Any) -> Any:

@@ -17,6 +17,7 @@ from cede.insight.explain import explain
 from cede.insight.summary import summarise
 from cede.serve import models
 from cede.serve.border import Metrics
+from cede.serve.memory import check_time
 from cede.serve.reports import Report, Team, read_ends, read_steps
 from cede.serve.requests import PROBLEMS, Guarded, about, answer, body, not_allowed, plain
 from cede.serve.served import checked_name
@@ -64,7 +65,10 @@ def add_decisions(app: FastAPI, service: Service, guarded: Guarded, metrics: Met
 
     @app.get("/v1/teams/{name}/policy", tags=["decide"], responses=PROBLEMS)
     async def policy(request: Request, name: str) -> Response:
-        """Return the whole policy, to decide locally: JSON, or with `Accept: application/x-npy` an array of NumPy, (L, S, D)."""
+        """Return the whole policy, to decide locally: JSON, or with `Accept: application/x-npy` an array of NumPy, (L, S, D).
+
+        Without a horizon it is (S, D).
+        """
         guarded.access(request, "decide", name)
         known = await guarded.known(name)
         if known.plan is None:
@@ -174,7 +178,7 @@ def add_reports(app: FastAPI, service: Service, guarded: Guarded, metrics: Metri
 
     @app.post("/v1/teams/{name}/episodes/{episode}/end", openapi_extra=body(models.EndOneIn), **taken)
     async def end(request: Request, name: str, episode: int) -> Response:
-        """Tell how many steps an episode has. It is counted as soon as all of them are there."""
+        """Tell how many steps an episode has. It is counted as soon as all of them are there. Without a horizon it ends a run."""
         guarded.access(request, "report", name)
         given, team = models.checked("end", models.EndOneIn, await guarded.data(request)), await guarded.team(name)
         return await take(read({"ends": [{"episode": episode, "steps": given.steps}]}, None, team))
@@ -190,14 +194,15 @@ def add_insight(app: FastAPI, service: Service, guarded: Guarded) -> None:
     """Add what people want to know."""
 
     @app.get("/v1/teams/{name}/explain", tags=["insight"], responses=PROBLEMS)
-    async def why(request: Request, name: str, t: int, state: int, prev_agent: int) -> Response:
-        """Explain a choice, from all that was counted until now."""
+    async def why(request: Request, name: str, state: int, prev_agent: int, t: int | None = None) -> Response:
+        """Explain a choice, from all that was counted until now. t is left out where there is no horizon."""
         guarded.access(request, "read", name)
         team = await guarded.team(name)
+        check_time("explain", t, team.served.endless)
 
         def work() -> Any:
             learner = service.learner(team)
-            return {"episodes": learner.episode - 1, **asdict(explain(learner, t, state, prev_agent))}
+            return {"episodes": learner.episode - 1, "unit": team.served.unit, **asdict(explain(learner, t, state, prev_agent))}
 
         return answer(plain(await run_in_threadpool(work)))
 

@@ -1,11 +1,13 @@
 """The tables of the service's database, and how they are made and upgraded.
 
     environments 1--n teams 1--n episodes 1--n steps          the log; all else follows from it
-    environment_counts, agent_counts                          what complete episodes add up to
+    environment_counts, agent_counts                          what complete episodes add up to; without a horizon, all steps
+    pieces                                                    of runs without a horizon: how much of each is in the history
     plans, policies                                           every plan that was made; the policy of the newest
-    history                                                   what every counted episode cost, and who was in control
+    history                                                   what every counted episode or piece cost, and who was in control
     tokens                                                    who may do what
 
+Where there is no horizon, an episode is a run, of any number of steps, and numbers of episodes are numbers of steps.
 Names of columns are those of `Learner.observe`. All times are milliseconds since 1970.
 """
 
@@ -40,6 +42,7 @@ STRICT: dict[str, Any] = {"sqlite_strict": True}
 BY_KEY: dict[str, Any] = {"sqlite_strict": True, "sqlite_with_rowid": False}
 
 WAITS = text("counted = 1 AND place = -1")
+PIECE_WAITS = text("received > summed")
 
 tables = MetaData()
 
@@ -83,7 +86,7 @@ episodes = Table(
     Column("length", WHOLE),  # number of steps; null: not known yet
     Column("received", WHOLE, nullable=False),  # steps in the log
     Column("last", WHOLE, nullable=False),  # the greatest t in the log; -1: none
-    Column("counted", WHOLE, nullable=False),  # 1 once it was complete and counted
+    Column("counted", WHOLE, nullable=False),  # 1 once it was complete and counted; 0 of a run, whose steps are counted one by one
     Column("begun", WHOLE, nullable=False),
     Column("number", WHOLE, nullable=False, server_default="-1"),  # among those of the team, in history; -1: it is not there yet
     Column("place", WHOLE, nullable=False, server_default="-1"),  # among those of the environment, in history
@@ -109,6 +112,21 @@ steps = Table(
     Column("at", WHOLE),  # the client's time
     Column("meta", Text),  # JSON
     Column("received", WHOLE, nullable=False),  # the server's time
+    **BY_KEY,
+)
+
+pieces = Table(
+    "pieces",
+    tables,
+    Column("team", WHOLE, ForeignKey("teams.id"), primary_key=True, autoincrement=False),
+    Column("episode", WHOLE, primary_key=True, autoincrement=False),  # the run
+    Column("piece", WHOLE, primary_key=True, autoincrement=False),  # t // pieces.PIECE
+    Column("received", WHOLE, nullable=False),  # steps in the log
+    Column("begun", WHOLE, nullable=False),
+    Column("summed", WHOLE, nullable=False, server_default="0"),  # steps in the history
+    Column("number", WHOLE, nullable=False, server_default="-1"),  # among those of the team, in history; -1: it is not there yet
+    Column("place", WHOLE, nullable=False, server_default="-1"),  # among those of the environment, in history
+    Index("pieces_waiting", "begun", "team", "episode", "piece", sqlite_where=PIECE_WAITS, postgresql_where=PIECE_WAITS),
     **BY_KEY,
 )
 
@@ -152,7 +170,7 @@ policies = Table(
     tables,
     Column("team", WHOLE, ForeignKey("teams.id"), primary_key=True, autoincrement=False),
     Column("version", WHOLE, nullable=False),
-    Column("policy", LargeBinary, nullable=False),  # (L, S, D) int16, C order, compressed by zlib
+    Column("policy", LargeBinary, nullable=False),  # (L, S, D) or (S, D) int16, C order, compressed by zlib
     **STRICT,
 )
 
@@ -161,10 +179,10 @@ history = Table(
     tables,
     Column("kind", WHOLE, primary_key=True, autoincrement=False),  # 0: of environments, 1: of teams
     Column("owner", WHOLE, primary_key=True, autoincrement=False),
-    Column("size", WHOLE, primary_key=True, autoincrement=False),  # episodes of a bucket: 1, 10, 100, ...
+    Column("size", WHOLE, primary_key=True, autoincrement=False),  # episodes, or pieces, of a bucket: 1, 10, 100, ...
     Column("bucket", WHOLE, primary_key=True, autoincrement=False),
     Column("whose", WHOLE, primary_key=True, autoincrement=False),  # a team with agents of its own; 0: those of the environment
-    Column("prev_agent", WHOLE, primary_key=True, autoincrement=False),  # -1: the row that counts episodes
+    Column("prev_agent", WHOLE, primary_key=True, autoincrement=False),  # -1: the row that counts episodes, or steps
     Column("agent", WHOLE, primary_key=True, autoincrement=False),
     Column("steps", WHOLE, nullable=False),  # in which this agent came after that one; or episodes
     Column("overrides", WHOLE, nullable=False),  # steps in which another one was chosen

@@ -1,7 +1,7 @@
 """What a team is served by: its task and its learner's settings; how they are read from JSON, kept as bytes, and what is refused.
 
-A served learner has no state of its own: its plan follows from counts and from the number of episodes. Settings whose learners keep
-more than that are refused.
+A served learner has no state of its own: its plan follows from counts and from the number of episodes; without a horizon, of steps.
+Settings whose learners keep more than that are refused.
 """
 
 import inspect
@@ -62,6 +62,16 @@ class Served:
         """Return how its steps are counted."""
         return Counter.of(self.task, self.told)
 
+    @property
+    def endless(self) -> bool:
+        """Return whether there is no horizon: teams have runs then, and every step is counted by itself."""
+        return self.task.horizon is None
+
+    @property
+    def unit(self) -> str:
+        """Return what is counted, and what numbers called `episodes` are numbers of: "episodes", or "steps" without a horizon."""
+        return "steps" if self.endless else "episodes"
+
     @cached_property
     def ends(self) -> frozenset[int]:
         """Return the states in which an episode ends."""
@@ -90,20 +100,22 @@ def checked_name(owner: str, place: str, name: Any) -> str:
 
 
 def checked(owner: str, task: Task, told: Settings) -> Served:
-    """Check that a learner can be served: its plan must follow from counts and the number of episodes alone."""
-    if task.horizon is None:
-        check.fail(owner, "horizon", None, "a number of steps: endless runs are not served")
+    """Check that a learner can be served: its plan must follow from counts and the number of episodes alone.
+
+    Without a horizon any rule when to plan again is taken, since it only says when: the service plans whenever it can.
+    """
+    unit = "episodes" if task.horizon is not None else "steps"
     entries = task.plan_steps * task.n_states * task.n_agents
     if entries > MOST_ENTRIES:
         check.fail(owner, "horizon x states x agents", entries, f"at most {MOST_ENTRIES}")
     if told.forgets:
-        check.fail(owner, "forget", "given", "left out: what fades depends on the order of episodes, which a log does not keep")
+        check.fail(owner, "forget", "given", f"left out: what fades depends on the order of {unit}, which a log does not keep")
     if told.limits is not None or told.baseline is not None:
         what = "at_most or at_least" if told.limits is not None else "baseline"
-        check.fail(owner, what, "given", "left out: its promise depends on the order of episodes, which a log does not keep")
+        check.fail(owner, what, "given", f"left out: its promise depends on the order of {unit}, which a log does not keep")
     if told.planning != "full":
         check.fail(owner, "planning", repr(told.planning), "'full': greedy planning keeps values that do not follow from counts")
-    if told.replan not in ("every", 1):
+    if task.horizon is not None and told.replan not in ("every", 1):
         check.fail(owner, "replan", repr(told.replan), "'every': the service plans whenever episodes were counted")
     if not told.can_share:
         what = "one table for all" if told.flat else "one policy" if told.policy is not None else "a known environment"

@@ -137,7 +137,7 @@ class Service:
 
         return self.writer.call(work)
 
-    def decide(self, name: str, known: Known, t: int, state: int, prev_agent: int) -> Decision:
+    def decide(self, name: str, known: Known, t: int | None, state: int, prev_agent: int) -> Decision:
         """Answer who should act, from memory. A team that sleeps is woken in the background."""
         if known.plan is None:
             self._wake_later(name)

@@ -31,7 +31,7 @@ class Taken(ValueError):
 class TeamNumbers:
     """What changes of a team."""
 
-    episodes: int  # that were counted
+    episodes: int  # that were counted; without a horizon, steps
     environment_episodes: int  # of all teams of its environment
     version: int  # of its newest plan, 0: there is none
     due: int | None  # since when a plan is due
@@ -82,12 +82,16 @@ class Store:
         return True
 
     def environment_names(self, after: str, most: int) -> list[dict[str, Any]]:
-        """Return names and numbers of environments, in the order of names, from the one after `after` on."""
+        """Return names and numbers of environments, in the order of names, from the one after `after` on.
+
+        unit: what `episodes` counts, steps where there is no horizon.
+        """
         sql = """SELECT e.name, e.episodes, e.created, (SELECT COUNT(*) FROM teams t WHERE t.environment = e.id)
             FROM environments e WHERE e.name > ? ORDER BY e.name LIMIT ?"""
         with self.database.read() as connection:
             rows = run(connection, sql, (after, most)).all()
-        return [dict(zip(("name", "episodes", "created", "teams"), row, strict=True)) for row in rows]
+        found = [dict(zip(("name", "episodes", "created", "teams"), row, strict=True)) for row in rows]
+        return [{**one, "unit": self.environment(one["name"])[1].unit} for one in found]
 
     # ------------------------------------------------------------------------------------------------- teams
 

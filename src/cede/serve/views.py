@@ -45,9 +45,10 @@ def add_history(app: FastAPI, service: Service, guarded: Guarded) -> None:
         most = check.integer("request", "limit", limit, 1, MOST_BUCKETS)
 
         def work() -> dict[str, Any]:
-            behind = historian.catch_up()
+            historian.catch_up()
             with service.database.read() as connection:
-                return {**history_of(connection, service.store, owner, size, before, most), "behind": behind}
+                found = history_of(connection, service.store, owner, size, before, most)
+            return {**found, "behind": historian.waiting(found["unit"])}
 
         return answer(await run_in_threadpool(work))
 
@@ -58,6 +59,7 @@ def add_history(app: FastAPI, service: Service, guarded: Guarded) -> None:
         """Return what episodes cost, and who was in control, in buckets of `size` episodes, the last ones before a bucket.
 
         Without a size there are at most 100 buckets. Sums are of the bucket's episodes. behind: episodes that are not summed yet.
+        Where there is no horizon, all of these are steps, in buckets of at most `size`, a multiple of 100.
         """
         guarded.access(request, "read", name)
         return await told(Owner.team((await guarded.team(name)).id), size, before, limit)
@@ -102,11 +104,12 @@ def add_log(app: FastAPI, service: Service, guarded: Guarded) -> None:
 
     @app.get("/v1/teams/{name}/episodes", **LOOK)
     async def episodes(request: Request, name: str, before: int | None = None, limit: int = 50) -> Response:
-        """List episodes of a team, the greatest number first."""
+        """List episodes of a team, or runs, the greatest number first."""
         guarded.access(request, "read", name)
         before, most = within("before", before, 0, BIG), check.integer("request", "limit", limit, 1, MOST_ROWS)
         team = await guarded.team(name)
-        return answer({"episodes": await run_in_threadpool(overview.episodes_of, database, team, before, most)})
+        found = await run_in_threadpool(overview.episodes_of, database, team, before, most)
+        return answer({"episodes": found, "unit": team.served.unit})
 
     @app.get("/v1/teams/{name}/episodes/{episode}/steps", **LOOK)
     async def steps(request: Request, name: str, episode: int, since: int = 0, limit: int = 100) -> Response:
@@ -125,10 +128,10 @@ def add_map(app: FastAPI, service: Service, guarded: Guarded) -> None:
 
     @app.get("/v1/teams/{name}/map", **LOOK)
     async def where(
-        request: Request, name: str, t: int = 0, search: str = "", first: int = 0, limit: int = 100, order: str = "visits"
+        request: Request, name: str, t: int | None = None, search: str = "", first: int = 0, limit: int = 100, order: str = "visits"
     ) -> Response:
         """Tell who is in control where at time t, by the newest plan, and how often each state was seen; in order of visits or
-        state.
+        state. Without t it is the first time step; it must be left out where there is no horizon.
         """
         guarded.access(request, "read", name)
         begin, most = check.integer("request", "first", first, 0, BIG), check.integer("request", "limit", limit, 1, MOST_ROWS)
@@ -175,6 +178,7 @@ def add_events(app: FastAPI, service: Service, guarded: Guarded, events: Events)
         """Tell what happens, as it happens: plans, and episodes that were counted; of one team, or of all that the token allows.
 
         Events: plan (team, version, episodes, environment_episodes, made), counted (team, episodes), missed (ask for all anew).
+        Where there is no horizon, episodes are steps.
         With Last-Event-ID, plans that were missed are told first. The stream ends when the token does.
         """
         access = guarded.holder(request)

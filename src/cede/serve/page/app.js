@@ -9,9 +9,9 @@ import { Charts, Health, Story, Teams } from "./sections.js";
 const PAGE = 50;
 const nothing = () => ({
   team: null, history: null, sizes: { chosen: "", before: null }, summary: null, map: null,
-  asked: { t: 0, search: "", first: 0, limit: 50, order: "visits" },
+  asked: { t: null, search: "", first: 0, limit: 50, order: "visits" },
   why: null, place: { t: 0, state: 0, prev: 0 }, whyProblem: "", busy: false,
-  log: { episodes: [], episode: null, steps: [], earlier: false, more: false },
+  log: { episodes: [], episode: null, steps: [], begin: 0, newest: false, earlier: false, more: false },
 });
 const state = {
   signed: Boolean(token()), problem: "", live: "off", environments: [], health: null, open: false,
@@ -100,7 +100,7 @@ async function loadTeams() {
 
 const loadHistory = () => state.where.kind && fetched(own("history"), { size: state.sizes.chosen, before: state.sizes.before }, (history) => {
   update({ history });
-  if (history.behind) setTimeout(loadHistory, 300);
+  if (history.behind > (history.unit === "steps" ? 1000 : 0)) setTimeout(loadHistory, 300); // a few steps of runs are always on their way
 });
 const loadTeam = () => isTeam() && fetched(own(), {}, (team) => update({ team }));
 const loadMap = () => isTeam() && fetched(own("map"), state.asked, (map) => update({ map }));
@@ -109,19 +109,34 @@ const loadHealth = () => state.signed && get("v1/health").then((health) => updat
 
 function loadEpisodes(before) {
   if (!isTeam()) return;
-  fetched(own("episodes"), { before, limit: PAGE }, ({ episodes }) => {
+  fetched(own("episodes"), { before, limit: PAGE }, ({ episodes, unit }) => {
     const kept = before === undefined ? episodes : [...state.log.episodes, ...episodes];
     const same = kept.some((one) => one.episode === state.log.episode);
-    update({ log: { ...state.log, episodes: kept, earlier: episodes.length === PAGE } });
+    update({ log: { ...state.log, episodes: kept, unit, earlier: episodes.length === PAGE } });
     if (!same && kept.length) loadSteps(kept[0].episode);
+    else if (same && unit === "steps" && state.log.newest) loadSteps(state.log.episode); // a run goes on
   });
 }
 
-function loadSteps(episode, since = 0) {
-  fetched(own("episodes", episode, "steps"), { since, limit: PAGE + 1 }, ({ steps }) => {
-    const kept = since ? state.log.steps : [];
-    update({ log: { ...state.log, episode, steps: [...kept, ...steps.slice(0, PAGE)], more: steps.length > PAGE } });
-  });
+// The first steps of an episode, the last ones of a run.
+function loadSteps(episode) {
+  const last = state.log.episodes.find((one) => one.episode === episode)?.last ?? -1;
+  const since = state.log.unit === "steps" ? Math.max(0, last + 1 - PAGE) : 0;
+  fetched(own("episodes", episode, "steps"), { since, limit: PAGE + 1 }, ({ steps }) =>
+    update({ log: { ...state.log, episode, steps: steps.slice(0, PAGE), begin: since, newest: true, more: steps.length > PAGE } }));
+}
+
+function moreSteps() {
+  const { episode, steps } = state.log;
+  fetched(own("episodes", episode, "steps"), { since: steps.at(-1).t + 1, limit: PAGE + 1 }, (found) =>
+    update({ log: { ...state.log, steps: [...steps, ...found.steps.slice(0, PAGE)], newest: false, more: found.steps.length > PAGE } }));
+}
+
+function stepsBefore() {
+  const { episode, steps, begin } = state.log;
+  const since = Math.max(0, begin - PAGE);
+  fetched(own("episodes", episode, "steps"), { since, limit: begin - since }, (found) =>
+    update({ log: { ...state.log, steps: [...found.steps.filter((one) => one.t < begin), ...steps], begin: since, newest: false } }));
 }
 
 async function explain(place) {
@@ -129,7 +144,8 @@ async function explain(place) {
   update({ place, why: null, busy: true, whyProblem: "" });
   document.getElementById("why")?.scrollIntoView({ block: "nearest", behavior: "smooth" });
   try {
-    const why = await get(own("explain"), { t: place.t, state: place.state, prev_agent: place.prev });
+    const t = state.team?.horizon === null ? null : place.t;
+    const why = await get(own("explain"), { t, state: place.state, prev_agent: place.prev });
     if (where === state.where && place === state.place) update({ why, busy: false });
   } catch (error) {
     if (where === state.where && place === state.place) update({ busy: false, whyProblem: error.message });
@@ -240,7 +256,7 @@ function App() {
         ${team ? html`<${Where} map=${map} asked=${state.asked} chosen=${state.place} onAsk=${on.map} onWhy=${explain} />
           <${Why} team=${team} map=${map} asked=${state.place} why=${state.why} problem=${state.whyProblem} busy=${state.busy} onAsk=${on.place} onWhy=${explain} />
           <${Log} team=${team} map=${map} log=${state.log} onEpisode=${loadSteps} onEarlier=${() => loadEpisodes(state.log.episodes.at(-1).episode)}
-            onSteps=${() => loadSteps(state.log.episode, state.log.steps.at(-1).t + 1)} onWhy=${explain} onDownload=${on.save} />
+            onSteps=${moreSteps} onBefore=${stepsBefore} onWhy=${explain} onDownload=${on.save} />
           <${Uncertain} summary=${state.summary} />` : ""}
         ${where.kind === "environment" ? html`<p
           class="note">Who takes control where, and why, is shown for each team: choose one of them.</p>` : ""}

@@ -11,6 +11,9 @@
 //   }
 //   await team.endEpisode();
 //
+// Where the task has no horizon (`team.horizon` is null), t is left out: choose(state, before), observe(state, before, agent, ...). Every
+// step is told, and counted, as it comes; endEpisode is needed only where a run breaks off and another one begins somewhere else.
+//
 // Decisions are made here, by a copy of the policy that is asked for again in the background. While the service is away, the last
 // copy decides, `team.age` says for how long it was not confirmed, and what was observed is kept in IndexedDB until it is told, also
 // if the page is loaded again meanwhile. A step is known by team, episode and t: telling it twice changes nothing.
@@ -253,10 +256,13 @@ export class Client extends EventTarget {
     if (TRY_AGAIN.has(answer.status)) return 1000 * (Number(answer.headers.get("retry-after")) || 0);
     if (!answer.ok) {
       const episodes = Map.groupBy ? Map.groupBy(batch, whose) : grouped(batch);
-      if (episodes.size > 1) {
-        // one of them is wrong: the others must not suffer
+      const half = Math.ceil(batch.length / 2);
+      let parts = [...episodes.values()];
+      if (parts.length === 1 && batch.length > 1 && batch.every((one) => one.alone)) parts = [batch.slice(0, half), batch.slice(half)];
+      if (parts.length > 1) {
+        // one of them is wrong: the others, episodes or steps of a run, must not suffer
         let result = null;
-        for (const one of episodes.values()) result = (await this.#tell(one)) ?? result;
+        for (const one of parts) result = (await this.#tell(one)) ?? result;
         return result;
       }
       const found = await answer.json().catch(() => ({}));
@@ -331,6 +337,7 @@ class Team {
     return this.#there().about.agents ?? [];
   }
 
+  /** The number of steps of an episode; null: there is no horizon. */
   get horizon() {
     return this.#there().about.horizon;
   }
@@ -347,7 +354,9 @@ class Team {
 
   /** The episode that was not ended, as after a page was loaded again: {episode, t, state, agent} from where to go on; or null. */
   get running() {
-    return this.#run && { ...this.#run };
+    if (!this.#run) return null;
+    const { episode, t, state, agent } = this.#run;
+    return { episode, t, state, agent };
   }
 
   #there() {
@@ -372,8 +381,10 @@ class Team {
       const { policy, ...about } = await answer.json();
       this.#copy = { policy, about, version: about.version, fallback: about.fallback, tag: answer.headers.get("etag"), got: Date.now() };
     } else if (answer.status === 404 && !this.#copy?.tag) {
-      // no plan yet, or no such team
-      const found = await this.#client.ask("POST", `${path}/decide`, JSON.stringify({ t: 0, state: 0, prev_agent: 0 }));
+      // no plan yet, or no such team; without a horizon there is no t
+      const decide = (more) => this.#client.ask("POST", `${path}/decide`, JSON.stringify({ state: 0, prev_agent: 0, ...more }));
+      let found = await decide({ t: 0 });
+      if (found.status === 422) found = await decide({});
       if (!found.ok) throw new RangeError((await found.json()).detail);
       this.#copy = { policy: null, about: {}, version: 0, fallback: (await found.json()).agent, tag: null, got: Date.now() };
     } else {
@@ -386,7 +397,19 @@ class Team {
 
   #keep = () => this.#kept.put("teams", [{ team: this.name, copy: this.#copy, run: this.#run }]);
 
-  /** Begin an episode; return its number. Without it, the first step begins one. An episode that runs is dropped as it is: not counted. */
+  // Returns whether there is no horizon; while that is not known, by how many arguments were given. full: how many there are with t.
+  #endless(owner, given, full, names) {
+    const { horizon } = this.#there().about;
+    const endless = horizon === undefined ? given.length < full : horizon === null;
+    if (given.length !== full - (endless ? 1 : 0)) {
+      fail(owner, "the number of arguments", given.length, `${full - (endless ? 1 : 0)}: ${endless ? "" : "t, "}${names}`);
+    }
+    return endless;
+  }
+
+  /** Begin an episode, or a run; return its number. Without it, the first step begins one. An episode that runs is dropped as it is:
+   * not counted. Of a run, all steps were counted already.
+   */
   begin(episode = newNumber()) {
     this.#run = { episode: index("begin", "episode", episode), t: 0, state: null, agent: null };
     this.#now = this.#copy;
@@ -394,26 +417,36 @@ class Team {
     return episode;
   }
 
-  /** Return the agent to put in control at time t in a state, if prevAgent was in control before. */
-  choose(t, state, prevAgent) {
+  /** Return the agent to put in control at time t in a state, if prevAgent was in control before: choose(t, state, prevAgent).
+   *
+   * Without a horizon: choose(state, prevAgent), always by the newest policy.
+   */
+  choose(...given) {
+    const endless = this.#endless("choose", given, 3, "state, prevAgent");
+    if (endless) this.#now = this.#copy;
     const { policy, about, fallback, version } = this.#there();
-    index("choose", "t", t, about.horizon);
+    const [t, state, prevAgent] = endless ? [this.#run?.t ?? 0, ...given] : given;
+    if (!endless) index("choose", "t", t, about.horizon);
     index("choose", "state", state, about.n_states);
     index("choose", "prevAgent", prevAgent, about.agents?.length);
-    const agent = policy ? policy[t][state][prevAgent] : fallback;
+    const agent = policy ? (endless ? policy : policy[t])[state][prevAgent] : fallback;
     this.#chosen = { t, agent, version };
     return agent;
   }
 
   /** Take note of a step. What it returns is settled when the step is kept, so that it is told even if the page is closed.
    *
-   * more: cost and enterCost, if the task does not say them; meta, an object that is kept with the step.
+   * observe(t, state, prevAgent, agent, action, nextState, more); without a horizon the same without t. more: cost and enterCost, if
+   * the task does not say them; meta, an object that is kept with the step.
    */
-  observe(t, state, prevAgent, agent, action, nextState, { cost, enterCost, meta } = {}) {
+  observe(...given) {
+    const { cost, enterCost, meta } = typeof given.at(-1) === "object" || given.at(-1) === undefined ? (given.pop() ?? {}) : {};
+    const endless = this.#endless("observe", given, 6, "state, prevAgent, agent, action, nextState");
     const about = this.#there().about;
     const run = this.#run ?? { episode: newNumber(), t: 0 };
+    const [t, state, prevAgent, agent, action, nextState] = endless ? [run.t, ...given] : given;
     if (t !== run.t) fail("observe", "t", t, `${run.t}, the next step of this episode`);
-    index("observe", "t", t, about.horizon);
+    if (!endless) index("observe", "t", t, about.horizon);
     const agents = about.agents?.length;
     const body = {
       episode: run.episode, t,
@@ -432,16 +465,18 @@ class Team {
     }
     if (meta !== undefined) body.meta = meta;
     if (this.#chosen?.t === t) Object.assign(body, { chosen: this.#chosen.agent, version: this.#chosen.version });
-    this.#run = { episode: run.episode, t: t + 1, state: nextState, agent };
+    this.#run = { episode: run.episode, t: t + 1, state: nextState, agent, endless };
+    if (endless && about.terminal?.includes(nextState)) [this.#run, this.#chosen] = [null, null]; // there a run ends
     const key = `${this.name}\n${run.episode}\n${t}`;
-    return Promise.all([this.#queue([{ key, team: this.name, kind: "step", body }]), this.#keep()]).then(() => {});
+    return Promise.all([this.#queue([{ key, team: this.name, kind: "step", body, alone: endless }]), this.#keep()]).then(() => {});
   }
 
-  /** End the running episode; the next one uses the newest policy. */
+  /** End the running episode, or run; the next one uses the newest policy. */
   async endEpisode() {
     const run = this.#run;
     [this.#run, this.#now, this.#chosen] = [null, null, null];
-    if (run?.t) await this.#queue([{ key: `${this.name}\n${run.episode}\nend`, team: this.name, kind: "end", body: { episode: run.episode, steps: run.t } }]);
+    const end = { team: this.name, kind: "end", alone: run?.endless };
+    if (run?.t) await this.#queue([{ key: `${this.name}\n${run.episode}\nend`, ...end, body: { episode: run.episode, steps: run.t } }]);
     await this.#keep();
   }
 }

@@ -17,6 +17,16 @@ export const number = (value, digits = 2) =>
 export const percent = (value) => (Number.isFinite(value) ? `${number(100 * value, 1)}%` : "–");
 export const amount = (value) => (Number.isFinite(value) ? value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 }) : "–");
 
+// Numbers of a step are small: they have more digits, and what is rare is told of 100 steps.
+const fine = (value) => (Number.isFinite(value) ? value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 4 }) : "–");
+
+// How to speak of what is counted: episodes, or steps where there is no horizon.
+export const words = (unit) =>
+  unit === "steps"
+    ? { one: "step", many: "steps", a: "a step", per: "in 100 steps", of: 100, form: fine, run: "run" }
+    : { one: "episode", many: "episodes", a: "an episode", per: "an episode", of: 1, form: amount, run: "episode" };
+export const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
 export const Name = ({ children }) => html`<bdi class="name">${children}</bdi>`;
 export const Swatch = ({ index }) => html`<span class="swatch" style=${{ background: colour(index) }} aria-hidden="true"></span>`;
 
@@ -91,11 +101,11 @@ class Plot extends Component {
 }
 
 // title, note: what it shows. x: (n,) where buckets begin; rows: what they are called. series: [{name, values, index}].
-// form, tick: how a value is written in words, and at the axis.
+// form, tick: how a value is written in words, and at the axis. unit: what buckets consist of.
 export class Chart extends Component {
   state = { table: false, point: null };
 
-  render({ id, title, note, x, series, form = amount, tick, range, rows }, { table, point }) {
+  render({ id, title, note, x, series, form = amount, tick, range, rows, unit }, { table, point }) {
     const at = point === null || point >= x.length ? x.length - 1 : point;
     const label = rows[at] ? rows[at] : "";
     const said = series.map((one) => `${one.name}: ${form(one.values.at(-1))}`).join(", ");
@@ -121,7 +131,7 @@ export class Chart extends Component {
       <div class=${table ? "scroll" : "unseen"} tabindex=${table ? 0 : undefined} role="region" aria-label=${`Table of ${title}`}>
         <table>
           <caption class="unseen">${title}</caption>
-          <thead><tr><th scope="col">Episodes</th>${series.map((one) => html`<th scope="col"><${Name}>${one.name}</${Name}></th>`)}</tr></thead>
+          <thead><tr><th scope="col">${capital(words(unit).many)}</th>${series.map((one) => html`<th scope="col"><${Name}>${one.name}</${Name}></th>`)}</tr></thead>
           <tbody>
             ${x.map((_, i) => html`<tr><th scope="row">${rows[i]}</th>${series.map((one) => html`<td>${form(one.values[i])}</td>`)}</tr>`)}
           </tbody>

@@ -1,6 +1,6 @@
 // What is shown of a team's decisions: who is in control where, why, the log, and what is still uncertain.
 
-import { amount, html, Name, number, percent, Swatch } from "./charts.js";
+import { amount, capital, html, Name, number, percent, Swatch, words } from "./charts.js";
 import { ago, plural } from "./sections.js";
 
 // An agent in the colour of the member who is, or will be, in control.
@@ -10,27 +10,29 @@ export function Where({ map, asked, chosen, onAsk, onWhy }) {
   if (!map) return "";
   const members = map.members.map((_, i) => i);
   const last = Math.min(asked.first + asked.limit, map.states);
+  const word = words(map.unit);
+  const timed = map.t !== null;
   return html`<section class="card" aria-labelledby="where">
     <h2 id="where">Who takes control where</h2>
-    <p class="note">Plan ${map.version}, made ${ago(map.age)} from ${plural(map.episodes, "episode")}. Choose an entry to see why.
+    <p class="note">Plan ${map.version}, made ${ago(map.age)} from ${plural(map.episodes, word.one)}. Choose an entry to see why.
       A dashed one was never seen: there the plan is a guess.</p>
     <div class="tools">
-      <label class="grow">Time step <b>${map.t}</b>
-        <input type="range" min="0" max=${map.steps - 1} value=${asked.t} onInput=${(event) => onAsk({ t: Number(event.target.value) })} /></label>
+      ${timed ? html`<label class="grow">Time step <b>${map.t}</b>
+        <input type="range" min="0" max=${map.steps - 1} value=${asked.t ?? 0} onInput=${(event) => onAsk({ t: Number(event.target.value) })} /></label>` : ""}
       <label>Search states <input type="search" value=${asked.search} onInput=${(event) => onAsk({ search: event.target.value, first: 0 })} /></label>
       <label>Order <select value=${asked.order} onChange=${(event) => onAsk({ order: event.target.value, first: 0 })}>
         <option value="visits">seen most often first</option><option value="state">by state</option></select></label>
     </div>
     <div class="scroll" tabindex="0" role="region" aria-label="Table of who takes control where">
       <table class="map">
-        <caption class="unseen">Who takes control in each state at time step ${map.t}, by who was in control before</caption>
+        <caption class="unseen">Who takes control in each state${timed ? ` at time step ${map.t}` : ""}, by who was in control before</caption>
         <thead><tr><th scope="col" class="places">State</th>
           <th scope="col">Seen</th>${members.map((i) => html`<th scope="col">after <${Name}>${map.members[i]}</${Name}></th>`)}</tr></thead>
         <tbody>${map.rows.map((row) => html`<tr class=${row.visits ? "" : "unknown"}>
           <th scope="row"><${Name}>${row.name}</${Name}></th>
           <td><span class="amount" style=${{ "--part": map.most_visits ? row.visits / map.most_visits : 0 }}>${number(row.visits, 0)}</span></td>
-          ${members.map((prev) => html`<td>${row.terminal ? "the episode ends" : html`<button type="button" class="cell"
-            aria-pressed=${chosen.state === row.state && chosen.prev === prev && chosen.t === map.t}
+          ${members.map((prev) => html`<td>${row.terminal ? `the ${word.run} ends` : html`<button type="button" class="cell"
+            aria-pressed=${chosen.state === row.state && chosen.prev === prev && (!timed || chosen.t === map.t)}
             onClick=${() => onWhy({ t: map.t, state: row.state, prev })}><${Agent} about=${map} agent=${row.agents[prev]} /><span class="unseen">: why?</span>
               </button>`}</td>`)}
         </tr>`)}</tbody>
@@ -57,6 +59,12 @@ function Bars({ why, about }) {
     <b>${amount(one.plain)}</b></li>`)}</ul>`;
 }
 
+// What is compared when somebody takes control.
+const ahead = (team) =>
+  team.horizon !== null ? "cost of the rest of the episode"
+  : team.discount !== null ? "discounted cost of all that comes"
+  : "cost of all that comes, beside that of a run that begins in the first state,";
+
 export function Why({ team, map, asked, why, problem, busy, onAsk, onWhy }) {
   if (!map) return "";
   const parts = why ? Object.keys(why.options[0].parts) : [];
@@ -69,7 +77,8 @@ export function Why({ team, map, asked, why, problem, busy, onAsk, onWhy }) {
   return html`<section class="card" aria-labelledby="why">
     <h2 id="why" tabindex="-1">Why</h2>
     <form class="tools" onSubmit=${submit}>
-      <label>Time step <input type="number" min="0" max=${map.steps - 1} value=${asked.t} required onInput=${(event) => onAsk({ t: whole(event) })} /></label>
+      ${map.t === null ? "" : html`<label>Time step <input type="number" min="0" max=${map.steps - 1} value=${asked.t} required
+        onInput=${(event) => onAsk({ t: whole(event) })} /></label>`}
       <label>State <input type="number" min="0" max=${team.n_states - 1} value=${asked.state} required onInput=${(event) => onAsk({ state: whole(event) })} /></label>
       <label>In control before <select value=${String(asked.prev)} onChange=${(event) => onAsk({ prev: whole(event) })}>
         ${map.agents.map((name, i) => html`<option value=${String(i)}>${name}</option>`)}</select></label>
@@ -79,15 +88,16 @@ export function Why({ team, map, asked, why, problem, busy, onAsk, onWhy }) {
     ${problem ? html`<p class="problem">${problem}</p>` : ""}
     ${busy ? html`<p class="note">Working it out ...</p>` : ""}
     ${why ? html`<p class="story"><bdi>${why.text}</bdi></p>
-      <p class="note">Step ${why.t}, in <${Name}>${place}</${Name}>, after <${Name}>${map.agents[why.prev_agent]}</${Name}>; from all that was counted
-        until now, ${plural(why.episodes, "episode")}.${asked.step ? html` The log says: <bdi>${asked.step}</bdi>` : ""}</p>`
+      <p class="note">${why.t === null ? "In" : `Step ${why.t}, in`}
+        ${" "}<${Name}>${place}</${Name}>, after <${Name}>${map.agents[why.prev_agent]}</${Name}>; from all that was counted
+        until now, ${plural(why.episodes, words(why.unit).one)}.${asked.step ? html` The log says: <bdi>${asked.step}</bdi>` : ""}</p>`
       : busy || problem ? "" : html`<p class="note">Choose an entry of the map, a step of the log, or a place above.</p>`}
     </div>
     ${why ? html`<${Bars} why=${why} about=${map} />
-      <p class="note">Cost of the rest of the episode if each takes control now: the dot by what was seen${why.bounded
+      <p class="note">${capital(ahead(team))} if each takes control now: the dot by what was seen${why.bounded
         ? ", the line from best to worst within what the learner holds possible" : ""}.</p>
       <div class="scroll" tabindex="0" role="region" aria-label="Table of the options">
-      <table><caption class="unseen">What the rest of the episode costs with each option</caption>
+      <table><caption class="unseen">${capital(ahead(team))}, with each option</caption>
         <thead><tr><th scope="col">Agent</th><th scope="col">Cost</th>${why.bounded ? html`<th scope="col">at best</th><th scope="col">at worst</th>` : ""}
           ${parts.map((name) => html`<th scope="col">${name}</th>`)}<th scope="col">seen here</th><th scope="col">its outcomes seen</th></tr></thead>
         <tbody>${why.options.map((one) => html`<tr class=${one.index === why.chosen ? "chosen" : ""}>
@@ -98,8 +108,9 @@ export function Why({ team, map, asked, why, problem, busy, onAsk, onWhy }) {
   </section>`;
 }
 
-export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onWhy, onDownload }) {
+export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onBefore, onWhy, onDownload }) {
   if (!log.episodes.length) return "";
+  const { run } = words(team.unit);
   const state = (s) => (team.state_names || [])[s] ?? `state ${s}`;
   const action = (a) => (team.action_names || [])[a] ?? `action ${a}`;
   const agent = (i) => team.agents[i] ?? `agent ${i}`;
@@ -108,15 +119,16 @@ export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onWhy, onDo
   return html`<section class="card" aria-labelledby="log">
     <h2 id="log">The log</h2>
     <div class="tools">
-      <label>Episode <select value=${String(log.episode)} onChange=${(event) => onEpisode(Number(event.target.value))}>
+      <label>${capital(run)} <select value=${String(log.episode)} onChange=${(event) => onEpisode(Number(event.target.value))}>
         ${log.episodes.map((one) => html`<option value=${String(one.episode)}>${one.episode}${one.counted ? "" : " (not complete)"}</option>`)}</select></label>
-      <button type="button" disabled=${!log.earlier} onClick=${onEarlier}>Earlier<span class="unseen"> episodes</span></button>
+      <button type="button" disabled=${!log.earlier} onClick=${onEarlier}>Earlier<span class="unseen"> ${run}s</span></button>
       <span class="grow"></span>
       <span>Save all steps: </span>${["csv", "jsonl", "parquet"].map((kind) => html`<button type="button" class="quiet"
         onClick=${() => onDownload(kind)}>${kind}</button>`)}
     </div>
+    ${log.begin > 0 ? html`<button type="button" onClick=${onBefore}>Earlier steps</button>` : ""}
     <div class="scroll" tabindex="0" role="region" aria-label="Table of steps">
-      <table class="steps"><caption class="unseen">Steps of episode ${log.episode}</caption>
+      <table class="steps"><caption class="unseen">Steps of ${run} ${log.episode}</caption>
         <thead><tr><th scope="col">t</th><th scope="col" class="places">State</th><th scope="col">Before</th><th scope="col">In control</th>
           <th scope="col">Action</th><th scope="col" class="places">Next state</th><th scope="col"><span class="unseen">Explanation</span></th></tr></thead>
         <tbody>${log.steps.map((one) => html`<tr class=${one.agent === one.prev_agent ? "" : "switch"}>
@@ -135,6 +147,7 @@ export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onWhy, onDo
 export function Uncertain({ summary }) {
   if (!summary) return "";
   const groups = summary.groups.filter((one) => one.cost);
+  const from = summary.unit === "steps" ? `By where a run starts: ${summary.cost_of}` : "Cost of an episode that starts here";
   const widest = Math.max(1e-9, ...groups.map((one) => one.cost[1]));
   return html`<section class="card" aria-labelledby="uncertain">
     <h2 id="uncertain">What is still uncertain</h2>
@@ -147,9 +160,10 @@ export function Uncertain({ summary }) {
           <td>${number(one.visits, 0)}</td>
           <td><span class="amount" style=${{ "--part": Math.min(1, one.width / 2) }}>${number(one.width)}</span></td></tr>`)}</tbody></table></div>`
     : html`<p class="note">${summary.episodes ? "This learner keeps no confidence sets, or they are all narrow." : "Nothing was seen yet: all is uncertain."}</p>`}
-    ${groups.length ? html`<h3>Cost of an episode that starts here</h3>
-      <p class="note">From best to worst within what the learner holds possible, and how the plan shares control there over all times.</p>
-      <div class="scroll" tabindex="0" role="region" aria-label="Table of costs by state"><table><caption class="unseen">Cost of an episode by where it starts</caption>
+    ${groups.length ? html`<h3>${from}</h3>
+      <p class="note">From best to worst within what the learner holds possible,
+        and how the plan shares control there${summary.unit === "steps" ? "" : " over all times"}.</p>
+      <div class="scroll" tabindex="0" role="region" aria-label="Table of costs by state"><table><caption class="unseen">${from}</caption>
         <thead><tr><th scope="col">States</th><th scope="col">Seen</th><th scope="col"
           class="places">Cost between</th>${summary.agents.map((name) => html`<th scope="col"><${Name}>${name}</${Name}></th>`)}</tr></thead>
         <tbody>${groups.map((one) => html`<tr><th scope="row"><${Name}>${one.name}</${Name}></th><td>${number(one.visits, 0)}</td>

@@ -1,6 +1,6 @@
 // What is shown of a team or an environment over time: the story in a few sentences, and the charts.
 
-import { amount, Chart, html, Name, number, percent, Swatch } from "./charts.js";
+import { capital, Chart, html, Name, number, percent, Swatch, words } from "./charts.js";
 
 export const plural = (n, word) => `${number(n, 0)} ${word}${n === 1 ? "" : "s"}`;
 const NOBODY = "all others";
@@ -31,8 +31,10 @@ const Fact = ({ title, value, more }) => html`<div class="fact"><dt>${title}</dt
 // The story: who is in control, what it costs, how that changed.
 export function Story({ history, plan, whole }) {
   const { buckets, agents } = history;
+  const word = words(history.unit);
+  const amount = word.form;
   if (!buckets.length) {
-    const next = plan ? `Plan ${plan.version} is ready: it decides from the first step on.` : "Tell the first episode, and it is shown here.";
+    const next = plan ? `Plan ${plan.version} is ready: it decides from the first step on.` : `Tell the first ${word.one}, and it is shown here.`;
     return html`<p class="story">Nothing was counted yet. ${next}</p>`;
   }
   const part = Math.max(1, Math.floor(buckets.length / 5));
@@ -42,30 +44,30 @@ export function Story({ history, plan, whole }) {
   const first = shares.indexOf(Math.max(...shares));
   const cost = now.cost / now.episodes;
   const before = then.cost / then.episodes;
-  const turns = (sum) => number(sum.hand_overs / sum.episodes, 1);
+  const turns = (sum) => number((word.of * sum.hand_overs) / sum.episodes, 1);
   const here = total(buckets).episodes;
   const shown = here === history.total ? "all of them are shown" : `${number(here, 0)} of them are shown`;
   const average = now.episodes > 1 ? " on average" : "";
   const compared = buckets.length > 1 ? `${average}; in the first ${then.episodes === 1 ? "one" : number(then.episodes, 0)} it was ${amount(before)}` : average;
-  const size = now.episodes === 1 ? "the last episode" : `the last ${number(now.episodes, 0)} episodes`;
+  const size = now.episodes === 1 ? `the last ${word.one}` : `the last ${number(now.episodes, 0)} ${word.many}`;
   return html`<div>
     <p class="story">
       In ${size}${whole ? " of all teams" : ""} <${Name}>${agents[first] ?? NOBODY}</${Name}> was in control <b>${percent(shares[first])}</b> of the time.
-      ${" "}An episode cost <b>${amount(cost)}</b>${compared}.
-      ${" "}Control changed hands <b>${turns(now)}</b> times an episode.
+      ${" "}${capital(word.a)} cost <b>${amount(cost)}</b>${compared}.
+      ${" "}Control changed hands <b>${turns(now)}</b> times ${word.per}.
     </p>
     <div class="share" role="img" aria-label=${`Share of control: ${shares.map((one, i) => `${agents[i] ?? NOBODY} ${percent(one)}`).join(", ")}`}>
       ${shares.map((one, i) => html`<span style=${{ flexGrow: one }} class=${one > 0 ? "part" : "none"}><i style=${{ background: `var(--agent-${i % 8})` }}></i></span>`)}
     </div>
     <ul class="legend">${shares.map((one, i) => html`<li><${Swatch} index=${i} /> <${Name}>${agents[i] ?? NOBODY}</${Name}> <b>${percent(one)}</b></li>`)}</ul>
     <dl class="facts">
-      <${Fact} title="Cost of an episode" value=${amount(cost)}
+      <${Fact} title=${`Cost of ${word.a}`} value=${amount(cost)}
         more=${Object.entries(now.parts).map(([name, sum]) => `${name} ${amount(sum / now.episodes)}`).join(" · ")} />
-      <${Fact} title="Hand-overs an episode" value=${turns(now)} more=${handed(now, agents)} />
-      <${Fact} title="Episodes" value=${number(history.total, 0)}
+      <${Fact} title=${`Hand-overs ${word.per}`} value=${turns(now)} more=${handed(now, agents)} />
+      <${Fact} title=${capital(word.many)} value=${number(history.total, 0)}
         more=${history.behind ? `${number(history.behind, 0)} more are being added up` : shown} />
       ${whole ? "" : html`<${Fact} title="Plan" value=${plan ? `No. ${plan.version}` : "none yet"}
-        more=${plan ? `made ${ago(plan.age)}, from ${plural(plan.episodes, "episode")}` : "the fallback agent acts"} />`}
+        more=${plan ? `made ${ago(plan.age)}, from ${plural(plan.episodes, word.one)}` : "the fallback agent acts"} />`}
     </dl>
   </div>`;
 }
@@ -82,17 +84,20 @@ export function Charts({ history, sizes, onSize, onBefore }) {
   const { buckets, agents } = history;
   if (!buckets.length) return "";
   const x = buckets.map((one) => one.episode + 1);
-  const rows = buckets.map((one) => (history.size === 1 ? number(one.episode + 1, 0) : `${number(one.episode + 1, 0)}–${number(one.episode + history.size, 0)}`));
-  const mean = (name) => buckets.map((one) => one[name] / one.episodes);
+  const word = words(history.unit);
+  const steps = history.unit === "steps";
+  const last = (one) => one.episode + (steps ? one.episodes : history.size);
+  const rows = buckets.map((one) => (history.size === 1 ? number(one.episode + 1, 0) : `${number(one.episode + 1, 0)}–${number(last(one), 0)}`));
+  const mean = (name, of = 1) => buckets.map((one) => (of * one[name]) / one.episodes);
   const part = (name) => buckets.map((one) => one.parts[name] / one.episodes);
-  const per = history.size === 1 ? "Each point is one episode." : `Each point is the mean of ${number(history.size, 0)} episodes.`;
+  const per = history.size === 1 ? "Each point is one episode." : `Each point is the mean of ${steps ? "at most " : ""}${number(history.size, 0)} ${word.many}.`;
   const first = history.first;
   return html`<div>
     <div class="tools">
-      <label>Episodes in a point ${" "}
+      <label>${capital(word.many)} in a point ${" "}
         <select value=${sizes.chosen} onChange=${(event) => onSize(event.target.value)}>
           <option value="">as fits</option>
-          ${[1, 10, 100, 1000, 10000].map((n) => html`<option value=${String(n)}>${number(n, 0)}</option>`)}
+          ${(steps ? [100, 1000, 10000, 100000] : [1, 10, 100, 1000, 10000]).map((n) => html`<option value=${String(n)}>${number(n, 0)}</option>`)}
         </select>
       </label>
       <button type="button" disabled=${!history.earlier} onClick=${() => onBefore(first)}>Earlier</button>
@@ -101,13 +106,13 @@ export function Charts({ history, sizes, onSize, onBefore }) {
     </div>
     <div class="charts">
       <${Chart} id="chart-control" title="Who is in control"
-        note="Share of the steps in which each acted." x=${x} rows=${rows} form=${percent} tick=${percent} range=${() => [0, 1]}
+        note="Share of the steps in which each acted." x=${x} rows=${rows} unit=${history.unit} form=${percent} tick=${percent} range=${() => [0, 1]}
         series=${agents.map((name, i) => ({ name: name ?? NOBODY, index: i, values: buckets.map((one) => one.control[i] / one.steps) }))} />
-      <${Chart} id="chart-cost" title="Cost of an episode" note="All of it, and what it is made of." x=${x} rows=${rows}
+      <${Chart} id="chart-cost" title=${`Cost of ${word.a}`} note="All of it, and what it is made of." x=${x} rows=${rows} unit=${history.unit} form=${word.form}
         series=${[{ name: "all", values: mean("cost") }, ...["environment", "control", "switching"].map((name) => ({ name, values: part(name) }))]} />
       <${Chart} id="chart-switches" title="Switches, hand-overs"
-        note="In an episode. Override: another one acted than was chosen." x=${x} rows=${rows}
-        series=${["switches", "hand_overs", "overrides"].map((name) => ({ name: name.replace("_", "-"), values: mean(name) }))} />
+        note=${`In ${steps ? "100 steps" : "an episode"}. Override: another one acted than was chosen.`} x=${x} rows=${rows} unit=${history.unit}
+        series=${["switches", "hand_overs", "overrides"].map((name) => ({ name: name.replace("_", "-"), values: mean(name, word.of) }))} />
     </div>
   </div>`;
 }
@@ -127,7 +132,7 @@ export function Teams({ teams, environments, where, onSearch, onEnvironment, onP
       </select></label>` : ""}
     <ul class="list">${teams.list.map((one) => html`<li>
       <a href=${`#/team/${encodeURIComponent(one.name)}`} aria-current=${where.kind === "team" && where.name === one.name ? "page" : undefined}>
-        <${Name}>${one.name}</${Name}><span>${plural(one.episodes, "episode")}</span>
+        <${Name}>${one.name}</${Name}><span>${plural(one.episodes, words(one.unit).one)}</span>
       </a></li>`)}</ul>
     ${teams.list.length ? "" : html`<p class="note">No team is called so.</p>`}
     <div class="tools">
@@ -148,7 +153,8 @@ export function Health({ health, live }) {
     ["Newest plan", ago(health.newest_plan)],
     ["Plans in memory", number(health.plans_in_memory, 0)],
     ["Errors of writer and planner", number(health.failures, 0)],
-    ["Service", `${plural(health.environments, "environment")}, ${plural(health.teams, "team")}, ${plural(health.episodes, "episode")}; cede ${health.version}`],
+    ["Service", `${plural(health.environments, "environment")}, ${plural(health.teams, "team")}, ${plural(health.episodes, "episode")}${health.steps
+      ? `, ${plural(health.steps, "step")} without a horizon` : ""}; cede ${health.version}`],
   ];
   const said = bad.length ? "something does not work" : full >= 0.5 ? "the queue fills" : live !== "live" ? "not connected" : "all is well";
   const well = !bad.length && full < 0.5 && live === "live";

@@ -1,0 +1,25 @@
+"""Schema 3: runs without a horizon, in pieces."""
+
+from alembic import op
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, text
+
+revision = "3"
+down_revision = "2"
+
+WHOLE = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def upgrade() -> None:
+    """Add the table of pieces of runs."""
+    op.create_table(
+        "pieces",
+        Column("team", WHOLE, ForeignKey("teams.id"), primary_key=True, autoincrement=False),
+        *(Column(name, WHOLE, primary_key=True, autoincrement=False) for name in ("episode", "piece")),
+        *(Column(name, WHOLE, nullable=False) for name in ("received", "begun")),
+        Column("summed", WHOLE, nullable=False, server_default="0"),
+        *(Column(name, WHOLE, nullable=False, server_default="-1") for name in ("number", "place")),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    waits = text("received > summed")
+    op.create_index("pieces_waiting", "pieces", ["begun", "team", "episode", "piece"], sqlite_where=waits, postgresql_where=waits)
