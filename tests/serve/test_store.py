@@ -308,3 +308,25 @@ def test_a_writer_goes_on_after_failures_and_takes_no_more_than_may_wait(store):
     assert not writer.alive
     with pytest.raises(Unavailable, match="being stopped"):
         writer.submit(report(steps))
+
+
+def test_who_no_longer_waits_is_not_answered_and_the_writer_goes_on(store):
+    """As when a connection breaks, and its request is cancelled while it waits."""
+    mdp = river()
+    (team,) = put(store, cede.recommended(mdp.task), {"a": 0})
+    first, second = (rows(team, i, one) for i, one in enumerate(episodes(mdp, 2, 0)))
+    writer = Writer(store)
+    go_on, begun, done = threading.Event(), threading.Event(), []
+    slow = writer.call(lambda connection: (begun.set(), go_on.wait()))
+    begun.wait()
+    gone, work = writer.submit(report(first)), writer.call(lambda connection: done.append(1))
+    assert gone.cancel()
+    assert work.cancel()
+    stays = writer.submit(report(second))
+    go_on.set()
+    slow.result()
+    assert stays.result().new == len(second)
+    assert writer.alive
+    assert writer.waiting == 0
+    assert done == []
+    writer.close()

@@ -98,28 +98,36 @@ class Writer:
                     return
                 group, size = [], 0
                 while self._reports and size < GROUP:
-                    group.append(self._reports.popleft())
-                    size += WEIGHT + len(group[-1][0].steps)
-                works = list(self._works)
+                    report, future = self._reports.popleft()
+                    if future.set_running_or_notify_cancel():  # from here on it cannot be cancelled
+                        group.append((report, future))
+                        size += WEIGHT + len(report.steps)
+                    else:  # nobody waits for it any more: it was not acknowledged, and is not taken
+                        self._waiting -= WEIGHT + len(report.steps)
+                works = [one for one in self._works if one[1].set_running_or_notify_cancel()]
+                self._waiting -= WEIGHT * (len(self._works) - len(works))
                 self._works.clear()
-            try:
-                if group:
-                    self._write(group)
-                for work, future in works:
-                    self._do(work, future)
-            finally:
-                with self._more:
-                    self._waiting -= size + WEIGHT * len(works)
+            if group:
+                self._write(group, size)
+            for work, future in works:
+                self._do(work, future)
 
-    def _write(self, group: list[tuple[Report, Future[Accepted]]]) -> None:
+    def _settle(self, size: int) -> None:
+        """Take note that something of a size waits no longer. It is called before those are answered who waited."""
+        with self._more:
+            self._waiting -= size
+
+    def _write(self, group: list[tuple[Report, Future[Accepted]]], size: int) -> None:
         """Write a group of reports in one transaction, and answer each."""
         try:
             results, counted = self.store.database.write(lambda c: self.store.take_in(c, [report for report, _ in group]))
         except Exception as error:
             self.failures += 1
+            self._settle(size)
             for _, future in group:
                 future.set_exception(unavailable(error))
             return
+        self._settle(size)
         for (_, future), result in zip(group, results, strict=True):
             if isinstance(result, Refused):
                 future.set_exception(result)
@@ -131,12 +139,17 @@ class Writer:
     def _do(self, work: Work, future: Future[Any]) -> None:
         """Call a function in a write transaction, and answer."""
         try:
-            future.set_result(self.store.database.write(work))
+            result = self.store.database.write(work)
         except ValueError as error:  # what the caller asked for cannot be
+            self._settle(WEIGHT)
             future.set_exception(error)
         except Exception as error:
             self.failures += 1
+            self._settle(WEIGHT)
             future.set_exception(unavailable(error))
+        else:
+            self._settle(WEIGHT)
+            future.set_result(result)
 
 
 def unavailable(error: Exception) -> Unavailable:
