@@ -143,7 +143,7 @@ def test_duplicates_and_conflicts(store):
     assert len(steps) == 20
     assert take(store, report(steps[:5])) == [Accepted(5, 0, 0)]
     assert take(store, report(steps[3:8]), report(steps[3:9])) == [Accepted(3, 2, 0), Accepted(1, 5, 0)]
-    for name, value in {"action": 1 - steps[4][6], "cost": 0.25, "chosen": 1, "meta": "{}", "at": 5}.items():
+    for name, value in {"action": 1 - steps[4][6], "cost": 0.25, "chosen": 1, "meta": "{}", "at": 5, "reason": "plan"}.items():
         (error,) = take(store, report([steps[15], changed(steps[4], **{name: value})]))
         assert isinstance(error, Refused)
         assert str(error).startswith(f"report: steps[1].{name} is")

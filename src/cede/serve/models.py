@@ -1,6 +1,6 @@
 """What requests and answers consist of. The models check requests strictly, and are the schemas of the OpenAPI document."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -99,6 +99,7 @@ class StepContent(Strict):
     enter_cost: float | None = None
     chosen: Whole | None = Field(None, description="Who was asked to act.")
     version: Whole | None = Field(None, description="The version of the plan that chose.")
+    reason: Literal["plan", "audition", "fallback"] | None = Field(None, description="Why, as the decision said.")
     at: Whole | None = Field(None, description="When, in milliseconds since 1970.")
     meta: dict[str, Any] | None = Field(None, description="Anything else, at most 4096 characters as JSON.")
 
@@ -173,6 +174,7 @@ class DecisionOut(BaseModel):
     name: str | None = Field(description="Of the agent; null while the team's plan is not in memory.")
     plan: str = Field(description="fresh: it knows all episodes of the team; stale: newer ones are there; fallback: no plan.")
     version: int
+    reason: str = Field(description="plan: it is best by the plan; audition: a member is tried for an episode; fallback: no plan.")
     age: float | None = Field(description="Seconds since the plan was made.")
 
 

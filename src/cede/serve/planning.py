@@ -18,6 +18,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from cede._base.arrays import Policy
+from cede.insight.estimate import audition_at
 from cede.learning.learner import Learner
 from cede.serve.counting import Cells
 from cede.serve.database import run
@@ -40,6 +41,7 @@ class ServedPlan:
     episodes: int
     environment_episodes: int
     made: int  # milliseconds
+    reason: str  # why it chooses as it does: "plan" or "audition"
 
     @property
     def packed(self) -> bytes:
@@ -51,6 +53,11 @@ def unpacked_policy(team: Team, data: bytes) -> Policy:
     """Return a policy that is kept in the database."""
     policy = np.frombuffer(zlib.decompress(data), dtype="<i2").astype(np.int16)
     return policy.reshape(team.served.task.policy_shape)
+
+
+def reason_of(team: Team, episodes: int) -> str:
+    """Return in a word why a plan chooses as it does, as records do. episodes: of the team, that went into it."""
+    return "plan" if audition_at(team.served.task, team.served.told, episodes + 1) is None else "audition"
 
 
 def learner_of(
@@ -117,7 +124,8 @@ class Planner:
                 self.failures += 1
                 self._failed(error)
                 continue
-            result.append(ServedPlan(team, version + 1, policy, learner.episode - 1, learner.environment_episodes, now_ms()))
+            numbers = (learner.episode - 1, learner.environment_episodes)
+            result.append(ServedPlan(team, version + 1, policy, *numbers, now_ms(), reason_of(team, numbers[0])))
         return result
 
     def publish(self, connection: Connection, plans: Sequence[ServedPlan]) -> list[ServedPlan]:
@@ -129,9 +137,9 @@ class Planner:
                 WHERE id = ? AND version = ? AND planner = ?"""
             if run(connection, sql, values).rowcount != 1:
                 continue
-            numbers = (plan.team.id, plan.version, plan.episodes, plan.environment_episodes, plan.made, self.name)
-            columns = "team, version, episodes, environment_episodes, made, planner"
-            run(connection, f"INSERT INTO plans ({columns}) VALUES (?, ?, ?, ?, ?, ?)", numbers)
+            numbers = (plan.team.id, plan.version, plan.episodes, plan.environment_episodes, plan.made, self.name, plan.reason)
+            columns = "team, version, episodes, environment_episodes, made, planner, reason"
+            run(connection, f"INSERT INTO plans ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", numbers)
             sql = """INSERT INTO policies (team, version, policy) VALUES (?, ?, ?)
                 ON CONFLICT (team) DO UPDATE SET version = excluded.version, policy = excluded.policy"""
             run(connection, sql, (plan.team.id, plan.version, plan.packed))

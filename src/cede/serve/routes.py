@@ -76,14 +76,14 @@ def add_decisions(app: FastAPI, service: Service, guarded: Guarded, metrics: Met
         binary = "application/x-npy" in request.headers.get("accept", "")
         tag = f'"{plan.team.id}-{plan.version}-{"npy" if binary else "json"}"'
         headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "Accept, Authorization"}
-        headers |= {"cede-version": str(plan.version), "cede-made": str(plan.made)}
+        headers |= {"cede-version": str(plan.version), "cede-made": str(plan.made), "cede-reason": plan.reason}
         if tag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
             return Response(status_code=304, headers=headers)
         if binary:
             file = io.BytesIO()
             np.save(file, plan.policy)
             return Response(file.getvalue(), media_type="application/x-npy", headers=headers)
-        numbers = {"version": plan.version, "made": plan.made, "episodes": plan.episodes}
+        numbers = {"version": plan.version, "reason": plan.reason, "made": plan.made, "episodes": plan.episodes}
         more = {**numbers, "environment_episodes": plan.environment_episodes, "fallback": known.fallback, **about(plan.team)}
         return await run_in_threadpool(lambda: answer({**more, "policy": plan.policy.tolist()}, headers=headers))
 

@@ -3,6 +3,14 @@
 import { amount, html, Name, number, percent, Swatch } from "./charts.js";
 import { ago, plural } from "./sections.js";
 
+// Why somebody was chosen, in words: of a step of the log.
+const AUDITION = "It is an audition: one member has control in the whole episode, so that it is known how it acts.";
+function reason({ version, reason }) {
+  if (reason === "fallback" || version === 0) return "no plan yet: the fallback agent";
+  if (!version) return reason === "audition" ? "an audition" : reason === "plan" ? "a plan" : "";
+  return reason === "audition" ? `plan ${version}, an audition` : `plan ${version}`;
+}
+
 // An agent in the colour of the member who is, or will be, in control.
 const Agent = ({ about, agent }) => html`<span class="agent"><${Swatch} index=${about.aim[agent]} /><${Name}>${about.agents[agent]}</${Name}></span>`;
 
@@ -12,8 +20,8 @@ export function Where({ map, asked, chosen, onAsk, onWhy }) {
   const last = Math.min(asked.first + asked.limit, map.states);
   return html`<section class="card" aria-labelledby="where">
     <h2 id="where">Who takes control where</h2>
-    <p class="note">Plan ${map.version}, made ${ago(map.age)} from ${plural(map.episodes, "episode")}. Choose an entry to see why.
-      A dashed one was never seen: there the plan is a guess.</p>
+    <p class="note">Plan ${map.version}, made ${ago(map.age)} from ${plural(map.episodes, "episode")}.
+      ${map.reason === "audition" ? AUDITION : ""} Choose an entry to see why. A dashed one was never seen: there the plan is a guess.</p>
     <div class="tools">
       <label class="grow">Time step <b>${map.t}</b>
         <input type="range" min="0" max=${map.steps - 1} value=${asked.t} onInput=${(event) => onAsk({ t: Number(event.target.value) })} /></label>
@@ -104,7 +112,7 @@ export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onWhy, onDo
   const action = (a) => (team.action_names || [])[a] ?? `action ${a}`;
   const agent = (i) => team.agents[i] ?? `agent ${i}`;
   const chosen = (one) => (one.chosen === undefined ? "" : one.chosen === one.agent ? ", as was chosen" : `, but ${agent(one.chosen)} was chosen`);
-  const say = (one) => `${agent(one.agent)} acted${chosen(one)}${one.version ? ` by plan ${one.version}` : ""}.`;
+  const say = (one) => `${agent(one.agent)} acted${chosen(one)}${reason(one) ? ` (${reason(one)})` : ""}.`;
   return html`<section class="card" aria-labelledby="log">
     <h2 id="log">The log</h2>
     <div class="tools">
@@ -117,12 +125,12 @@ export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onWhy, onDo
     </div>
     <div class="scroll" tabindex="0" role="region" aria-label="Table of steps">
       <table class="steps"><caption class="unseen">Steps of episode ${log.episode}</caption>
-        <thead><tr><th scope="col">t</th><th scope="col" class="places">State</th><th scope="col">Before</th><th scope="col">In control</th>
+        <thead><tr><th scope="col">t</th><th scope="col" class="places">State</th><th scope="col">Before</th><th scope="col">In control</th><th scope="col">Chosen by</th>
           <th scope="col">Action</th><th scope="col" class="places">Next state</th><th scope="col"><span class="unseen">Explanation</span></th></tr></thead>
         <tbody>${log.steps.map((one) => html`<tr class=${one.agent === one.prev_agent ? "" : "switch"}>
           <th scope="row">${one.t}</th><td><${Name}>${state(one.state)}</${Name}></td><td><${Name}>${agent(one.prev_agent)}</${Name}></td>
           <td>${map ? html`<${Agent} about=${map} agent=${one.agent} />` : agent(one.agent)}${one.chosen !== undefined && one.chosen !== one.agent ? html` <span
-            class="badge bad">chosen: <${Name}>${agent(one.chosen)}</${Name}></span>` : ""}</td>
+            class="badge bad">chosen: <${Name}>${agent(one.chosen)}</${Name}></span>` : ""}</td><td>${reason(one)}</td>
           <td><${Name}>${action(one.action)}</${Name}></td><td><${Name}>${state(one.next_state)}</${Name}></td>
           <td><button type="button" class="quiet" onClick=${() => onWhy({ t: one.t, state: one.state, prev: one.prev_agent, step: say(one) })}>Why<span
             class="unseen"> step ${one.t}</span></button></td></tr>`)}</tbody>
