@@ -158,6 +158,44 @@ class TeamStepsIn(Strict):
     ends: list[TeamEndIn] = Field(default_factory=list)
 
 
+PolicyGiven = Annotated[
+    str | Whole | list[Any],
+    Field(description="'plan'; an agent, by index or by name, who has all control; or agents by t, state and previous agent."),
+]
+
+
+class EstimateIn(Strict):
+    """A question: what would a policy cost? All but the policies are as in `cede.estimate`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"policy": [[[0, 0], [1, 1]]], "against": "plan"}, {"policy": 1}]})
+    policy: PolicyGiven = "plan"
+    against: PolicyGiven | None = Field(None, description="Another policy, whose cost is taken off.")
+    start: list[float] | None = Field(None, description="Probabilities of the first state; without: as was seen.")
+    interval: Literal["draws", "sets"] | None = None
+    level: float | None = None
+    draws: Whole | None = None
+    prior: float | None = None
+    seed: Whole | None = None
+
+
+class EstimateOut(BaseModel):
+    """What a policy is expected to cost, or how much more than another one, with an interval: a `cede.Estimate`."""
+
+    episodes: int = Field(description="Of the team, that it rests on.")
+    mean: float
+    low: float
+    high: float
+    kind: str = Field(description="Of the interval: 'posterior draws' or 'confidence sets'.")
+    level: float = Field(description="The part of the draws that it holds; of sets, the probability with which they hold.")
+    policy: str = Field(description="Whose cost it is.")
+    against: str | None = Field(description="The policy whose cost is taken off; null: it is the cost itself.")
+    per: str = Field(description="What the cost is of, as 'episode'.")
+    starts: str = Field(description="Where episodes are taken to start.")
+    draws: int | None
+    prior: float | None
+    warnings: list[str] = Field(description="What the reader should know, in sentences.")
+
+
 class Problem(BaseModel):
     """What went wrong (RFC 9457)."""
 
