@@ -213,7 +213,7 @@ def verify_db(db: Db = None) -> None:
         from cede.serve.store import Store
 
         with database.read() as connection:
-            wrong = verify(connection, Store(database))
+            wrong = verify(connection, Store(database), progress=True)
         for line in wrong[:MOST_SHOWN]:
             say(line)
         say(f"{len(wrong)} differences: `cede db rebuild` counts the log again" if wrong else "all counts equal the log")
@@ -228,7 +228,7 @@ def rebuild_db(db: Db = None) -> None:
         from cede.serve.audit import rebuild
         from cede.serve.store import Store
 
-        database.write(lambda c: rebuild(c, Store(database)))
+        database.write(lambda c: rebuild(c, Store(database), progress=True))
         say("all counts were rebuilt from the log")
 
 
