@@ -169,6 +169,7 @@ LEAVES = (None, True, 0, 1, -1, 2**53, 2**63, -(2**70), 0.5, 1e308, "", "0", "a"
 NAMES = ("team", "episode", "t", "state", "prev_agent", "agent", "action", "next_state", "cost", "enter_cost", "chosen", "version")
 NAMES += (
     "at",
+    "reason",
     "meta",
     "steps",
     "ends",

@@ -51,7 +51,7 @@ def rows(team, number, episode):
     for t in range(len(episode.actions)):
         amounts = (None if a is None else float(a[t]) for a in (episode.env_costs, episode.enter_costs))
         step = (episode.states[t], episode.prev_agents[t], episode.agents[t], episode.actions[t], episode.states[t + 1])
-        result.append((team.id, number, t, *(int(one) for one in step), *amounts, None, None, None, None))
+        result.append((team.id, number, t, *(int(one) for one in step), *amounts, *[None] * 5))
     assert all(len(row) == len(COLUMNS) for row in result)
     return result
 

@@ -106,7 +106,7 @@ def test_it_goes_on_through_an_outage(client, server):
     with database.read() as connection:
         store = Store(database)
         assert verify(connection, store) == []
-        sql = "SELECT COUNT(*) FROM steps WHERE team = ? AND chosen = agent AND version > 0"
+        sql = "SELECT COUNT(*) FROM steps WHERE team = ? AND chosen = agent AND version > 0 AND reason IS NOT NULL"
         assert run(connection, sql, (store.team("outage").id,)).scalar() == 100
     database.close()
 

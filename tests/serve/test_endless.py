@@ -266,7 +266,7 @@ def test_a_long_run_is_never_in_memory_as_a_whole(tmp_path, monkeypatch):
 
 def circle(team, first, n):
     """Steps of a run that goes round and round."""
-    more = (None,) * 6
+    more = (None,) * (len(COLUMNS) - 8)
     return [(team.id, 0, t, t % 6, t % 2, (t + 1) % 2, 0, (t + 1) % 6, *more) for t in range(first, first + n)]
 
 

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 from starlette.testclient import TestClient
 
 import cede
@@ -131,7 +132,7 @@ def test_a_team_without_a_plan_has_its_fallback(call):
     call.until("/v1/teams/asleep/policy", lambda found: found["version"] >= 1)
     service.plans.forget(["asleep"])
     found = call("POST", "/v1/teams/asleep/decide", {"t": 0, "state": 0, "prev_agent": 0}).json()
-    assert (found["agent"], found["plan"], found["version"]) == (1, "fallback", 0)
+    assert (found["agent"], found["plan"], found["version"], found["reason"]) == (1, "fallback", 0, "fallback")
     for _ in range(2000):  # it was woken by that
         found = call("POST", "/v1/teams/asleep/decide", {"t": 0, "state": 0, "prev_agent": 0}).json()
         if found["plan"] != "fallback":
@@ -150,6 +151,33 @@ def test_policies_have_a_tag_and_come_as_arrays(call):
     loaded = np.load(io.BytesIO(array.content), allow_pickle=False)
     assert loaded.tolist() == found.json()["policy"]
     assert loaded.shape == (20, 6, 2)
+    assert found.json()["reason"] == found.headers["cede-reason"] == array.headers["cede-reason"] == "audition"
+
+
+def test_the_reason_of_a_choice_is_kept_with_the_step(call):
+    """A step that was decided by a plan says so; one that names only a version is shown with the reason of that plan."""
+    assert call("PUT", "/v1/teams/reasons", {"environment": "river"}).status_code == 201
+    call.until("/v1/teams/reasons/policy", lambda found: found["version"] == 1)
+    step = {"episode": 0, "t": 0, "state": 0, "prev_agent": 0, "agent": 0, "action": 0, "next_state": 0}
+    found = call("POST", "/v1/teams/reasons/decide", {"t": 0, "state": 0, "prev_agent": 0}).json()
+    assert (found["version"], found["reason"]) == (1, "audition")
+    told = [{}, {"version": 1}, {"version": 0}, {"version": 77}, {"version": 1, "reason": "plan"}, {"reason": "fallback"}]
+    shown = [None, "audition", "fallback", None, "plan", "fallback"]
+    steps = [{**step, "t": t, **more} for t, more in enumerate(told)]
+    assert call("POST", "/v1/teams/reasons/steps", {"steps": steps}).json()["new"] == 6
+    assert call("POST", "/v1/teams/reasons/steps", {"steps": steps}).json()["duplicates"] == 6
+    again = call("POST", "/v1/teams/reasons/steps", {"steps": [{**steps[4], "reason": "audition"}]})
+    assert again.status_code == 409
+    assert "report: steps[0].reason is audition, must be plan, as in the log" in again.json()["detail"]
+    listed = call("GET", "/v1/teams/reasons/episodes/0/steps").json()["steps"]
+    assert [one.get("reason") for one in listed] == shown
+    exported = call("GET", "/v1/teams/reasons/steps").text.splitlines()
+    assert [json.loads(line).get("reason") for line in exported] == shown
+    table = call("GET", "/v1/teams/reasons/steps?format=parquet").content
+    assert parquet.read_table(io.BytesIO(table)).to_pydict()["reason"] == shown
+    with call.database.read() as connection:
+        kept = connection.exec_driver_sql("SELECT s.reason FROM steps s JOIN teams t ON t.id = s.team WHERE t.name = 'reasons'")
+        assert [row[0] for row in kept] == [None, None, None, None, "plan", "fallback"]
 
 
 def test_an_environment_from_the_file_of_a_learner(call, tmp_path):
@@ -270,6 +298,8 @@ STEP = {"episode": 99, "t": 3, "state": 0, "prev_agent": 0, "agent": 0, "action"
         ({"cost": False}, "steps[1].cost is False"),
         ({"chosen": 2}, "steps[1].chosen is 2"),
         ({"version": -1}, "steps[1].version is -1"),
+        ({"reason": "whim"}, "steps[1].reason is 'whim', must be one of 'plan', 'audition', 'fallback'"),
+        ({"reason": ["plan"]}, "steps[1].reason is"),
         ({"meta": 3}, "steps[1].meta is 3"),
         ({"meta": {"x": "y" * 4096}}, "the length of steps[1].meta is"),
         ({"meta": {"a": [[[[[[[[1]]]]]]]]}}, "the depth of steps[1].meta is"),

@@ -49,8 +49,10 @@ def test_made_up_requests_break_nothing(served):
 
 
 NAMES = [*models.TeamStepIn.model_fields, "steps", "ends", "task", "learner", "own", "environment", "decisions"]
+NAMES += models.EstimateIn.model_fields
 TEAM = "/v1/teams/0"
 PATHS = ["/v1/steps", "/v1/decide", f"{TEAM}/steps", f"{TEAM}/decide", f"{TEAM}/episodes", f"{TEAM}/episodes/0/end"]
+PATHS += [f"{TEAM}/estimate"]
 ODD = st.sampled_from([2**53, -1, 2**63, 1e308, 0, 1])
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | ODD
 VALUES = st.recursive(

@@ -239,6 +239,13 @@ def test_a_token_for_one_team_sees_that_team(server, open_page):
     assert page.get_by_role("alert").count() == 0
 
 
+def work_out(page):
+    """Let the page work out what each alone would cost, by keyboard."""
+    alone = page.locator("section[aria-labelledby=alone]")
+    alone.get_by_role("button", name="Work it out").press("Enter")
+    alone.get_by_role("button", name="Work it out again", disabled=False).wait_for()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_bars_anybody(server, open_page, scheme):
     """No serious finding of axe."""
@@ -255,6 +262,7 @@ def test_nothing_bars_anybody(server, open_page, scheme):
     page.locator(".bars").wait_for()
     page.get_by_role("button", name="Table of Who is in control").click()
     page.locator("section[aria-labelledby=uncertain] table").first.wait_for()
+    work_out(page)
     found.append(axe.run(page))
     for one in found:
         serious = [
@@ -267,6 +275,7 @@ def test_nothing_bars_anybody(server, open_page, scheme):
 def test_it_fits_a_telephone(server, open_page):
     page = open_page("#/team/boat", token=server.token, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     page.locator(".map .cell").first.wait_for()
+    work_out(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     menu = page.get_by_role("button", name="Teams")
     assert not page.get_by_label("Search teams").is_visible()
@@ -300,15 +309,47 @@ def wait_plan(server, name):
 
 
 def steps_of(server, name):
-    """All steps of a team, from the database: (episode, t, prev_agent, agent, chosen, version)."""
+    """All steps of a team, from the database: (episode, t, prev_agent, agent, chosen, version, reason)."""
     with server.database.read() as connection:
-        sql = """SELECT s.episode, s.t, s.prev_agent, s.agent, s.chosen, s.version FROM steps s JOIN teams t ON t.id = s.team
-            WHERE t.name = ? ORDER BY s.episode, s.t"""
+        sql = """SELECT s.episode, s.t, s.prev_agent, s.agent, s.chosen, s.version, s.reason
+            FROM steps s JOIN teams t ON t.id = s.team WHERE t.name = ? ORDER BY s.episode, s.t"""
         return [tuple(row) for row in run(connection, sql, (name,))]
 
 
 def counted(server, name):
     return server("GET", f"/v1/teams/{name}").json()["episodes"]
+
+
+def test_the_log_says_which_plan_chose_and_why(server, open_page):
+    server("PUT", "/v1/teams/raft", {"environment": "river"})
+    assert wait_plan(server, "raft")["version"] == 1
+    step = {"episode": 0, "state": 0, "prev_agent": 0, "agent": 0, "action": 0, "next_state": 0}
+    told = [{}, {"version": 1, "chosen": 0}, {"version": 9, "reason": "plan"}, {"version": 0}]
+    steps = [{**step, "t": t, **more} for t, more in enumerate(told)]
+    assert server("POST", "/v1/teams/raft/steps", {"steps": steps}).status_code == 200
+    page = open_page("#/team/raft", token=server.token)
+    page.get_by_role("button", name="Why step 3", exact=True).wait_for()
+    cells = page.locator("table.steps tbody tr td:nth-child(5)")
+    assert cells.all_inner_texts() == ["", "plan 1, an audition", "plan 9", "no plan yet: the fallback agent"]
+    page.get_by_role("button", name="Why step 1", exact=True).press("Enter")
+    words = "The log says: <b>left</b> acted, as was chosen (plan 1, an audition)."
+    page.locator("section[aria-labelledby=why]", has_text=words).wait_for()
+    assert "It is an audition: one member has control" in page.locator("section[aria-labelledby=where]").inner_text()
+
+
+def test_what_each_alone_would_cost_is_worked_out_when_asked_for(server, open_page):
+    page = open_page("#/team/boat", token=server.token)
+    alone = page.locator("section[aria-labelledby=alone]")
+    alone.wait_for()
+    assert alone.locator("tbody tr").count() == 0
+    work_out(page)
+    expected = [server("GET", f"/v1/teams/boat/estimate{query}").json() for query in ("", "?policy=0", "?policy=1")]
+    rows = alone.locator("tbody tr")
+    assert [rows.nth(i).locator("th").inner_text().strip() for i in range(3)] == ["the plan", "<b>left</b>", "right"]
+    for i, one in enumerate(expected):
+        assert rows.nth(i).locator("td").all_inner_texts() == [f"{one[name]:,.2f}" for name in ("mean", "low", "high")]
+    for text in ("From 4 episodes of this team", "90% of 200 posterior draws", *expected[0]["warnings"]):
+        assert text in alone.inner_text()
 
 
 def test_cede_js_is_used_like_a_learner(server, open_page):
@@ -323,8 +364,9 @@ def test_cede_js_is_used_like_a_learner(server, open_page):
     page.evaluate("client.flush()")
     found, agent = steps_of(server, "js-1"), 0
     assert [row[1] for row in found] == list(range(20))
-    for _, t, prev, acted, chosen, version in found:
+    for _, t, prev, acted, chosen, version, reason in found:
         assert (prev, acted, chosen, version) == (agent, plan["policy"][t][t % 6][agent], acted, plan["version"])
+        assert reason == plan["reason"] == "audition"  # a new team begins with that
         agent = acted
     assert counted(server, "js-1") == 1
     until(page, "team.version > 1")  # the next plan comes by itself

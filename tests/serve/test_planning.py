@@ -5,6 +5,7 @@ import threading
 import cede
 from cede.serve.audit import erase
 from cede.serve.database import run
+from cede.serve.memory import Plans
 from cede.serve.planning import Planner
 from traffic import episodes, put, report, river, rows
 
@@ -77,6 +78,31 @@ def test_a_plan_from_what_was_erased_meanwhile_is_not_published(store):
     store.database.write(lambda c: erase(c, store, one))
     assert store.database.write(lambda c: planner.publish(c, plans)) == []
     assert due(store) == [one.id, two.id]
+
+
+def test_plans_say_why_they_choose_in_the_words_of_a_record(store, tmp_path):
+    """Auditions at first and now and then, else the plan: as it is recorded of a learner that saw the same."""
+    (team,) = put(store, cede.recommended(river().task), {"a": 0})
+    published, learner = [], cede.recommended(river().task)
+    planner = Planner(store, published=published.append)
+    with learner.record_to(tmp_path / "record.jsonl"):
+        for number in range(20):
+            planner.once()
+            agent = learner.choose(0, 0, 0)
+            assert agent == published[-1].policy[0, 0, 0]
+            learner.observe(0, 0, 0, agent, 0, 0)
+            learner.end_episode()
+            one = report([(team.id, number, 0, 0, 0, agent, 0, 0, *[None] * 7)], [(team.id, number, 1)])
+            store.database.write(lambda c, one=one: store.take_in(c, [one]))
+    words = cede.read_record(tmp_path / "record.jsonl").columns["reason"].tolist()
+    assert [plan.reason for plan in published] == words
+    assert set(words) == {"plan", "audition"}
+    with store.database.read() as connection:
+        assert [row[0] for row in run(connection, "SELECT reason FROM plans ORDER BY version")] == words
+    for number, word in enumerate(words):  # plans that were made before schema 3
+        sql = "UPDATE plans SET reason = NULL, episodes = ? WHERE version = 20"
+        store.database.write(lambda c, sql=sql, number=number: run(c, sql, (number,)))
+        assert Plans(store).wake("a").plan.reason == word
 
 
 def test_several_planners_share_the_work(store):

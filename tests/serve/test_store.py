@@ -143,7 +143,7 @@ def test_duplicates_and_conflicts(store):
     assert len(steps) == 20
     assert take(store, report(steps[:5])) == [Accepted(5, 0, 0)]
     assert take(store, report(steps[3:8]), report(steps[3:9])) == [Accepted(3, 2, 0), Accepted(1, 5, 0)]
-    for name, value in {"action": 1 - steps[4][6], "cost": 0.25, "chosen": 1, "meta": "{}", "at": 5}.items():
+    for name, value in {"action": 1 - steps[4][6], "cost": 0.25, "chosen": 1, "meta": "{}", "at": 5, "reason": "plan"}.items():
         (error,) = take(store, report([steps[15], changed(steps[4], **{name: value})]))
         assert isinstance(error, Refused)
         assert str(error).startswith(f"report: steps[1].{name} is")
@@ -185,12 +185,18 @@ def test_verify_finds_what_is_wrong_and_rebuild_mends_it(store):
     teams = put(store, cede.recommended(mdp.task), {"a": 0, "b": 1})
     batches, _ = in_any_order(teams, [episodes(mdp, 5, 0), episodes(mdp, 5, 1)], np.random.default_rng(0))
     take(store, *batches)
+    common = store.environment("river")[1]
+    store.database.write(lambda c: store.put_team(c, "silent", "river", common, 0, 0))
     spoil = [
         "UPDATE agent_counts SET n = n + 1 WHERE team = 1",
         "DELETE FROM environment_counts WHERE col = 0",
         "UPDATE teams SET episodes = 3 WHERE id = 2",
         "UPDATE environments SET episodes = 99",
         "UPDATE episodes SET counted = 0 WHERE episode = 2",
+        "UPDATE teams SET episodes = 0 WHERE id = 1",
+        "UPDATE teams SET episodes = 3 WHERE name = 'silent'",
+        "INSERT INTO agent_counts VALUES (3, 0, 0, 1)",
+        "DELETE FROM episodes WHERE episode = 3 AND length = 20",
     ]
     with store.database.read() as connection:
         before = [learner_of(connection, store, team)[0].counts for team in teams]

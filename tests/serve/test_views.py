@@ -107,8 +107,8 @@ def test_learned_costs_and_overrides_are_in_histories(store):
     task = cede.Task(n_states=2, n_actions=1, cost_range=(0, 1), agents=["x", "y"], horizon=2, control_cost=[0.0, 0.5])
     (team,) = put(store, cede.recommended(task), {"a": 0})
     steps = [
-        (team.id, 0, 0, 0, 0, 1, 0, 1, 0.25, None, 0, 1, None, None),
-        (team.id, 0, 1, 1, 1, 1, 0, 0, 0.5, None, 1, 1, None, None),
+        (team.id, 0, 0, 0, 0, 1, 0, 1, 0.25, None, 0, 1, None, None, None),
+        (team.id, 0, 1, 1, 1, 1, 0, 0, 0.5, None, 1, 1, None, None, None),
     ]
     store.database.write(lambda c: store.take_in(c, [report(steps)]))
     Historian(store, store.database.write).catch_up()

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from cede.cli.terminal import Command, Group, clear_errors, flag, print_table, s
 
 if TYPE_CHECKING:
     from cede.serve.database import Database
+    from cede.serve.plan_workers import PlanWorkers
 
 Db = Annotated[
     str | None,
@@ -147,12 +149,39 @@ def log_as_json() -> None:
     )
 
 
+class PlanEngines(StrEnum):
+    """Where a planner has its plans made."""
+
+    processes = "processes"
+    ray = "ray"
+
+
+@contextmanager
+def plan_workers(engine: str, jobs: int | None, address: str | None) -> "Iterator[PlanWorkers | None]":
+    """Start those who make plans; None: the planner does that itself."""
+    from cede.serve.plan_workers import PlanWorkers
+
+    if engine == "processes" and jobs in (None, 1) and address is None:
+        yield None
+        return
+    workers = PlanWorkers(engine, jobs, address)
+    try:
+        yield workers
+    finally:
+        workers.close()
+
+
 def planner(
     db: Db = None,
     once: Annotated[bool, flag("--once", help="Plan for all teams that are due now, and stop.")] = False,
+    engine: Annotated[PlanEngines, typer.Option(help="Where plans are made; they are the same.")] = PlanEngines.processes,
+    jobs: Annotated[int | None, typer.Option(help="Plans at once; by default 1, on Ray one for each processor.", min=1)] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster, auto or host:port; without, one is started on this machine.")
+    ] = None,
 ) -> None:
     """Plan for teams that are due, beside the servers that share the database. Ctrl-C stops it."""
-    with opened(db) as database:
+    with opened(db) as database, plan_workers(engine.value, jobs, address) as workers:
         import structlog
 
         from cede.serve.planning import Planner
@@ -160,7 +189,11 @@ def planner(
 
         log_as_json()
         log: Any = structlog.get_logger("cede")
-        work = Planner(Store(database), failed=lambda error: log.error("planning failed", detail=str(error)[:500]))
+
+        def failed(error: Exception) -> None:
+            log.error("planning failed", detail=str(error)[:500])
+
+        work = Planner(Store(database), failed=failed, workers=workers)
         if once:
             while work.once():
                 pass
@@ -227,7 +260,7 @@ def verify_db(db: Db = None) -> None:
         from cede.serve.store import Store
 
         with database.read() as connection:
-            wrong = verify(connection, Store(database))
+            wrong = verify(connection, Store(database), progress=True)
         for line in wrong[:MOST_SHOWN]:
             say(line)
         say(f"{len(wrong)} differences: `cede db rebuild` counts the log again" if wrong else "all counts equal the log")
@@ -242,7 +275,7 @@ def rebuild_db(db: Db = None) -> None:
         from cede.serve.audit import rebuild
         from cede.serve.store import Store
 
-        database.write(lambda c: rebuild(c, Store(database)))
+        database.write(lambda c: rebuild(c, Store(database), progress=True))
         say("all counts were rebuilt from the log")
 
 

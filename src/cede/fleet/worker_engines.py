@@ -24,7 +24,7 @@ from cede._base.extras import need
 from cede.fleet.engines import Engine, checked_jobs
 from cede.fleet.grouping import ShardPlan
 from cede.fleet.shard import Order, Report
-from cede.fleet.workers import Lost, ProcessWorker, RayWorker, Worker, packed
+from cede.fleet.workers import Lost, ProcessWorker, RayWorker, Server, ShardServer, Worker, packed
 from cede.learning.state import Arrays
 
 MOST_LOSSES = 3  # of one shard in one round; more are not taken for accidents
@@ -37,6 +37,8 @@ class WorkerEngine(Engine):
 
     jobs: the number of workers; None: as many as there are processors.
     """
+
+    server: type[Server] = ShardServer  # what runs in the workers
 
     def __init__(self, jobs: int | None) -> None:
         self.jobs = jobs
@@ -161,7 +163,7 @@ class Processes(WorkerEngine):
         super().__init__(checked_jobs(jobs))
 
     def launch(self, index: int) -> Worker:
-        return ProcessWorker(index)
+        return ProcessWorker(index, self.server)
 
 
 # ------------------------------------------------------------------------------------------------- on Ray
@@ -191,7 +193,7 @@ class Ray(WorkerEngine):
         return min(jobs, n_teams)
 
     def launch(self, index: int) -> Worker:
-        return RayWorker(self.ray)
+        return RayWorker(self.ray, self.server)
 
     def broadcast(self, message: bytes) -> Any:
         return self.ray.put(message)  # stored once, read by all actors

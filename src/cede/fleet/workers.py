@@ -1,7 +1,7 @@
 """Workers: shards in other processes or in actors of Ray.
 
-`ProcessWorker` and `RayWorker` are the handles of workers in this process; `ShardServer` runs in the worker. Messages are pickled.
-They go only between processes that this one started, or inside the user's own cluster.
+`ProcessWorker` and `RayWorker` are the handles of workers in this process; `ShardServer` runs in the worker, or another `Server`.
+Messages are pickled. They go only between processes that this one started, or inside the user's own cluster.
 """
 
 import multiprocessing
@@ -48,6 +48,16 @@ def packed(method: str, argument: Any) -> bytes:
     return pickle.dumps((method, argument), protocol=5)
 
 
+class Server(Protocol):
+    """The part that runs in a worker. It is made there, without arguments."""
+
+    def version(self) -> str:
+        """Return the version of cede that the worker has."""
+
+    def do(self, message: bytes) -> Any:
+        """Do what a message says, and return the result."""
+
+
 class ShardServer:
     """The part that runs in a worker: makes the shard when told to, then calls its methods."""
 
@@ -72,12 +82,15 @@ class ShardServer:
 
 
 class ProcessWorker:
-    """The handle of a shard in a process on this machine. The process ends when this one does, since its pipe is closed then."""
+    """The handle of a shard in a process on this machine. The process ends when this one does, since its pipe is closed then.
 
-    def __init__(self, index: int) -> None:
+    server: what runs there, a class.
+    """
+
+    def __init__(self, index: int, server: type[Server] = ShardServer) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs,), name=f"cede-shard-{index}", daemon=True)
+        self.process = context.Process(target=serve, args=(theirs, server), name=f"cede-shard-{index}", daemon=True)
         self.process.start()
         theirs.close()
 
@@ -114,10 +127,10 @@ class ProcessWorker:
         return f"it ended with code {code}"
 
 
-def serve(pipe: Connection) -> None:
-    """Run a worker process: answer messages until the pipe is closed."""
+def serve(pipe: Connection, kind: type[Server]) -> None:
+    """Run a worker process: answer messages until the pipe is closed. kind: of the server that answers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one handles it, and closes the pipe
-    server = ShardServer()
+    server = kind()
     while True:
         try:
             message = pipe.recv_bytes()
@@ -132,11 +145,11 @@ def serve(pipe: Connection) -> None:
 
 
 class RayWorker:
-    """The handle of a shard in a Ray actor."""
+    """The handle of a shard in a Ray actor. server: what runs there, a class."""
 
-    def __init__(self, ray: Any) -> None:
+    def __init__(self, ray: Any, server: type[Server] = ShardServer) -> None:
         self.ray = ray
-        remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(ShardServer)
+        remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(server)
         self.actor = remote.remote()
         self.answer: Any = None
         try:

@@ -31,7 +31,7 @@ from cede.learning.baseline import is_kept_to
 from cede.learning.counts import places_of
 from cede.learning.learner import MOST_SEED, Learner
 from cede.learning.logs import LoggedSteps, read_log
-from cede.learning.settings import LEAST_PRIOR, MOST_PRIOR
+from cede.learning.settings import LEAST_PRIOR, MOST_PRIOR, Settings
 from cede.planning.control_shares import Mixture
 from cede.planning.passes import Plan, gain_under, value_under
 from cede.problem.task import Task, checked_switching_policy
@@ -293,10 +293,14 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts, kind: str) 
 
 def auditioned(learner: Learner) -> str | None:
     """Return the name of the member to whom the plan in force gives all control because it is an audition; None if it is none."""
-    task, episode = learner.task, learner.episode
+    return audition_at(learner.task, learner.told, learner.episode)
+
+
+def audition_at(task: Task, told: Settings, episode: int) -> str | None:
+    """Return the name of the member to whom an episode, 1, 2, ..., is an audition; None if it is none."""
     able = [member for member in range(len(task.members)) if task.can_reach(member)]
     begin, n = 0, len(able)
-    while learner.told.auditions and begin < episode:
+    while told.auditions and begin < episode:
         if episode <= begin + n:
             return task.members[able[episode - begin - 1]]
         begin = 8 * max(begin, n)

@@ -169,6 +169,7 @@ BODIES = (
     models.TeamStepsIn,
     models.StepContent,
     models.EndOneIn,
+    models.EstimateIn,
 )
 
 

@@ -376,6 +376,8 @@ class TeamClient:
                 step[name] = check.number("observe", name, one)
         if self._chosen is not None and self._chosen[0] == t:
             step |= {"chosen": self._chosen[1], "version": self._chosen[2]}
+            if "reason" in about:
+                step["reason"] = about["reason"]
         self._steps.append({"t": int(t), "at": time.time_ns() // 1_000_000, **step})
 
     def end_episode(self) -> None:

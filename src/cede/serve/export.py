@@ -12,8 +12,12 @@ from cede.serve.reports import COLUMNS, Team
 
 FIELDS = (*COLUMNS, "received")
 KINDS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl", "parquet": "application/vnd.apache.parquet"}
+# Steps as they are shown. A reason that was not told is that of the plan; version 0 says that there was none.
+REASON = "COALESCE(s.reason, p.reason, CASE WHEN s.version = 0 THEN 'fallback' END)"
+SHOWN = f"""{", ".join(REASON if name == "reason" else f"s.{name}" for name in FIELDS[1:])}
+    FROM steps s LEFT JOIN plans p ON p.team = s.team AND p.version = s.version"""
 PART = 10_000  # steps that are in memory at once
-TYPES = {"team": "string", "cost": "float64", "enter_cost": "float64", "meta": "string"}  # of columns; all others are int64
+TYPES = dict.fromkeys(("team", "reason", "meta"), "string") | dict.fromkeys(("cost", "enter_cost"), "float64")  # all others: int64
 
 
 def parts(database: Database, teams: Iterable[Team], since: int = 0) -> Iterator[list[Row]]:
@@ -22,8 +26,7 @@ def parts(database: Database, teams: Iterable[Team], since: int = 0) -> Iterator
     Every part is read by itself, so that a client who reads slowly keeps nobody waiting; nothing that was there at the beginning is
     missing. A row has FIELDS, with the name of the team.
     """
-    wanted = ", ".join(FIELDS[1:])
-    sql = f"SELECT {wanted} FROM steps WHERE team = ? AND (episode, t) > (?, ?) ORDER BY episode, t LIMIT ?"
+    sql = f"SELECT {SHOWN} WHERE s.team = ? AND (s.episode, s.t) > (?, ?) ORDER BY s.episode, s.t LIMIT ?"
     for team in teams:
         last = (since, -1)
         while True:

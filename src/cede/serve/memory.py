@@ -12,7 +12,7 @@ from typing import Any
 
 from cede._base import check
 from cede.serve.database import run
-from cede.serve.planning import ServedPlan, unpacked_policy
+from cede.serve.planning import ServedPlan, reason_of, unpacked_policy
 from cede.serve.reports import BIG, Team
 from cede.serve.store import Store, Unknown, now_ms
 
@@ -38,12 +38,20 @@ class Decision:
     name: str | None  # of the agent; None while the team's task is not in memory
     plan: str  # "fresh", "stale" or "fallback"
     version: int  # of the plan, 0: none
+    reason: str  # why: "plan", "audition" or "fallback"
     age: float | None  # seconds since the plan was made
 
     @property
     def shown(self) -> dict[str, Any]:
         """Return it as an answer."""
-        return {"agent": self.agent, "name": self.name, "plan": self.plan, "version": self.version, "age": self.age}
+        return {
+            "agent": self.agent,
+            "name": self.name,
+            "plan": self.plan,
+            "version": self.version,
+            "reason": self.reason,
+            "age": self.age,
+        }
 
 
 class Plans:
@@ -85,15 +93,17 @@ class Plans:
     def wake(self, name: str) -> Known:
         """Read the newest plan of a team, and keep it."""
         team = self.store.team(name)
-        sql = """SELECT t.fallback, t.episodes, p.version, p.episodes, p.environment_episodes, p.made, o.policy FROM teams t
-            LEFT JOIN policies o ON o.team = t.id LEFT JOIN plans p ON p.team = t.id AND p.version = o.version WHERE t.id = ?"""
+        sql = """SELECT t.fallback, t.episodes, p.version, p.episodes, p.environment_episodes, p.made, o.policy, p.reason
+            FROM teams t LEFT JOIN policies o ON o.team = t.id
+            LEFT JOIN plans p ON p.team = t.id AND p.version = o.version WHERE t.id = ?"""
         with self.store.database.read() as connection:
             row = run(connection, sql, (team.id,)).first()
         if row is None:
             raise Unknown(f"team: name is {check.show(name)}, must be that of a team")
         plan = None
         if row[2] is not None:
-            plan = ServedPlan(team, row[2], unpacked_policy(team, bytes(row[6])), row[3], row[4], row[5])
+            reason = row[7] or reason_of(team, row[3])
+            plan = ServedPlan(team, row[2], unpacked_policy(team, bytes(row[6])), row[3], row[4], row[5], reason)
         with self._lock:
             found = Known(row[0], row[1], None, self._towards(team, row[0]), team.served.endless)
             self._known[name] = found = self._newer(self._known.get(name), replace(found, plan=plan))
@@ -167,7 +177,7 @@ class Plans:
             check_time("decide", t, known.endless)
         if plan is None:
             agent = known.fallback if known.towards is None else known.towards[index("prev_agent", prev_agent, len(known.towards))]
-            return Decision(agent, None, "fallback", 0, None)
+            return Decision(agent, None, "fallback", 0, "fallback", None)
         task = plan.team.served.task
         where: tuple[int, ...] = (index("state", state, task.n_states), index("prev_agent", prev_agent, task.n_agents))
         if t is not None:
@@ -180,7 +190,7 @@ class Plans:
         agent = int(plan.policy[where])
         age = max(0, now_ms() - plan.made) / 1000
         freshness = "fresh" if plan.episodes >= known.episodes else "stale"
-        return Decision(agent, task.agents[agent], freshness, plan.version, age)
+        return Decision(agent, task.agents[agent], freshness, plan.version, plan.reason, age)
 
 
 def check_time(owner: str, t: int | None, endless: bool) -> None:

@@ -1,6 +1,6 @@
 """What requests and answers consist of. The models check requests strictly, and are the schemas of the OpenAPI document."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -101,6 +101,7 @@ class StepContent(Strict):
     enter_cost: float | None = None
     chosen: Whole | None = Field(None, description="Who was asked to act.")
     version: Whole | None = Field(None, description="The version of the plan that chose.")
+    reason: Literal["plan", "audition", "fallback"] | None = Field(None, description="Why, as the decision said.")
     at: Whole | None = Field(None, description="When, in milliseconds since 1970.")
     meta: dict[str, Any] | None = Field(None, description="Anything else, at most 4096 characters as JSON.")
 
@@ -159,6 +160,44 @@ class TeamStepsIn(Strict):
     ends: list[TeamEndIn] = Field(default_factory=list)
 
 
+PolicyGiven = Annotated[
+    str | Whole | list[Any],
+    Field(description="'plan'; an agent, by index or by name, who has all control; or agents by t, state and previous agent."),
+]
+
+
+class EstimateIn(Strict):
+    """A question: what would a policy cost? All but the policies are as in `cede.estimate`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"policy": [[[0, 0], [1, 1]]], "against": "plan"}, {"policy": 1}]})
+    policy: PolicyGiven = "plan"
+    against: PolicyGiven | None = Field(None, description="Another policy, whose cost is taken off.")
+    start: list[float] | None = Field(None, description="Probabilities of the first state; without: as was seen.")
+    interval: Literal["draws", "sets"] | None = None
+    level: float | None = None
+    draws: Whole | None = None
+    prior: float | None = None
+    seed: Whole | None = None
+
+
+class EstimateOut(BaseModel):
+    """What a policy is expected to cost, or how much more than another one, with an interval: a `cede.Estimate`."""
+
+    episodes: int = Field(description="Of the team, that it rests on.")
+    mean: float
+    low: float
+    high: float
+    kind: str = Field(description="Of the interval: 'posterior draws' or 'confidence sets'.")
+    level: float = Field(description="The part of the draws that it holds; of sets, the probability with which they hold.")
+    policy: str = Field(description="Whose cost it is.")
+    against: str | None = Field(description="The policy whose cost is taken off; null: it is the cost itself.")
+    per: str = Field(description="What the cost is of, as 'episode'.")
+    starts: str = Field(description="Where episodes are taken to start.")
+    draws: int | None
+    prior: float | None
+    warnings: list[str] = Field(description="What the reader should know, in sentences.")
+
+
 class Problem(BaseModel):
     """What went wrong (RFC 9457)."""
 
@@ -175,6 +214,7 @@ class DecisionOut(BaseModel):
     name: str | None = Field(description="Of the agent; null while the team's plan is not in memory.")
     plan: str = Field(description="fresh: it knows all that was counted of the team; stale: there is more; fallback: no plan.")
     version: int
+    reason: str = Field(description="plan: it is best by the plan; audition: a member is tried for an episode; fallback: no plan.")
     age: float | None = Field(description="Seconds since the plan was made.")
 
 

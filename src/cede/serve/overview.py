@@ -11,7 +11,7 @@ from cede._base.arrays import Floats
 from cede.learning.counts import places_of
 from cede.learning.learner import Learner
 from cede.serve.database import Database, run
-from cede.serve.export import FIELDS, as_object
+from cede.serve.export import SHOWN, as_object
 from cede.serve.memory import check_time
 from cede.serve.planning import ServedPlan
 from cede.serve.reports import Team
@@ -56,7 +56,7 @@ def episodes_of(database: Database, team: Team, before: int | None, most: int) -
 
 def steps_of(database: Database, team: Team, episode: int, since: int, most: int) -> list[dict[str, Any]]:
     """Return steps of an episode, from t = since on."""
-    sql = f"SELECT {', '.join(FIELDS[1:])} FROM steps WHERE team = ? AND episode = ? AND t >= ? ORDER BY t LIMIT ?"
+    sql = f"SELECT {SHOWN} WHERE s.team = ? AND s.episode = ? AND s.t >= ? ORDER BY s.t LIMIT ?"
     with database.read() as connection:
         rows = run(connection, sql, (team.id, episode, since, most)).all()
     return [as_object((team.name, *row)) for row in rows]
@@ -109,13 +109,9 @@ def policy_map(
         }
         for s in found[first : first + most]
     ]
-    about: dict[str, Any] = {
-        "version": plan.version,
-        "made": plan.made,
-        "age": max(0, now_ms() - plan.made) / 1000,
-        "episodes": plan.episodes,
-    }
-    about["unit"] = plan.team.served.unit
+    age = max(0, now_ms() - plan.made) / 1000
+    about: dict[str, Any] = {"version": plan.version, "reason": plan.reason, "made": plan.made, "age": age}
+    about |= {"episodes": plan.episodes, "unit": plan.team.served.unit}
     sizes = {"t": t, "steps": task.horizon, "states": len(found), "most_visits": float(states.max(initial=0.0))}
     whom = {"agents": list(task.agents), "members": list(task.members), "acting": task.acting.tolist(), "aim": task.aim.tolist()}
     return {**about, **sizes, **whom, "rows": rows}

@@ -13,18 +13,22 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlalchemy import Connection
 
 from cede._base.arrays import Policy
-from cede.learning.endless import new_learner
+from cede.insight.estimate import audition_at
 from cede.learning.learner import Learner
 from cede.serve.counting import Cells
 from cede.serve.database import run
+from cede.serve.plan_work import PlanWork
 from cede.serve.reports import Team
 from cede.serve.store import Store, Unknown, now_ms
+
+if TYPE_CHECKING:
+    from cede.serve.plan_workers import PlanWorkers
 
 LEASE = 60_000  # milliseconds
 AT_ONCE = 16  # teams that are leased together
@@ -42,6 +46,7 @@ class ServedPlan:
     episodes: int  # steps without a horizon
     environment_episodes: int
     made: int  # milliseconds
+    reason: str  # why it chooses as it does: "plan" or "audition"
 
     @property
     def packed(self) -> bytes:
@@ -55,10 +60,15 @@ def unpacked_policy(team: Team, data: bytes) -> Policy:
     return policy.reshape(team.served.task.policy_shape)
 
 
-def learner_of(
+def reason_of(team: Team, episodes: int) -> str:
+    """Return in a word why a plan chooses as it does, as records do. episodes: of the team, that went into it."""
+    return "plan" if audition_at(team.served.task, team.served.told, episodes + 1) is None else "audition"
+
+
+def work_of(
     connection: Connection, store: Store, team: Team, outside: dict[int, tuple[int, Cells]] | None = None
-) -> tuple[Learner, int]:
-    """Return a learner that has counted what a team and its environment have, and the version of the team's newest plan.
+) -> tuple[PlanWork, int]:
+    """Return what the next plan of a team follows from, and the version of its newest one.
 
     outside: what was read of environments in this transaction, by their number; it is added to.
     """
@@ -70,8 +80,13 @@ def learner_of(
     if team.environment not in known:
         known[team.environment] = (row[3], store.environment_cells(connection, team.environment))
     episodes, cells = known[team.environment]
-    counts = team.served.counter.counts(store.agent_cells(connection, team), cells, row[0], episodes)
-    return new_learner(team.served.task, team.served.told, seed=row[2], counts=counts, checked=True), row[1]
+    return PlanWork(team.served, row[2], store.agent_cells(connection, team), cells, row[0], episodes), row[1]
+
+
+def learner_of(connection: Connection, store: Store, team: Team) -> tuple[Learner, int]:
+    """Return a learner that has counted what a team and its environment have, and the version of the team's newest plan."""
+    work, version = work_of(connection, store, team)
+    return work.learner(), version
 
 
 class Planner:
@@ -79,6 +94,7 @@ class Planner:
 
     store: where counts are. transact: runs a function in a write transaction; by default of its own connection. published: called
     with every plan that was published. failed: called with every error. lease: milliseconds after which others take its teams.
+    workers: who makes the plans, all at once; None: this thread, one after the other.
     """
 
     def __init__(
@@ -88,9 +104,11 @@ class Planner:
         published: Callable[[ServedPlan], None] | None = None,
         failed: Callable[[Exception], None] = lambda error: None,
         lease: int = LEASE,
+        workers: "PlanWorkers | None" = None,
     ) -> None:
         self.store, self._transact, self._published, self._lease = store, transact or store.database.write, published, lease
-        self._failed = failed
+        self._failed, self._workers = failed, workers
+        self.at_once = AT_ONCE * (1 if workers is None else workers.number)
         self.name = f"{socket.gethostname()[:40]}/{os.getpid()}/{secrets.token_hex(4)}"
         self.failures, self.made = 0, 0
         self._wake, self._stop = threading.Event(), threading.Event()
@@ -110,17 +128,24 @@ class Planner:
         """Make plans for teams, from one view of the database. A team whose plan fails waits until its lease is over."""
         outside: dict[int, tuple[int, Cells]] = {}
         with self.store.database.read() as connection:
-            found = [(team, *learner_of(connection, self.store, team, outside)) for team in map(self.store.team_of, numbers)]
+            found = [(team, *work_of(connection, self.store, team, outside)) for team in map(self.store.team_of, numbers)]
         result = []
-        for team, learner, version in found:
+        for (team, work, version), policy_of in zip(found, self._policies([work for _, work, _ in found]), strict=True):
             try:
-                policy = learner.plan.policy
+                policy = policy_of()
             except Exception as error:
                 self.failures += 1
                 self._failed(error)
                 continue
-            result.append(ServedPlan(team, version + 1, policy, learner.episode - 1, learner.environment_episodes, now_ms()))
+            reason = reason_of(team, work.episodes)
+            result.append(ServedPlan(team, version + 1, policy, work.episodes, work.environment_episodes, now_ms(), reason))
         return result
+
+    def _policies(self, works: Sequence[PlanWork]) -> list[Callable[[], Policy]]:
+        """Return for each work a function that returns the policy, or raises what went wrong."""
+        if self._workers is None:
+            return [work.policy for work in works]
+        return [future.result for future in self._workers.policies(works)]
 
     def publish(self, connection: Connection, plans: Sequence[ServedPlan]) -> list[ServedPlan]:
         """Put plans into force and give the leases back. Of teams that another planner has meanwhile, nothing is published."""
@@ -131,18 +156,18 @@ class Planner:
                 WHERE id = ? AND version = ? AND planner = ?"""
             if run(connection, sql, values).rowcount != 1:
                 continue
-            numbers = (plan.team.id, plan.version, plan.episodes, plan.environment_episodes, plan.made, self.name)
-            columns = "team, version, episodes, environment_episodes, made, planner"
-            run(connection, f"INSERT INTO plans ({columns}) VALUES (?, ?, ?, ?, ?, ?)", numbers)
+            numbers = (plan.team.id, plan.version, plan.episodes, plan.environment_episodes, plan.made, self.name, plan.reason)
+            columns = "team, version, episodes, environment_episodes, made, planner, reason"
+            run(connection, f"INSERT INTO plans ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", numbers)
             sql = """INSERT INTO policies (team, version, policy) VALUES (?, ?, ?)
                 ON CONFLICT (team) DO UPDATE SET version = excluded.version, policy = excluded.policy"""
             run(connection, sql, (plan.team.id, plan.version, plan.packed))
             result.append(plan)
         return result
 
-    def once(self, most: int = AT_ONCE) -> int:
+    def once(self, most: int | None = None) -> int:
         """Plan for some teams that are due, and return how many were leased."""
-        leased = self._transact(lambda connection: self.lease(connection, most))
+        leased = self._transact(lambda connection: self.lease(connection, most or self.at_once))
         if leased:
             plans = self.make(leased)
             published = self._transact(lambda connection: self.publish(connection, plans))

@@ -20,8 +20,9 @@ KEY = ("team", "episode", "t")
 PLACES = ("state", "prev_agent", "agent", "action", "next_state")
 AMOUNTS = ("cost", "enter_cost")
 EXTRA = ("chosen", "version", "at")
-COLUMNS = (*KEY, *PLACES, *AMOUNTS, *EXTRA, "meta")  # of a row
+COLUMNS = (*KEY, *PLACES, *AMOUNTS, *EXTRA, "reason", "meta")  # of a row
 NEEDED = ("episode", "t", *PLACES)
+REASONS = ("plan", "audition", "fallback")  # why an agent was chosen
 BIG = 2**53  # whole numbers below it are exact in every language
 MOST_META, DEEPEST_META = 4096, 8  # characters, and levels
 
@@ -80,6 +81,7 @@ def read_steps(given: Any, team_of: Callable[[str], Team], default: Team | None,
         check_whole(name, [one for one in columns[name] if one is not None], columns[name])
     for name in AMOUNTS:
         columns[name] = [None if one is None else amount(name, i, one) for i, one in enumerate(columns[name])]
+    check_reasons(columns["reason"])
     columns["meta"] = [None if one is None else meta(i, one) for i, one in enumerate(columns["meta"])]
     teams = [default] * len(given) if default is not None else named(given, team_of)
     by_task: dict[int, list[int]] = {}
@@ -112,6 +114,13 @@ def check_whole(name: str, values: Sequence[Any], all_values: Sequence[Any] | No
     for i, one in enumerate(values if all_values is None else all_values):
         if one is not None or all_values is None:
             check.integer(OWNER, f"steps[{i}].{name}", one, 0, BIG - 1)
+
+
+def check_reasons(values: Sequence[Any]) -> None:
+    """Check the reasons of choices, which may be left out."""
+    for i, one in enumerate(values):
+        if one is not None and one not in REASONS:
+            check.choice(OWNER, f"steps[{i}].reason", one, REASONS)
 
 
 def amount(name: str, i: int, value: Any) -> float:

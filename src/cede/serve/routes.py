@@ -17,6 +17,7 @@ from cede.insight.explain import explain
 from cede.insight.summary import summarise
 from cede.serve import models
 from cede.serve.border import Metrics
+from cede.serve.estimates import named_agent
 from cede.serve.memory import check_time
 from cede.serve.reports import Report, Team, read_ends, read_steps
 from cede.serve.requests import PROBLEMS, Guarded, about, answer, body, not_allowed, plain
@@ -80,14 +81,14 @@ def add_decisions(app: FastAPI, service: Service, guarded: Guarded, metrics: Met
         binary = "application/x-npy" in request.headers.get("accept", "")
         tag = f'"{plan.team.id}-{plan.version}-{"npy" if binary else "json"}"'
         headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "Accept, Authorization"}
-        headers |= {"cede-version": str(plan.version), "cede-made": str(plan.made)}
+        headers |= {"cede-version": str(plan.version), "cede-made": str(plan.made), "cede-reason": plan.reason}
         if tag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
             return Response(status_code=304, headers=headers)
         if binary:
             file = io.BytesIO()
             np.save(file, plan.policy)
             return Response(file.getvalue(), media_type="application/x-npy", headers=headers)
-        numbers = {"version": plan.version, "made": plan.made, "episodes": plan.episodes}
+        numbers = {"version": plan.version, "reason": plan.reason, "made": plan.made, "episodes": plan.episodes}
         more = {**numbers, "environment_episodes": plan.environment_episodes, "fallback": known.fallback, **about(plan.team)}
         return await run_in_threadpool(lambda: answer({**more, "policy": plan.policy.tolist()}, headers=headers))
 
@@ -205,6 +206,45 @@ def add_insight(app: FastAPI, service: Service, guarded: Guarded) -> None:
             return {"episodes": learner.episode - 1, "unit": team.served.unit, **asdict(explain(learner, t, state, prev_agent))}
 
         return answer(plain(await run_in_threadpool(work)))
+
+    told: dict[str, Any] = {"tags": ["insight"], "responses": {**PROBLEMS, 200: {"model": models.EstimateOut}}}
+
+    async def expected(team: Team, given: dict[str, Any]) -> Response:
+        """Answer what a policy would cost; arguments that were left out are those of `cede.estimate`."""
+        asked = {name: one for name, one in given.items() if one is not None}
+        found = await run_in_threadpool(service.estimates.find, team, asked)
+        if found is None:
+            found = await asyncio.wrap_future(service.estimates.ask(team, asked))
+        return answer(plain(found))
+
+    @app.get("/v1/teams/{name}/estimate", **told)
+    async def cost_of(
+        request: Request,
+        name: str,
+        policy: str = "plan",
+        against: str | None = None,
+        interval: str | None = None,
+        level: float | None = None,
+        draws: int | None = None,
+        prior: float | None = None,
+        seed: int | None = None,
+    ) -> Response:
+        """Estimate what the plan, or an agent alone (by name or index), would cost, with an interval; or that against another one.
+
+        It is `cede.estimate` of all that was counted until now. The plan is the one that follows from that.
+        """
+        guarded.access(request, "read", name)
+        team = await guarded.team(name)
+        task, others = team.served.task, {"interval": interval, "level": level, "draws": draws, "prior": prior, "seed": seed}
+        whose = {"policy": named_agent(task, policy), "against": None if against is None else named_agent(task, against)}
+        return await expected(team, {**whose, **others})
+
+    @app.post("/v1/teams/{name}/estimate", openapi_extra=body(models.EstimateIn), **told)
+    async def cost_of_any(request: Request, name: str) -> Response:
+        """Estimate the same of any switching policy, (L, S, D) agents by time, state and previous agent."""
+        guarded.access(request, "read", name)
+        given, team = models.checked("estimate", models.EstimateIn, await guarded.data(request)), await guarded.team(name)
+        return await expected(team, given.model_dump())
 
     @app.get("/v1/teams/{name}/summary", tags=["insight"], responses=PROBLEMS)
     async def summary(request: Request, name: str) -> Response:

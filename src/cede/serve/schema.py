@@ -109,6 +109,7 @@ steps = Table(
     Column("enter_cost", REALS),
     Column("chosen", WHOLE),  # who was asked to act
     Column("version", WHOLE),  # of the plan that chose
+    Column("reason", Text),  # why, in a word: one of reports.REASONS
     Column("at", WHOLE),  # the client's time
     Column("meta", Text),  # JSON
     Column("received", WHOLE, nullable=False),  # the server's time
@@ -161,6 +162,7 @@ plans = Table(
     Column("environment_episodes", WHOLE, nullable=False),  # of all teams of the environment
     Column("made", WHOLE, nullable=False),
     Column("planner", Text, nullable=False),
+    Column("reason", Text),  # why it chooses as it does, "plan" or "audition"; null: it was made before schema 3
     Index("plans_team", "team", "version", unique=True),
     **STRICT,
 )

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from cede.learning.learner import Learner
 from cede.serve.audit import erase
 from cede.serve.database import Database
+from cede.serve.estimates import CountsKey, Estimates
 from cede.serve.log import Accepted
 from cede.serve.memory import Decision, Known, Plans
 from cede.serve.planning import Planner, learner_of
@@ -51,7 +52,7 @@ class Service:
         self.plans = Plans(self.store, self.options.most_plans)
         self._stop = threading.Event()
         self._waking: set[str] = set()
-        self._learners: OrderedDict[tuple[int, int, int], Learner] = OrderedDict()
+        self._learners: OrderedDict[CountsKey, Learner] = OrderedDict()
         self._lock = threading.Lock()
         self.refreshed = 0  # how often it looked at what others wrote
         self.when_counted: list[Callable[[dict[int, int]], None]] = []  # called with episodes that were counted, by team
@@ -62,6 +63,7 @@ class Service:
         self.tokens.refresh()
         self.plans.refresh()
         self.pool = ThreadPoolExecutor(4, "cede-reader")
+        self.estimates = Estimates(self.counted_learner)
         self.writer = Writer(self.store, self.options.most_waiting, self._counted)
         self.planner = Planner(self.store, lambda work: self.writer.call(work).result(), self.plans.published, self.failed)
         if self.options.plans:
@@ -76,6 +78,7 @@ class Service:
         self._refresher.join()
         self.writer.close()
         self.pool.shutdown()
+        self.estimates.close()
 
     def _refresh(self) -> None:
         """Look at what others wrote, again and again."""
@@ -163,6 +166,10 @@ class Service:
 
     def learner(self, team: Team) -> Learner:
         """Return a learner that has counted what is in the database now; the same one if nothing was counted since."""
+        return self.counted_learner(team)[1]
+
+    def counted_learner(self, team: Team) -> tuple[CountsKey, Learner]:
+        """Return the same, and what its counts are known by."""
         with self.database.read() as connection:
             numbers = self.store.numbers(connection, team)
             key = (team.id, numbers.episodes, numbers.environment_episodes)
@@ -175,7 +182,7 @@ class Service:
             self._learners.move_to_end(key)
             while len(self._learners) > LEARNERS:
                 self._learners.popitem(last=False)
-        return found
+        return key, found
 
     def erase(self, team: Team) -> Future[int]:
         """Erase all steps of a team; the future holds their number."""
@@ -188,6 +195,7 @@ class Service:
                 self.plans.forget([team.name])
                 with self._lock:
                     self._learners.clear()
+                self.estimates.clear()
                 self.planner.wake()
 
         future = self.writer.call(work)

@@ -3,7 +3,7 @@
 import { render } from "./vendor/preact.mjs";
 import { download, get, listen, path, setToken, takeToken, token } from "./api.js";
 import { html, Name } from "./charts.js";
-import { Log, Uncertain, Where, Why } from "./decisions.js";
+import { Alone, Log, MOST_ALONE, Uncertain, Where, Why } from "./decisions.js";
 import { Charts, Health, Story, Teams } from "./sections.js";
 
 const PAGE = 50;
@@ -11,6 +11,7 @@ const nothing = () => ({
   team: null, history: null, sizes: { chosen: "", before: null }, summary: null, map: null,
   asked: { t: null, search: "", first: 0, limit: 50, order: "visits" },
   why: null, place: { t: 0, state: 0, prev: 0 }, whyProblem: "", busy: false,
+  alone: { rows: [], busy: false, problem: "" },
   log: { episodes: [], episode: null, steps: [], begin: 0, newest: false, earlier: false, more: false },
 });
 const state = {
@@ -152,6 +153,24 @@ async function explain(place) {
   }
 }
 
+// One after the other, each shown as it comes: the plan, then every member alone.
+async function estimate() {
+  const { where, map } = state;
+  const rows = [];
+  const show = (change) => where === state.where && update({ alone: { rows: [...rows], busy: true, problem: "", ...change } });
+  show({});
+  try {
+    for (const member of [null, ...map.members.keys()].slice(0, 1 + MOST_ALONE)) {
+      if (where !== state.where) return;
+      rows.push({ member, ...(await get(own("estimate"), member === null ? {} : { policy: map.agents[member] })) });
+      show({});
+    }
+    show({ busy: false });
+  } catch (error) {
+    show({ busy: false, problem: error.message });
+  }
+}
+
 // ---------------------------------------------------------------------------------------------- what happens
 
 function go() {
@@ -257,6 +276,7 @@ function App() {
           <${Why} team=${team} map=${map} asked=${state.place} why=${state.why} problem=${state.whyProblem} busy=${state.busy} onAsk=${on.place} onWhy=${explain} />
           <${Log} team=${team} map=${map} log=${state.log} onEpisode=${loadSteps} onEarlier=${() => loadEpisodes(state.log.episodes.at(-1).episode)}
             onSteps=${moreSteps} onBefore=${stepsBefore} onWhy=${explain} onDownload=${on.save} />
+          <${Alone} map=${map} alone=${state.alone} onAsk=${estimate} />
           <${Uncertain} summary=${state.summary} />` : ""}
         ${where.kind === "environment" ? html`<p
           class="note">Who takes control where, and why, is shown for each team: choose one of them.</p>` : ""}

@@ -386,7 +386,8 @@ class Team {
       let found = await decide({ t: 0 });
       if (found.status === 422) found = await decide({});
       if (!found.ok) throw new RangeError((await found.json()).detail);
-      this.#copy = { policy: null, about: {}, version: 0, fallback: (await found.json()).agent, tag: null, got: Date.now() };
+      const { agent, reason } = await found.json();
+      this.#copy = { policy: null, about: { reason }, version: 0, fallback: agent, tag: null, got: Date.now() };
     } else {
       throw new RangeError((await answer.json().catch(() => ({}))).detail ?? `service: status is ${answer.status}, must be 200`);
     }
@@ -430,7 +431,7 @@ class Team {
     index("choose", "state", state, about.n_states);
     index("choose", "prevAgent", prevAgent, about.agents?.length);
     const agent = policy ? (endless ? policy : policy[t])[state][prevAgent] : fallback;
-    this.#chosen = { t, agent, version };
+    this.#chosen = { t, agent, version, reason: about.reason };
     return agent;
   }
 
@@ -464,7 +465,10 @@ class Team {
       if (value !== undefined) body[name] = value;
     }
     if (meta !== undefined) body.meta = meta;
-    if (this.#chosen?.t === t) Object.assign(body, { chosen: this.#chosen.agent, version: this.#chosen.version });
+    if (this.#chosen?.t === t) {
+      const { agent: chosen, version, reason } = this.#chosen;
+      Object.assign(body, { chosen, version, reason });
+    }
     this.#run = { episode: run.episode, t: t + 1, state: nextState, agent, endless };
     if (endless && about.terminal?.includes(nextState)) [this.#run, this.#chosen] = [null, null]; // there a run ends
     const key = `${this.name}\n${run.episode}\n${t}`;

@@ -3,6 +3,16 @@
 import { amount, capital, html, Name, number, percent, Swatch, words } from "./charts.js";
 import { ago, plural } from "./sections.js";
 
+export const MOST_ALONE = 12; // members whose cost is worked out
+
+// Why somebody was chosen, in words: of a step of the log.
+const AUDITION = "It is an audition: one member has control in the whole episode, so that it is known how it acts.";
+function reason({ version, reason }) {
+  if (reason === "fallback" || version === 0) return "no plan yet: the fallback agent";
+  if (!version) return reason === "audition" ? "an audition" : reason === "plan" ? "a plan" : "";
+  return reason === "audition" ? `plan ${version}, an audition` : `plan ${version}`;
+}
+
 // An agent in the colour of the member who is, or will be, in control.
 const Agent = ({ about, agent }) => html`<span class="agent"><${Swatch} index=${about.aim[agent]} /><${Name}>${about.agents[agent]}</${Name}></span>`;
 
@@ -14,8 +24,8 @@ export function Where({ map, asked, chosen, onAsk, onWhy }) {
   const timed = map.t !== null;
   return html`<section class="card" aria-labelledby="where">
     <h2 id="where">Who takes control where</h2>
-    <p class="note">Plan ${map.version}, made ${ago(map.age)} from ${plural(map.episodes, word.one)}. Choose an entry to see why.
-      A dashed one was never seen: there the plan is a guess.</p>
+    <p class="note">Plan ${map.version}, made ${ago(map.age)} from ${plural(map.episodes, word.one)}.
+      ${map.reason === "audition" ? AUDITION : ""} Choose an entry to see why. A dashed one was never seen: there the plan is a guess.</p>
     <div class="tools">
       ${timed ? html`<label class="grow">Time step <b>${map.t}</b>
         <input type="range" min="0" max=${map.steps - 1} value=${asked.t ?? 0} onInput=${(event) => onAsk({ t: Number(event.target.value) })} /></label>` : ""}
@@ -115,7 +125,7 @@ export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onBefore, o
   const action = (a) => (team.action_names || [])[a] ?? `action ${a}`;
   const agent = (i) => team.agents[i] ?? `agent ${i}`;
   const chosen = (one) => (one.chosen === undefined ? "" : one.chosen === one.agent ? ", as was chosen" : `, but ${agent(one.chosen)} was chosen`);
-  const say = (one) => `${agent(one.agent)} acted${chosen(one)}${one.version ? ` by plan ${one.version}` : ""}.`;
+  const say = (one) => `${agent(one.agent)} acted${chosen(one)}${reason(one) ? ` (${reason(one)})` : ""}.`;
   return html`<section class="card" aria-labelledby="log">
     <h2 id="log">The log</h2>
     <div class="tools">
@@ -129,18 +139,48 @@ export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onBefore, o
     ${log.begin > 0 ? html`<button type="button" onClick=${onBefore}>Earlier steps</button>` : ""}
     <div class="scroll" tabindex="0" role="region" aria-label="Table of steps">
       <table class="steps"><caption class="unseen">Steps of ${run} ${log.episode}</caption>
-        <thead><tr><th scope="col">t</th><th scope="col" class="places">State</th><th scope="col">Before</th><th scope="col">In control</th>
+        <thead><tr><th scope="col">t</th><th scope="col" class="places">State</th><th scope="col">Before</th><th scope="col">In control</th><th scope="col">Chosen by</th>
           <th scope="col">Action</th><th scope="col" class="places">Next state</th><th scope="col"><span class="unseen">Explanation</span></th></tr></thead>
         <tbody>${log.steps.map((one) => html`<tr class=${one.agent === one.prev_agent ? "" : "switch"}>
           <th scope="row">${one.t}</th><td><${Name}>${state(one.state)}</${Name}></td><td><${Name}>${agent(one.prev_agent)}</${Name}></td>
           <td>${map ? html`<${Agent} about=${map} agent=${one.agent} />` : agent(one.agent)}${one.chosen !== undefined && one.chosen !== one.agent ? html` <span
-            class="badge bad">chosen: <${Name}>${agent(one.chosen)}</${Name}></span>` : ""}</td>
+            class="badge bad">chosen: <${Name}>${agent(one.chosen)}</${Name}></span>` : ""}</td><td>${reason(one)}</td>
           <td><${Name}>${action(one.action)}</${Name}></td><td><${Name}>${state(one.next_state)}</${Name}></td>
           <td><button type="button" class="quiet" onClick=${() => onWhy({ t: one.t, state: one.state, prev: one.prev_agent, step: say(one) })}>Why<span
             class="unseen"> step ${one.t}</span></button></td></tr>`)}</tbody>
       </table>
     </div>
     ${log.more ? html`<button type="button" onClick=${onSteps}>More steps</button>` : ""}
+  </section>`;
+}
+
+// What the plan and each member alone would cost. It takes the service some time, so it is worked out when somebody asks.
+export function Alone({ map, alone, onAsk }) {
+  if (!map) return "";
+  const { rows, busy, problem } = alone;
+  const ends = rows.flatMap((one) => [one.low, one.mean, one.high]).filter(Number.isFinite);
+  const [low, high] = [Math.min(0, ...ends), Math.max(...ends, 1e-9)];
+  const at = (value) => 100 * ((value - low) / (high - low));
+  const who = (one) => (one.member === null ? html`<span class="agent">the plan</span>` : html`<${Agent} about=${map} agent=${one.member} />`);
+  const warnings = [...new Set(rows.flatMap((one) => one.warnings))];
+  const holds = ({ draws, level }) => (draws ? `${percent(level)} of ${number(draws, 0)} posterior draws` : `confidence sets of ${percent(level)}`);
+  return html`<section class="card" aria-labelledby="alone">
+    <h2 id="alone">What each alone would cost</h2>
+    <p class="note">What one ${rows[0]?.per ?? "episode"} is expected to cost with the plan, and if one member had all control,
+      by what was seen.${map.members.length > MOST_ALONE ? ` The first ${MOST_ALONE} members.` : ""}</p>
+    <div class="tools"><button type="button" disabled=${busy} onClick=${onAsk}>${rows.length ? "Work it out again" : "Work it out"}</button></div>
+    <div aria-live="polite">${problem ? html`<p class="problem">${problem}</p>` : ""}${busy ? html`<p class="note">Working it out ...</p>` : ""}</div>
+    ${rows.length ? html`<ul class="bars" aria-hidden="true">${rows.map((one) => html`<li><span>${who(one)}</span>
+      <span class="track"><i class="line" style=${{ left: `${at(one.low)}%`, width: `${at(one.high) - at(one.low)}%` }}></i><i
+        class="dot" style=${{ left: `${at(one.mean)}%` }}></i></span><b>${amount(one.mean)}</b></li>`)}</ul>
+      <div class="scroll" tabindex="0" role="region" aria-label="Table of what each alone would cost">
+      <table><caption class="unseen">What each alone would cost</caption>
+        <thead><tr><th scope="col">In control</th><th scope="col">Cost</th><th scope="col">from</th><th scope="col">to</th></tr></thead>
+        <tbody>${rows.map((one) => html`<tr><th scope="row">${who(one)}</th><td>${amount(one.mean)}</td><td>${amount(one.low)}</td><td>${amount(one.high)}</td></tr>`)}
+        </tbody></table></div>
+      <p class="note">From ${plural(rows[0].episodes, "episode")} of this team and all that is known of the environment; intervals: ${holds(rows[0])}; episodes
+        start ${rows[0].starts}.</p>
+      ${warnings.map((one) => html`<p class="note">Note: <bdi>${one}</bdi>.</p>`)}` : ""}
   </section>`;
 }
 

@@ -1,7 +1,7 @@
-"""Schema 3: runs without a horizon, in pieces."""
+"""Schema 3: runs without a horizon, in pieces; the reason of a choice, with the plan and with the step."""
 
 from alembic import op
-from sqlalchemy import BigInteger, Column, ForeignKey, Integer, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Text, text
 
 revision = "3"
 down_revision = "2"
@@ -10,7 +10,7 @@ WHOLE = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Add the table of pieces of runs."""
+    """Add the table of pieces of runs, and the columns of reasons."""
     op.create_table(
         "pieces",
         Column("team", WHOLE, ForeignKey("teams.id"), primary_key=True, autoincrement=False),
@@ -23,3 +23,5 @@ def upgrade() -> None:
     )
     waits = text("received > summed")
     op.create_index("pieces_waiting", "pieces", ["begun", "team", "episode", "piece"], sqlite_where=waits, postgresql_where=waits)
+    for table in ("plans", "steps"):
+        op.add_column(table, Column("reason", Text))
