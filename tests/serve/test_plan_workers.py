@@ -6,7 +6,10 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -143,6 +146,45 @@ def test_the_command(url, monkeypatch):
     assert 'pip install "cede[ray]"' in wrong.output
     with pytest.raises(ValueError, match="planner: engine is 'cloud', must be one of 'processes', 'ray'"):
         PlanWorkers("cloud")
+
+
+def children(pid):
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid):
+    """Whether a process runs; one that ended and that nobody has waited for does not."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_their_planner(tmp_path, number):
+    url = f"sqlite:///{tmp_path}/cede.db"
+    database = Database(url)
+    teams = fill(Store(database))
+    command = [sys.executable, "-m", "cede.cli", "planner", "--jobs", "2", "--db", url]
+    planner = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert planner.stdout.readline().startswith("planner: ")
+    workers = [pid for pid in children(planner.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(workers) == 2
+    plans = 0
+    while plans < len(teams):
+        time.sleep(0.05)
+        with database.read() as connection:
+            plans = run(connection, "SELECT COUNT(*) FROM plans").scalar()
+    planner.send_signal(number)
+    said, errors = planner.communicate(timeout=60)
+    assert (planner.returncode, said) == ((0, f"plans made: {plans}\n") if number == signal.SIGTERM else (-9, ""))
+    assert errors == ""
+    for _ in range(1000):
+        if not any(map(alive, workers)):
+            break
+        time.sleep(0.02)
+    assert not any(map(alive, workers))
+    database.close()
 
 
 # ------------------------------------------------------------------------------------------------- Ray itself
