@@ -583,8 +583,8 @@ def test_cede_js_tells_steps_of_a_run_as_they_come(endless, open_page):
     page.evaluate("client.flush()")
     found, prev = steps_of(endless, "js-run"), 0
     assert [row[1] for row in found] == list(range(30))  # the run was not ended
-    for _, t, before, acted, chosen, version in found:
-        assert (before, chosen) == (prev, acted)
+    for _, t, before, acted, chosen, version, reason in found:
+        assert (before, chosen, reason) == (prev, acted, "plan")
         if version == plan["version"]:
             assert acted == plan["policy"][t % 6][prev]
         prev = acted

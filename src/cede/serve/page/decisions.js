@@ -158,6 +158,7 @@ export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onBefore, o
 export function Alone({ map, alone, onAsk }) {
   if (!map) return "";
   const { rows, busy, problem } = alone;
+  const word = words(map.unit);
   const ends = rows.flatMap((one) => [one.low, one.mean, one.high]).filter(Number.isFinite);
   const [low, high] = [Math.min(0, ...ends), Math.max(...ends, 1e-9)];
   const at = (value) => 100 * ((value - low) / (high - low));
@@ -166,19 +167,20 @@ export function Alone({ map, alone, onAsk }) {
   const holds = ({ draws, level }) => (draws ? `${percent(level)} of ${number(draws, 0)} posterior draws` : `confidence sets of ${percent(level)}`);
   return html`<section class="card" aria-labelledby="alone">
     <h2 id="alone">What each alone would cost</h2>
-    <p class="note">What one ${rows[0]?.per ?? "episode"} is expected to cost with the plan, and if one member had all control,
+    <p class="note">What one ${rows[0]?.per ?? word.run} is expected to cost with the plan, and if one member had all control,
       by what was seen.${map.members.length > MOST_ALONE ? ` The first ${MOST_ALONE} members.` : ""}</p>
     <div class="tools"><button type="button" disabled=${busy} onClick=${onAsk}>${rows.length ? "Work it out again" : "Work it out"}</button></div>
     <div aria-live="polite">${problem ? html`<p class="problem">${problem}</p>` : ""}${busy ? html`<p class="note">Working it out ...</p>` : ""}</div>
     ${rows.length ? html`<ul class="bars" aria-hidden="true">${rows.map((one) => html`<li><span>${who(one)}</span>
       <span class="track"><i class="line" style=${{ left: `${at(one.low)}%`, width: `${at(one.high) - at(one.low)}%` }}></i><i
-        class="dot" style=${{ left: `${at(one.mean)}%` }}></i></span><b>${amount(one.mean)}</b></li>`)}</ul>
+        class="dot" style=${{ left: `${at(one.mean)}%` }}></i></span><b>${word.form(one.mean)}</b></li>`)}</ul>
       <div class="scroll" tabindex="0" role="region" aria-label="Table of what each alone would cost">
       <table><caption class="unseen">What each alone would cost</caption>
         <thead><tr><th scope="col">In control</th><th scope="col">Cost</th><th scope="col">from</th><th scope="col">to</th></tr></thead>
-        <tbody>${rows.map((one) => html`<tr><th scope="row">${who(one)}</th><td>${amount(one.mean)}</td><td>${amount(one.low)}</td><td>${amount(one.high)}</td></tr>`)}
+        <tbody>${rows.map((one) => html`<tr><th scope="row">${who(one)}</th>
+          <td>${word.form(one.mean)}</td><td>${word.form(one.low)}</td><td>${word.form(one.high)}</td></tr>`)}
         </tbody></table></div>
-      <p class="note">From ${plural(rows[0].episodes, "episode")} of this team and all that is known of the environment; intervals: ${holds(rows[0])}; episodes
+      <p class="note">From ${plural(rows[0].episodes, word.one)} of this team and all that is known of the environment; intervals: ${holds(rows[0])}; ${word.run}s
         start ${rows[0].starts}.</p>
       ${warnings.map((one) => html`<p class="note">Note: <bdi>${one}</bdi>.</p>`)}` : ""}
   </section>`;
