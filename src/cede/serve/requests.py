@@ -35,6 +35,15 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     )
 }
 
+MOST_KEY = 128  # characters of a key under which an episode is begun
+KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": f"1 to {MOST_KEY} printable ASCII characters, new for each episode: the same ones again mean the same episode.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MOST_KEY, "pattern": "^[!-~]([ -~]*[!-~])?$"},
+}
+
 
 def body(model: type[models.Strict], **more: Any) -> dict[str, Any]:
     """Return the part of the OpenAPI document that describes the body of a request."""
@@ -114,6 +123,16 @@ def text(place: str, given: str) -> str:
     if "\0" in given or not check.is_text(given) or len(given) > 200:
         check.fail("request", place, check.show(given), "a short text")
     return given
+
+
+def key_of(request: Request) -> str | None:
+    """Return the key of a request that may be sent again; None: there is none."""
+    found = request.headers.getlist("idempotency-key")
+    if len(found) > 1:
+        check.fail("request", "the number of Idempotency-Keys", len(found), "at most 1")
+    if found and not (1 <= len(found[0]) <= MOST_KEY and found[0].isascii() and found[0].isprintable()):
+        check.fail("request", "Idempotency-Key", check.show(found[0]), f"1 to {MOST_KEY} printable ASCII characters")
+    return found[0] if found else None
 
 
 def about(team: Team) -> dict[str, Any]:
