@@ -313,9 +313,10 @@ def test_a_writer_goes_on_after_failures_and_takes_no_more_than_may_wait(store):
 
 def begun_at_once(stores, team, keys):
     """Begin one episode for each key, from several threads of several servers; return what each was given."""
-    writers, results = [Writer(store) for store in stores], []
-    works = [lambda c, s=stores[i % len(stores)], k=key: s.begin(c, team, k) for i, key in enumerate(keys)]
-    futures = [writers[i % len(stores)].call(work) for i, work in enumerate(works)]
+    writers = [Writer(store) for store in stores]
+    places = [i % len(stores) for i in range(len(keys))]
+    works = [lambda c, s=stores[place], k=key: s.begin(c, team, k) for place, key in zip(places, keys, strict=True)]
+    futures = [writers[place].call(work) for place, work in zip(places, works, strict=True)]
     results = [future.result() for future in futures]
     for writer in writers:
         writer.close()
