@@ -11,7 +11,6 @@ import pytest
 import cede
 from cede.serve import tokens
 from cede.serve.audit import verify
-from cede.serve.client import Told
 from cede.serve.database import Database, run
 from cede.serve.store import Store
 from serve_process import Server
@@ -122,8 +121,7 @@ def test_what_is_refused_is_raised_and_harms_nobody_else(client):
     client.flush(30)  # odd, but possible: the service takes it
     with pytest.raises(ValueError, match="must be that of a team"):
         client.team("nobody").choose(0, 0, 0)
-    forged = Told("nobody", ({"episode": 1, "t": 0, "state": 0},), 1)
-    client.tell(forged)
+    client.unsent.put("nobody", 1, {"episode": 1, "t": 0, "state": 0}, held=False)
     play(good, 1, 1)
     with pytest.raises(ValueError, match="must be"):
         client.flush(30)
