@@ -151,7 +151,7 @@ class AsyncClient:
         """Return whether something waits to be told. If that cannot be read, a round of the sender finds out why."""
         try:
             return bool(await self.written(lambda: self.unsent.pending))
-        except (OSError, ValueError):
+        except Exception:
             return True
 
     async def _look(self) -> None:
@@ -161,20 +161,21 @@ class AsyncClient:
             await asyncio.sleep(self._options.refresh)
             for team in list(self._teams.values()):
                 if team.used:
-                    with suppress(ValueError, OSError):  # refused, as after a token was revoked: the age of the copy tells
+                    with suppress(Exception):  # refused, as after a token was revoked: the age of the copy tells
                         await team.refresh()
             if isinstance(self.unsent, Spool) and time.monotonic() > looked + core.LOOK:
                 looked = time.monotonic()
-                with suppress(ValueError, OSError):
+                with suppress(Exception):
                     await self.written(self.unsent.adopt)
                 self._more.set()
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until all that waits was told. What the service refused is raised as ValueError; too long a wait as TimeoutError."""
+        rounds = self._sender.rounds
         until = None if timeout is None else time.monotonic() + check.number("flush", "timeout", timeout, least=0.0)
         self.work()
         while await self.written(lambda: self.unsent.pending):
-            self._sender.check_problem()
+            self._sender.check_problem(rounds)
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 raise TimeoutError(f"{await self.written(lambda: self.unsent.waiting)} steps wait to be told")

@@ -39,7 +39,7 @@ class Client:
     def _begin(self) -> None:
         """Begin with nothing to tell and no threads, as a new client and one after a fork."""
         self._process, self._closed = os.getpid(), False
-        self._more = threading.Condition()
+        self._more, self._connecting = threading.Condition(), threading.Lock()
         self.unsent = self._options.unsent()
         self._sender = Sender(self.unsent)
         self._teams: dict[str, TeamClient] = {}
@@ -70,9 +70,10 @@ class Client:
     def http(self) -> Any:
         """Return the connection."""
         self.here()
-        if self._connection is None:
-            self._connection = need("httpx2", "client").Client(**self._options.http())
-        return self._connection
+        with self._connecting:
+            if self._connection is None:
+                self._connection = need("httpx2", "client").Client(**self._options.http())
+            return self._connection
 
     def ask(self, method: str, path: str, **more: Any) -> Any:
         """Send a request, and return the answer. What the service refuses is raised in its own words."""
@@ -169,7 +170,7 @@ class Client:
         """Return whether something waits to be told. If that cannot be read, a round of the sender finds out why."""
         try:
             return self.unsent.pending
-        except (OSError, ValueError):
+        except Exception:
             return True
 
     def _look(self) -> None:
@@ -178,11 +179,11 @@ class Client:
         while not self._stop.wait(self._options.refresh):
             for team in list(self._teams.values()):
                 if team.used:
-                    with suppress(ValueError, OSError):  # refused, as after a token was revoked: the age of the copy tells
+                    with suppress(Exception):  # refused, as after a token was revoked: the age of the copy tells
                         team.refresh()
             if isinstance(self.unsent, Spool) and time.monotonic() > looked + core.LOOK:
                 looked = time.monotonic()
-                with suppress(ValueError, OSError):
+                with suppress(Exception):
                     self.unsent.adopt()
                 with self._more:
                     self._more.notify_all()
@@ -190,10 +191,11 @@ class Client:
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all that waits was told. What the service refused is raised as ValueError; too long a wait as TimeoutError."""
         self.here()
+        rounds = self._sender.rounds
         until = None if timeout is None else time.monotonic() + check.number("flush", "timeout", timeout, least=0.0)
         with self._more:
             while self.unsent.pending and not self._stop.is_set():
-                self._sender.check_problem()
+                self._sender.check_problem(rounds)
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimeoutError(f"{self.unsent.waiting} steps wait to be told")

@@ -20,7 +20,7 @@ from cede._base import check
 from cede._base.archive import path_to_write, write_arrays
 from cede.learning.files import SCHEMA, pack_learner
 from cede.learning.learner import Learner
-from cede.serve.running import Copy
+from cede.serve.running import Copy, shape_of
 from cede.serve.spool import Spool
 from cede.serve.unsent import Memory, Row, Unsent
 
@@ -173,8 +173,7 @@ def newest_copy(name: str, old: Copy | None, timeout: float | None = None) -> Fl
     if status == 304 and old is not None:
         return replace(old, got=time.monotonic())
     if status == 200:
-        about = answer.json()
-        return Copy(np.array(about.pop("policy"), dtype=np.int16), about, answer.headers["etag"], time.monotonic())
+        return copy_of(answer)
     if status == 404 and (old is None or old.policy is None):  # no plan yet, or no such team
         answer = yield Request("GET", address(name), timeout=timeout)
         if isinstance(answer, Unreachable):
@@ -184,6 +183,18 @@ def newest_copy(name: str, old: Copy | None, timeout: float | None = None) -> Fl
     if old is None or status not in (*TRY_AGAIN, 404):
         raise (Denied if answer.status_code == 403 else ValueError)(detail_of(answer))
     return old
+
+
+def copy_of(answer: Any) -> Copy:
+    """Return the policy that an answer holds."""
+    try:
+        about = answer.json()
+        policy = np.array(about.pop("policy"), dtype=np.int16)
+        if policy.shape != shape_of(about):
+            raise ValueError
+        return Copy(policy, about, answer.headers["etag"], time.monotonic())
+    except (ValueError, KeyError, TypeError, OverflowError):
+        check.fail("service", "its answer", "no policy", "one; does something else answer in its place?")
 
 
 def first_copy(name: str, unsent: Unsent) -> Flow[Copy]:
@@ -222,13 +233,14 @@ class Sender:
     """Sends what waits, and remembers what came of it.
 
     refused: what the service said to what it does not want, until somebody was told. problem: why nothing can be sent now, where
-    waiting alone will not help; None: nothing of that kind.
+    waiting alone will not help; None: nothing of that kind. rounds: how often it has tried.
     """
 
     def __init__(self, unsent: Unsent) -> None:
         self.unsent = unsent
         self.refused: list[str] = []
         self.problem: Exception | None = None
+        self.rounds = 0
         self._backoff = Backoff()
 
     def round(self) -> Flow[float]:
@@ -236,8 +248,9 @@ class Sender:
         try:
             rows = yield Work(lambda: self.unsent.batch(BATCH))
             least = (yield from self._tell(rows)) if rows else None
-        except (OSError, ValueError) as error:  # of the spool
+        except Exception as error:  # of the spool, for example: whoever sends goes on
             self.problem, least = error, 0.0
+        self.rounds += 1
         if least is not None:
             return self._backoff.after(least)
         self._backoff.reset()
@@ -254,7 +267,11 @@ class Sender:
             self.problem = None
             yield Work(lambda: self.unsent.settle(rows))
             return None
-        if not refused(answer) or answer.status_code == 401:  # it was not looked at: a token can be renewed
+        if not refused(answer):
+            what = f"service: its answer is of status {answer.status_code} and not its own, must be: does something stand between?"
+            self.problem = ValueError(what)
+            return 0.0
+        if answer.status_code == 401:  # nobody looked at it, and a token can be renewed
             self.problem = ValueError(detail_of(answer))
             return 0.0
         self.problem = None
@@ -270,9 +287,9 @@ class Sender:
         self.refused.append(detail)
         return None
 
-    def check_problem(self) -> None:
-        """Raise why nothing can be sent, if there is something in the way."""
-        if self.problem is not None:
+    def check_problem(self, since: int) -> None:
+        """Raise why nothing can be sent, if that was found out after a number of rounds."""
+        if self.problem is not None and self.rounds > since:
             raise self.problem
 
     def check_refused(self) -> None:

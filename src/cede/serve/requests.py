@@ -35,6 +35,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     )
 }
 
+MOST_NAMES = 100_000  # of states or actions that clients are told
 MOST_KEY = 128  # characters of a key under which an episode is begun
 KEY = {
     "name": "Idempotency-Key",
@@ -138,7 +139,9 @@ def key_of(request: Request) -> str | None:
 def about(team: Team) -> dict[str, Any]:
     """Return what a client must know of a team's task."""
     task = team.served.task
-    names = {"state_names": task.state_names, "action_names": task.action_names, "agents": list(task.agents)}
+    given = {"state_names": task.state_names, "action_names": task.action_names}
+    names: dict[str, Any] = {n: one if one is None or len(one) <= MOST_NAMES else None for n, one in given.items()}
+    names |= {"agents": list(task.agents)}
     sizes = {"n_states": task.n_states, "n_actions": task.n_actions, "horizon": task.horizon, "terminal": list(task.terminal)}
     return {**names, **sizes, "start_agent": task.start_agent, "learns_costs": task.learns_costs}
 

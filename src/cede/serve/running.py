@@ -30,10 +30,21 @@ class Copy:
         """Return the version of the policy, 0: there is none."""
         return 0 if self.policy is None else int(self.about["version"])
 
-    @property
-    def fallback(self) -> int:
-        """Return who acts while there is no plan."""
-        return int(self.about["fallback"])
+    def choice(self, where: tuple[int, ...]) -> int:
+        """Return who should act. where: t, state and prev_agent; without a horizon no t.
+
+        Without a plan it is the fallback agent, or whoever is on the way to it where hand-overs take time.
+        """
+        if self.policy is not None:
+            return int(self.policy[where])
+        towards = self.about.get("towards")
+        return int(self.about["fallback"] if towards is None else towards[where[-1]])
+
+
+def shape_of(about: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the shape of a policy. about: what the service told of the task."""
+    sides = (about["n_states"], len(about["agents"]))
+    return sides if about["horizon"] is None else (about["horizon"], *sides)
 
 
 class Places:
@@ -141,7 +152,7 @@ class Running:
         """Return who should act; by name if prev_agent is given by name."""
         places, copy = self.places, self.copy
         at, prev = places.going_on("choose", state), places.agent("choose", "prev_agent", prev_agent)
-        agent = copy.fallback if copy.policy is None else int(copy.policy[(*time_index, at, prev)])
+        agent = copy.choice((*time_index, at, prev))
         why = {"reason": copy.about["reason"]} if "reason" in copy.about else {}
         self._chosen = (t, {"chosen": agent, "version": copy.version, **why})
         return in_kind(agent, places.agents, prev_agent)

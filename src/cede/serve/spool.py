@@ -18,14 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 import numpy as np
 
 from cede._base import check
 from cede._base.archive import UnreadableFile
 from cede._base.arrays import Policy
-from cede.serve.running import Copy
+from cede.serve.running import Copy, shape_of
 from cede.serve.unsent import Row, check_room
 
 try:
@@ -69,6 +69,7 @@ class Spool:
         except OSError as error:
             check.fail("Client", "spool", repr(str(path)), f"a file that can be written ({error.strerror or error})")
         SPOOLS.add(self)
+        finalize(self, release, path, self.owner).atexit = False
         self.adopt()
 
     # ------------------------------------------------------------------------------------------------- the file
@@ -253,9 +254,7 @@ class Spool:
 
 def unpacked(about: Mapping[str, Any], data: bytes) -> Policy:
     """Return the policy that bytes hold."""
-    sides = [about["n_states"], len(about["agents"])]
-    shape = sides if about["horizon"] is None else [about["horizon"], *sides]
-    return np.frombuffer(zlib.decompress(data), dtype="<i2").reshape(shape).astype(np.int16)
+    return np.frombuffer(zlib.decompress(data), dtype="<i2").reshape(shape_of(about)).astype(np.int16)
 
 
 def code_of(error: sqlite3.Error) -> int:
