@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -27,6 +28,7 @@ from traffic import river
 
 TASK = river().task
 URL = "http://localhost:8000"
+GOLDEN = Path(__file__).parent.parent / "golden"
 FIELDS = ("state", "prev_agent", "agent", "action", "next_state")
 context = multiprocessing.get_context("forkserver")
 
@@ -441,3 +443,17 @@ def test_a_spool_belongs_to_one_service(tmp_path):
     cede.Client(f"{URL}/", "another", spool=tmp_path / "spool.db").close()
     with pytest.raises(ValueError, match=r"Client: spool is that of 'http://localhost:8000', must be that of the service at 'http"):
         cede.Client("http://localhost:8001", "x", spool=tmp_path / "spool.db")
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("spool-schema-*.db")), ids=lambda path: path.stem)
+def test_spools_of_all_released_schemas_are_read(path, tmp_path):
+    shutil.copy(path, tmp_path / "old.db")
+    one = Spool(tmp_path / "old.db", URL)
+    assert [(row.team, row.episode, row.steps) for row in one.batch(10)] == [("boat", 2, None), ("boat", 3, None), ("boat", 2, 1)]
+    assert one.batch(1)[0].body == {**step(0, 2), "next_state": 1, "at": 1}
+    copy = one.policy("boat")
+    assert copy.policy.tolist() == [[[0, 1], [1, 0]], [[1, 1], [0, 0]]]
+    assert (copy.version, copy.tag, copy.about["agents"]) == (3, '"1-3-json"', ["a", "b"])
+    assert one.policy("canoe") is None
+    one.close()
+    assert table(tmp_path / "old.db", "SELECT episode, reason FROM refused") == [(1, "report: as an example")] * 2
