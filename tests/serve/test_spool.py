@@ -323,6 +323,35 @@ def test_a_dropped_episode_is_dropped(tmp_path):
     one.close()
 
 
+def test_the_end_of_an_episode_is_synced(tmp_path, monkeypatch):
+    """Steps are written without waiting for the disk, ends are not; so are ends of runs."""
+    usual, said = sqlite3.connect, []
+
+    def connect(*given, **named):
+        connection = usual(*given, **named)
+        connection.set_trace_callback(said.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    one = Spool(tmp_path / "spool.db", URL)
+    assert "PRAGMA synchronous = NORMAL" in said
+    said.clear()
+    one.put("team", 1, step(0), held=True)
+    assert not any("PRAGMA" in line for line in said)
+    said.clear()
+    one.end("team", 1, 1)
+    assert (said[0], said[1], said[-2], said[-1]) == (
+        "PRAGMA synchronous = FULL",
+        "BEGIN IMMEDIATE",
+        "COMMIT",
+        "PRAGMA synchronous = NORMAL",
+    )
+    said.clear()
+    one.sync()
+    assert said == ["PRAGMA wal_checkpoint(PASSIVE)"]
+    one.close()
+
+
 def test_a_lock_that_is_held_too_long_is_said_in_words(tmp_path, monkeypatch):
     path = tmp_path / "spool.db"
     one = Spool(path, URL)

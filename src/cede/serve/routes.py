@@ -74,7 +74,9 @@ def add_decisions(app: FastAPI, service: Service, guarded: Guarded, metrics: Met
             detail = f"policy: plan of {check.show(name)} is missing, must be made first; try again"
             raise HTTPException(404, detail, {"retry-after": "1"})
         binary = "application/x-npy" in request.headers.get("accept", "")
-        tag = f'"{plan.team.id}-{plan.version}-{"npy" if binary else "json"}"'
+        tag = (
+            f'"{plan.team.id}-{plan.version}-{plan.made}-{"npy" if binary else "json"}"'  # clients keep it, also beyond a database
+        )
         headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "Accept, Authorization"}
         headers |= {"cede-version": str(plan.version), "cede-made": str(plan.made)}
         if tag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):

@@ -204,7 +204,7 @@ class Running:
             self._chosen = chosen
         self._put(step, held=False)
         if step["next_state"] in self.places.ends:
-            self.forget()
+            self.end_episode()
 
     def _checked(self, given: tuple[Any, ...], cost: Any, enter_cost: Any, moved: Any) -> tuple[dict[str, Any], bool]:
         """Check a step; return it in indices, and whether the system was moved to where it begins."""
@@ -254,6 +254,8 @@ class Running:
         if self._t and self.places.horizon is not None:
             assert self.episode is not None
             self.unsent.end(self.team, self.episode, self._t)
+        elif self._t:
+            self.unsent.sync()
         self.forget()
 
     @uninterrupted

@@ -181,6 +181,10 @@ class Spool:
 
         self._do(transaction(work, synced=True))
 
+    def sync(self) -> None:
+        """Bring all that was put to the disk."""
+        self._do(lambda c: c.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone())
+
     def drop(self, team: str, episode: int) -> None:
         """Drop the held steps of an episode."""
         sql = "DELETE FROM unsent WHERE owner = ? AND held = 1 AND team = ? AND episode = ?"

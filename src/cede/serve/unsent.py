@@ -31,6 +31,9 @@ class Unsent(Protocol):
     def end(self, team: str, episode: int, steps: int) -> None:
         """End an episode: its steps, and its end, may be sent. Where there is a disk, all is on it when this returns."""
 
+    def sync(self) -> None:
+        """Bring all that was put to the disk, where there is one."""
+
     def drop(self, team: str, episode: int) -> None:
         """Drop the held steps of an episode."""
 
@@ -91,6 +94,9 @@ class Memory:
         with self._lock:
             for row in (*self._held.pop((team, episode), ()), self._row(team, episode, steps, {})):
                 self._ready[row.id] = row
+
+    def sync(self) -> None:
+        """Do nothing: there is no disk."""
 
     def drop(self, team: str, episode: int) -> None:
         """Drop the held steps of an episode."""
