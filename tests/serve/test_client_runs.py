@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from contextlib import suppress
 from itertools import count
 
@@ -357,3 +358,13 @@ def test_without_a_plan_control_goes_towards_the_fallback_agent(fake, connect):
     assert team.version == 0
     service.about["fallback"] = 0
     assert team.choose(0, 0, "robot") == "operator"
+
+
+def test_a_missing_extra_is_answered_with_the_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    for ask in (
+        lambda: cede.Client("http://localhost:1", "x").team("x").choose(0, 0),
+        lambda: asyncio.run(cede.AsyncClient("http://localhost:1", "x").team("x")),
+    ):
+        with pytest.raises(ImportError, match=r'pip install "cede\[client\]"'):
+            ask()
