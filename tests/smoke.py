@@ -1,5 +1,6 @@
 """What must work where only the wheel is installed, away from the repository: `make dist` runs this there."""
 
+import asyncio
 import subprocess
 import sys
 from importlib.metadata import requires
@@ -36,6 +37,8 @@ import cede.experiments.catalogue  # noqa: E402 (figures are listed without any 
 
 assert asks_for("plots", lambda: cede.summarise(learner).draw("smoke.png"))
 assert asks_for("gym", lambda: cede.gym.run)
+assert asks_for("client", lambda: cede.Client("http://localhost:8000", "x").ask("GET", "/livez"))
+assert asks_for("client", lambda: asyncio.run(cede.AsyncClient("http://localhost:8000", "x").ask("GET", "/livez")))
 assert asks_for("ray", lambda: cede.simulate_fleet([mdp], cede.Fleet([cede.ucrl2_mc(mdp.task)]), 2, engine="ray"))
 told = subprocess.run([Path(sys.prefix) / "bin" / "cede", "--version"], capture_output=True, text=True, check=True).stdout
 assert told.strip() == f"cede {cede.__version__}", told

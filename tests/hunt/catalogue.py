@@ -739,18 +739,20 @@ def constructors():
         ),
     )
     yield "Fleet", lambda: Call(cede.Fleet, {"learners": ([learner(), learner(seed=1)], Sequence())})
-    yield (
-        "Client",
-        lambda: Call(
-            cede.Client,
-            {
-                "url": ("http://localhost:8000", Choice()),
-                "token": ("cede_0_x", Name()),
-                "timeout": (2.0, Number(0.01)),
-                "refresh": (2.0, Number(0.01)),
-            },
-        ),
-    )
+    for client in (cede.Client, cede.AsyncClient):
+        yield (
+            client.__name__,
+            lambda client=client: Call(
+                client,
+                {
+                    "url": ("http://localhost:8000", Choice()),
+                    "token": ("cede_0_x", Name()),
+                    "timeout": (2.0, Number(0.01)),
+                    "refresh": (2.0, Number(0.01)),
+                    "spool": (somewhere(".db"), optional(FilePath())),
+                },
+            ),
+        )
     yield (
         "Checkpoint",
         lambda: Call(cede.Checkpoint, {"path": ("run.npz", AnyPath()), "seconds": (2.0, Number(0.0)), "resume": (False, Flag())}),

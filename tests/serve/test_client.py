@@ -11,7 +11,6 @@ import pytest
 import cede
 from cede.serve import tokens
 from cede.serve.audit import verify
-from cede.serve.client import Told
 from cede.serve.database import Database, run
 from cede.serve.store import Store
 from serve_process import Server
@@ -84,6 +83,59 @@ def test_a_loop_with_a_client_is_a_loop_with_a_learner(client):
     assert team.agents == TASK.agents
 
 
+def test_names_and_the_service_s_own_answers(client):
+    """A loop by names, under a number that the service gave; and one that asks the service for every step."""
+    client.put_team("own", "river")
+    team, names = client.team("own"), TASK.agents
+    until(lambda: episodes_of(client, "own") == 0)
+    until(team.refresh)
+    number = team.begin()
+    assert team.begin() == number + 1 == team.episode
+    agent = names[0]
+    for t in range(2):
+        prev_agent, agent = agent, team.choose(t, 0, agent)
+        assert agent in names
+        team.observe(t, 0, prev_agent, agent, 1, 0)
+    team.end_episode()
+    client.flush(30)
+    until(lambda: episodes_of(client, "own") == 1)
+    assert client.ask("GET", "/v1/teams/own/episodes").json()["episodes"][0]["episode"] == number + 1
+    decided = team.decide(0, 0, 1)
+    assert decided["plan"] in ("fresh", "stale")
+    assert decided["name"] == names[decided["agent"]]
+    step = {"t": 0, "state": 0, "prev_agent": 1, "agent": decided["agent"], "action": 0, "next_state": 0}
+    told = [{"episode": number, "version": decided["version"], "chosen": decided["agent"], **step}]
+    assert team.report(told, [{"episode": number, "steps": 1}]) == {"new": 1, "duplicates": 0, "counted": 1}
+    assert team.report(told) == {"new": 0, "duplicates": 1, "counted": 0}
+    with pytest.raises(ValueError, match="as in the log: a step is never changed"):
+        team.report([{**told[0], "action": 1}])
+
+
+def test_a_token_that_may_only_report_begins_and_reports(client, server):
+    client.put_team("only", "river")
+    database = Database(server.url)
+    token = database.write(lambda c: tokens.create(c, "test", ["report"], ["only"], None))
+    database.close()
+    until(lambda: client.ask("GET", "/v1/health").status_code == 200)
+    with cede.Client(server.address, token) as one:
+        team = one.team("only")
+        until(lambda: can(team.begin))
+        assert team.report([], [{"episode": team.episode, "steps": 3}])["new"] == 0
+        with pytest.raises(ValueError, match="must have the scope 'decide' for this team"):
+            team.choose(0, 0, 0)
+
+
+def can(call):
+    """Whether a token holds yet: servers take note of new ones within a moment."""
+    try:
+        call()
+    except ValueError as error:
+        if "token is missing" not in str(error):
+            raise
+        return False
+    return True
+
+
 def test_it_goes_on_through_an_outage(client, server):
     client.put_team("outage", "river")
     team = client.team("outage")
@@ -122,8 +174,7 @@ def test_what_is_refused_is_raised_and_harms_nobody_else(client):
     client.flush(30)  # odd, but possible: the service takes it
     with pytest.raises(ValueError, match="must be that of a team"):
         client.team("nobody").choose(0, 0, 0)
-    forged = Told("nobody", ({"episode": 1, "t": 0, "state": 0},), 1)
-    client.tell(forged)
+    client.unsent.put("nobody", 1, {"episode": 1, "t": 0, "state": 0}, held=False)
     play(good, 1, 1)
     with pytest.raises(ValueError, match="must be"):
         client.flush(30)

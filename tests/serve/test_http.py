@@ -113,6 +113,28 @@ def test_the_whole_circle(call):
         assert verify(connection, call.app.state.service.store) == []
 
 
+def test_a_key_makes_it_safe_to_begin_again(call):
+    def begin(data, key):
+        headers = [("authorization", f"Bearer {call.token}"), *(("idempotency-key", one) for one in key)]
+        return call.client.post("/v1/teams/boat/episodes", content=json.dumps(data), headers=headers)
+
+    first, again, other = begin({}, ["a key"]), begin({}, ["a key"]), begin({"episode": None}, ["another"])
+    assert (first.status_code, again.status_code, other.status_code) == (201, 200, 201)
+    assert first.json()["episode"] == again.json()["episode"]
+    assert other.json()["episode"] == first.json()["episode"] + 1
+    for data, key, message in (
+        ({"episode": 5}, ["a key"], "begin: episode is 5, must be left out with an Idempotency-Key"),
+        ({}, [""], "request: Idempotency-Key is '', must be 1 to 128 printable ASCII characters"),
+        ({}, ["x" * 129], "must be 1 to 128 printable ASCII characters"),
+        ({}, ["\u00fc".encode()], "must be 1 to 128 printable ASCII characters"),
+        ({}, ["one", "two"], "request: the number of Idempotency-Keys is 2, must be at most 1"),
+    ):
+        found = begin(data, key)
+        assert (found.status_code, message in found.json()["detail"]) == (422, True), found.text
+    parameters = call("GET", "/openapi.json").json()["paths"]["/v1/teams/{name}/episodes"]["post"]["parameters"]
+    assert {one["name"] for one in parameters} == {"name", "Idempotency-Key"}
+
+
 def test_many_teams_in_one_request(call):
     for name in ("m1", "m2"):
         call("PUT", f"/v1/teams/{name}", {"environment": "river"})
@@ -143,6 +165,7 @@ def test_a_team_without_a_plan_has_its_fallback(call):
 
 def test_policies_have_a_tag_and_come_as_arrays(call):
     found = call("GET", "/v1/teams/boat/policy")
+    assert str(found.json()["made"]) in found.headers["etag"]  # a client may have kept it from before the database was made anew
     same = call("GET", "/v1/teams/boat/policy", headers={"if-none-match": found.headers["etag"]})
     assert same.status_code == 304
     assert same.content == b""

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect
@@ -14,7 +15,7 @@ from sqlalchemy import inspect
 from cede.serve.audit import verify
 from cede.serve.database import Database, run
 from cede.serve.planning import learner_of, unpacked_policy
-from cede.serve.schema import tables
+from cede.serve.schema import config_for, tables
 from cede.serve.store import Store
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -58,6 +59,43 @@ Database({url!r})
     untouched.close()
     database = Database(url)
     assert set(tables.tables) < set(inspect(database.engine).get_table_names())
+    database.close()
+
+
+KILLED = """
+import os
+from alembic import op
+usual = op.create_index
+op.create_index = lambda name, *args, **more: os._exit(9) if name == "episodes_key" else usual(name, *args, **more)
+from cede.serve.database import Database
+Database({url!r})
+"""
+
+
+def old_database(url):
+    """Make the tables of schema 2: in SQLite those of the golden database, in PostgreSQL by the migrations of that time."""
+    if url.startswith("sqlite"):
+        shutil.copy(GOLDEN / "service-schema-2.db", url.removeprefix("sqlite:///"))
+        return 8
+    database = Database(url, upgrade=False)
+    database.write(lambda c: command.upgrade(config_for(c), "2"))
+    database.close()
+    return 0
+
+
+def test_an_upgrade_from_schema_2_that_is_killed_leaves_it_as_it_was(url):
+    n = old_database(url)
+    assert subprocess.run([sys.executable, "-c", KILLED.format(url=url)], check=False).returncode == 9
+    untouched = Database(url, upgrade=False)
+    assert "key" not in {one["name"] for one in inspect(untouched.engine).get_columns("episodes")}
+    with untouched.read() as connection:
+        assert run(connection, "SELECT version_num FROM alembic_version").scalar() == "2"
+    untouched.close()
+    database = Database(url)
+    with database.read() as connection:
+        assert run(connection, "SELECT version_num FROM alembic_version").scalar() == "3"
+        assert run(connection, 'SELECT COUNT(*), COUNT("key") FROM episodes').one() == (n, 0)
+        assert compare_metadata(MigrationContext.configure(connection), tables) == []
     database.close()
 
 

@@ -336,3 +336,42 @@ def test_who_no_longer_waits_is_not_answered_and_the_writer_goes_on(store):
     assert writer.waiting == 0
     assert done == []
     writer.close()
+
+
+def begun_at_once(stores, team, keys):
+    """Begin one episode for each key, from several threads of several servers; return what each was given."""
+    writers = [Writer(store) for store in stores]
+    places = [i % len(stores) for i in range(len(keys))]
+    works = [lambda c, s=stores[place], k=key: s.begin(c, team, k) for place, key in zip(places, keys, strict=True)]
+    futures = [writers[place].call(work) for place, work in zip(places, works, strict=True)]
+    results = [future.result() for future in futures]
+    for writer in writers:
+        writer.close()
+    return results
+
+
+def test_an_episode_begun_again_under_its_key_is_the_same_one(store):
+    team, other = put(store, cede.recommended(river().task), {"a": 0, "b": 0})
+    url = store.database.engine.url.render_as_string(hide_password=False)
+    second = Store(Database(url))  # as of a second server
+    keys = [f"key {i // 6}" for i in range(60)]
+    found = begun_at_once([store, second], team, keys)
+    numbers = {key: {number for one, (number, _) in zip(keys, found, strict=True) if one == key} for key in keys}
+    assert all(len(one) == 1 for one in numbers.values())
+    assert len(set.union(*numbers.values())) == 10
+    assert sum(new for _, new in found) == 10
+    second.database.close()
+    again = Store(Database(url))  # after a restart
+    assert again.database.write(lambda c: again.begin(c, team, "key 3")) == (*numbers["key 3"], False)
+    assert again.database.write(lambda c: again.begin(c, other, "key 3")) == (0, True)  # of another team
+    assert again.database.write(lambda c: erase(c, again, team)) == 0
+    assert again.database.write(lambda c: again.begin(c, team, "key 3")) == (0, True)
+    again.database.close()
+
+
+def test_episodes_begun_at_once_without_a_key_have_numbers_of_their_own(store):
+    (team,) = put(store, cede.recommended(river().task), {"a": 0})
+    second = Store(Database(store.database.engine.url.render_as_string(hide_password=False)))
+    found = begun_at_once([store, second], team, [None] * 60)
+    assert sorted(found) == [(number, True) for number in range(60)]
+    second.database.close()

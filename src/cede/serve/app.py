@@ -135,7 +135,9 @@ def add_setup(app: FastAPI, service: Service, guarded: Guarded) -> None:
             with service.database.read() as connection:
                 return asdict(store.numbers(connection, team))
 
-        return answer({"name": name, **about(team), **await run_in_threadpool(numbers)})
+        known = await guarded.known(name)
+        towards = None if known.towards is None else list(known.towards)
+        return answer({"name": name, **about(team), **await run_in_threadpool(numbers), "towards": towards})
 
 
 def add_health(app: FastAPI, service: Service, guarded: Guarded, metrics: Metrics) -> None:

@@ -1,57 +1,23 @@
 """The client: a service used like a learner. It decides by a copy of the policy, and tells what happened in the background.
 
-While the service cannot be reached, it goes on with the policy that it has, says how old that is, and keeps what was not told yet.
+While the service cannot be reached, it goes on with the policy that it has, says how old that is, and keeps what was not told yet:
+in memory, or in a file.
 """
 
-import io
 import os
-import random
-import secrets
 import threading
 import time
-from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
-from urllib.parse import quote
-
-import numpy as np
+from typing import Any, overload
 
 from cede._base import check
-from cede._base.archive import write_arrays
-from cede._base.arrays import Policy
 from cede._base.extras import need
-from cede.learning.files import SCHEMA, pack_learner
 from cede.learning.learner import Learner
-
-MOST_UNSENT = 200_000  # steps that wait to be told
-BATCH = 2000  # steps of a request, about
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds before it tries again
-RANDOM_BITS = 21  # of the number of an episode; seconds since 1970 come first
-TRY_AGAIN = (408, 425, 429, 500, 502, 503, 504)
-
-
-@dataclass(frozen=True)
-class Told:
-    """An episode that is to be told."""
-
-    team: str
-    steps: tuple[dict[str, Any], ...]
-    episode: int
-
-
-@dataclass(frozen=True, eq=False)
-class Copy:
-    """A policy that was downloaded, and what a client must know of the task."""
-
-    policy: Policy | None  # (L, S, D); None: there is no plan yet
-    version: int
-    fallback: int
-    about: Mapping[str, Any]
-    tag: str | None
-    got: float  # when it was last known to be the newest, by time.monotonic
+from cede.serve import client_core as core
+from cede.serve.client_core import Flow, Options, Pause, Request, Result, Sender, Unreachable, Work
+from cede.serve.running import Copy, Running
+from cede.serve.spool import Spool
 
 
 class Client:
@@ -59,27 +25,23 @@ class Client:
 
     url: the address of the service. token: one that may decide and report for the teams that are used. timeout: seconds for a
     request. refresh: seconds after which a policy that is used is asked for again, in the background.
+
+    spool: the path of a file in which what was not told yet is kept, and the last policy of each team. It outlives the process:
+    the next client with the same file tells what this one could not. Several processes may share it. It never has the token.
     """
 
-    def __init__(self, url: str, token: str, *, timeout: float = 5.0, refresh: float = 2.0) -> None:
-        if not isinstance(url, str) or not url.startswith(("http://", "https://")) or not check.is_text(url):
-            check.fail("Client", "url", check.show(url), "the address of a service, as in 'http://localhost:8000'")
-        self.url = url.rstrip("/")
-        self._token = check.name("Client", "token", token)
-        if not token.isascii() or not token.isprintable():
-            check.fail("Client", "token", "odd", "as `cede token create` printed it")
-        self._timeout, self._refresh = (
-            check.number("Client", name, one, least=0.01) for name, one in (("timeout", timeout), ("refresh", refresh))
-        )
+    def __init__(self, url: str, token: str, *, timeout: float = 5.0, refresh: float = 2.0, spool: Any = None) -> None:
+        self._options = Options.checked("Client", url, token, timeout, refresh, spool)
         self._begin()
+        if self.unsent.pending:  # somebody else left it
+            self.work()
 
     def _begin(self) -> None:
         """Begin with nothing to tell and no threads, as a new client and one after a fork."""
         self._process, self._closed = os.getpid(), False
-        self._more = threading.Condition()
-        self._unsent: deque[Told] = deque()
-        self._waiting = 0  # steps
-        self._refused: list[str] = []
+        self._more, self._connecting = threading.Condition(), threading.Lock()
+        self.unsent = self._options.unsent()
+        self._sender = Sender(self.unsent)
         self._teams: dict[str, TeamClient] = {}
         self._threads: list[threading.Thread] = []
         self._stop = threading.Event()
@@ -95,42 +57,72 @@ class Client:
         self.close()
 
     @property
-    def http(self) -> Any:
-        """Return the connection; after a fork a new one: what the parent has to tell, the parent tells."""
+    def url(self) -> str:
+        """Return the address of the service."""
+        return self._options.url
+
+    def here(self) -> None:
+        """Take note of a fork: the child has connections, threads and steps of its own. What the parent has to tell, it tells."""
         if self._process != os.getpid():
             self._begin()
-        if self._connection is None:
-            headers = {"authorization": f"Bearer {self._token}"}
-            self._connection = need("httpx2", "client").Client(base_url=self.url, headers=headers, timeout=self._timeout)
-        return self._connection
+
+    @property
+    def http(self) -> Any:
+        """Return the connection."""
+        self.here()
+        with self._connecting:
+            if self._connection is None:
+                self._connection = need("httpx2", "client").Client(**self._options.http())
+            return self._connection
 
     def ask(self, method: str, path: str, **more: Any) -> Any:
         """Send a request, and return the answer. What the service refuses is raised in its own words."""
         found = self.http.request(method, path, **more)
         if found.status_code >= 400:
-            raise ValueError(detail_of(found))
+            raise ValueError(core.detail_of(found))
         return found
+
+    def run(self, flow: Flow[Result]) -> Result:
+        """Do what a flow asks for, and return its answer."""
+        try:
+            wanted = next(flow)
+            while True:
+                try:
+                    found = self._do(wanted)
+                except Exception as error:
+                    wanted = flow.throw(error)
+                else:
+                    wanted = flow.send(found)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+    def _do(self, wanted: Request | Pause | Work) -> Any:
+        """Do one thing that a flow asks for."""
+        if isinstance(wanted, Work):
+            return wanted.call()
+        if isinstance(wanted, Pause):
+            return self._stop.wait(wanted.seconds) and check.fail("Client", "it", "closed", "open")
+        http = self.http
+        timeout = self._options.timeout if wanted.timeout is None else min(wanted.timeout, self._options.timeout)
+        more = {"json": wanted.json, "content": wanted.content, "headers": dict(wanted.headers), "timeout": timeout}
+        try:
+            return http.request(wanted.method, wanted.path, **more)
+        except need("httpx2", "client").HTTPError as error:
+            return Unreachable(error)
 
     def put_environment(self, name: str, learner: Learner) -> bool:
         """Make an environment with the task and settings of a learner that has not learned yet; False if it is there already."""
-        check.instance("put_environment", "learner", learner, Learner)
-        header, arrays = pack_learner(learner.saved)
-        file = io.BytesIO()
-        write_arrays(file, "learner", SCHEMA, header, arrays)
-        kind = {"content-type": "application/octet-stream"}
-        path = f"/v1/environments/{quote(check.name('put_environment', 'name', name), safe='')}"
-        return bool(self.ask("PUT", path, content=file.getvalue(), headers=kind).json()["created"])
+        return bool(self.run(core.environment_flow(name, learner))["created"])
 
     def put_team(self, name: str, environment: str, *, seed: int = 0, fallback: Any = None, own: Any = None) -> bool:
         """Make a team; False if it is there already. own: agents, costs and known policies of its own, as JSON can hold them."""
-        data = {"environment": environment, "seed": seed, "fallback": fallback, "own": own or {}}
-        path = f"/v1/teams/{quote(check.name('put_team', 'name', name), safe='')}"
-        return bool(self.ask("PUT", path, json=data).json()["created"])
+        return bool(self.run(core.team_flow(name, environment, seed, fallback, own))["created"])
 
     def team(self, name: str) -> "TeamClient":
         """Return a team, to be used like a learner: choose, observe, end_episode."""
         check.name("Client.team", "name", name)
-        self.http  # noqa: B018 (a fork is noticed here)
+        self.here()
         with self._more:
             if name not in self._teams:
                 self._teams[name] = TeamClient(self, name)
@@ -138,21 +130,15 @@ class Client:
 
     def adopt(self, team: "TeamClient") -> None:
         """Take note of a team that is used after a fork."""
-        self.http  # noqa: B018
+        self.here()
         with self._more:
             self._teams[team.name] = team
 
     # ------------------------------------------------------------------------------------------------- in the background
 
-    def tell(self, told: Told) -> None:
-        """Queue an episode. It is sent in the background, again and again until the service has it."""
-        self.http  # noqa: B018
+    def wake(self) -> None:
+        """Send what waits, in the background, again and again until the service has it."""
         with self._more:
-            if self._waiting + len(told.steps) > MOST_UNSENT:
-                expected = f"at most {MOST_UNSENT}: the service does not take them"
-                check.fail("Client", "the number of steps that wait", self._waiting + len(told.steps), expected)
-            self._unsent.append(told)
-            self._waiting += len(told.steps)
             self._more.notify_all()
         self.work()
 
@@ -169,77 +155,62 @@ class Client:
 
     def _send(self) -> None:
         """Tell what waits, until closed."""
-        pause = FIRST_PAUSE
         while True:
             with self._more:
-                while not self._unsent and not self._stop.is_set():
+                while not self._stop.is_set() and not self._pending():
                     self._more.wait()
-                if self._stop.is_set():
-                    return
-                batch: list[Told] = []
-                size = 0
-                for one in self._unsent:
-                    if batch and size + len(one.steps) > BATCH:
-                        break
-                    batch.append(one)
-                    size += len(one.steps)
-            wait = self._tell(batch)
-            if wait is None:
-                pause = FIRST_PAUSE
-                with self._more:
-                    for one in batch:
-                        self._unsent.popleft()
-                        self._waiting -= len(one.steps)
-                    self._more.notify_all()
-            else:
-                self._stop.wait(max(wait, pause * random.uniform(0.5, 1.0)))
-                pause = min(LONGEST_PAUSE, 2 * pause)
-
-    def _tell(self, batch: list[Told]) -> float | None:
-        """Send episodes; return None if that is settled, else how long to wait at least. What is refused is kept, as text."""
-        steps = [{"team": one.team, **step} for one in batch for step in one.steps]
-        ends = [{"team": one.team, "episode": one.episode, "steps": len(one.steps)} for one in batch]
-        try:
-            found = self.http.post("/v1/steps", json={"steps": steps, "ends": ends})
-        except need("httpx2", "client").HTTPError:
-            return 0.0
-        if found.status_code in TRY_AGAIN:
-            told = found.headers.get("retry-after", "")
-            return float(told) if told.isdecimal() else 0.0
-        if found.status_code >= 400 and len(batch) > 1:  # one of them is wrong: the others must not suffer
-            waits = [self._tell([one]) for one in batch]
-            return None if all(one is None for one in waits) else 0.0
-        if found.status_code >= 400:
+            if self._stop.wait(core.GATHER):
+                return
+            wait = self.run(self._sender.round())
             with self._more:
-                self._refused.append(detail_of(found))
-        return None
+                self._more.notify_all()
+            self._stop.wait(wait)
+
+    def _pending(self) -> bool:
+        """Return whether something waits to be told. If that cannot be read, a round of the sender finds out why."""
+        try:
+            return self.unsent.pending
+        except Exception:
+            return True
 
     def _look(self) -> None:
-        """Ask for policies that are used, again and again, until closed."""
-        while not self._stop.wait(self._refresh):
+        """Ask for policies that are used, and look for what others left in the spool, again and again, until closed."""
+        looked = time.monotonic()
+        while not self._stop.wait(self._options.refresh):
             for team in list(self._teams.values()):
                 if team.used:
-                    with suppress(ValueError):  # refused, as after a token was revoked: the age of the copy tells
+                    with suppress(Exception):  # refused, as after a token was revoked: the age of the copy tells
                         team.refresh()
+            if isinstance(self.unsent, Spool) and time.monotonic() > looked + core.LOOK:
+                looked = time.monotonic()
+                with suppress(Exception):
+                    self.unsent.adopt()
+                with self._more:
+                    self._more.notify_all()
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all that waits was told. What the service refused is raised as ValueError; too long a wait as TimeoutError."""
+        self.here()
+        rounds = self._sender.rounds
         until = None if timeout is None else time.monotonic() + check.number("flush", "timeout", timeout, least=0.0)
         with self._more:
-            while self._unsent and not self._stop.is_set():
+            while self.unsent.pending and not self._stop.is_set():
+                self._sender.check_problem(rounds)
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
-                    raise TimeoutError(f"{self._waiting} steps wait to be told")
+                    raise TimeoutError(f"{self.unsent.waiting} steps wait to be told")
                 self._more.wait(left)
-            refused, self._refused = self._refused, []
-        if refused:
-            raise ValueError(refused[0] if len(refused) == 1 else f"{refused[0]} (and {len(refused) - 1} more)")
+        self._sender.check_refused()
 
     def close(self, timeout: float = 5.0) -> None:
-        """Tell what waits, for some seconds at most, and stop."""
+        """Tell what waits, for some seconds at most, and stop. What is in a spool then stays there, for the next client."""
+        self.here()
         try:
             if not self._closed and self._threads:
                 self.flush(timeout)
+        except TimeoutError:
+            if self._options.spool is None:
+                raise
         finally:
             self._closed = True
             self._stop.set()
@@ -249,30 +220,22 @@ class Client:
                 thread.join()
             if self._connection is not None:
                 self._connection.close()
-
-
-def detail_of(answer: Any) -> str:
-    """Return what a service says about an error."""
-    try:
-        return str(answer.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        return f"service: status is {answer.status_code}, must be 200"
+            self.unsent.close()
 
 
 class TeamClient:
     """A team of a service, used like a `Learner`: `choose`, `observe`, `end_episode`. `Client.team` makes it.
 
     `choose` decides by a copy of the policy, which is not changed during an episode. What was observed is told when the episode
-    ends. One thread at a time may use it.
+    ends. Where the task has no horizon, `choose` uses the newest copy, and steps are told as they come, in batches. One thread at a
+    time may use it.
+
+    `begin`, `decide` and `report` ask the service itself, for those who do not want to decide by a copy.
     """
 
     def __init__(self, client: Client, name: str) -> None:
         self.client, self.name, self.used, self._process = client, name, False, os.getpid()
-        self._copy: Copy | None = None  # the newest
-        self._now: Copy | None = None  # that of the running episode
-        self._steps: list[dict[str, Any]] = []
-        self._chosen: tuple[int, int, int] | None = None  # t, agent and version of the last choice
-        self._number = 0
+        self._running = Running(name, client.unsent)
 
     @property
     def start_agent(self) -> int:
@@ -290,104 +253,110 @@ class TeamClient:
         return self._there().version
 
     @property
+    def episode(self) -> int | None:
+        """Return the number of the running episode, or run; None: none was begun."""
+        self._here()
+        return self._running.episode
+
+    @property
     def age(self) -> float:
         """Return for how many seconds it is not known whether there is a newer policy. It grows while the service is away."""
-        copy = self._copy
+        copy = self._running.newest
         return float("inf") if copy is None else time.monotonic() - copy.got
 
     def refresh(self) -> bool:
         """Ask for the policy; return whether the service answered. A copy stays if it does not."""
+        self._here()
+        running = self._running
         try:
-            self._download()
+            running.newest = self.client.run(core.later_copy(self.name, self.client.unsent, running.newest))
         except need("httpx2", "client").HTTPError:
             return False
         return True
 
-    def _there(self) -> Copy:
-        """Return the policy by which it decides; the first time it must be downloaded. After a fork, the running episode is the
-        parent's.
-        """
-        self.used = True
+    def _here(self) -> None:
+        """Take note of a fork: the running episode is the parent's."""
         if self._process != os.getpid():
-            self._process, self._number = os.getpid(), 0  # numbers of its own
-            self.drop_episode()
+            self._process = os.getpid()
             self.client.adopt(self)
-        if self._now is None:
-            if self._copy is None:
-                self._download()
-            self.client.work()
-            self._now = self._copy
-        assert self._now is not None
-        return self._now
+            self._running.forked(self.client.unsent)
 
-    def _download(self) -> None:
-        """Download the policy if it is newer than the copy. The tag is kept together with what it belongs to."""
-        path, old = f"/v1/teams/{quote(self.name, safe='')}", self._copy
-        headers = {} if old is None or old.tag is None else {"if-none-match": old.tag}
-        found = self.client.http.get(f"{path}/policy", headers=headers)
-        if found.status_code == 304 and old is not None:
-            self._copy = Copy(old.policy, old.version, old.fallback, old.about, old.tag, time.monotonic())
-        elif found.status_code == 200:
-            about = found.json()
-            policy = np.array(about.pop("policy"), dtype=np.int16)
-            self._copy = Copy(policy, about["version"], about["fallback"], about, found.headers["etag"], time.monotonic())
-        elif found.status_code == 404 and old is None:  # no plan yet, or no such team
-            about = self.client.ask("GET", path).json()
-            self._copy = Copy(None, 0, about["fallback"], about, None, time.monotonic())
-        elif found.status_code not in (*TRY_AGAIN, 404):
-            raise ValueError(detail_of(found))
+    def _there(self) -> Copy:
+        """Return the copy that decides; the first one must be downloaded, or be in the spool."""
+        self._here()
+        self.used = True
+        if self._running.newest is None:
+            self._running.newest = self.client.run(core.first_copy(self.name, self.client.unsent))
+        self.client.work()
+        return self._running.copy
 
-    def choose(self, t: int, state: int, prev_agent: int) -> int:
-        """Return the agent to put in control at time t in a state, if prev_agent was in control before."""
-        copy = self._there()
-        about, sizes = copy.about, ("horizon", "n_states")
-        t, state = (check.index("choose", n, one, about[s]) for n, one, s in zip(("t", "state"), (t, state), sizes, strict=True))
-        prev_agent = check.index("choose", "prev_agent", prev_agent, len(about["agents"]))
-        agent = copy.fallback if copy.policy is None else int(copy.policy[t, state, prev_agent])
-        self._chosen = (t, agent, copy.version)
-        return agent
+    @overload
+    def choose(self, t: int, state: int | str, prev_agent: int) -> int: ...
+    @overload
+    def choose(self, t: int, state: int | str, prev_agent: str) -> str: ...
+    @overload
+    def choose(self, state: int | str, prev_agent: int) -> int: ...
+    @overload
+    def choose(self, state: int | str, prev_agent: str) -> str: ...
+    def choose(self, *where: Any, **named: Any) -> Any:
+        """Return the agent to put in control at time t in a state, if prev_agent was in control before, as `Learner.choose` does.
 
-    def observe(
-        self,
-        t: int,
-        state: int,
-        prev_agent: int,
-        agent: int,
-        action: int,
-        next_state: int,
-        cost: float | None = None,
-        enter_cost: float | None = None,
-    ) -> None:
-        """Take note of one step, as `Learner.observe` does. It is told when the episode ends."""
-        about = self._there().about
-        if check.index("observe", "t", t, about["horizon"]) != len(self._steps):
-            check.fail("observe", "t", t, f"{len(self._steps)}, the next step of this episode")
-        sizes = (about["n_states"], len(about["agents"]), len(about["agents"]), about["n_actions"], about["n_states"])
-        names = ("state", "prev_agent", "agent", "action", "next_state")
-        given = (state, prev_agent, agent, action, next_state)
-        step: dict[str, Any] = {n: check.index("observe", n, one, size) for n, one, size in zip(names, given, sizes, strict=True)}
-        for before in self._steps[-1:]:
-            if before["agent"] != prev_agent:
-                check.fail("observe", "prev_agent", prev_agent, f"{before['agent']}, who acted in the step before")
-            if before["next_state"] != state:
-                check.fail("observe", "state", state, f"{before['next_state']}, where the step before led")
-        for name, one in (("cost", cost), ("enter_cost", enter_cost)):
-            if one is not None:
-                step[name] = check.number("observe", name, one)
-        if self._chosen is not None and self._chosen[0] == t:
-            step |= {"chosen": self._chosen[1], "version": self._chosen[2]}
-            if "reason" in about:
-                step["reason"] = about["reason"]
-        self._steps.append({"t": int(t), "at": time.time_ns() // 1_000_000, **step})
+        Where the task has no horizon there is no t. state, prev_agent: indices or names; the answer is of the kind of prev_agent.
+        """
+        self._there()
+        return self._running.choose(*where, **named)
+
+    def observe(self, *step: Any, **named: Any) -> None:
+        """Take note of one step, as `Learner.observe` does: t, state, prev_agent, agent, action, next_state, cost, enter_cost.
+
+        Where the task has no horizon there is no t, and moved=True begins a new run: nothing is learned from the move. All but t
+        and costs are indices or names. With a spool, the step outlives this process once this has returned.
+        """
+        self._there()
+        self._running.observe(*step, **named)
+        if self._running.tells:
+            self.client.wake()
 
     def end_episode(self) -> None:
         """End the running episode: it is told in the background, and the next one uses the newest policy."""
-        if self._steps:
-            self._number = max(self._number + 1, int(time.time()) << RANDOM_BITS | secrets.randbits(RANDOM_BITS))
-            steps = tuple({"episode": self._number, **step} for step in self._steps)
-            self.client.tell(Told(self.name, steps, self._number))
-        self.drop_episode()
+        self._here()
+        self._running.end_episode()
+        self.client.wake()
 
     def drop_episode(self) -> None:
-        """Drop the running episode. Nobody is told of it."""
-        self._steps, self._chosen, self._now = [], None, None
+        """Drop the running episode: nobody is told of it. Where there is no horizon, the next step begins a new run."""
+        self._here()
+        self._running.drop_episode()
+
+    # ------------------------------------------------------------------------------------------------- the service's own answers
+
+    def begin(self, *, patience: float = 30.0) -> int:
+        """Begin an episode at the service, which brings its plan into memory; return the number that it gives to the episode.
+
+        What is observed next is told under this number. patience: seconds for which it is asked again if it cannot be reached;
+        however often that is, one episode begins.
+        """
+        self._here()
+        self._running.check_between("begin")
+        number = int(self.client.run(core.begin_flow(self.name, patience))["episode"])
+        self._running.begun(number)
+        return number
+
+    def decide(self, t: int | None, state: int, prev_agent: int) -> dict[str, Any]:
+        """Ask the service who should act; return its whole answer: agent, name, plan (fresh, stale or fallback), version and age.
+
+        t: None where the task has no horizon. All are indices. It is asked once.
+        """
+        self._here()
+        found: dict[str, Any] = self.client.run(core.decide_flow(self.name, t, state, prev_agent))
+        return found
+
+    def report(self, steps: Any, ends: Any = (), *, patience: float = 30.0) -> dict[str, int]:
+        """Tell the service steps, and ends of episodes, and return its answer: how many were new, duplicates, and counted.
+
+        steps: objects as in the OpenAPI document, with episode and t. ends: objects with episode and steps. patience: seconds for
+        which it is told again if it cannot be reached; that is harmless.
+        """
+        self._here()
+        found: dict[str, int] = self.client.run(core.report_flow(self.name, steps, ends, patience))
+        return found

@@ -35,6 +35,16 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     )
 }
 
+MOST_NAMES = 100_000  # of states or actions that clients are told
+MOST_KEY = 128  # characters of a key under which an episode is begun
+KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": f"1 to {MOST_KEY} printable ASCII characters, new for each episode: the same ones again mean the same episode.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MOST_KEY, "pattern": "^[!-~]([ -~]*[!-~])?$"},
+}
+
 
 def body(model: type[models.Strict], **more: Any) -> dict[str, Any]:
     """Return the part of the OpenAPI document that describes the body of a request."""
@@ -116,10 +126,22 @@ def text(place: str, given: str) -> str:
     return given
 
 
+def key_of(request: Request) -> str | None:
+    """Return the key of a request that may be sent again; None: there is none."""
+    found = request.headers.getlist("idempotency-key")
+    if len(found) > 1:
+        check.fail("request", "the number of Idempotency-Keys", len(found), "at most 1")
+    if found and not (1 <= len(found[0]) <= MOST_KEY and found[0].isascii() and found[0].isprintable()):
+        check.fail("request", "Idempotency-Key", check.show(found[0]), f"1 to {MOST_KEY} printable ASCII characters")
+    return found[0] if found else None
+
+
 def about(team: Team) -> dict[str, Any]:
     """Return what a client must know of a team's task."""
     task = team.served.task
-    names = {"state_names": task.state_names, "action_names": task.action_names, "agents": list(task.agents)}
+    given = {"state_names": task.state_names, "action_names": task.action_names}
+    names: dict[str, Any] = {n: one if one is None or len(one) <= MOST_NAMES else None for n, one in given.items()}
+    names |= {"agents": list(task.agents)}
     sizes = {"n_states": task.n_states, "n_actions": task.n_actions, "horizon": task.horizon, "terminal": list(task.terminal)}
     more = {"discount": task.discount, "unit": team.served.unit}
     return {**names, **sizes, **more, "start_agent": task.start_agent, "learns_costs": task.learns_costs}

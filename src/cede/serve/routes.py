@@ -20,7 +20,7 @@ from cede.serve.border import Metrics
 from cede.serve.estimates import named_agent
 from cede.serve.memory import check_time
 from cede.serve.reports import Report, Team, read_ends, read_steps
-from cede.serve.requests import PROBLEMS, Guarded, about, answer, body, not_allowed, plain
+from cede.serve.requests import KEY, PROBLEMS, Guarded, about, answer, body, key_of, not_allowed, plain
 from cede.serve.served import checked_name
 from cede.serve.service import Service
 from cede.serve.tokens import Access
@@ -79,7 +79,9 @@ def add_decisions(app: FastAPI, service: Service, guarded: Guarded, metrics: Met
             detail = f"policy: plan of {check.show(name)} is missing, must be made first; try again"
             raise HTTPException(404, detail, {"retry-after": "1"})
         binary = "application/x-npy" in request.headers.get("accept", "")
-        tag = f'"{plan.team.id}-{plan.version}-{"npy" if binary else "json"}"'
+        tag = (
+            f'"{plan.team.id}-{plan.version}-{plan.made}-{"npy" if binary else "json"}"'  # clients keep it, also beyond a database
+        )
         headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "Accept, Authorization"}
         headers |= {"cede-version": str(plan.version), "cede-made": str(plan.made), "cede-reason": plan.reason}
         if tag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
@@ -108,7 +110,8 @@ def add_reports(app: FastAPI, service: Service, guarded: Guarded, metrics: Metri
     """Add what is told: episodes and steps."""
     store = service.store
     taken: dict[str, Any] = {"responses": {**PROBLEMS, 200: {"model": models.AcceptedOut}}, "tags": ["report"]}
-    begun: dict[str, Any] = {"responses": {**PROBLEMS, 201: {"model": models.BegunOut}}, "tags": ["report"], "status_code": 201}
+    answers = {201: {"model": models.BegunOut}, 200: {"model": models.BegunOut, "description": "It had begun under this key."}}
+    begun: dict[str, Any] = {"responses": {**PROBLEMS, **answers}, "tags": ["report"], "status_code": 201}
 
     async def take(report: Report) -> Response:
         """Write a report, and answer when it is on disk."""
@@ -136,21 +139,26 @@ def add_reports(app: FastAPI, service: Service, guarded: Guarded, metrics: Metri
         small = team is not None and isinstance(data, dict) and isinstance(data.get("steps"), list) and len(data["steps"]) < 50
         return read(data, access, team) if small else await run_in_threadpool(read, data, access, team)
 
-    @app.post("/v1/teams/{name}/episodes", openapi_extra=body(models.BeginIn), **begun)
+    @app.post("/v1/teams/{name}/episodes", openapi_extra={**body(models.BeginIn), "parameters": [KEY]}, **begun)
     async def begin(request: Request, name: str) -> Response:
-        """Begin an episode, and bring the team's plan into memory. Give a number of your own to be able to ask again."""
+        """Begin an episode, and bring the team's plan into memory.
+
+        To be able to ask again, give a number of your own, or an `Idempotency-Key`: under the same key it is the same episode.
+        """
         guarded.access(request, "report", name)
-        given, team = models.checked("begin", models.BeginIn, await guarded.data(request)), await guarded.team(name)
-        number = given.episode
+        given, key = models.checked("begin", models.BeginIn, await guarded.data(request)), key_of(request)
+        team, number, new = await guarded.team(name), given.episode, True
         if number is None:
-            number = await asyncio.wrap_future(service.begin(team))
+            number, new = await asyncio.wrap_future(service.begin(team, key))
+        elif key is not None:
+            check.fail("begin", "episode", number, "left out with an Idempotency-Key: a number of your own is a key already")
         else:
             await asyncio.wrap_future(service.report(Report((), (), ((team.id, number),))))
         known = service.plans.known(name)
         if known is None or known.plan is None:
             known = await run_in_threadpool(service.plans.wake, name)
         version = 0 if known.plan is None else known.plan.version
-        return answer({"episode": number, "start_agent": team.served.task.start_agent, "version": version}, 201)
+        return answer({"episode": number, "start_agent": team.served.task.start_agent, "version": version}, 201 if new else 200)
 
     @app.post("/v1/teams/{name}/steps", openapi_extra=body(models.StepsIn), **taken)
     async def report_steps(request: Request, name: str) -> Response:

@@ -43,6 +43,7 @@ BY_KEY: dict[str, Any] = {"sqlite_strict": True, "sqlite_with_rowid": False}
 
 WAITS = text("counted = 1 AND place = -1")
 PIECE_WAITS = text("received > summed")
+KEYED = text("key IS NOT NULL")
 
 tables = MetaData()
 
@@ -90,6 +91,8 @@ episodes = Table(
     Column("begun", WHOLE, nullable=False),
     Column("number", WHOLE, nullable=False, server_default="-1"),  # among those of the team, in history; -1: it is not there yet
     Column("place", WHOLE, nullable=False, server_default="-1"),  # among those of the environment, in history
+    Column("key", Text),  # under which it was begun, to be able to ask again; null: none
+    Index("episodes_key", "team", "key", unique=True, sqlite_where=KEYED, postgresql_where=KEYED),
     Index("episodes_waiting", "begun", "team", "episode", sqlite_where=WAITS, postgresql_where=WAITS),
     **BY_KEY,
 )

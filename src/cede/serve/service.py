@@ -130,15 +130,9 @@ class Service:
         """Write a report."""
         return self.writer.submit(report)
 
-    def begin(self, team: Team) -> Future[int]:
-        """Begin an episode under a number that was not used; the future holds the number."""
-
-        def work(connection: Connection) -> int:
-            number = self.store.next_episode(connection, team)
-            self.store.take_in(connection, [Report((), (), ((team.id, number),))])
-            return number
-
-        return self.writer.call(work)
+    def begin(self, team: Team, key: str | None = None) -> Future[tuple[int, bool]]:
+        """Begin an episode under a number that was not used, or that was given to the same key; see `Store.begin`."""
+        return self.writer.call(lambda connection: self.store.begin(connection, team, key))
 
     def decide(self, name: str, known: Known, t: int | None, state: int, prev_agent: int) -> Decision:
         """Answer who should act, from memory. A team that sleeps is woken in the background."""

@@ -157,9 +157,25 @@ class Store:
             raise Unknown(f"team: name is {check.show(team.name)}, must be that of a team")
         return TeamNumbers(*row)
 
-    def next_episode(self, connection: Connection, team: Team) -> int:
-        """Return a number for an episode that the team has not used."""
-        return int(run(connection, "SELECT COALESCE(MAX(episode) + 1, 0) FROM episodes WHERE team = ?", (team.id,)).scalar())
+    def begin(self, connection: Connection, team: Team, key: str | None = None) -> tuple[int, bool]:
+        """Begin an episode under a number that the team has not used; return the number, and whether it is new.
+
+        key: whoever begins under the same key again gets the same number. Others who begin for this team wait meanwhile.
+        """
+        lock = " FOR UPDATE" if connection.dialect.name == "postgresql" else ""
+        run(connection, f"SELECT id FROM teams WHERE id = ?{lock}", (team.id,))
+        if key is not None:
+            found = run(connection, 'SELECT episode FROM episodes WHERE team = ? AND "key" = ?', (team.id, key)).scalar()
+            if found is not None:
+                return int(found), False
+        sql = "SELECT COALESCE(MAX(episode) + 1, 0) FROM episodes WHERE team = ?"
+        number = int(run(connection, sql, (team.id,)).scalar())
+        [result], _ = self.take_in(connection, [Report((), (), ((team.id, number),))])
+        if isinstance(result, Refused):
+            raise result
+        if key is not None:
+            run(connection, 'UPDATE episodes SET "key" = ? WHERE team = ? AND episode = ?', (key, team.id, number))
+        return number, True
 
     # ------------------------------------------------------------------------------------------------- counts
 
