@@ -136,6 +136,27 @@ def can(call):
     return True
 
 
+def test_a_token_that_may_decide_and_report_is_enough_before_there_is_a_plan(tmp_path):
+    url = f"sqlite:///{tmp_path}/cede.db"
+    database, made = Database(url), Server(url, plans=False)
+    made.token = database.write(lambda c: tokens.create(c, "test", ["admin"], None, None))
+    token = database.write(lambda c: tokens.create(c, "test", ["decide", "report"], ["early"], None))
+    database.close()
+    made.start()
+    with cede.Client(made.address, made.token) as one:
+        one.put_environment("river", cede.recommended(TASK))
+        one.put_team("early", "river", fallback=1)
+        one.put_team("other", "river")
+    with cede.Client(made.address, token) as one:
+        team = one.team("early")
+        play(team, 1, 3)
+        one.flush(60)
+        assert (team.version, team.choose(0, 0, 0)) == (0, 1)
+        with pytest.raises(ValueError, match="must have the scope 'decide' for this team"):
+            one.team("other").choose(0, 0, 0)
+    made.stop()
+
+
 def test_it_goes_on_through_an_outage(client, server):
     client.put_team("outage", "river")
     team = client.team("outage")
