@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from cede.problem.structure import Outcomes as Outcomes
     from cede.problem.structure import Structure as Structure
     from cede.problem.task import Task as Task
-    from cede.serve.async_client import AsyncClient as AsyncClient
-    from cede.serve.client import Client as Client
+    from cede.serve.client.async_client import AsyncClient as AsyncClient
+    from cede.serve.client.client import Client as Client
 
 # The module that each public name is imported from.
 _HOME = {
@@ -115,8 +115,8 @@ _HOME = {
     "fleet.load": ("load",),
     "experiments.comparison.compare": ("compare",),
     "experiments.comparison.result": ("Comparison",),
-    "serve.client": ("Client",),
-    "serve.async_client": ("AsyncClient",),
+    "serve.client.client": ("Client",),
+    "serve.client.async_client": ("AsyncClient",),
     "_base.archive": ("UnreadableFile",),
 }
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cede.serve.running import Copy
-from cede.serve.spool import Spool
+from cede.serve.client.running import Copy
+from cede.serve.client.spool import Spool
 
 HERE = Path(__file__).parent
 URL = "http://localhost:8000"

@@ -10,8 +10,8 @@ import pytest
 
 import cede
 from cede.serve import tokens
+from cede.serve.client.spool import Spool
 from cede.serve.database import Database
-from cede.serve.spool import Spool
 from serve_process import Server
 from traffic import river
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede.serve import client_core, unsent
-from cede.serve.client_core import Backoff, Options
+from cede.serve.client import flows, unsent
+from cede.serve.client.flows import Backoff, Options
 
 ABOUT = {
     "version": 3,
@@ -67,7 +67,7 @@ def fake(monkeypatch):
 
     def use(service):
         monkeypatch.setattr(Options, "http", lambda self: {**usual(self), "transport": httpx2.MockTransport(service)})
-        monkeypatch.setattr(client_core, "FIRST_PAUSE", 0.01)
+        monkeypatch.setattr(flows, "FIRST_PAUSE", 0.01)
         monkeypatch.setattr(Backoff, "__init__", lambda self: setattr(self, "pause", 0.01))
         return service
 

@@ -20,8 +20,8 @@ import cede
 from cede.serve import spool as spools
 from cede.serve import tokens
 from cede.serve.audit import verify
+from cede.serve.client.spool import Spool
 from cede.serve.database import Database, run
-from cede.serve.spool import Spool
 from cede.serve.store import Store
 from serve_process import Server
 from traffic import river
@@ -302,7 +302,7 @@ def test_what_the_living_have_is_left_to_them(tmp_path):
     assert (one.pending, other.pending) == (False, False)
     code = f"""
 from pathlib import Path
-from cede.serve.spool import Spool
+from cede.serve.client.spool import Spool
 print(Spool(Path({str(path)!r}), {URL!r}).pending)
 """
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout

@@ -11,7 +11,7 @@ from cede._base import check
 from cede._base.arrays import Policy
 from cede._base.interrupts import uninterrupted
 from cede.problem.names import in_kind, name_index, numbers_by_name, place_index
-from cede.serve.unsent import Unsent
+from cede.serve.client.unsent import Unsent
 
 RANDOM_BITS = 21  # of the number of an episode; seconds since 1970 come first
 

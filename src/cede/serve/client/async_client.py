@@ -11,10 +11,10 @@ from typing import Any, overload
 from cede._base import check
 from cede._base.extras import need
 from cede.learning.learner import Learner
-from cede.serve import client_core as core
-from cede.serve.client_core import Denied, Flow, Options, Pause, Request, Result, Sender, Unreachable, Work
-from cede.serve.running import Copy, Running
-from cede.serve.spool import Spool
+from cede.serve.client import flows
+from cede.serve.client.flows import Denied, Flow, Options, Pause, Request, Result, Sender, Unreachable, Work
+from cede.serve.client.running import Copy, Running
+from cede.serve.client.spool import Spool
 
 
 class AsyncClient:
@@ -62,7 +62,7 @@ class AsyncClient:
         """Send a request, and return the answer. What the service refuses is raised in its own words."""
         found = await self.http.request(method, path, **more)
         if found.status_code >= 400:
-            raise ValueError(core.detail_of(found))
+            raise ValueError(flows.detail_of(found))
         return found
 
     async def run(self, flow: Flow[Result]) -> Result:
@@ -107,11 +107,11 @@ class AsyncClient:
 
     async def put_environment(self, name: str, learner: Learner) -> bool:
         """Make an environment with the task and settings of a learner that has not learned yet; False if it is there already."""
-        return bool((await self.run(core.environment_flow(name, learner)))["created"])
+        return bool((await self.run(flows.environment_flow(name, learner)))["created"])
 
     async def put_team(self, name: str, environment: str, *, seed: int = 0, fallback: Any = None, own: Any = None) -> bool:
         """Make a team; False if it is there already. own: agents, costs and known policies of its own, as JSON can hold them."""
-        return bool((await self.run(core.team_flow(name, environment, seed, fallback, own)))["created"])
+        return bool((await self.run(flows.team_flow(name, environment, seed, fallback, own)))["created"])
 
     async def team(self, name: str) -> "AsyncTeamClient":
         """Return a team, to be used like a learner, with its policy; without one if the token may not decide."""
@@ -141,7 +141,7 @@ class AsyncClient:
             self._more.clear()
             if not await self._pending():
                 await self._more.wait()
-            await asyncio.sleep(core.GATHER)
+            await asyncio.sleep(flows.GATHER)
             wait = await self.run(self._sender.round())
             async with self._settled:
                 self._settled.notify_all()
@@ -163,7 +163,7 @@ class AsyncClient:
                 if team.used:
                     with suppress(Exception):  # refused, as after a token was revoked: the age of the copy tells
                         await team.refresh()
-            if isinstance(self.unsent, Spool) and time.monotonic() > looked + core.LOOK:
+            if isinstance(self.unsent, Spool) and time.monotonic() > looked + flows.LOOK:
                 looked = time.monotonic()
                 with suppress(Exception):
                     await self.written(self.unsent.adopt)
@@ -216,7 +216,7 @@ class AsyncTeamClient:
         """Download the first policy, or take it from the spool."""
         self.used = True
         if self._running.newest is None:
-            self._running.newest = await self.client.run(core.first_copy(self.name, self.client.unsent))
+            self._running.newest = await self.client.run(flows.first_copy(self.name, self.client.unsent))
         self.client.work()
 
     def _there(self) -> Copy:
@@ -255,7 +255,7 @@ class AsyncTeamClient:
         """Ask for the policy; return whether the service answered. A copy stays if it does not."""
         running = self._running
         try:
-            running.newest = await self.client.run(core.later_copy(self.name, self.client.unsent, running.newest))
+            running.newest = await self.client.run(flows.later_copy(self.name, self.client.unsent, running.newest))
         except need("httpx2", "client").HTTPError:
             return False
         return True
@@ -292,16 +292,16 @@ class AsyncTeamClient:
     async def begin(self, *, patience: float = 30.0) -> int:
         """Begin an episode at the service; return the number that it gives to it. See `TeamClient.begin`."""
         self._running.check_between("begin")
-        number = int((await self.client.run(core.begin_flow(self.name, patience)))["episode"])
+        number = int((await self.client.run(flows.begin_flow(self.name, patience)))["episode"])
         self._running.begun(number)
         return number
 
     async def decide(self, t: int | None, state: int, prev_agent: int) -> dict[str, Any]:
         """Ask the service who should act; return its whole answer. See `TeamClient.decide`."""
-        found: dict[str, Any] = await self.client.run(core.decide_flow(self.name, t, state, prev_agent))
+        found: dict[str, Any] = await self.client.run(flows.decide_flow(self.name, t, state, prev_agent))
         return found
 
     async def report(self, steps: Any, ends: Any = (), *, patience: float = 30.0) -> dict[str, int]:
         """Tell the service steps, and ends of episodes, and return its answer. See `TeamClient.report`."""
-        found: dict[str, int] = await self.client.run(core.report_flow(self.name, steps, ends, patience))
+        found: dict[str, int] = await self.client.run(flows.report_flow(self.name, steps, ends, patience))
         return found

@@ -14,10 +14,10 @@ from typing import Any, overload
 from cede._base import check
 from cede._base.extras import need
 from cede.learning.learner import Learner
-from cede.serve import client_core as core
-from cede.serve.client_core import Flow, Options, Pause, Request, Result, Sender, Unreachable, Work
-from cede.serve.running import Copy, Running
-from cede.serve.spool import Spool
+from cede.serve.client import flows
+from cede.serve.client.flows import Flow, Options, Pause, Request, Result, Sender, Unreachable, Work
+from cede.serve.client.running import Copy, Running
+from cede.serve.client.spool import Spool
 
 
 class Client:
@@ -79,7 +79,7 @@ class Client:
         """Send a request, and return the answer. What the service refuses is raised in its own words."""
         found = self.http.request(method, path, **more)
         if found.status_code >= 400:
-            raise ValueError(core.detail_of(found))
+            raise ValueError(flows.detail_of(found))
         return found
 
     def run(self, flow: Flow[Result]) -> Result:
@@ -113,11 +113,11 @@ class Client:
 
     def put_environment(self, name: str, learner: Learner) -> bool:
         """Make an environment with the task and settings of a learner that has not learned yet; False if it is there already."""
-        return bool(self.run(core.environment_flow(name, learner))["created"])
+        return bool(self.run(flows.environment_flow(name, learner))["created"])
 
     def put_team(self, name: str, environment: str, *, seed: int = 0, fallback: Any = None, own: Any = None) -> bool:
         """Make a team; False if it is there already. own: agents, costs and known policies of its own, as JSON can hold them."""
-        return bool(self.run(core.team_flow(name, environment, seed, fallback, own))["created"])
+        return bool(self.run(flows.team_flow(name, environment, seed, fallback, own))["created"])
 
     def team(self, name: str) -> "TeamClient":
         """Return a team, to be used like a learner: choose, observe, end_episode."""
@@ -159,7 +159,7 @@ class Client:
             with self._more:
                 while not self._stop.is_set() and not self._pending():
                     self._more.wait()
-            if self._stop.wait(core.GATHER):
+            if self._stop.wait(flows.GATHER):
                 return
             wait = self.run(self._sender.round())
             with self._more:
@@ -181,7 +181,7 @@ class Client:
                 if team.used:
                     with suppress(Exception):  # refused, as after a token was revoked: the age of the copy tells
                         team.refresh()
-            if isinstance(self.unsent, Spool) and time.monotonic() > looked + core.LOOK:
+            if isinstance(self.unsent, Spool) and time.monotonic() > looked + flows.LOOK:
                 looked = time.monotonic()
                 with suppress(Exception):
                     self.unsent.adopt()
@@ -269,7 +269,7 @@ class TeamClient:
         self._here()
         running = self._running
         try:
-            running.newest = self.client.run(core.later_copy(self.name, self.client.unsent, running.newest))
+            running.newest = self.client.run(flows.later_copy(self.name, self.client.unsent, running.newest))
         except need("httpx2", "client").HTTPError:
             return False
         return True
@@ -286,7 +286,7 @@ class TeamClient:
         self._here()
         self.used = True
         if self._running.newest is None:
-            self._running.newest = self.client.run(core.first_copy(self.name, self.client.unsent))
+            self._running.newest = self.client.run(flows.first_copy(self.name, self.client.unsent))
         self.client.work()
         return self._running.copy
 
@@ -338,7 +338,7 @@ class TeamClient:
         """
         self._here()
         self._running.check_between("begin")
-        number = int(self.client.run(core.begin_flow(self.name, patience))["episode"])
+        number = int(self.client.run(flows.begin_flow(self.name, patience))["episode"])
         self._running.begun(number)
         return number
 
@@ -348,7 +348,7 @@ class TeamClient:
         t: None where the task has no horizon. All are indices. It is asked once.
         """
         self._here()
-        found: dict[str, Any] = self.client.run(core.decide_flow(self.name, t, state, prev_agent))
+        found: dict[str, Any] = self.client.run(flows.decide_flow(self.name, t, state, prev_agent))
         return found
 
     def report(self, steps: Any, ends: Any = (), *, patience: float = 30.0) -> dict[str, int]:
@@ -358,5 +358,5 @@ class TeamClient:
         which it is told again if it cannot be reached; that is harmless.
         """
         self._here()
-        found: dict[str, int] = self.client.run(core.report_flow(self.name, steps, ends, patience))
+        found: dict[str, int] = self.client.run(flows.report_flow(self.name, steps, ends, patience))
         return found

@@ -20,9 +20,9 @@ from cede._base import check
 from cede._base.archive import path_to_write, write_arrays
 from cede.learning.files import SCHEMA, pack_learner
 from cede.learning.learner import Learner
-from cede.serve.running import Copy, shape_of
-from cede.serve.spool import Spool
-from cede.serve.unsent import Memory, Row, Unsent
+from cede.serve.client.running import Copy, shape_of
+from cede.serve.client.spool import Spool
+from cede.serve.client.unsent import Memory, Row, Unsent
 
 BATCH = 2000  # steps of a request
 GATHER = 0.02  # seconds in which what comes together is sent together

@@ -25,8 +25,8 @@ import numpy as np
 from cede._base import check
 from cede._base.archive import UnreadableFile
 from cede._base.arrays import Policy
-from cede.serve.running import Copy, shape_of
-from cede.serve.unsent import Row, check_room
+from cede.serve.client.running import Copy, shape_of
+from cede.serve.client.unsent import Row, check_room
 
 try:
     import fcntl
