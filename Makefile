@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check lint bench bench-service hunt docs dist figures verdicts clean
+.PHONY: demo test check lint bench bench-service hunt docs dist figures verdicts api clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -35,6 +35,10 @@ figures: $(READY)
 # The table of verdicts and the page of figures in docs/, from results/.
 verdicts: $(READY)
 	$(BIN)/cede claims --out results --page docs/verdicts.md --gallery docs/figures.md
+
+# The reference of the service's HTTP interface, from its OpenAPI document.
+api: $(READY)
+	$(BIN)/python -m cede.serve.api_page docs/service-api.md
 
 # Ratios to what users would pick instead, measured in one run: a dated table and a plot in benchmarks/results/. Some minutes.
 bench: $(READY)

@@ -1,6 +1,7 @@
 """The OpenAPI document: true, and requests made up from it never break the server."""
 
 import json
+from pathlib import Path
 
 import pytest
 import schemathesis
@@ -8,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from cede.serve import models, tokens
+from cede.serve import api_page, models, tokens
 from cede.serve.app import create_app
 from cede.serve.database import Database
 from cede.serve.service import Options
@@ -88,3 +89,13 @@ def test_the_document_names_everything(served):
                 assert "application/problem+json" in operation["responses"]["422"]["content"]
     examples = [schema for schema in document["components"]["schemas"].values() if "examples" in schema]
     assert len(examples) >= 8
+
+
+def test_the_reference_of_the_api_is_that_of_the_document():
+    """`make api` writes it anew."""
+    told = api_page.document()
+    text = (Path(__file__).parents[2] / "docs" / "service-api.md").read_text(encoding="utf-8")
+    assert api_page.page(told) == text
+    for path, methods in told["paths"].items():
+        for method in methods:
+            assert f"### `{method.upper()} {path}`" in text
