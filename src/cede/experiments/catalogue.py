@@ -11,6 +11,7 @@ from cede._base import check, plugins
 from cede.experiments.figure import Figure
 from cede.experiments.figures import (
     action_size,
+    action_why,
     automation,
     desk,
     drivers_cost,
@@ -63,6 +64,7 @@ FIGURES: dict[str, Figure] = {
         drivers_cost,
         human_control,
         action_size,
+        action_why,
         team_size,
         guarantee,
         planning_ways,
