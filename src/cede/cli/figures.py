@@ -89,6 +89,23 @@ def claims(
         say(f"report: {report}")
 
 
+def paper(
+    quick: Annotated[bool, flag("--quick", help="Run few episodes, in a minute; the page says so.")] = False,
+    seed: Seed = 0,
+    jobs: Jobs = 2,
+    out: Annotated[Path, typer.Option(help="Directory for pictures, tables and the page.")] = Path("out/paper"),
+    errata: Annotated[Path | None, typer.Option(help="A Markdown page with a numbered list of errata, which the page repeats.")] = None,
+) -> None:
+    """Run the paper again: all its figures, in its order, with a verdict on each claim. Hours; goes on where it was stopped."""
+    with clear_errors():
+        from cede.experiments.figure import Options
+        from cede.experiments.paper import figures_of_paper, write_paper
+        from cede.experiments.run import run
+
+        run(figures_of_paper(), Options(quick=quick, seed=seed, jobs=jobs, out=out), say)
+        say(f"page: {write_paper(out, errata)}")
+
+
 def run_figures(names: list[str], chosen: dict[str, Any]) -> None:
     """Run figures by name, draw them, and write the report. chosen: the fields of `experiments.figure.Options`."""
     with clear_errors():
