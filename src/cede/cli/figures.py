@@ -94,7 +94,9 @@ def paper(
     seed: Seed = 0,
     jobs: Jobs = 2,
     out: Annotated[Path, typer.Option(help="Directory for pictures, tables and the page.")] = Path("out/paper"),
-    errata: Annotated[Path | None, typer.Option(help="A Markdown page with a numbered list of errata, which the page repeats.")] = None,
+    errata: Annotated[
+        Path | None, typer.Option(help="A Markdown page with a numbered list of errata, which the page repeats.")
+    ] = None,
 ) -> None:
     """Run the paper again: all its figures, in its order, with a verdict on each claim. Hours; goes on where it was stopped."""
     with clear_errors():

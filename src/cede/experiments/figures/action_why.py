@@ -89,7 +89,15 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     for i, (name, (colour, marker, line)) in enumerate(LOOKS.items()):
         each = np.array([[row["regret"] for row in select(last, learner=name, actions=n)] for n in actions])  # (sizes, seeds)
         at = np.log2(actions) + 0.03 * (i - 2.5)
-        look = {"color": colour, "marker": marker, "linestyle": line, "markersize": 4, "linewidth": 1.3, "capsize": 2, "label": name}
+        look = {
+            "color": colour,
+            "marker": marker,
+            "linestyle": line,
+            "markersize": 4,
+            "linewidth": 1.3,
+            "capsize": 2,
+            "label": name,
+        }
         axes.errorbar(at, each.mean(axis=1), half_width(each), **look)
     axes.set_yscale("log")
     axes.set_xticks(np.log2(actions), [str(n) for n in actions])

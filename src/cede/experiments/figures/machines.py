@@ -78,7 +78,9 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         axes.set_ylim(-3.6, 0.6)
         axes.set_xlabel("total regret after the last episode")
     legend_above(picture, panels[0], columns=2)
-    note = f"Lane driving, σ = {lane.SIGMA:g}, one team, the authors' schedule of radii; the machine is known to UCRL2-MC. Each mark "
+    note = (
+        f"Lane driving, σ = {lane.SIGMA:g}, one team, the authors' schedule of radii; the machine is known to UCRL2-MC. Each mark "
+    )
     note += "is one run, each line a mean. Regret is measured against the best policy with that machine."
     n = len([row for row in select(rows, way=OTHER_MACHINE, learner=LEARNERS[0]) if row["control_cost"] == lane.COSTS[0][0]])
     return finish(picture, rows, note, path, repeats=f"{len(values(select(rows, way=OTHER_SEED), 'seed'))} seeds and {n} machines")

@@ -28,6 +28,11 @@ WORDS = {
     sharing.OF_TEAM: "radii as printed,\nt of one team",
     sharing.SCHEDULE: "authors' schedule",
 }
+SCALES = {
+    sharing.PRINTED: "agents 1, environment 1",
+    sharing.OF_TEAM: "agents 1, environment that of t of one team",
+    sharing.SCHEDULE: "the authors' schedule",
+}
 LIGHT = 0.55  # of a colour: letters on darker ones are white
 
 
@@ -54,9 +59,14 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
             if row["team"] < n:
                 key = (row["learner"], row["radii"], n, row["episodes"], row["seed"])
                 found[key] = found.get(key, 0.0) + row["regret"]
-    names = ("learner", "radii", "teams", "episodes", "seed")
-    delta = every[0]["delta"]
-    return [{**dict(zip(names, key, strict=True)), "regret": regret, "delta": delta} for key, regret in found.items()]
+    names, delta = ("learner", "radii", "teams", "episodes", "seed"), every[0]["delta"]
+    rows = [{**dict(zip(names, key, strict=True)), "regret": regret, "delta": delta} for key, regret in found.items()]
+    return [{**row, **told(row)} for row in rows]
+
+
+def told(row: Row) -> Row:
+    """Return the form and the scale of the radii of a row, as all tables have them."""
+    return {"radius": "appendix" if "appendix" in row["learner"] else "printed", "scale": SCALES[row["radii"]]}
 
 
 def cells(rows: Sequence[Row], radii: str, baseline: str) -> dict[tuple[int, int], list[float]]:
@@ -94,8 +104,12 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     bar = picture.colorbar(image, ax=panels, shrink=0.6, ticks=[-2, -1, 0, 1, 2], label="regret of UCRL2-MC / UCRL2")
     bar.ax.set_yticklabels(["0.01", "0.1", "1", "10", "100"])
     bar.ax.set_in_layout(True)
-    note = "RiverSwim. Each team has two agents, who swim right with probability p and 1 - p, p uniform in (0, 1). Nested design: the "
-    note += "teams of a small fleet are the first ones of every larger one, with the same random numbers. Blue: UCRL2-MC loses less."
+    note = (
+        "RiverSwim. Each team has two agents, who swim right with probability p and 1 - p, p uniform in (0, 1). Nested design: the "
+    )
+    note += (
+        "teams of a small fleet are the first ones of every larger one, with the same random numbers. Blue: UCRL2-MC loses less."
+    )
     n = len(values(rows, "seed"))
     return finish(picture, [{**row, "episodes": points[-1]} for row in rows], note, path, repeats=f"{n} repeats, means of ratios")
 

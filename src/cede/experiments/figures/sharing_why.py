@@ -35,7 +35,7 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
     """Keep the regret of every team after the last episode. Teams of learners that do not share are in their largest fleet."""
     every = [row for _, outcome in outcomes for row in outcome["team"]]
     last = max(row["episodes"] for row in every)
-    return [row for row in every if row["episodes"] == last]
+    return [{**row, **map_of_ratios.told(row)} for row in every if row["episodes"] == last]
 
 
 def per_team(rows: Sequence[Row], learner: str, radii: str, seed: int, teams: Sequence[int]) -> Floats:
@@ -84,8 +84,12 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         axes.legend(loc="best")
     panels[0].set_ylabel("regret of a team")
     draw_by_chance(panels[2], rows, teams)
-    note = "RiverSwim, nested fleets as in the figure `sharing`, after the last episode. Left and middle: a fleet's mean regret of a "
-    note += "team, relative to UCRL2 (same-form) of the same teams, in units of that one's mean; whiskers: 95% intervals. Right: mean "
+    note = (
+        "RiverSwim, nested fleets as in the figure `sharing`, after the last episode. Left and middle: a fleet's mean regret of a "
+    )
+    note += (
+        "team, relative to UCRL2 (same-form) of the same teams, in units of that one's mean; whiskers: 95% intervals. Right: mean "
+    )
     note += "regret of teams by their p, a tenth of all p's each, printed radii."
     return finish(picture, rows, note, path, shades="shades and whiskers: 95% intervals of means")
 

@@ -60,7 +60,7 @@ def random_problem(
         regret = simulate(mdps[0], learners[0], episodes, seed=seed, progress=report).regret
     else:
         regret = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, jobs=1, progress=report).regret
-    about: Row = {"axis": axis, **size, "seed": seed, "problem": "random", **learner_settings(learners[0])}
+    about: Row = {"learner": "UCRL2-MC", "axis": axis, **size, "seed": seed, **learner_settings(learners[0])}
     rows = []
     for t in points:
         task, k = mdps[0].task, t // L
