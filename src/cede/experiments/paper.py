@@ -1,4 +1,4 @@
-"""The reproduction of the paper on one page: its figures in its order, ours in their place, verdicts, errata, and where all came from.
+"""The reproduction of the paper on one page: its figures in its order, ours in their place, verdicts, errata, and digests.
 
 The paper's own pictures are not shown: they are the authors'. What each shows is said in a sentence, ours stands beside it.
 """
@@ -69,9 +69,9 @@ def write_paper(out: Path, errata: Path | None = None) -> Path:
     body = f"""
 <h1>Learning to switch among agents, run again</h1>
 <p class="lead">The figures of <em>Learning to Switch Among Agents in a Team via 2-Layer Markov Decision Processes</em> (Balazadeh,
-De, Singla, Gomez Rodriguez; TMLR 2022) in their order, computed from nothing by cede. First what the paper shows, then what came out
-here, with a verdict on each claim by a rule that was fixed beforehand.</p>
-<p class="small">cede {escape(str(identity["cede"]))}, base seed {escape(str(identity["base_seed"]))}. Regret is computed exactly.</p>
+De, Singla, Gomez Rodriguez; TMLR 2022) in their order, computed from nothing by cede. First what the paper shows, then what
+came out here, with a verdict on each claim by a rule that was fixed beforehand.</p>
+<p class="small">cede {escape(str(identity["cede"]))}, base seed {escape(str(identity["base_seed"]))}. Regret is exact.</p>
 {'<p class="note">Quick runs with few episodes: they show that everything runs, and decide no claim.</p>' if quick else ""}
 {"".join(place_section(out, place, found) for place in PLACES)}
 <h2 id="errata">Errata and silent points</h2>

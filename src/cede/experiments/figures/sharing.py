@@ -39,7 +39,7 @@ LIGHT = 0.55  # of a colour: letters on darker ones are white
 def parts(options: Options) -> list[Part]:
     teams = QUICK_TEAMS if options.quick else TEAMS
     points = QUICK_EPISODES if options.quick else EPISODES
-    points = tuple(k for k in points if k < options.episodes) + (options.episodes,) if options.episodes else points
+    points = (*(k for k in points if k < options.episodes), options.episodes) if options.episodes else points
     result = []
     for seed, radii, name in product(options.seeds(REPEATS, QUICK_REPEATS), sharing.RADII, LEARNERS):
         ours = name == sharing.OURS
@@ -117,8 +117,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "sharing",
     "When sharing an environment is worth it",
-    "Each cell: the total regret of so many teams after so many episodes each, UCRL2-MC's over UCRL2's. Does it fall from bottom to "
-    "top, as teams are added?",
+    "Each cell: the total regret of so many teams after so many episodes each, UCRL2-MC's over UCRL2's. Does it fall from bottom "
+    "to top, as teams are added?",
     parts,
     table,
     draw,

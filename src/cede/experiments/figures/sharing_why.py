@@ -9,6 +9,7 @@ to the mean regret of the first team, who is in all fleets, and of all teams, by
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -106,7 +107,7 @@ def draw_by_chance(axes: object, rows: Sequence[Row], teams: Sequence[int]) -> N
         here = select(rows, learner=learner, radii=sharing.PRINTED, teams=n)
         better = np.array([min(row["p"], 1 - row["p"]) for row in here])  # a team of p is one of 1 - p
         regret = np.array([row["regret"] for row in here])
-        bins = [regret[(better >= low) & (better < high)] for low, high in zip(edges[:-1], edges[1:], strict=True)]
+        bins = [regret[(better >= low) & (better < high)] for low, high in pairwise(edges)]
         mean = np.array([one.mean() if len(one) else np.nan for one in bins])
         half = np.array([half_width(one[None])[0] if len(one) > 1 else 0.0 for one in bins])
         draw_band(axes, (edges[:-1] + edges[1:]) / 2, mean, half, colour, label=label, linestyle=line, marker="o", markersize=3)
@@ -119,7 +120,8 @@ def draw_by_chance(axes: object, rows: Sequence[Row], teams: Sequence[int]) -> N
 FIGURE = Figure(
     "sharing-why",
     "What sharing can save: the two terms of the corollary",
-    "Learning one's own agents cannot be shared, learning the river can. How much of a team's regret is which, and for which teams?",
+    "Learning one's own agents cannot be shared, learning the river can. How much of a team's regret is which, "
+    "and for which teams?",
     parts,
     table,
     draw,

@@ -1,4 +1,4 @@
-"""Run UCRL2-MC with the printed radii on random problems of several sizes, to see how regret grows beside the bound of Theorem 2."""
+"""Run UCRL2-MC with the printed radii on random problems of several sizes, to see how regret grows beside its bound."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,9 +21,9 @@ CONTROL, SWITCH = 0.1, 0.05  # the most that a step of control, and a hand-over,
 def problems(size: Mapping[str, int], seed: int) -> list[TwoLayerMDP]:
     """Return N random problems in one environment, each with agents of its own.
 
-    Rows of the environment have a few likely outcomes (Dirichlet, 0.3), those of agents a few likely actions (Dirichlet, 0.5). Costs
-    of the environment are uniform, those of control and of hand-overs small. Every step costs less than 1 in sum, as Theorem 2
-    needs.
+    Rows of the environment have a few likely outcomes (Dirichlet, 0.3), those of agents a few likely actions (Dirichlet, 0.5).
+    Costs of the environment are uniform, those of control and of hand-overs small. Every step costs less than 1 in sum, as
+    Theorem 2 needs.
     """
     S, A, D, L, N = (size[name] for name in USUAL)
     rng = np.random.default_rng([seed, S, A, D, L])
