@@ -38,7 +38,7 @@ LIGHT = 0.55  # of a colour: letters on darker ones are white
 
 def parts(options: Options) -> list[Part]:
     teams = QUICK_TEAMS if options.quick else TEAMS
-    points = QUICK_EPISODES if options.quick else EPISODES
+    points: tuple[int, ...] = QUICK_EPISODES if options.quick else EPISODES
     points = (*(k for k in points if k < options.episodes), options.episodes) if options.episodes else points
     result = []
     for seed, radii, name in product(options.seeds(REPEATS, QUICK_REPEATS), sharing.RADII, LEARNERS):
@@ -53,7 +53,8 @@ def parts(options: Options) -> list[Part]:
 def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
     """Add up the regret of teams. A learner that does not share has one run, of which smaller fleets are the first teams."""
     every = [row for _, outcome in outcomes for row in outcome["team"]]
-    sizes, found = sorted({row["teams"] for row in every}), {}
+    sizes = sorted({row["teams"] for row in every})
+    found: dict[tuple[Any, ...], float] = {}
     for row in every:
         for n in [row["teams"]] if row["learner"] == sharing.OURS else sizes:
             if row["team"] < n:
