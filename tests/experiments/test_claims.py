@@ -445,7 +445,8 @@ def test_the_papers_claims_come_first_whatever_the_order_of_rows():
     rows = [{**vars(Finding(f"{whose} | a", "f", "s", "1", "2", HOLDS, "less", whose)), **about} for whose in (OURS, PAPER)]
     lines = markdown(rows).splitlines()
     assert [line[2:] for line in lines[2:6:2]] == ["***of the paper*** | | | | | |", "***ours*** | | | | | |"]
-    assert [line[2:13] for line in lines[3:6:2]] == [r"paper \| a |", r"ours \| a | "[:11]]
+    assert lines[3].startswith(r"| paper \| a | 1 | 2 | less | **holds** |")
+    assert lines[5].startswith(r"| ours \| a | 1 | 2 | less | **holds** |")
 
 
 def test_claims_of_the_paper_alone(tmp_path):
