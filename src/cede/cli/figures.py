@@ -65,7 +65,7 @@ def claims(
     page: Annotated[Path | None, typer.Option(help="A Markdown page whose table of verdicts is brought up to date.")] = None,
     gallery: Annotated[Path | None, typer.Option(help="A Markdown page whose list of figures is brought up to date.")] = None,
 ) -> None:
-    """List the claims of the paper, each with what was measured and a verdict, from the tables in a directory."""
+    """List the claims of the paper, and our own, each with what was measured and a verdict, from the tables in a directory."""
     with clear_errors():
         from cede._base.archive import write_whole
         from cede.experiments import claims as experiment
@@ -74,8 +74,11 @@ def claims(
 
         report = write_report(out)
         found = experiment.all_findings(out)
-        columns = ("claim", "measured", "uncertainty", "verdict", "figure")
-        print_table("Claims of the paper", columns, [tuple(getattr(f, name) for name in columns) for f in found])
+        columns = ("claim", "measured", "uncertainty", "rule", "verdict", "figure")
+        for whose, title in ((experiment.PAPER, "Claims of the paper"), (experiment.OURS, "Our own claims")):
+            mine = [tuple(getattr(f, name) for name in columns) for f in found if f.whose == whose]
+            if mine:
+                print_table(title, columns, mine)
         missing = experiment.missing_figures(out)
         if missing:
             say(f"not run: {', '.join(missing)} (cede figure NAME --out {out})")
