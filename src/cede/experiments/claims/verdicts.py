@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from cede.experiments.claims import ours_fleets, ours_learners, ours_people, ours_speed, paper_lane, paper_river
+from cede.experiments.claims import ours_fleets, ours_learners, ours_people, ours_speed, paper_lane, paper_river, paper_theory
 from cede.experiments.claims.finding import Finding
 from cede.experiments.figure import Row
 from cede.experiments.tables import load_table
@@ -12,6 +12,7 @@ Judge = Callable[..., list[Finding]]  # from the rows of a table, and of another
 
 OF_PAPER: tuple[tuple[str, Judge], ...] = (  # in the order of the paper
     ("guarantee", paper_river.guarantee),
+    ("growth", paper_theory.growth),
     ("single-team", paper_lane.single_team),
     ("many-teams", paper_lane.many_teams),
     ("team-count", paper_river.team_count),
@@ -22,9 +23,11 @@ OF_PAPER: tuple[tuple[str, Judge], ...] = (  # in the order of the paper
     ("drivers", paper_lane.drivers),
     ("human-control", paper_lane.human_control),
     ("action-size", paper_river.action_size),
+    ("action-why", paper_theory.conjecture),
     ("team-size", paper_river.team_size),
 )
 OF_OURS: tuple[tuple[str, Judge], ...] = (
+    ("action-why", paper_theory.unused_actions),
     ("sharing-why", ours_fleets.sharing_why),
     ("machines", ours_people.machines),
     ("structure", ours_learners.structure),
