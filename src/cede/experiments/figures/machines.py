@@ -10,7 +10,6 @@ from cede.experiments import style
 from cede.experiments.drawing import finish, legend_above
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.figures.drivers_cost import TRAFFIC
-from cede.experiments.figures.single_team import EPISODES, QUICK_EPISODES
 from cede.experiments.runs import lane
 from cede.experiments.tables import final_rows, select, values
 from cede.planning.planner import expected_cost, solve
@@ -18,6 +17,8 @@ from cede.worlds import lane_driving
 from cede.worlds.drivers import solo
 from cede.worlds.lane_driving import HUMAN, MACHINE
 
+EPISODES, QUICK_EPISODES = 3000, 120  # about as long as the runs that the authors logged
+REPEATS, QUICK_REPEATS = 5, 1
 MACHINES, QUICK_MACHINES = 5, 2  # trained with the seeds 0, 1, ...
 RADII = "schedule"
 LEARNERS = ("UCRL2-MC", "UCRL2 (same-form)")
@@ -29,7 +30,7 @@ def parts(options: Options) -> list[Part]:
     machines = range(QUICK_MACHINES if options.quick else MACHINES)
     result = [
         lane.team_part(name, RADII, costs, episodes, seed)
-        for costs, name, seed in product(lane.COSTS, LEARNERS, options.seeds(lane.REPEATS, lane.QUICK_REPEATS))
+        for costs, name, seed in product(lane.COSTS, LEARNERS, options.seeds(REPEATS, QUICK_REPEATS))
     ]
     result += [
         lane.team_part(name, RADII, costs, episodes, options.seed, machine)
