@@ -40,7 +40,7 @@ def main(
         typer.echo(FIRST)
 
 
-for command in (figures.demo, learn.learn, show.show, fleet.fleet, learn.compare, figures.claims):
+for command in (figures.demo, learn.learn, show.show, fleet.fleet, learn.compare, figures.claims, figures.paper):
     app.command(cls=Command)(command)
 app.command(cls=figures.ListsFigures)(figures.figure)
 service.add_commands(app)

@@ -65,7 +65,7 @@ def claims(
     page: Annotated[Path | None, typer.Option(help="A Markdown page whose table of verdicts is brought up to date.")] = None,
     gallery: Annotated[Path | None, typer.Option(help="A Markdown page whose list of figures is brought up to date.")] = None,
 ) -> None:
-    """List the claims of the paper, each with what was measured and a verdict, from the tables in a directory."""
+    """List the claims of the paper, and our own, each with what was measured and a verdict, from the tables in a directory."""
     with clear_errors():
         from cede._base.archive import write_whole
         from cede.experiments import claims as experiment
@@ -74,8 +74,11 @@ def claims(
 
         report = write_report(out)
         found = experiment.all_findings(out)
-        columns = ("claim", "measured", "uncertainty", "verdict", "figure")
-        print_table("Claims of the paper", columns, [tuple(getattr(f, name) for name in columns) for f in found])
+        columns = ("claim", "measured", "uncertainty", "rule", "verdict", "figure")
+        for whose, title in ((experiment.PAPER, "Claims of the paper"), (experiment.OURS, "Our own claims")):
+            mine = [tuple(getattr(f, name) for name in columns) for f in found if f.whose == whose]
+            if mine:
+                print_table(title, columns, mine)
         missing = experiment.missing_figures(out)
         if missing:
             say(f"not run: {', '.join(missing)} (cede figure NAME --out {out})")
@@ -84,9 +87,28 @@ def claims(
             write_whole(page, experiment.with_verdicts(page.read_text(encoding="utf-8"), rows))
             say(f"verdicts written to {page}")
         if gallery is not None:
-            write_whole(gallery, with_gallery(gallery.read_text(encoding="utf-8")))
+            write_whole(gallery, with_gallery(gallery.read_text(encoding="utf-8"), out))
             say(f"figures written to {gallery}")
         say(f"report: {report}")
+
+
+def paper(
+    quick: Annotated[bool, flag("--quick", help="Run few episodes, in a minute; the page says so.")] = False,
+    seed: Seed = 0,
+    jobs: Jobs = 2,
+    out: Annotated[Path, typer.Option(help="Directory for pictures, tables and the page.")] = Path("out/paper"),
+    errata: Annotated[
+        Path | None, typer.Option(help="A Markdown page with a numbered list of errata, which the page repeats.")
+    ] = None,
+) -> None:
+    """Run the paper again: all its figures, in its order, with a verdict on each claim. Hours; goes on where it was stopped."""
+    with clear_errors():
+        from cede.experiments.figure import Options
+        from cede.experiments.paper import figures_of_paper, write_paper
+        from cede.experiments.run import run
+
+        run(figures_of_paper(), Options(quick=quick, seed=seed, jobs=jobs, out=out), say)
+        say(f"page: {write_paper(out, errata)}")
 
 
 def run_figures(names: list[str], chosen: dict[str, Any]) -> None:

@@ -8,6 +8,6 @@ drawing, style      curves and ratios; colours, captions, files
 runs/, figures/     what is run; one module for each figure
 catalogue           all figures by name
 comparison/         `cede.compare` and `cede compare`: learners on worlds with paired seeds
-claims, report      what the paper claims and what we measured; one page with everything
+claims/, report     what the paper claims, what we claim, and what we measured; one page with everything
 fleet_command       `cede fleet`
 """

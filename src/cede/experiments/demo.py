@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES
-from cede.experiments.claims import all_findings
+from cede.experiments.claims import paper_findings
 from cede.experiments.figure import Options
 from cede.experiments.report import claims_table, document, section
 from cede.experiments.run import run
@@ -89,5 +89,5 @@ def paper(stored: Path) -> str:
 from stored results; <code>cede figure NAME</code> runs one again.</p>
 {"".join(section(stored, FIGURES[name], level=3) for name in there)}
 <h2 id="claims">What the paper claims, and what we measured</h2>
-{claims_table(all_findings(stored), there)}
+{claims_table(paper_findings(stored), there)}
 """

@@ -16,6 +16,7 @@ from cede._base.archive import write_whole
 from cede.experiments.figure import Outcome, Part
 
 POLL = 0.25  # seconds between two looks at what the workers have done
+TOOK = "took"  # the kind of row of an outcome that says how long it took
 SAY_EVERY = 30.0  # seconds between two lines of text, where there is no terminal to show a bar in
 
 _done: Any = None  # in a worker: shared memory of all workers, the work done of each part; the worker writes its own parts
@@ -37,12 +38,16 @@ def _exit_with_parent() -> None:
 
 
 def _run_and_store(index: int, part: Part, path: Path) -> None:
-    """Run a part in a worker and write its outcome to a file. index: its place in the shared memory of progress."""
+    """Run a part in a worker and write its outcome to a file, with what it took: processor time, of this process and all its
+    threads. index: its place in the shared memory of progress.
+    """
 
     def progress(work: int) -> None:
         _done[index] = work
 
-    save_outcome(path, part.run(progress))
+    begin = time.process_time()
+    outcome = part.run(progress)
+    save_outcome(path, {**outcome, TOOK: [{"seconds": round(time.process_time() - begin, 2)}]})
     _done[index] = part.work
 
 

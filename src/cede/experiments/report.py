@@ -9,6 +9,7 @@ from pathlib import Path
 from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES, figures_in
 from cede.experiments.claims import FAILS, HOLDS, OPEN, SCALED, Finding, all_findings, between, missing_figures, save_findings
+from cede.experiments.claims.pages import HEADINGS
 from cede.experiments.figure import Figure, Row
 from cede.experiments.tables import identity_of
 
@@ -72,7 +73,7 @@ confirm.</p>
 Regret is the paper's: the expected cost of every episode's policy minus that of the best policy, both computed exactly.
 Each picture is drawn from the table of its name (<code>NAME.csv</code>).</p>
 <nav>{links}</nav>
-<h2 id="claims">What the paper claims, and what we measured</h2>
+<h2 id="claims">What the paper claims, what we claim, and what we measured</h2>
 {verdicts(out, present, found, quick=bool(identity["quick"]))}
 {"".join(section(out, figure) for figure in present.values())}
 """
@@ -101,24 +102,29 @@ def verdicts(out: Path, present: Collection[str], found: Sequence[Finding], *, q
 
 def claims_table(found: Sequence[Finding], on_page: Collection[str]) -> str:
     """Return the claims as an HTML table. on_page: figures that the page shows; their names become links."""
-    rows = "".join(
-        f"<tr><td>{escape(f.claim)}</td><td>{escape(f.statistic)}</td><td>{escape(f.measured)}</td><td>{escape(f.uncertainty)}</td>"
-        f'<td class="verdict" style="color:{COLOUR.get(f.verdict, "#444")}">{escape(f.verdict)}</td>'
-        f"<td>{link(f.figure) if f.figure in on_page else escape(f.figure)}</td></tr>"
-        for f in found
-    )
-    head = "<tr><th>claim</th><th>statistic</th><th>measured</th><th>uncertainty</th><th>verdict</th><th>figure</th></tr>"
-    return f'<div class="scroll"><table>{head}{rows}</table></div>'
+    columns = ("claim", "statistic", "measured", "uncertainty", "rule")
+    rows = ""
+    for whose, heading in HEADINGS.items():
+        mine = [f for f in found if f.whose == whose]
+        rows += f'<tr><th colspan="7">{heading}</th></tr>' if mine else ""
+        for f in mine:
+            rows += "<tr>" + "".join(f"<td>{escape(getattr(f, name))}</td>" for name in columns)
+            rows += f'<td class="verdict" style="color:{COLOUR.get(f.verdict, "#444")}">{escape(f.verdict)}</td>'
+            rows += f"<td>{link(f.figure) if f.figure in on_page else escape(f.figure)}</td></tr>"
+    head = "".join(f"<th>{name}</th>" for name in (*columns, "verdict", "figure"))
+    return f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
 
 
 GALLERY = ("<!-- figures: made by `make verdicts`, not by hand -->", "<!-- end of figures -->")
 
 
-def with_gallery(text: str) -> str:
-    """Return a Markdown page in which the text between the marks GALLERY is replaced by all figures: title, story, picture."""
-    parts = [
-        f"### `{name}`: {one.title}\n\n{one.story}\n\n![{one.title}](../results/{name}.png)\n" for name, one in FIGURES.items()
-    ]
+def with_gallery(text: str, out: Path) -> str:
+    """Return a Markdown page in which the text between the marks GALLERY is replaced by figures: title, story, picture.
+
+    out: the directory of the figures; of cede's own, those are shown whose table and picture are there.
+    """
+    present = [figure for name, figure in figures_in(out).items() if name in FIGURES]
+    parts = [f"### `{one.name}`: {one.title}\n\n{one.story}\n\n![{one.title}](../results/{one.name}.png)\n" for one in present]
     return between(text, *GALLERY, "\n".join(["", *parts]))
 
 

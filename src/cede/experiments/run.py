@@ -1,13 +1,17 @@
 """Make figures: run the parts that are not stored yet, write one table for each figure, draw it from the table."""
 
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cede import __version__
-from cede.experiments.figure import Figure, Options, Row
-from cede.experiments.parallel import run_parts
+from cede._base.archive import write_whole
+from cede.experiments.figure import Figure, Options, Outcome, Row
+from cede.experiments.parallel import TOOK, run_parts
 from cede.experiments.tables import load_table, save_table
+
+TIMES = "took.json"
 
 
 def run(figures: Sequence[Figure], options: Options, say: Callable[[str], None] = print) -> list[Path]:
@@ -24,11 +28,30 @@ def run(figures: Sequence[Figure], options: Options, say: Callable[[str], None] 
     for figure in missing:
         rows = figure.table([(part, outcomes[part.key]) for part in parts_of[figure.name]])
         save_table(options.out / f"{figure.name}.csv", [{**row, **identity(options)} for row in rows])
+        note_time(options.out, figure.name, [outcomes[part.key] for part in parts_of[figure.name]])
     pictures = []
     for figure in figures:
         rows = load_table(options.out / f"{figure.name}.csv")
         pictures += figure.draw(rows, options.out / figure.name)
     return pictures
+
+
+def note_time(out: Path, name: str, outcomes: Sequence[Outcome]) -> None:
+    """Write down how much processor time the runs of a figure took, in took.json. Runs that figures share count for each."""
+    path = out / TIMES
+    known = times_in(out)
+    seconds = [row["seconds"] for outcome in outcomes for row in outcome.get(TOOK, [])]
+    known[name] = {"runs": len(outcomes), "seconds": round(sum(seconds), 1)}
+    write_whole(path, json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+def times_in(out: Path) -> dict[str, dict[str, float]]:
+    """Return how many runs the figures in a directory had, and how much processor time they took, by name."""
+    try:
+        found = json.loads((out / TIMES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def prepare(out: Path) -> None:

@@ -128,6 +128,8 @@ def plain_numbers(picture: Any) -> None:
     ticker = need("matplotlib.ticker", "plots")
     show = ticker.FuncFormatter(lambda value, _: f"{value:,.10g}")
     for axes in picture.axes:
+        if axes.get_subplotspec() is None:  # a colour bar
+            continue
         columns = axes.get_subplotspec().get_gridspec().ncols
         for axis, most in ((axes.xaxis, int(picture.get_figwidth() / columns / 0.75)), (axes.yaxis, 7)):
             formatter = axis.get_major_formatter()

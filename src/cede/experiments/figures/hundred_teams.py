@@ -11,11 +11,13 @@ from cede.experiments.tables import all_rows
 
 TEAMS, QUICK_TEAMS = 100, 30
 EPISODES, QUICK_EPISODES = 10_000, 150
+REPEATS, QUICK_REPEATS = 3, 1
 
 
 def parts(options: Options) -> list[Part]:
     episodes, teams = options.choose("episodes", EPISODES, QUICK_EPISODES), QUICK_TEAMS if options.quick else TEAMS
-    return [river.fleet_part(name, teams, episodes, seed) for name, seed in product(river.LEARNERS, options.seeds(1, 1))]
+    runs = product(river.LEARNERS, options.seeds(REPEATS, QUICK_REPEATS))
+    return [river.fleet_part(name, teams, episodes, seed) for name, seed in runs]
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:

@@ -23,7 +23,7 @@ def parts(options: Options) -> list[Part]:
     episodes, teams = options.choose("episodes", EPISODES, QUICK_EPISODES), QUICK_TEAMS if options.quick else TEAMS
     radii = options.radii or RADII
     result = []
-    for costs, name, seed in product(lane.COSTS, lane.LEARNERS, options.seeds(1, 1)):
+    for costs, name, seed in product(lane.COSTS, lane.LEARNERS, options.seeds(lane.REPEATS, lane.QUICK_REPEATS)):
         arguments = {"learner": name, "radii": radii, "costs": list(costs), "teams": teams, "episodes": episodes, "seed": seed}
         work = teams * episodes * lane.effort(radii)
         result.append(Part("runs.lane:fleet_run", arguments, work, f"{teams} teams, {name}, costs {costs}"))

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from cede._base.arrays import Floats
 from cede.experiments.figure import Options, Outcome, Part, Row, report_work
 from cede.experiments.runs.curves import curve_rows, learner_settings
 from cede.experiments.runs.newcomer import with_and_without_fleet
@@ -20,6 +21,7 @@ from cede.planning.scale import Scale
 from cede.problem.model import TwoLayerMDP
 from cede.worlds import lane_driving, lane_driving_teams, road
 from cede.worlds.lane_driving import HUMAN, drive
+from cede.worlds.train_machine import train
 
 DELTA = 0.1
 SIGMA = 2.0
@@ -29,6 +31,7 @@ LEARNERS = ("UCRL2-MC", "UCRL2 (appendix)", "UCRL2 (same-form)")
 CONSTANT = (0.1, 0.01)  # agents, environment
 DRIVES_AT = (5, 500, 3000)  # episodes of the drives in the paper's figure
 ROADS = 500  # per level, to measure who drives after learning
+REPEATS, QUICK_REPEATS = 1, 1
 
 
 def scale_of(radii: str, episodes: int) -> Scale:
@@ -62,10 +65,23 @@ def team_parts(options: Options, learners: Sequence[str], radii: Sequence[str], 
     episodes = options.choose("episodes", full, quick)
     result = []
     for costs, name in product(COSTS, learners):
-        for kind, seed in product(radii if name.startswith("UCRL2") else ["none"], options.seeds(1, 1)):
-            arguments = {"learner": name, "radii": kind, "costs": list(costs), "episodes": episodes, "seed": seed}
-            result.append(Part("runs.lane:one_team", arguments, episodes * effort(kind), f"{name}, {kind} radii, costs {costs}"))
+        drives = name.startswith("UCRL2")  # a driver alone does not learn: its regret is the same for every seed
+        seeds = options.seeds(REPEATS, QUICK_REPEATS) if drives else [options.seed]
+        result += [team_part(name, kind, costs, episodes, seed) for kind, seed in product(radii if drives else ["none"], seeds)]
     return result
+
+
+def team_part(learner: str, radii: str, costs: Sequence[float], episodes: int, seed: int, machine: int | None = None) -> Part:
+    """Return the part that runs `one_team` with these arguments."""
+    arguments = {"learner": learner, "radii": radii, "costs": list(costs), "episodes": episodes, "seed": seed, "machine": machine}
+    with_whom = "" if machine is None else f", machine {machine}"
+    return Part("runs.lane:one_team", arguments, episodes * effort(radii), f"{learner}, {radii} radii, costs {costs}{with_whom}")
+
+
+@cache
+def trained(machine: int) -> Floats:
+    """Return the policy of a machine, trained with a seed of its own, (10, S, 3)."""
+    return train(seed=machine)
 
 
 def effort(radii: str) -> int:
@@ -80,17 +96,26 @@ def drive_episodes(episodes: int) -> tuple[int, ...]:
 
 
 def one_team(
-    learner: str, radii: str, costs: Sequence[float], episodes: int, seed: int, progress: Callable[[int], None]
+    learner: str,
+    radii: str,
+    costs: Sequence[float],
+    episodes: int,
+    seed: int,
+    progress: Callable[[int], None],
+    machine: int | None = None,
 ) -> Outcome:
     """Run one team and return its regret "curve"; for UCRL2-MC also drives on the way ("drive", see `drive_rows`) and how much the
     human drives in the end ("control", see `control_rows`).
 
-    radii: a name in RADII, or "none"; costs: of human control and of a hand-over.
+    radii: a name in RADII, or "none"; costs: of human control and of a hand-over. machine: the seed with which it was trained;
+    None: the one that comes with cede.
     """
-    mdp = lane_driving(sigma=SIGMA, control_cost=costs[0], switch_cost=costs[1])
+    with_whom = None if machine is None else trained(machine)
+    mdp = lane_driving(sigma=SIGMA, control_cost=costs[0], switch_cost=costs[1], machine=with_whom)
     player = make_learner(learner, mdp, radii, episodes, seed)
     rng = generator("one_team", seed)
     about = {"learner": learner, "radii": radii, "control_cost": costs[0], "switch_cost": costs[1], "seed": seed}
+    about |= {} if machine is None else {"machine": machine}
     stops = drive_episodes(episodes) if learner == "UCRL2-MC" else ()
     expected: list[float] = []
     outcome: Outcome = {"curve": [], "drive": [], "control": []}

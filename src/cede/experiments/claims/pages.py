@@ -1,0 +1,60 @@
+"""Show findings: as the table claims.csv, and as Markdown for the page of verdicts, with the rules that decided."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from cede.experiments.claims.finding import OURS, PAPER, Finding
+from cede.experiments.claims.rules import RULES
+from cede.experiments.figure import Row
+from cede.experiments.tables import save_table
+
+BEGIN, END = "<!-- verdicts: made by `make verdicts`, not by hand -->", "<!-- end of verdicts -->"
+BEGIN_RULES, END_RULES = "<!-- rules: made by `make verdicts`, not by hand -->", "<!-- end of rules -->"
+HEADINGS = {PAPER: "of the paper", OURS: "ours"}
+
+
+def save_findings(out: Path, found: Sequence[Finding], identity: Row) -> None:
+    """Write findings to claims.csv in the directory. identity: columns that every row gets, such as version and seed."""
+    save_table(out / "claims.csv", [{**asdict(finding), **identity} for finding in found])
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """Return the rows of claims.csv as a Markdown table: the paper's claims under a heading, then ours."""
+    lines = ["| claim | measured | uncertainty | rule | verdict | figure |", "|---|---|---|---|---|---|"]
+    for whose, heading in HEADINGS.items():
+        mine = [row for row in rows if row["whose"] == whose]
+        lines += [f"| ***{heading}*** | | | | | |"] if mine else []
+        for row in mine:
+            cells = [as_text(row[name]) for name in ("claim", "measured", "uncertainty", "rule")]
+            lines.append("| " + " | ".join([*cells, f"**{as_text(row['verdict'])}**", f"`{as_text(row['figure'])}`"]) + " |")
+    first = rows[0]
+    quick = ", quick run" if int(first["quick"]) else ""
+    lines += ["", f"*cede {as_text(first['cede'])}, base seed {as_text(first['base_seed'])}{quick}; tables in `results/`.*"]
+    return "\n".join(lines)
+
+
+def rules_markdown() -> str:
+    """Return all rules as a Markdown table."""
+    lines = ["| rule | limit | why |", "|---|---:|---|"]
+    return "\n".join([*lines, *(f"| {as_text(rule.name)} | {rule.limit:g} | {as_text(rule.reason)} |" for rule in RULES)])
+
+
+def as_text(cell: object) -> str:
+    """Return a cell of a table as Markdown shows it as it is: no column of its own, no tag of HTML."""
+    return re.sub(r"<(?=\S)", "&lt;", str(cell)).replace("|", "\\|")
+
+
+def with_verdicts(text: str, rows: Sequence[Row]) -> str:
+    """Return a document in which the text between the marks BEGIN and END is replaced by the table, and that between BEGIN_RULES
+    and END_RULES, if they are there, by the rules. rows: of claims.csv.
+    """
+    text = between(text, BEGIN, END, markdown(rows))
+    return between(text, BEGIN_RULES, END_RULES, rules_markdown()) if BEGIN_RULES in text else text
+
+
+def between(text: str, begin: str, end: str, new: str) -> str:
+    """Return a document in which the text between two marks is replaced."""
+    head, rest = text.split(begin)
+    return f"{head}{begin}\n{new}\n{end}{rest.split(end)[1]}"

@@ -1,0 +1,134 @@
+"""The reproduction of the paper on one page: its figures in its order, ours in their place, verdicts, errata, and digests.
+
+The paper's own pictures are not shown: they are the authors'. What each shows is said in a sentence, ours stands beside it.
+"""
+
+import hashlib
+import platform
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import metadata
+from pathlib import Path
+
+from cede._base.archive import write_whole
+from cede.experiments.catalogue import FIGURES
+from cede.experiments.claims import Finding, all_findings
+from cede.experiments.figure import Figure
+from cede.experiments.report import claims_table, document, section
+from cede.experiments.run import times_in
+from cede.experiments.tables import identity_of, load_table, values
+
+PACKAGES = ("cede", "numpy", "scipy", "numba", "matplotlib")
+POINT = re.compile(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", re.MULTILINE | re.DOTALL)  # of the numbered list of errata
+
+
+@dataclass(frozen=True)
+class Place:
+    """A figure of the paper, and what we show in its place."""
+
+    number: str  # in the paper
+    shows: str  # what the paper shows and says of it, in our words
+    ours: tuple[str, ...]  # names of our figures, the paper's own design first
+
+
+PLACES = (
+    Place("2", "Three roads of the obstacle task, with no cars, light and heavy traffic at the start.", ("roads",)),
+    Place("3", "Who drives early and late: the human is called ever more where it pays.", ("trajectories",)),
+    Place(
+        "4",
+        "One team in the obstacle task. UCRL2-MC and UCRL2 have comparable, sublinear regret; each driver alone has linear regret.",
+        ("single-team", "machines"),
+    ),
+    Place("5", "Ten teams in the obstacle task, with and without costs: UCRL2-MC stays well below UCRL2.", ("many-teams",)),
+    Place("6", "The river: left with the current always succeeds, right against it only sometimes.", ("riverswim",)),
+    Place("7a", "UCRL2-MC's regret over UCRL2's falls as teams are added.", ("team-count", "sharing", "sharing-why")),
+    Place("7b", "A hundred teams: UCRL2-MC's regret is much lower.", ("hundred-teams",)),
+    Place("8", "The machine is nearly as good as possible without cars, and worse than the human with them.", ("drivers",)),
+    Place("9", "The heavier the traffic, the more the human drives.", ("human-control",)),
+    Place("10a", "UCRL2-MC gets worse as actions are added, within the same scale.", ("action-size", "action-why")),
+    Place("10b", "UCRL2-MC outperforms UCRL2 in larger teams.", ("team-size",)),
+    Place("Theorem 2", "Regret is at most a bound that grows with the square root of the steps.", ("guarantee", "growth")),
+)
+
+
+def figures_of_paper() -> list[Figure]:
+    """Return the figures that stand in the place of the paper's."""
+    return [FIGURES[name] for place in PLACES for name in place.ours]
+
+
+def write_paper(out: Path, errata: Path | None = None) -> Path:
+    """Write paper.html into the directory of the figures; return its path. errata: a Markdown page with a numbered list of them."""
+    missing = [figure.name for figure in figures_of_paper() if not (out / f"{figure.name}.csv").exists()]
+    if missing:
+        raise ValueError(f"paper: out is {str(out)!r}, must hold all figures of the paper; missing: {', '.join(missing)}")
+    identity = identity_of(out / f"{PLACES[0].ours[0]}.csv")
+    quick = any(identity_of(out / f"{figure.name}.csv")["quick"] for figure in figures_of_paper())
+    found = [] if quick else all_findings(out)
+    body = f"""
+<h1>Learning to switch among agents, run again</h1>
+<p class="lead">The figures of <em>Learning to Switch Among Agents in a Team via 2-Layer Markov Decision Processes</em> (Balazadeh,
+De, Singla, Gomez Rodriguez; TMLR 2022) in their order, computed from nothing by cede. First what the paper shows, then what
+came out here, with a verdict on each claim by a rule that was fixed beforehand.</p>
+<p class="small">cede {escape(str(identity["cede"]))}, base seed {escape(str(identity["base_seed"]))}. Regret is exact.</p>
+{'<p class="note">Quick runs with few episodes: they show that everything runs, and decide no claim.</p>' if quick else ""}
+{"".join(place_section(out, place, found) for place in PLACES)}
+<h2 id="errata">Errata and silent points</h2>
+{errata_list(errata)}
+<h2 id="tables">Where all of this came from</h2>
+{tables_list(out)}
+"""
+    path = out / "paper.html"
+    write_whole(path, document("cede: the paper, run again", body))
+    return path
+
+
+def place_section(out: Path, place: Place, found: Sequence[Finding]) -> str:
+    """Return the part of the page about one figure of the paper."""
+    name = place.number if place.number[0] == "T" else f"Figure {place.number}"
+    mine = [one for one in found if one.figure in place.ours]
+    table = claims_table(mine, [figure for other in PLACES for figure in other.ours]) if mine else ""
+    shown = "".join(section(out, FIGURES[one], level=3) for one in place.ours)
+    return f"<h2>{escape(name)} of the paper</h2><blockquote>{escape(place.shows)}</blockquote>{shown}{table}"
+
+
+def errata_list(path: Path | None) -> str:
+    """Return the errata of a page as a list of HTML; each a number and its text."""
+    if path is None:
+        return "<p>In the documentation: <em>From the paper to the code</em>.</p>"
+    text = path.read_text(encoding="utf-8")
+    points = POINT.findall(text.partition("## Errata")[2])
+    if not points:
+        raise ValueError(f"paper: errata is {str(path)!r}, must be a page with a part '## Errata' and a numbered list")
+    items = "".join(f"<li>{marked(' '.join(text.split()))}</li>" for _, text in points)
+    return f"<ol>{items}</ol>"
+
+
+def marked(text: str) -> str:
+    """Return Markdown with nothing but bold and code in it as HTML."""
+    safe = escape(text)
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", safe))
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def tables_list(out: Path) -> str:
+    """Return versions, and of each table its seeds, its digest, and the processor time of its runs."""
+    times, rows = times_in(out), []
+    for figure in figures_of_paper():
+        path = out / f"{figure.name}.csv"
+        seeds = len(values([row for row in load_table(path) if "seed" in row], "seed")) or 1
+        took = times.get(figure.name)
+        spent = "" if took is None else f"{took['runs']} runs, {took['seconds'] / 60:.1f} min"
+        cells = (f"{figure.name}.csv", str(seeds), spent, digest(path))
+        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+    head = "<tr><th>table</th><th>seeds</th><th>processor time (runs that tables share count for each)</th><th>SHA-256</th></tr>"
+    return (
+        f"<p>Python {escape(platform.python_version())} on {escape(platform.machine())}; {escape(versions)}.</p>"
+        f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+    )

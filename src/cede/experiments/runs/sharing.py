@@ -1,0 +1,88 @@
+"""Run fleets of nested size in RiverSwim: the teams of a small fleet are the first ones of every larger one, with the same luck.
+
+So fleets of different size, and different learners, differ in nothing but what is compared: the agents' probabilities, the seeds of
+ties and the random numbers of a team are the same in all of them. Learners that do not share have one run for all sizes.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import log, sqrt
+
+import numpy as np
+
+from cede._kernels.radii import printed_constant
+from cede.experiments.figure import Outcome, Part, Row, report_work
+from cede.experiments.runs.river import DELTA, LEARNERS
+from cede.fleet.fleet import Fleet
+from cede.fleet.simulate import simulate_fleet
+from cede.learning.algorithms import ucrl2, ucrl2_mc
+from cede.learning.learner import Learner
+from cede.planning.scale import Scale
+from cede.problem.task import Task
+from cede.worlds import riverswim_teams
+
+PRINTED, OF_TEAM, SCHEDULE = "printed", "printed, t of the team", "schedule"
+RADII = (PRINTED, OF_TEAM, SCHEDULE)
+OURS = LEARNERS[0]
+
+
+def part(learner: str, radii: str, teams: int, checkpoints: Sequence[int], seed: int) -> Part:
+    """Return the part that runs `nested_fleet` with these arguments."""
+    arguments = {"learner": learner, "radii": radii, "teams": teams, "checkpoints": list(checkpoints), "seed": seed}
+    work = teams * max(checkpoints) * (3 if learner == OURS else 1)
+    return Part("runs.sharing:nested_fleet", arguments, work, f"{teams} teams, {learner}, {radii} radii")
+
+
+def scale_of(radii: str, task: Task, teams: int, episodes: int) -> Scale:
+    """Return the scale of the radii by their name in RADII."""
+    if radii == SCHEDULE:
+        return Scale.authors(episodes)
+    return Scale(environment=partial(of_team, task, teams)) if radii == OF_TEAM and teams > 1 else Scale()
+
+
+def of_team(task: Task, teams: int, k: int) -> float:
+    """Return by what the radius of a shared environment must be multiplied to be the one with the t of a single team, in episode k.
+
+    The corollary does not print its radii. With the t_k = (k - 1) L of the text they are narrower than with the steps of all teams,
+    N (k - 1) L, which Lemma 3 needs.
+    """
+    rows, steps = float(task.n_states * task.n_actions), float((k - 1) * task.horizon)
+    one, all_teams = (printed_constant.py_func(max(1.0, t), rows, task.n_states, DELTA) for t in (steps, teams * steps))
+    return sqrt(one / all_teams)
+
+
+def make_learner(name: str, task: Task, scale: Scale, seed: int) -> Learner:
+    """Make a learner by its name in `river.LEARNERS`."""
+    if name == OURS:
+        return ucrl2_mc(task, delta=DELTA, scale=scale, seed=seed)
+    return ucrl2(task, delta=DELTA, radius=name.split("(")[1].rstrip(")"), scale=scale, seed=seed)
+
+
+def nested_fleet(
+    learner: str, radii: str, teams: int, checkpoints: Sequence[int], seed: int, progress: Callable[[int], None]
+) -> Outcome:
+    """Run a fleet until the last checkpoint. Return the regret of each "team" after each of the checkpoints.
+
+    learner: a name in `river.LEARNERS`; radii: a name in RADII; checkpoints: numbers of episodes, ascending.
+    """
+    mdps, episodes = riverswim_teams(teams, seed=seed), max(checkpoints)
+    scale = scale_of(radii, mdps[0].task, teams, episodes)
+    learners = [make_learner(learner, mdp.task, scale, seed + 7919 * i) for i, mdp in enumerate(mdps)]
+    report = partial(report_work, progress, teams * (3 if learner == OURS else 1), 0)
+    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, jobs=1, progress=report)
+    regret = np.cumsum(history.expected_cost - history.optimum[:, None], axis=1)
+    about: Row = {"learner": learner, "radii": radii, "teams": teams, "seed": seed, "delta": DELTA}
+    rows = []
+    for i, mdp in enumerate(mdps):
+        p = float(mdp.team.agents[0].policy[0, 1])
+        rows += [{**about, "episodes": k, "team": i, "p": p, "regret": float(regret[i, k - 1])} for k in checkpoints]
+    return {"team": rows}
+
+
+def corollary(task: Task, teams: int, episodes: int, delta: float) -> tuple[float, float]:
+    """Return the two terms of the corollary's bound of a fleet's total regret, of the agents and of the environment, with the
+    constants of the proof of Theorem 2.
+    """
+    steps, S, A, D, L = episodes * task.horizon, task.n_states, task.n_actions, task.n_agents, task.horizon
+    agents = 13 * teams * L * sqrt(A * S * D * steps * log(steps * S * D / delta))
+    return agents, 12 * L * S * sqrt(A * teams * steps * log(steps * S * A / delta))

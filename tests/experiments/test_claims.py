@@ -1,0 +1,456 @@
+"""Claims and verdicts: statistics against slow twins, and tables that were made up so that the verdict is known."""
+
+import itertools
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cede.experiments.claims import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    OURS,
+    PAPER,
+    SCALED,
+    ours_fleets,
+    ours_learners,
+    ours_people,
+    ours_speed,
+    paper_lane,
+    paper_river,
+    rules,
+    statistics,
+)
+from cede.experiments.claims.finding import BASELINES, LATER, Finding, all_of, by_radii, joined
+from cede.experiments.claims.pages import markdown, rules_markdown, with_verdicts
+from cede.experiments.claims.statistics import Effect, above, below, effect, often, paired, quotient, quotient_of_spreads, rarely
+from cede.experiments.claims.verdicts import CLAIMS, OF_OURS, OF_PAPER, all_findings, paper_findings
+from cede.experiments.figures import machines, sharing_why
+from cede.experiments.runs import lane, sharing
+from cede.experiments.tables import load_table
+
+ROOT = Path(__file__).parent.parent.parent
+STORED = load_table(ROOT / "results" / "claims.csv", as_text=True)
+
+# ------------------------------------------------------------------------------------------------------------- rules
+
+
+def test_rules_have_names_of_their_own_and_reasons():
+    assert len({rule.name for rule in rules.RULES}) == len(rules.RULES)
+    assert all(rule.reason.endswith(".") and len(rule.reason) > 30 for rule in rules.RULES)
+    every = {value for value in vars(rules).values() if isinstance(value, rules.Rule)}
+    assert every == set(rules.RULES)
+
+
+def test_no_verdict_has_a_number_of_its_own():
+    """Limits stand in rules.py alone: other modules compare with a rule's limit, with 0 or 1 of a count, or with an index."""
+    for path in (ROOT / "src" / "cede" / "experiments" / "claims").glob("*.py"):
+        if path.name != "rules.py":
+            assert not re.findall(r"(?:below|above|rarely)\([^)]*, *-?\d", path.read_text()), path
+            assert not re.findall(r"(?:HOLDS|FAILS|OPEN) if [^\n]*[<>]=? *\d*\.\d", path.read_text()), path
+
+
+def test_every_finding_names_its_rule_and_whose_it_is():
+    names = {rule.name for rule in rules.RULES}
+    for row in STORED:
+        assert {part.removesuffix(f" ({LATER})") for part in row["rule"].split("; ")} <= names, row
+        assert row["whose"] in (PAPER, OURS)
+        assert row["measured"]
+        assert row["uncertainty"]
+    assert [row["whose"] for row in STORED] == sorted((row["whose"] for row in STORED), reverse=True)  # the paper's come first
+
+
+def test_one_seed_decides_nothing():
+    """Where the uncertainty is a single seed, the verdict is undecided."""
+    lonely = [row for row in STORED if "1 seed" in row["uncertainty"]]
+    assert all("holds" not in row["verdict"] and FAILS not in row["verdict"] for row in lonely if ";" not in row["uncertainty"])
+    one = Effect(0.1, 0.1, 0.1, 1)
+    assert (below(one, 1.0), above(one, 0.0), one.interval) == (OPEN, OPEN, "1 seed")
+
+
+def test_the_page_lists_the_rules_and_what_was_changed_after_a_look():
+    text = (ROOT / "docs" / "verdicts.md").read_text()
+    assert rules_markdown() in text
+    assert with_verdicts(text, STORED) == text
+    changed = [row["claim"] for row in STORED if LATER in row["rule"]]
+    listed = text.split("## What was changed after a first look")[1]
+    assert changed
+    for claim in changed:
+        assert claim.split(",")[0].removesuffix(" of those with a guarantee") in listed, claim
+
+
+def test_goals_are_those_of_the_benchmarks():
+    run = json.loads((ROOT / "benchmarks" / "results" / "2026-11-16.json").read_text())
+    for goal in ours_speed.GOALS:
+        if goal.file == "":
+            rows = [row for row in run["rows"] if goal.wanted(row)]
+            sign = ">=" if goal.at_least else "<="
+            assert {row["target"] for row in rows} == {f"{sign} {goal.rule.limit:g}"}, goal.claim
+
+
+# ------------------------------------------------------------------------------------------------------------- statistics
+
+
+def test_below_and_above():
+    assert [below(Effect(1, low, high, 5), 2) for low, high in ((0, 1.9), (0, 2.1), (2.1, 3))] == [HOLDS, OPEN, FAILS]
+    assert [above(Effect(1, low, high, 5), 2) for low, high in ((2.1, 3), (1.9, 3), (0, 1.9))] == [HOLDS, OPEN, FAILS]
+
+
+def test_effect_and_quotient_against_slow_twins():
+    sample = [3.0, 4.0, 8.0]
+    mean = sum(sample) / 3
+    deviation = math.sqrt(sum((x - mean) ** 2 for x in sample) / 2)
+    half = 4.302653 * deviation / math.sqrt(3)  # from a table of Student's t
+    found = effect(sample)
+    assert (found.value, found.low, found.high) == pytest.approx((mean, mean - half, mean + half), rel=1e-5)
+    logs = [math.log(a / b) for a, b in zip(sample, (1.0, 2.0, 2.0), strict=True)]
+    over = quotient(np.array(sample), np.array([1.0, 2.0, 2.0]))
+    assert over.value == pytest.approx((3 * 2 * 4) ** (1 / 3))
+    assert math.log(over.high) == pytest.approx(effect(logs).high)
+    assert rules.LEVEL.limit == pytest.approx(2 * 0.975 - 1)  # of `half_width`
+
+
+def test_pairs_go_by_seed_and_not_by_place():
+    ours, theirs = [{"seed": s, "regret": r} for s, r in ((0, 1), (1, 2), (2, 3))], [{"seed": s, "regret": s} for s in (2, 1)]
+    assert [one.tolist() for one in paired(ours, theirs)] == [[2, 3], [1, 2]]
+    with pytest.raises(ValueError, match="cannot be paired"):
+        paired(ours, [{"seed": 7, "regret": 1}])
+    with pytest.raises(ValueError, match="cannot be paired"):
+        paired([*ours, ours[0]], theirs)
+
+
+def test_bounds_of_a_probability_by_search():
+    """Clopper and Pearson: the upper bound is the largest p under which so few would still come in 5% of the cases."""
+    for times, n in ((0, 60), (3, 20), (20, 20)):
+        grid = np.linspace(0, 1, 20_001)
+        few = np.array([stats.binom.cdf(times, n, p) for p in grid])
+        many = np.array([stats.binom.sf(times - 1, n, p) for p in grid])
+        lower, upper = often(times, n)
+        assert upper == pytest.approx(grid[few >= 0.05].max(), abs=1e-4)
+        assert lower == pytest.approx(grid[many >= 0.05].min() if times else 0.0, abs=1e-4)
+    assert [rarely(times, 60, 0.1) for times in (0, 6, 30)] == [HOLDS, OPEN, FAILS]
+
+
+def test_quotient_of_spreads_covers():
+    """By simulation: the interval holds the true quotient of standard deviations in 95% of the cases."""
+    rng, inside = np.random.default_rng(0), 0
+    for _ in range(2000):
+        found = quotient_of_spreads(rng.normal(0, 2, 5), rng.normal(0, 1, 6))
+        inside += found.low <= 2 <= found.high
+    assert inside / 2000 == pytest.approx(0.95, abs=0.015)
+    assert above(quotient_of_spreads(np.array([1.0]), np.array([1.0, 2.0])), 1.0) == OPEN
+
+
+def test_joined_words():
+    assert joined({"a": HOLDS, "b": HOLDS}) == HOLDS
+    assert joined({"a": HOLDS, "b": OPEN}) == "a: holds; b: undecided"
+    for words in itertools.product((HOLDS, FAILS, OPEN), repeat=2):
+        assert all_of(words) == (FAILS if FAILS in words else OPEN if OPEN in words else HOLDS)
+    assert by_radii({"printed": HOLDS, "schedule": FAILS}) == HOLDS
+    assert by_radii({"printed": OPEN, "schedule": HOLDS}) == OPEN
+    assert by_radii({"printed": FAILS, "schedule": HOLDS, "constant": FAILS}) == SCALED
+    assert by_radii({"printed": FAILS, "schedule": OPEN, "constant": FAILS}) == OPEN
+    assert by_radii({"printed": FAILS, "schedule": FAILS}) == FAILS
+
+
+# ------------------------------------------------------------------------------------------------------------- nested fleets
+
+
+def nested_table(power, seeds=5, sway=0.0, noise=0.02, teams=(1, 3, 10, 30, 100), episodes=(300, 1000)):
+    """Regret of UCRL2-MC: UCRL2's times 0.3 N ** power, with a little luck of each run. sway: by how much seeds differ in power."""
+    rng, rows = np.random.default_rng(1), []
+    for seed, n, k in itertools.product(range(seeds), teams, episodes):
+        theirs = n * k * (1 + 0.1 * seed)
+        for radii in (sharing.PRINTED, sharing.SCHEDULE):
+            rows += [{"learner": b, "radii": radii, "teams": n, "episodes": k, "seed": seed, "regret": theirs} for b in BASELINES]
+        for radii in sharing.RADII:
+            ours = 0.3 * theirs * n ** (power + sway * (seed - 2)) * float(np.exp(noise * rng.normal()))
+            rows.append({"learner": sharing.OURS, "radii": radii, "teams": n, "episodes": k, "seed": seed, "regret": ours})
+    return rows
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(-0.2, HOLDS), (0.2, FAILS), (0.0, OPEN)])
+def test_the_slope_of_nested_fleets(power, verdict):
+    found = paper_river.falls_when_nested(nested_table(power, sway=0.0 if power else 0.1))
+    assert [one.verdict for one in found] == [verdict] * 3
+    if power:
+        slopes = paper_river.nested_slopes(nested_table(power), sharing.PRINTED, BASELINES[0])
+        assert slopes[-1].value == pytest.approx(power * math.log(10), abs=0.03)
+        lengths = 2 if verdict == HOLDS else 0
+        assert f"surely falls at {lengths} of 2 lengths" in found[0].measured
+
+
+def test_the_slope_is_one_for_each_seed():
+    """Slow twin: the formula of least squares, seed by seed, then their mean. The order of rows does not matter."""
+    rows = nested_table(-0.1, noise=0.2)
+    twin = []
+    for seed in range(5):
+        x, y = [], []
+        for n in (1, 3, 10, 30, 100):
+            regret = {
+                name: next(
+                    r["regret"]
+                    for r in rows
+                    if (r["learner"], r["radii"], r["teams"], r["episodes"], r["seed"]) == (name, sharing.PRINTED, n, 1000, seed)
+                )
+                for name in (sharing.OURS, BASELINES[1])
+            }
+            x.append(math.log10(n))
+            y.append(math.log(regret[sharing.OURS] / regret[BASELINES[1]]))
+        a, b = sum(x) / 5, sum(y) / 5
+        twin.append(sum((p - a) * (q - b) for p, q in zip(x, y, strict=True)) / sum((p - a) ** 2 for p in x))
+    mixed = [rows[i] for i in np.random.default_rng(3).permutation(len(rows))]
+    found = paper_river.nested_slopes(mixed, sharing.PRINTED, BASELINES[1])[-1]
+    assert found.value == pytest.approx(sum(twin) / 5)
+    assert found.high == pytest.approx(effect(twin).high)
+
+
+@pytest.mark.parametrize(("power", "sway", "verdict"), [(-0.5, 0.0, HOLDS), (-0.1, 0.0, FAILS), (-0.301, 0.1, OPEN)])
+def test_much_lower_with_nested_fleets(power, sway, verdict):
+    """10 ** -0.5 is 0.32, 10 ** -0.1 is 0.79, 10 ** -0.301 is 0.5."""
+    found = paper_river.much_lower_when_nested(nested_table(power, sway=sway))
+    assert [one.verdict for one in found] == [verdict] * 3
+    assert {one.rule for one in found} == {"much lower"}
+
+
+def test_nested_fleets_with_one_seed_are_undecided():
+    rows = nested_table(-0.5, seeds=1)
+    found = [*paper_river.falls_when_nested(rows), *paper_river.much_lower_when_nested(rows)]
+    assert {one.verdict for one in found} == {OPEN}
+    assert {one.uncertainty for one in found} == {"1 seed"}
+
+
+@pytest.mark.parametrize(("a", "b", "verdict"), [(80.0, 20.0, HOLDS), (20.0, 80.0, FAILS), (50.0, 50.0, OPEN)])
+def test_what_sharing_can_save(a, b, verdict):
+    rng, rows, sizes = np.random.default_rng(0), [], (1, 3, 10, 30, 100)
+    for seed, radii in itertools.product(range(5), sharing_why.RADII):
+        mine = a * (1 + 0.05 * rng.normal()), b * (1 + 0.05 * rng.normal())
+        shared = {"radii": radii, "seed": seed, "episodes": 10}
+        rows += [{**shared, "learner": BASELINES[0], "teams": 100, "team": i, "regret": 100.0} for i in range(100)]
+        for n in sizes:
+            regret = mine[0] + mine[1] / math.sqrt(n)
+            rows += [{**shared, "learner": sharing.OURS, "teams": n, "team": i, "regret": regret} for i in range(n)]
+    found = ours_fleets.sharing_why(rows)
+    assert [one.verdict for one in found] == [verdict] * 2
+    shares = [float(x) for x in re.findall(r"N = \d+ ([\d.]+)", found[0].measured)]
+    assert shares == pytest.approx([b / math.sqrt(n) / (a + b / math.sqrt(n)) for n in (1, 10, 100)], abs=0.04)
+
+
+# ------------------------------------------------------------------------------------------------------------- machines
+
+
+def machine_table(spread, ratio, seeds=5):
+    rows = []
+    for control, switch in lane.COSTS:
+        shared = {"control_cost": control, "switch_cost": switch}
+        for i in range(5):
+            ours = 1000 * math.exp(spread * (i - 2))
+            for way, more in (
+                (machines.OTHER_MACHINE, {"machine": i, "seed": 0}),
+                (machines.OTHER_SEED, {"seed": i, "machine": ""}),
+            ):
+                if way == machines.OTHER_SEED and i >= seeds:
+                    continue
+                mine = ours if way == machines.OTHER_MACHINE else 1000 * math.exp(0.01 * (i - 2))
+                each = ratio[i] if way == machines.OTHER_MACHINE else 0.5
+                rows += [
+                    {**shared, **more, "way": way, "learner": name, "regret": regret}
+                    for name, regret in zip(machines.LEARNERS, (mine, mine / each), strict=True)
+                ]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("spread", "ratio", "verdicts"),
+    [
+        (0.3, [0.5, 0.5, 0.6, 0.5, 0.5], [HOLDS, HOLDS]),
+        (0.001, [0.5, 0.5, 1.1, 0.5, 0.5], [FAILS, FAILS]),
+        (0.012, [0.9, 0.8, 0.9, 0.85, 0.9], [OPEN, HOLDS]),
+        (0.012, [0.9999, 0.9, 0.9999, 0.9999, 0.9999], [OPEN, OPEN]),
+    ],
+)
+def test_machines(spread, ratio, verdicts):
+    assert [one.verdict for one in ours_people.machines(machine_table(spread, ratio))] == verdicts
+
+
+def test_the_spread_over_one_seed_decides_nothing():
+    matters, ahead = ours_people.machines(machine_table(0.3, [0.5] * 5, seeds=1))
+    assert (matters.verdict, matters.uncertainty) == (OPEN, "1 seed")
+    assert ahead.verdict == HOLDS
+
+
+# ------------------------------------------------------------------------------------------------------------- our tables
+
+
+def final(seeds, regret, **columns):
+    """Make last points of curves. regret: one number for each seed, or one for all."""
+    each = [regret] * seeds if isinstance(regret, float | int) else regret
+    return [
+        {**columns, "seed": s, "episode": 100, "episodes": 100, "regret": float(r)} for s, r in zip(range(seeds), each, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("welcomed", "verdict"), [([30, 40, 50], HOLDS), ([150, 160, 170], FAILS), ([50, 100, 200], OPEN)])
+def test_newcomers(welcomed, verdict):
+    rows = []
+    for world in ("RiverSwim, agents 0.3 and 0.7", "lane driving"):
+        rows += final(3, welcomed, world=world, newcomer=ours_fleets.WITH) + final(3, 100, world=world, newcomer=ours_fleets.ALONE)
+    much, little = ours_fleets.newcomer(rows)
+    assert much.verdict == verdict
+    assert little.verdict == {HOLDS: FAILS, FAILS: HOLDS, OPEN: OPEN}[verdict]
+
+
+def test_freshness():
+    rows = final(5, 100, world="w", sync_every=1) + final(5, [101, 102, 103, 102, 101], world="w", sync_every=10)
+    rows += final(5, [130, 140, 150, 140, 130], world="w", sync_every=100)
+    assert [one.verdict for one in ours_fleets.freshness(rows)] == [HOLDS, HOLDS]
+    rows = final(5, 100, world="w", sync_every=1) + final(5, [111, 112, 113, 112, 111], world="w", sync_every=10)
+    rows += final(5, [90, 91, 92, 91, 90], world="w", sync_every=100)
+    assert [one.verdict for one in ours_fleets.freshness(rows)] == [FAILS, FAILS]
+
+
+def people_table(after_never, after_forgetting, before_forgetting=2.0):
+    """Straight pieces of regret: 1 an episode before the change, then so much right after it, and so much at the end."""
+    rows = []
+    for before, after in ours_people.CHANGES:
+        for name, seed in itertools.product(ours_people.FORGETTING, range(3)):
+            never = name == "never forgets"
+            new, late = after_never if never else after_forgetting
+            total, luck = 0.0, 1 + 0.01 * seed
+            for k in range(10, 1001, 10):
+                rate = (1.0 if never else before_forgetting) if k <= 500 else new if k <= 600 else late
+                total += 10 * rate * luck
+                rows.append(
+                    {
+                        "before": before,
+                        "after": after,
+                        "forgetting": name,
+                        "seed": seed,
+                        "episode": k,
+                        "episodes": 1000,
+                        "regret": total,
+                    }
+                )
+    return rows
+
+
+def test_people_who_change():
+    sooner, costs, worse, late = ours_people.people_change(people_table((9.0, 1.0), (3.0, 0.5)))
+    assert [one.verdict for one in (sooner, costs, worse, late)] == [HOLDS, HOLDS, HOLDS, FAILS]
+    sooner, costs, worse, late = ours_people.people_change(people_table((9.0, 8.0), (20.0, 19.0), 0.5))
+    assert [one.verdict for one in (sooner, costs, worse, late)] == [FAILS, FAILS, FAILS, HOLDS]
+
+
+def limits_table(beyond, cost):
+    """Shares that are beyond their limit by `beyond` at a quarter of the run and at its end."""
+    rows = []
+    for (side, limit), seed, k in itertools.product((("at_most", 0.1), ("at_least", 0.3)), range(3), (250, 950, 1000)):
+        over = beyond[0 if k == 250 else 1] * (1 + 0.01 * seed)
+        share = limit + over if side == "at_most" else limit - over
+        shared = {"learner": "UCRL2-MC, structured", "side": side, "limit": limit, "seed": seed, "episode": k, "episodes": 1000}
+        rows.append({**shared, "share_so_far": share, "cost": cost, "best_cost": 4.0})
+    return rows
+
+
+def test_limits():
+    assert [one.verdict for one in ours_people.limits(limits_table((0.02, 0.004), 4.1))] == [HOLDS] * 3
+    assert [one.verdict for one in ours_people.limits(limits_table((0.02, 0.019), 4.5))] == [FAILS] * 3
+
+
+@pytest.mark.parametrize(("broken", "verdict"), [(0, HOLDS), (10, OPEN), (30, FAILS)])
+def test_never_worse(broken, verdict):
+    rows = [
+        {"world": "w", "alpha": 0.1, "worst": 1.2 if i < broken else 1.05, "episode": 9, "episodes": 9, "seed": i}
+        for i in range(60)
+    ]
+    rows += [{"world": "w", "alpha": "", "worst": 1.3, "episode": 9, "episodes": 9, "seed": i} for i in range(4)]
+    (found,) = ours_people.never_worse(rows)
+    assert found.verdict == verdict
+    assert found.measured == f"{broken} of 60; without a promise 4 of 4"
+
+
+def test_structure_against_algorithms():
+    def table(structured, scaled):
+        rows = []
+        for world in ("RiverSwim", "lane driving", "FrozenLake"):
+            for name, guarantee, regret in (
+                (ours_learners.MC, "yes", 1000),
+                (ours_learners.STRUCTURED, "yes", structured),
+                (ours_learners.SAMPLING, "no", 60),
+                (ours_learners.SAMPLING_STRUCTURED, "no", 5),
+                ("UCRL2-MC, scaled 0.1, 0.01", "no: radii are scaled", scaled),
+                *((baseline, "yes", 2000) for baseline in BASELINES),
+                ("human alone", "learns nothing", 1),
+            ):
+                luck = [regret * (1 + 0.01 * i) for i in range(3)]
+                watched = name.startswith("UCRL2-MC")
+                seen = (
+                    {"looks": 5, "left": int("scaled" in name), "above": 0} if watched else {"looks": "", "left": "", "above": ""}
+                )
+                rows += final(3, luck, world=world, learner=name, guarantee=guarantee, **seen)
+        return rows
+
+    found = ours_learners.promises(table(structured=20, scaled=50))
+    assert [one.verdict for one in found] == [HOLDS] * 5 + [OPEN, HOLDS]  # 18 runs are too few to show a probability below 0.1
+    assert [one.measured for one in found[5:]] == ["0 of 18", "9 of 9"]
+    worth, sure, every = ours_learners.promises(table(structured=200, scaled=50))[:3]
+    assert [worth.verdict, sure.verdict, every.verdict] == [FAILS, HOLDS, FAILS]
+
+
+@pytest.mark.parametrize(("seeds", "verdict"), [(5, SCALED), (1, OPEN)])
+def test_sublinear_in_the_obstacle_task_needs_seeds(seeds, verdict):
+    rows = []
+    for name, radii, (c, x), seed in itertools.product(lane.LEARNERS, lane.RADII, lane.COSTS, range(seeds)):
+        power = (1.0 if radii == "printed" else 0.5) + 0.001 * seed
+        shared = {"learner": name, "radii": radii, "control_cost": c, "switch_cost": x, "seed": seed, "episodes": 100}
+        rows += [{**shared, "episode": k, "regret": k**power} for k in range(1, 101)]
+    assert {one.verdict for one in paper_lane.lane_sublinear(rows)} == {verdict}
+
+
+# ------------------------------------------------------------------------------------------------------------- benchmarks
+
+
+def test_the_newest_benchmark_decides_and_a_missed_goal_is_told(tmp_path):
+    def save(day, ratio, **more):
+        rows = [{"section": "threads", "what": "lane driving, two threads", "ratio": ratio, "target": ">= 1.6"}]
+        (tmp_path / f"{day}-fleets.json").write_text("{}")
+        (tmp_path / f"{day}.json").write_text(json.dumps({"date": day, "rows": rows, **more}))
+
+    goal = next(goal for goal in ours_speed.GOALS if goal.claim.startswith("Two threads"))
+    save("2026-01-01", 1.9)
+    save("2026-02-01", 1.5)
+    path = ours_speed.newest(tmp_path, "")
+    assert path.name == "2026-02-01.json"
+    assert [one.verdict for one in ours_speed.judge_goal(goal, path)] == [FAILS]
+    assert [one.verdict for one in ours_speed.judge_goal(goal, tmp_path / "2026-01-01.json")] == [HOLDS]
+    save("2026-03-01", 1.9, quick=True)
+    assert ours_speed.judge_goal(goal, ours_speed.newest(tmp_path, "")) == []
+    assert ours_speed.newest(tmp_path, "-service") is None
+    with pytest.raises(ValueError, match="cannot be used, must be a result of the benchmarks"):
+        ours_speed.judge_goal(goal, tmp_path / "2026-01-01-fleets.json")
+    with pytest.raises(ValueError, match="has no rows about"):
+        ours_speed.judge_goal(ours_speed.GOALS[0], tmp_path / "2026-01-01.json")
+
+
+# ------------------------------------------------------------------------------------------------------------- pages
+
+
+def test_the_papers_claims_come_first_whatever_the_order_of_rows():
+    about = {"cede": "1", "base_seed": 0, "quick": 0}
+    rows = [{**vars(Finding(f"{whose} | a", "f", "s", "1", "2", HOLDS, "less", whose)), **about} for whose in (OURS, PAPER)]
+    lines = markdown(rows).splitlines()
+    assert [line[2:] for line in lines[2:6:2]] == ["***of the paper*** | | | | | |", "***ours*** | | | | | |"]
+    assert lines[3].startswith(r"| paper \| a | 1 | 2 | less | **holds** |")
+    assert lines[5].startswith(r"| ours \| a | 1 | 2 | less | **holds** |")
+
+
+def test_claims_of_the_paper_alone(tmp_path):
+    assert paper_findings(tmp_path) == all_findings(tmp_path) == []
+    assert (*OF_PAPER, *OF_OURS) == CLAIMS
+    assert statistics.digits(1234.5) == "1,234"
+    assert [statistics.digits(x) for x in (424.0, 1.0, 0.00396)] == ["424", "1.00", "0.00396"]
