@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import time
 from contextlib import suppress
 from itertools import count
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.serve.client import flows, unsent
+from cede.serve.client import flows, running, unsent
 from cede.serve.client.flows import Backoff, Options
 
 ABOUT = {
@@ -308,6 +309,73 @@ def test_only_what_the_service_acknowledged_is_settled(fake, connect, odd):
         client.flush(10)  # a try may have been under way
     client.flush(10)
     assert len(service.steps) == 1
+
+
+def problem(status, detail):
+    """An answer of the service itself that refuses something."""
+    body = {"title": "no", "status": status, "detail": detail}
+    return httpx2.Response(status, json=body, headers={"content-type": "application/problem+json"})
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 421])
+def test_what_says_nothing_of_the_steps_throws_none_away(fake, connect, monkeypatch, status):
+    """A token that does not allow it, another host, a prefix that is missing: all is told when that is mended."""
+    monkeypatch.setattr(flows, "LOOK", 0.05)
+    service = fake(Service())
+    client = connect()
+    team = client.team("x")
+    service.answers = [lambda: problem(status, "not now")] * 1000
+    for i in range(5):
+        team.observe(i % 2, 0, 0, 0, (i + 1) % 2)
+    with pytest.raises(ValueError, match="not now"):
+        client.flush(10)
+    service.answers = []
+    for _ in range(200):
+        with suppress(ValueError):
+            client.flush(10)
+        if len(service.steps) == 5:
+            break
+        client.ask("GET", "/policy")  # time passes, in which others have their turn
+        time.sleep(0.02)
+    assert sorted(step["t"] for step in service.steps) == list(range(5))
+
+
+def test_one_wrong_step_of_a_run_takes_no_other_along(fake, connect):
+    class Choosy(Service):
+        def __call__(self, request):
+            if request.url.path == "/v1/steps" and any(one.get("cost") == 7.0 for one in json.loads(request.content)["steps"]):
+                return problem(422, "report: cost is 7, must be at most 1")
+            return super().__call__(request)
+
+    service = fake(Choosy())
+    client = connect()
+    team = client.team("x")
+    for i in range(100):
+        team.observe(i % 2, 0, 0, 0, (i + 1) % 2, 7.0 if i == 37 else 0.5)
+    with pytest.raises(ValueError, match="cost is 7"):
+        client.flush(20)
+    assert sorted(step["t"] for step in service.steps) == [t for t in range(100) if t != 37]
+
+
+def test_clocks_that_are_wrong_lose_nothing(fake, connect, monkeypatch):
+    service = fake(Service())
+    client = connect()
+    team = client.team("x")
+    for seconds in (-5.0, 2.0**40):
+        with monkeypatch.context() as patch:
+            patch.setattr(running.time, "time", lambda s=seconds: s)
+            patch.setattr(running.time, "time_ns", lambda s=seconds: int(s * 1e9))
+            team.observe(0, 0, 0, 0, 0)
+            team.end_episode()
+    client.flush(10)
+    assert len(service.steps) == 2
+    assert all(0 <= step[name] < 2**53 for step in service.steps for name in ("at", "episode"))
+
+
+def test_a_t_too_many_or_too_few_is_said(fake, connect):
+    fake(Service())
+    with pytest.raises(ValueError, match=r"choose: t is 0, must be left out: the task has no horizon"):
+        connect().team("x").choose(0, 0, 0)
 
 
 def test_what_is_no_policy_is_said(fake, connect):

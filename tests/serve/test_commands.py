@@ -59,7 +59,21 @@ def test_tokens(golden):
         assert why in found.output
 
 
+def test_verify_makes_and_upgrades_nothing(golden, tmp_path):
+    found = call(app, ["db", "verify", "--db", golden])
+    assert found.exit_code == 2
+    assert "its schema is '1', must be '3': `cede db upgrade` upgrades it, after a backup" in " ".join(found.output.split())
+    with Database(golden, upgrade=False).read() as connection:
+        assert run(connection, "SELECT version_num FROM alembic_version").scalar() == "1"
+    for command in (["db", "verify"], ["db", "rebuild"], ["token", "list"]):
+        found = call(app, [*command, "--db", f"sqlite:///{tmp_path}/typo.db"])
+        assert found.exit_code == 2
+        assert "must be a file that is there" in " ".join(found.output.split())
+        assert not (tmp_path / "typo.db").exists()
+
+
 def test_verify_and_rebuild(golden):
+    assert call(app, ["db", "upgrade", "--db", golden]).exit_code == 0
     assert "all counts equal the log" in call(app, ["db", "verify", "--db", golden]).output
     database = Database(golden)
     database.write(lambda c: run(c, "UPDATE agent_counts SET n = n + 1"))

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 import cede
 from cede.serve import estimates, tokens
 from cede.serve.app import create_app
+from cede.serve.audit import erase
 from cede.serve.database import Database
 from cede.serve.service import Options
 from traffic import episodes, observe, put, report, river, rows
@@ -106,6 +107,21 @@ def test_an_estimate_is_worked_out_once_until_something_is_counted(served, monke
     assert client.get(path).json()["episodes"] == 0
 
 
+def test_after_an_erasure_no_number_is_of_what_was_erased(served):
+    """Even if as many episodes were told again, and another server erased: what is kept is known by erasures, too."""
+    client, _, service = served
+    team = service.store.team("boat")
+    before = {name: client.get(f"/v1/teams/boat/{name}").json() for name in ("estimate", "summary")}
+    n = before["estimate"]["episodes"]
+    service.database.write(lambda c: erase(c, service.store, team))  # as another server does
+    for i, one in enumerate(episodes(river(), n, 1234)):
+        service.report(report(rows(team, i, one), [(team.id, i, len(one.actions))])).result()
+    for name, old in before.items():
+        found = client.get(f"/v1/teams/boat/{name}").json()
+        assert found["episodes"] == n
+        assert found != old
+
+
 @pytest.mark.parametrize(
     ("query", "data", "detail"),
     [
@@ -129,6 +145,7 @@ def test_an_estimate_is_worked_out_once_until_something_is_counted(served, monke
         ("", {"policy": [[["0"] * 2] * 6] * 20}, "estimate: "),
         ("", {"policy": {}}, "estimate: policy"),
         ("", {"policy": True}, "estimate: policy"),
+        ("", {"policy": [[[True] * 2] * 6] * 20}, "estimate: an entry of policy is True, must be the index of an agent"),
         ("", {"start": [1.0]}, "estimate: "),
         ("", {"start": "x"}, "estimate: start is 'x'"),
         ("", {"log": []}, "estimate: log is []"),

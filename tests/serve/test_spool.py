@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 import cede
-from cede.serve import spool as spools
 from cede.serve import tokens
 from cede.serve.audit import verify
+from cede.serve.client import spool as spools
 from cede.serve.client.spool import Spool
 from cede.serve.database import Database, run
 from cede.serve.store import Store

@@ -11,7 +11,7 @@ from cede.serve.audit import erase, rebuild, verify
 from cede.serve.database import Database, run
 from cede.serve.log import Accepted
 from cede.serve.planning import Planner, learner_of
-from cede.serve.reports import COLUMNS, Refused
+from cede.serve.reports import COLUMNS, Refused, Report
 from cede.serve.served import checked, team_from
 from cede.serve.store import Store, Taken, Unknown
 from cede.serve.writer import Busy, Unavailable, Writer
@@ -375,3 +375,14 @@ def test_episodes_begun_at_once_without_a_key_have_numbers_of_their_own(store):
     found = begun_at_once([store, second], team, [None] * 60)
     assert sorted(found) == [(number, True) for number in range(60)]
     second.database.close()
+
+
+def test_numbers_that_the_service_gives_stay_where_it_takes_them(store):
+    """However large a number somebody has chosen."""
+    (team,) = put(store, cede.recommended(river().task), {"a": 0})
+    for number in (3, 2**53 - 1):
+        store.database.write(lambda c, n=number: store.take_in(c, [Report((), (), ((team.id, n),))]))
+    assert store.database.write(lambda c: store.begin(c, team)) == (4, True)
+    store.database.write(lambda c: store.take_in(c, [Report((), (), ((team.id, 2**52 - 1),))]))
+    with pytest.raises(ValueError, match="begin: episode is missing, must be given"):
+        store.database.write(lambda c: store.begin(c, team))

@@ -49,8 +49,8 @@ def default_url() -> str:
 
 
 @contextmanager
-def opened(url: str | None, *, upgrade: bool = True) -> "Iterator[Database]":
-    """Open the database; whatever is wrong with it is a mistake of the user, in one line."""
+def opened(url: str | None, *, used: bool = False) -> "Iterator[Database]":
+    """Open the database; whatever is wrong with it is a mistake of the user, in one line. used: it must be there, and be new."""
     with clear_errors():
         from cede._base.extras import need
 
@@ -59,7 +59,7 @@ def opened(url: str | None, *, upgrade: bool = True) -> "Iterator[Database]":
         from cede.serve.database import Database
 
         try:
-            database = Database(url or default_url(), upgrade=upgrade)
+            database = Database(url or default_url(), used=used)
             try:
                 yield database
             finally:
@@ -228,7 +228,7 @@ def list_tokens(db: Db = None) -> None:
     def day(ms: int) -> str:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
-    with opened(db) as database:
+    with opened(db, used=True) as database:
         from cede.serve import tokens
 
         with database.read() as connection:
@@ -245,7 +245,7 @@ def list_tokens(db: Db = None) -> None:
 @token_commands.command("revoke")
 def revoke_token(token: Annotated[str, typer.Argument(help="Its id, as `cede token list` shows it.")], db: Db = None) -> None:
     """Revoke a token. Servers refuse it within some seconds."""
-    with opened(db) as database:
+    with opened(db, used=True) as database:
         from cede.serve import tokens
 
         database.write(lambda c: tokens.revoke(c, token))
@@ -255,7 +255,7 @@ def revoke_token(token: Annotated[str, typer.Argument(help="Its id, as `cede tok
 @db_commands.command("verify")
 def verify_db(db: Db = None) -> None:
     """Recompute all counts from the log, and compare them exactly with those that are kept. Exit code 1 if any differ."""
-    with opened(db) as database:
+    with opened(db, used=True) as database:
         from cede.serve.audit import verify
         from cede.serve.store import Store
 
@@ -271,7 +271,7 @@ def verify_db(db: Db = None) -> None:
 @db_commands.command("rebuild")
 def rebuild_db(db: Db = None) -> None:
     """Count the log again, from its beginning."""
-    with opened(db) as database:
+    with opened(db, used=True) as database:
         from cede.serve.audit import rebuild
         from cede.serve.store import Store
 

@@ -308,7 +308,7 @@ def erase(connection: Connection, store: Store, team: Team) -> int:
     run(connection, "DELETE FROM environment_counts WHERE environment = ? AND n = 0", (team.environment,))
     run(connection, "UPDATE teams SET episodes = 0 WHERE id = ?", (team.id,))
     run(connection, f"UPDATE teams SET {DUE} WHERE environment = ?", (now_ms(), team.environment))
-    run(connection, "UPDATE environments SET episodes = episodes - ? WHERE id = ?", (gone, team.environment))
+    run(connection, "UPDATE environments SET episodes = episodes - ?, erased = erased + 1 WHERE id = ?", (gone, team.environment))
     return n
 
 

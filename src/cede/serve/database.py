@@ -26,10 +26,11 @@ EXPECTED = "sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 class Database:
     """The database of the service. It is safe in several threads.
 
-    url: "sqlite:///FILE" or "postgresql+psycopg://...". upgrade: bring its tables to the newest schema first.
+    url: "sqlite:///FILE" or "postgresql+psycopg://...". upgrade: bring its tables to the newest schema first. used: it must be
+    there, with the newest schema, and nothing is made or upgraded.
     """
 
-    def __init__(self, url: str, *, upgrade: bool = True) -> None:
+    def __init__(self, url: str, *, upgrade: bool = True, used: bool = False) -> None:
         try:
             where = make_url(check.name("database", "url", url))
         except ArgumentError:
@@ -42,6 +43,8 @@ class Database:
                 check.fail("database", "url", check.show(url), "sqlite:///FILE: what is kept in memory only is lost")
             if not Path(str(where.database)).parent.is_dir():
                 check.fail("database", "url", check.show(url), "a file in a directory that is there")
+            if used and not Path(str(where.database)).is_file():
+                check.fail("database", "url", check.show(url), "a file that is there")
             self.engine = create_engine(
                 where, connect_args={"timeout": PATIENCE, "check_same_thread": False}, pool_size=8, hide_parameters=True
             )
@@ -49,12 +52,15 @@ class Database:
             event.listen(self.engine, "begin", begin)
         else:
             self.engine = create_engine(where, pool_size=8, pool_pre_ping=True, hide_parameters=True)
-        if upgrade:
-            try:
+        try:
+            if used:
+                with self.read() as connection:
+                    schema.check_newest(connection)
+            elif upgrade:
                 self.write(schema.upgrade)
-            except BaseException:
-                self.close()
-                raise
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

@@ -25,7 +25,7 @@ MOST_WAITING = 100
 MOST_DRAWS = 1000
 LONGEST_INDEX = 4  # digits
 
-CountsKey = tuple[int, int, int]  # of a team: its number, and how many episodes it and its environment have counted
+CountsKey = tuple[int, int, int, int]  # of a team: its number, episodes that it and its environment have counted, and erasures
 Key = tuple[CountsKey, bytes]
 
 
@@ -33,6 +33,17 @@ def named_agent(task: Task, given: str) -> str | int:
     """Return a policy that the query of an address names: a name as it is, digits as an index, unless an agent is called so."""
     is_index = given.isascii() and given.isdecimal() and len(given) <= LONGEST_INDEX
     return int(given) if is_index and given not in task.agents else given
+
+
+def check_no_truth(place: str, given: Any) -> None:
+    """Check that a policy in lists has no truth value, which would count as an index."""
+    waiting = [given]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, bool):
+            check.fail("estimate", f"an entry of {place}", check.show(one), "the index of an agent")
+        if isinstance(one, list):
+            waiting += one
 
 
 class Estimates:

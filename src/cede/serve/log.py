@@ -76,8 +76,8 @@ class Ledger:
                 duplicates += 1
             else:
                 name = next(n for n, one, other in zip(COLUMNS, row, there, strict=True) if one != other)
-                was = there[COLUMNS.index(name)]
-                refuse(f"steps[{i}].{name}", row[COLUMNS.index(name)], f"{was}, as in the log: a step is never changed")
+                got, was = ("null" if one[COLUMNS.index(name)] is None else one[COLUMNS.index(name)] for one in (row, there))
+                refuse(f"steps[{i}].{name}", got, f"{was}, as in the log: a step is never changed")
         for key in report.begins:
             states[key] = self.episodes.get(key, EpisodeState())
         for row in staged.values():

@@ -17,7 +17,7 @@ from cede.insight.explain import explain
 from cede.insight.summary import summarise
 from cede.serve import models
 from cede.serve.border import Metrics
-from cede.serve.estimates import named_agent
+from cede.serve.estimates import check_no_truth, named_agent
 from cede.serve.memory import check_time
 from cede.serve.reports import Report, Team, read_ends, read_steps
 from cede.serve.requests import KEY, PROBLEMS, Guarded, about, answer, body, key_of, not_allowed, plain
@@ -252,6 +252,8 @@ def add_insight(app: FastAPI, service: Service, guarded: Guarded) -> None:
         """Estimate the same of any switching policy, (L, S, D) agents by time, state and previous agent."""
         guarded.access(request, "read", name)
         given, team = models.checked("estimate", models.EstimateIn, await guarded.data(request)), await guarded.team(name)
+        for place in ("policy", "against"):
+            check_no_truth(place, getattr(given, place))
         return await expected(team, given.model_dump())
 
     @app.get("/v1/teams/{name}/summary", tags=["insight"], responses=PROBLEMS)

@@ -55,6 +55,7 @@ environments = Table(
     Column("told", LargeBinary, nullable=False),  # task and settings of its teams
     Column("fallback", WHOLE, nullable=False),  # the agent that is named while there is no plan
     Column("episodes", WHOLE, nullable=False),  # that were counted, of all teams
+    Column("erased", WHOLE, nullable=False, server_default="0"),  # how often steps of some team were erased
     Column("created", WHOLE, nullable=False),
     **STRICT,
 )
@@ -220,6 +221,17 @@ def config_for(connection: Connection | None = None) -> Config:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
+
+
+def check_newest(connection: Connection) -> None:
+    """Check that the tables have the newest schema. Nothing is written."""
+    found, newest = (
+        MigrationContext.configure(connection).get_current_revision(),
+        ScriptDirectory.from_config(config_for()).get_current_head(),
+    )
+    if found != newest:
+        got = "missing" if found is None else repr(check.printable(found))
+        check.fail("database", "its schema", got, f"{newest!r}: `cede db upgrade` upgrades it, after a backup")
 
 
 def upgrade(connection: Connection) -> None:

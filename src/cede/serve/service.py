@@ -166,7 +166,7 @@ class Service:
         """Return the same, and what its counts are known by."""
         with self.database.read() as connection:
             numbers = self.store.numbers(connection, team)
-            key = (team.id, numbers.episodes, numbers.environment_episodes)
+            key = (team.id, numbers.episodes, numbers.environment_episodes, numbers.erased)
             with self._lock:
                 found = self._learners.get(key)
             if found is None:

@@ -18,6 +18,8 @@ from cede.serve.log import Accepted, take_in
 from cede.serve.reports import Refused, Report, Team
 from cede.serve.served import Served, unpack
 
+MOST_GIVEN = 2**52  # numbers of episodes that the service gives are below; clients may choose larger ones, which change nothing
+
 
 class Unknown(ValueError):
     """A name that is not there."""
@@ -36,6 +38,7 @@ class TeamNumbers:
     version: int  # of its newest plan, 0: there is none
     due: int | None  # since when a plan is due
     fallback: int  # the agent that is named while there is no plan
+    erased: int  # how often steps were erased in its environment
 
 
 def now_ms() -> int:
@@ -150,7 +153,7 @@ class Store:
 
     def numbers(self, connection: Connection, team: Team) -> TeamNumbers:
         """Return what changes of a team."""
-        sql = """SELECT t.episodes, e.episodes, t.version, t.due, t.fallback
+        sql = """SELECT t.episodes, e.episodes, t.version, t.due, t.fallback, e.erased
             FROM teams t JOIN environments e ON e.id = t.environment WHERE t.id = ?"""
         row = run(connection, sql, (team.id,)).first()
         if row is None:
@@ -168,8 +171,10 @@ class Store:
             found = run(connection, 'SELECT episode FROM episodes WHERE team = ? AND "key" = ?', (team.id, key)).scalar()
             if found is not None:
                 return int(found), False
-        sql = "SELECT COALESCE(MAX(episode) + 1, 0) FROM episodes WHERE team = ?"
-        number = int(run(connection, sql, (team.id,)).scalar())
+        sql = "SELECT COALESCE(MAX(episode) + 1, 0) FROM episodes WHERE team = ? AND episode < ?"
+        number = int(run(connection, sql, (team.id, MOST_GIVEN)).scalar())
+        if number >= MOST_GIVEN:
+            check.fail("begin", "episode", "missing", "given: this team has no number left that the service could give")
         [result], _ = self.take_in(connection, [Report((), (), ((team.id, number),))])
         if isinstance(result, Refused):
             raise result

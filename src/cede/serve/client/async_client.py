@@ -185,21 +185,27 @@ class AsyncClient:
         self._sender.check_refused()
 
     async def close(self, timeout: float = 5.0) -> None:
-        """Tell what waits, for some seconds at most, and stop. What is in a spool then stays there, for the next client."""
+        """Tell what waits, for some seconds at most, and stop. What is in a spool then stays there, for the next client.
+
+        If this is cancelled while something waits, it stays open, and goes on.
+        """
+        failure: Exception | None = None
         try:
             if not self._closed and self._tasks:
                 await self.flush(timeout)
-        except TimeoutError:
-            if self._options.spool is None:
-                raise
-        finally:
-            self._closed = True
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            if self._connection is not None:
-                await self._connection.aclose()
-            self.unsent.close()
+        except TimeoutError as error:
+            failure = error if self._options.spool is None else None
+        except Exception as error:
+            failure = error
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._connection is not None:
+            await self._connection.aclose()
+        self.unsent.close()
+        if failure is not None:
+            raise failure
 
 
 class AsyncTeamClient:

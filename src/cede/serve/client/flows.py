@@ -28,6 +28,7 @@ BATCH = 2000  # steps of a request
 GATHER = 0.02  # seconds in which what comes together is sent together
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 30.0  # seconds before it tries again
 TRY_AGAIN = (408, 425, 429, 500, 502, 503, 504)
+WRONG = (400, 409, 413, 422)  # what was told is wrong; any other refusal says something of the token, the address or the server
 QUICKLY = 1.0  # seconds for the first policy, where there is an old one
 LOOK = 10.0  # seconds after which what others left in a spool is looked for again
 
@@ -141,7 +142,7 @@ def retry_after(answer: Any) -> float:
 
 
 def refused(answer: Any) -> bool:
-    """Return whether the service itself refuses a request: what stands between may answer anything."""
+    """Return whether the service itself refuses a request, for whatever reason: what stands between may answer anything."""
     kind = str(answer.headers.get("content-type", ""))
     return 400 <= int(answer.status_code) < 500 and kind.startswith("application/problem+json")
 
@@ -232,13 +233,15 @@ def keep(name: str, unsent: Unsent, old: Copy | None, found: Copy) -> Flow[None]
 class Sender:
     """Sends what waits, and remembers what came of it.
 
-    refused: what the service said to what it does not want, until somebody was told. problem: why nothing can be sent now, where
-    waiting alone will not help; None: nothing of that kind. rounds: how often it has tried.
+    refused: what the service said to what it does not want, until somebody was told. aside: the same of what it does not take from
+    this client, though nothing is wrong with it. problem: why nothing can be sent now, where waiting alone will not help; None:
+    nothing of that kind. rounds: how often it has tried.
     """
 
     def __init__(self, unsent: Unsent) -> None:
         self.unsent = unsent
         self.refused: list[str] = []
+        self.aside: str | None = None
         self.problem: Exception | None = None
         self.rounds = 0
         self._backoff = Backoff()
@@ -275,17 +278,20 @@ class Sender:
             self.problem = ValueError(detail_of(answer))
             return 0.0
         self.problem = None
-        episodes = by_episode(rows)
-        if len(episodes) > 1:  # one of them is wrong: the others must not suffer
-            for one in episodes:
-                wait = yield from self._tell(one)
-                if wait is not None:
-                    return wait
-            return None
+        parts = smaller(rows)
+        if len(parts) > 1:  # one of them is wrong: the others must not suffer
+            waits = []
+            for one in parts:
+                waits.append((yield from self._tell(one)))
+            return max((one for one in waits if one is not None), default=None)
         detail = detail_of(answer)
-        yield Work(lambda: self.unsent.refuse(rows, detail))
-        self.refused.append(detail)
-        return None
+        if answer.status_code in WRONG:
+            yield Work(lambda: self.unsent.refuse(rows, detail))
+            self.refused.append(detail)
+            return None
+        yield Work(lambda: self.unsent.put_aside(rows))  # it is tried again, by somebody
+        self.aside, self.problem = detail, ValueError(detail)
+        return 0.0
 
     def check_problem(self, since: int) -> None:
         """Raise why nothing can be sent, if that was found out after a number of rounds."""
@@ -293,8 +299,8 @@ class Sender:
             raise self.problem
 
     def check_refused(self) -> None:
-        """Raise what was refused, once."""
-        told, self.refused = self.refused, []
+        """Raise what was refused, or put aside, once."""
+        told, self.refused, self.aside = [*self.refused, *([] if self.aside is None else [self.aside])], [], None
         if told:
             raise ValueError(told[0] if len(told) == 1 else f"{told[0]} (and {len(told) - 1} more)")
 
@@ -306,12 +312,17 @@ def body_of(rows: Sequence[Row]) -> dict[str, Any]:
     return {"steps": steps, "ends": ends}
 
 
-def by_episode(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the rows of each episode."""
-    result: dict[tuple[str, int], list[Row]] = {}
+def smaller(rows: Sequence[Row]) -> list[Sequence[Row]]:
+    """Return the parts of which each can be right without the others: episodes; of one that was not ended, two halves of its steps.
+
+    Steps of a run without a horizon are counted one by one. An episode that has an end is counted as a whole, or not at all.
+    """
+    episodes: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
-        result.setdefault((row.team, row.episode), []).append(row)
-    return list(result.values())
+        episodes.setdefault((row.team, row.episode), []).append(row)
+    if len(episodes) == 1 and len(rows) > 1 and all(row.steps is None for row in rows):
+        return [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+    return list(episodes.values())
 
 
 # ------------------------------------------------------------------------------------------------- what the service answers itself

@@ -14,6 +14,8 @@ from cede.problem.names import in_kind, name_index, numbers_by_name, place_index
 from cede.serve.client.unsent import Unsent
 
 RANDOM_BITS = 21  # of the number of an episode; seconds since 1970 come first
+LATEST = 2**31  # second at most that is taken from a clock, which may be wrong; numbers have room for twice as many
+MOST_STAMP = 2**53 - 1  # milliseconds that the service takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ class Running:
     def __init__(self, team: str, unsent: Unsent) -> None:
         self.team, self.unsent = team, unsent
         self.newest: Copy | None = None
-        self._number = 0  # the last one that was used
+        self._second, self._lane = 0, secrets.randbits(RANDOM_BITS)  # of the number that was used last
         self.forget()
 
     def forget(self) -> None:
@@ -101,7 +103,7 @@ class Running:
 
     def forked(self, unsent: Unsent) -> None:
         """Go on in a new process: the running episode is the parent's, and numbers are of its own."""
-        self.unsent, self._number = unsent, 0
+        self.unsent, self._second, self._lane = unsent, 0, secrets.randbits(RANDOM_BITS)
         self.forget()
 
     def begun(self, number: int) -> None:
@@ -138,6 +140,11 @@ class Running:
 
     def choose(self, *where: Any, **named: Any) -> Any:
         """Return who should act: of t, state and prev_agent, or without a horizon of state and prev_agent."""
+        endless = self.places.horizon is None
+        if endless and ("t" in named or len(where) + len(named) > 2):
+            check.fail("choose", "t", check.show(named.get("t", where[0] if where else None)), "left out: the task has no horizon")
+        if not endless and "t" not in named and len(where) + len(named) < 3:
+            check.fail("choose", "t", "missing", "a time step of the episode: the task has a horizon")
         return (self._choose_now if self.places.horizon is None else self._choose_at)(*where, **named)
 
     def _choose_at(self, t: Any, state: Any, prev_agent: Any) -> Any:
@@ -239,14 +246,19 @@ class Running:
         """Keep a step that was checked, to be told; and go on behind it."""
         why = self._chosen[1] if self._chosen is not None and self._chosen[0] == self._t else {}
         episode = self._new_number() if self.episode is None else self.episode
-        told = {"episode": episode, "t": self._t, "at": time.time_ns() // 1_000_000, **step, **why}
+        now = min(max(0, time.time_ns() // 1_000_000), MOST_STAMP)
+        told = {"episode": episode, "t": self._t, "at": now, **step, **why}
         self.unsent.put(self.team, episode, told, held=held)
         self.episode, self._t, self._last = episode, self._t + 1, (step["agent"], step["next_state"])
 
     def _new_number(self) -> int:
-        """Return a number for an episode that nobody else has: seconds since 1970 and random bits; they grow."""
-        self._number = max(self._number + 1, int(time.time()) << RANDOM_BITS | secrets.randbits(RANDOM_BITS))
-        return self._number
+        """Return a number for an episode that nobody else has: a second since 1970, each once, and random bits, always the same.
+
+        They grow, ahead of the clock where there are several in a second. Two clients of one team have a number in common only if
+        their random bits are the same, however many episodes they have.
+        """
+        self._second = max(self._second + 1, min(max(0, int(time.time())), LATEST))
+        return self._second << RANDOM_BITS | self._lane
 
     @uninterrupted
     def end_episode(self) -> None:

@@ -35,6 +35,7 @@ except ImportError:  # a system without such locks: all others count as dead, an
 
 MOST_UNSENT = 2_000_000  # steps that wait on disk
 SCHEMA, KIND = 1, 0x63656465  # user_version and application_id of the file
+NOBODY = -1  # the owner of what somebody could not tell, and others may
 PATIENCE = 60.0  # seconds that one process waits for another
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT)
@@ -218,6 +219,13 @@ class Spool:
         self._do(transaction(work))
         self._steps -= sum(row.steps is None for row in rows)
 
+    def put_aside(self, rows: Sequence[Row]) -> None:
+        """Give rows to nobody: after some seconds whoever looks, with a token of its own, tries again."""
+        ids = json.dumps([row.id for row in rows])
+        sql = f"UPDATE unsent SET owner = {NOBODY} WHERE id IN (SELECT value FROM json_each(?))"
+        self._do(lambda c: c.execute(sql, (ids,)))
+        self._steps -= sum(row.steps is None for row in rows)
+
     @property
     def pending(self) -> bool:
         """Return whether something may be sent."""
@@ -318,6 +326,8 @@ def release(path: Path, owner: int) -> None:
 
 def is_dead(path: Path, owner: int) -> bool:
     """Return whether the owner of a number is gone."""
+    if owner == NOBODY:
+        return True
     if LIVING.get(owner) == os.getpid():
         return False
     if fcntl is None:

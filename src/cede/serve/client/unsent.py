@@ -46,6 +46,9 @@ class Unsent(Protocol):
     def refuse(self, rows: Sequence[Row], reason: str) -> None:
         """Take rows out that the service does not want."""
 
+    def put_aside(self, rows: Sequence[Row]) -> None:
+        """Let all others go first: the service does not take these now, and not from this client."""
+
     @property
     def pending(self) -> bool:
         """Return whether something may be sent."""
@@ -118,6 +121,13 @@ class Memory:
     def refuse(self, rows: Sequence[Row], reason: str) -> None:
         """Take rows out. The reason is told by `flush`; memory has no place to keep them."""
         self.settle(rows)
+
+    def put_aside(self, rows: Sequence[Row]) -> None:
+        """Put rows behind all others."""
+        with self._lock:
+            for row in rows:
+                if self._ready.pop(row.id, None) is not None:
+                    self._ready[row.id] = row
 
     @property
     def pending(self) -> bool:

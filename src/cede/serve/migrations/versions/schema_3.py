@@ -10,7 +10,7 @@ WHOLE = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Add the table of pieces of runs, the columns of reasons, and the keys of episodes; each is used once in its team."""
+    """Add the table of pieces of runs, reasons, numbers of erasures, and the keys of episodes; each is used once in its team."""
     op.create_table(
         "pieces",
         Column("team", WHOLE, ForeignKey("teams.id"), primary_key=True, autoincrement=False),
@@ -25,6 +25,7 @@ def upgrade() -> None:
     op.create_index("pieces_waiting", "pieces", ["begun", "team", "episode", "piece"], sqlite_where=waits, postgresql_where=waits)
     for table in ("plans", "steps"):
         op.add_column(table, Column("reason", Text))
+    op.add_column("environments", Column("erased", WHOLE, nullable=False, server_default="0"))
     op.add_column("episodes", Column("key", Text))
     given = text("key IS NOT NULL")
     op.create_index("episodes_key", "episodes", ["team", "key"], unique=True, sqlite_where=given, postgresql_where=given)
