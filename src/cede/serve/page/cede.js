@@ -22,7 +22,7 @@ const BATCH = 1000; // steps of a request
 const GATHER = 100; // milliseconds in which steps are gathered
 const FIRST_PAUSE = 200;
 const LONGEST_PAUSE = 30000;
-const TRY_AGAIN = new Set([401, 403, 408, 425, 429, 500, 502, 503, 504]); // a token can be renewed: nothing is thrown away for it
+const TRY_AGAIN = new Set([401, 403, 404, 408, 421, 425, 429, 500, 502, 503, 504]); // nothing is thrown away for a token, a host or a prefix
 const KEEPALIVE = 60000; // bytes that browsers send when a page is left
 
 function fail(owner, place, got, expected) {
