@@ -22,7 +22,7 @@ REPEATS, QUICK_REPEATS = 5, 1
 MACHINES, QUICK_MACHINES = 5, 2  # trained with the seeds 0, 1, ...
 RADII = "schedule"
 LEARNERS = ("UCRL2-MC", "UCRL2 (same-form)")
-OTHER_MACHINE, OTHER_SEED = "another machine each time, same seed", "same machine, another seed each time"
+OTHER_MACHINE, OTHER_SEED = "machines differ", "seeds differ"
 
 
 def parts(options: Options) -> list[Part]:
@@ -74,7 +74,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
             axes.plot(found, [-i] * len(found), marker, color=colour, markerfacecolor=face, markersize=5, label=label, alpha=0.8)
             axes.plot([np.mean(found)] * 2, [-i - 0.3, -i + 0.3], color=colour, linewidth=1.2)
         axes.set_title(style.costs(control, switch))
-        axes.set_xlim(0, None)
+        axes.set_xlim(0, 1.06 * max(row["regret"] for row in here))
         axes.set_yticks([])
         axes.set_ylim(-3.6, 0.6)
         axes.set_xlabel("total regret after the last episode")
