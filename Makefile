@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check lint bench bench-service hunt docs dist figures verdicts api clean
+.PHONY: demo test check lint bench bench-service hunt docs dist figures paper verdicts api clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -31,6 +31,10 @@ lint: $(READY)
 # All figures at full size, about an hour on two cores; goes on where it was stopped.
 figures: $(READY)
 	$(BIN)/cede figure all --out results
+
+# The paper, run again from nothing: its figures in its order, verdicts, errata and digests on one page. Hours; goes on where it was stopped.
+paper: $(READY)
+	$(BIN)/cede paper --out results --errata docs/paper-map.md
 
 # The table of verdicts and the page of figures in docs/, from results/.
 verdicts: $(READY)

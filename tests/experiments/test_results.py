@@ -9,7 +9,7 @@ from cede.experiments.figure import Options
 from cede.experiments.tables import load_table
 
 RESULTS = Path(__file__).parent.parent.parent / "results"
-NOT_YET = {"sharing", "sharing-why"}  # figures whose full runs were not made yet
+NOT_YET = {"growth", "sharing", "sharing-why"}  # figures whose full runs were not made yet
 CHEAP = {  # figure: arguments of the parts that are run again
     "drivers": {},
     "action-why": {"learner": "UCRL2-MC, river known", "macro": 1, "seed": 0},
