@@ -11,12 +11,6 @@ import pytest
 from scipy import stats
 
 from cede.experiments.claims import (
-    FAILS,
-    HOLDS,
-    OPEN,
-    OURS,
-    PAPER,
-    SCALED,
     ours_fleets,
     ours_learners,
     ours_people,
@@ -26,7 +20,20 @@ from cede.experiments.claims import (
     rules,
     statistics,
 )
-from cede.experiments.claims.finding import BASELINES, LATER, Finding, all_of, by_radii, joined
+from cede.experiments.claims.finding import (
+    BASELINES,
+    FAILS,
+    HOLDS,
+    LATER,
+    OPEN,
+    OURS,
+    PAPER,
+    SCALED,
+    Finding,
+    all_of,
+    by_radii,
+    joined,
+)
 from cede.experiments.claims.pages import markdown, rules_markdown, with_verdicts
 from cede.experiments.claims.statistics import Effect, above, below, effect, often, paired, quotient, quotient_of_spreads, rarely
 from cede.experiments.claims.verdicts import CLAIMS, OF_OURS, OF_PAPER, all_findings, paper_findings

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cede.experiments import claims, style
+from cede.experiments import style
 from cede.experiments.catalogue import FIGURES, figures_in
+from cede.experiments.claims import finding, paper_river
 from cede.experiments.figures import league
 from cede.experiments.tables import load_table
 
@@ -197,11 +198,11 @@ def test_a_trend_that_turns_is_judged_on_both_sides():
     ratio = {2: 1.0, 4: 2.6, 8: 2.5, 16: 2.3}
     rows = []
     for seed, actions in ((seed, actions) for seed in range(3) for actions in ratio):
-        for name in ("UCRL2-MC", *claims.BASELINES):
+        for name in ("UCRL2-MC", *finding.BASELINES):
             regret = (ratio[actions] + 0.01 * seed) * 10 if name == "UCRL2-MC" else 10.0
             rows.append({"learner": name, "actions": actions, "seed": seed, "episode": 5, "episodes": 5, "regret": regret})
-    up, down, scale = claims.action_size(rows)
-    assert (up.claim, up.verdict) == ("The ratio grows with the action space, from 2 to 4 actions", claims.HOLDS)
-    assert (down.claim, down.verdict) == ("The ratio grows with the action space, from 4 to 16 actions", claims.FAILS)
+    up, down, scale = paper_river.action_size(rows)
+    assert (up.claim, up.verdict) == ("The ratio grows with the action space, from 2 to 4 actions", finding.HOLDS)
+    assert (down.claim, down.verdict) == ("The ratio grows with the action space, from 4 to 16 actions", finding.FAILS)
     assert "+1.600 (1.01 at 2 to 2.61 at 4)" in up.measured
-    assert scale.verdict == claims.HOLDS
+    assert scale.verdict == finding.HOLDS

@@ -14,6 +14,7 @@ import pytest
 import cede
 from cede.fleet import engines, worker_engines, workers
 from cede.worlds import riverswim, riverswim_teams
+from ray_turns import one_at_a_time
 
 FIELDS = ("regret", "team_regret", "expected_cost", "cost", "control", "switches", "optimum")
 
@@ -284,16 +285,17 @@ def ray():
     """One local cluster for all tests, as a program that uses Ray itself would have; with a token, where Ray has that."""
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed")
-    before = dict(os.environ)
-    try:
-        module, ours = worker_engines.connect(None, 2)
-    except (RuntimeError, ConnectionError, TimeoutError) as error:  # a machine on which Ray itself cannot start
-        pytest.skip(f"Ray cannot start here: {error}")
-    assert ours
-    yield module
-    module.shutdown()
-    os.environ.clear()
-    os.environ.update(before)
+    with one_at_a_time():
+        before = dict(os.environ)
+        try:
+            module, ours = worker_engines.connect(None, 2)
+        except (RuntimeError, ConnectionError, TimeoutError) as error:  # a machine on which Ray itself cannot start
+            pytest.skip(f"Ray cannot start here: {error}")
+        assert ours
+        yield module
+        module.shutdown()
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def actor_process():

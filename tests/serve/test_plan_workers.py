@@ -25,6 +25,7 @@ from cede.serve.plan_work import PlanServer, packed
 from cede.serve.plan_workers import PlanWorkers
 from cede.serve.planning import Planner, unpacked_policy, work_of
 from cede.serve.store import Store
+from ray_turns import one_at_a_time
 from traffic import episodes, put, report, river, rows
 
 
@@ -195,15 +196,16 @@ def ray():
     """One local cluster, as a program that uses Ray itself would have."""
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed")
-    before = dict(os.environ)
-    try:
-        module, _ = worker_engines.connect(None, 2)
-    except (RuntimeError, ConnectionError, TimeoutError) as error:  # a machine on which Ray itself cannot start
-        pytest.skip(f"Ray cannot start here: {error}")
-    yield module
-    module.shutdown()
-    os.environ.clear()
-    os.environ.update(before)
+    with one_at_a_time():
+        before = dict(os.environ)
+        try:
+            module, _ = worker_engines.connect(None, 2)
+        except (RuntimeError, ConnectionError, TimeoutError) as error:  # a machine on which Ray itself cannot start
+            pytest.skip(f"Ray cannot start here: {error}")
+        yield module
+        module.shutdown()
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.mark.slow

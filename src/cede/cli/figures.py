@@ -68,23 +68,23 @@ def claims(
     """List the claims of the paper, and our own, each with what was measured and a verdict, from the tables in a directory."""
     with clear_errors():
         from cede._base.archive import write_whole
-        from cede.experiments import claims as experiment
+        from cede.experiments.claims import finding, pages, verdicts
         from cede.experiments.report import with_gallery, write_report
         from cede.experiments.tables import load_table
 
         report = write_report(out)
-        found = experiment.all_findings(out)
+        found = verdicts.all_findings(out)
         columns = ("claim", "measured", "uncertainty", "rule", "verdict", "figure")
-        for whose, title in ((experiment.PAPER, "Claims of the paper"), (experiment.OURS, "Our own claims")):
+        for whose, title in ((finding.PAPER, "Claims of the paper"), (finding.OURS, "Our own claims")):
             mine = [tuple(getattr(f, name) for name in columns) for f in found if f.whose == whose]
             if mine:
                 print_table(title, columns, mine)
-        missing = experiment.missing_figures(out)
+        missing = verdicts.missing_figures(out)
         if missing:
             say(f"not run: {', '.join(missing)} (cede figure NAME --out {out})")
         if page is not None:
             rows = load_table(out / "claims.csv", as_text=True)
-            write_whole(page, experiment.with_verdicts(page.read_text(encoding="utf-8"), rows))
+            write_whole(page, pages.with_verdicts(page.read_text(encoding="utf-8"), rows))
             say(f"verdicts written to {page}")
         if gallery is not None:
             write_whole(gallery, with_gallery(gallery.read_text(encoding="utf-8"), out))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES
-from cede.experiments.claims import paper_findings
+from cede.experiments.claims.verdicts import paper_findings
 from cede.experiments.figure import Options
 from cede.experiments.report import claims_table, document, section
 from cede.experiments.run import run

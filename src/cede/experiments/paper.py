@@ -14,7 +14,8 @@ from pathlib import Path
 
 from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES
-from cede.experiments.claims import Finding, all_findings
+from cede.experiments.claims.finding import Finding
+from cede.experiments.claims.verdicts import all_findings
 from cede.experiments.figure import Figure
 from cede.experiments.report import claims_table, document, section
 from cede.experiments.run import times_in

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES, figures_in
-from cede.experiments.claims import FAILS, HOLDS, OPEN, SCALED, Finding, all_findings, between, missing_figures, save_findings
-from cede.experiments.claims.pages import HEADINGS
+from cede.experiments.claims.finding import FAILS, HOLDS, OPEN, SCALED, Finding
+from cede.experiments.claims.pages import HEADINGS, between, save_findings
+from cede.experiments.claims.verdicts import all_findings, missing_figures
 from cede.experiments.figure import Figure, Row
 from cede.experiments.tables import identity_of
 

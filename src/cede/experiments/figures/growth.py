@@ -28,7 +28,7 @@ PARTS = 8  # of the steps: regret is looked at after 1/8, 1/4, 1/2 and all of th
 def parts(options: Options) -> list[Part]:
     sizes, steps = (QUICK_SIZES, QUICK_STEPS) if options.quick else (SIZES, STEPS)
     steps = options.episodes * growth.USUAL["L"] if options.episodes else steps
-    points, result = [max(40, steps // 2**i) for i in (3, 2, 1, 0)], []
+    points, result = sorted({max(40, steps // 2**i) for i in (3, 2, 1, 0)}), []
     for seed in options.seeds(REPEATS, QUICK_REPEATS):
         result.append(growth.part("T", growth.USUAL, steps, points, seed))
         for axis, several in sizes.items():
