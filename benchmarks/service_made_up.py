@@ -2,8 +2,8 @@
 
     python benchmarks/service_made_up.py PORT TOKEN CASES
 
-CASES: of each operation. Prints as JSON how many were sent, and what was answered with 5xx or not within 10 seconds. Live events are
-left out: their answer never ends.
+CASES: of each operation. Prints as JSON how many were sent, and what was answered with 5xx or not within 10 seconds. Live events
+are left out: their answer never ends.
 """
 
 import json
