@@ -14,7 +14,7 @@ import pytest
 import cede
 from cede.fleet import engines, worker_engines, workers
 from cede.worlds import riverswim, riverswim_teams
-from ray_turns import one_at_a_time
+from ray_turns import one_at_a_time, restore
 
 FIELDS = ("regret", "team_regret", "expected_cost", "cost", "control", "switches", "optimum")
 
@@ -294,8 +294,7 @@ def ray():
         assert ours
         yield module
         module.shutdown()
-        os.environ.clear()
-        os.environ.update(before)
+        restore(before)
 
 
 def actor_process():

@@ -25,7 +25,7 @@ from cede.serve.plan_work import PlanServer, packed
 from cede.serve.plan_workers import PlanWorkers
 from cede.serve.planning import Planner, unpacked_policy, work_of
 from cede.serve.store import Store
-from ray_turns import one_at_a_time
+from ray_turns import one_at_a_time, restore
 from traffic import episodes, put, report, river, rows
 
 
@@ -204,8 +204,7 @@ def ray():
             pytest.skip(f"Ray cannot start here: {error}")
         yield module
         module.shutdown()
-        os.environ.clear()
-        os.environ.update(before)
+        restore(before)
 
 
 @pytest.mark.slow
