@@ -5,12 +5,13 @@ agents stays, what it costs to learn the environment is divided among the teams.
 
     regret of a team = a + b / sqrt(N)
 
-to the mean regret of the first team, who is in all fleets, and of all teams, by least squares over N, seed by seed.
+to the mean regret of a team of each fleet, by least squares over N.
 """
 
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,11 +41,10 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 
 
 def per_team(rows: Sequence[Row], learner: str, radii: str, seed: int, teams: Sequence[int]) -> Floats:
-    """Return the mean regret of a team by the size of the fleet, (sizes,), over the teams that are in all fleets of two or more,
-    and in that of one team for its one.
+    """Return the mean regret of a team by the size of the fleet, (sizes,), as if every fleet had the teams of the largest one.
 
-    Fleets of different size have different teams; so that sizes can be compared, each is set against UCRL2 (same-form) of the very
-    same teams: the result is that of UCRL2's mean over all teams, times the ratio.
+    Small fleets have few teams, and some p's are harder than others. So each fleet is set against UCRL2 (same-form) of the very same
+    teams: what is returned is UCRL2's mean regret over all teams, times the ratio.
     """
     known = {row["team"]: row["regret"] for row in select(rows, learner=LEARNERS[-1], radii=radii, seed=seed)}
     level = float(np.mean(list(known.values())))
@@ -91,12 +91,12 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note += (
         "team, relative to UCRL2 (same-form) of the same teams, in units of that one's mean; whiskers: 95% intervals. Right: mean "
     )
-    note += "regret of teams by their p, a tenth of all p's each, printed radii."
+    note += "regret of teams by their p, in steps of a tenth, printed radii."
     return finish(picture, rows, note, path, shades="shades and whiskers: 95% intervals of means")
 
 
-def draw_by_chance(axes: object, rows: Sequence[Row], teams: Sequence[int]) -> None:
-    """Draw the mean regret of teams over the p of their agents: alone, in the largest fleet, and with UCRL2."""
+def draw_by_chance(axes: Any, rows: Sequence[Row], teams: Sequence[int]) -> None:
+    """Draw the mean regret of teams over the p of their agents, in the largest fleet: with UCRL2-MC, and with both UCRL2."""
     edges = np.linspace(0.0, 0.5, BINS // 2 + 1)
     shown = (
         (sharing.OURS, teams[-1], f"UCRL2-MC, {teams[-1]} teams", style.RED, "-"),
@@ -111,9 +111,9 @@ def draw_by_chance(axes: object, rows: Sequence[Row], teams: Sequence[int]) -> N
         mean = np.array([one.mean() if len(one) else np.nan for one in bins])
         half = np.array([half_width(one[None])[0] if len(one) > 1 else 0.0 for one in bins])
         draw_band(axes, (edges[:-1] + edges[1:]) / 2, mean, half, colour, label=label, linestyle=line, marker="o", markersize=3)
-    axes.set_yscale("log")  # type: ignore[attr-defined]
-    axes.set_xlabel("p of the agent who swims right less")  # type: ignore[attr-defined]
-    axes.set_xlim(0, 0.5)  # type: ignore[attr-defined]
+    axes.set_yscale("log")
+    axes.set_xlabel("p of the agent who swims right less")
+    axes.set_xlim(0, 0.5)
     legend_over(axes)
 
 
