@@ -43,8 +43,8 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 def per_team(rows: Sequence[Row], learner: str, radii: str, seed: int, teams: Sequence[int]) -> Floats:
     """Return the mean regret of a team by the size of the fleet, (sizes,), as if every fleet had the teams of the largest one.
 
-    Small fleets have few teams, and some p's are harder than others. So each fleet is set against UCRL2 (same-form) of the very same
-    teams: what is returned is UCRL2's mean regret over all teams, times the ratio.
+    Small fleets have few teams, and some p's are harder than others. So each fleet is set against UCRL2 (same-form) of the very
+    same teams: what is returned is UCRL2's mean regret over all teams, times the ratio.
     """
     known = {row["team"]: row["regret"] for row in select(rows, learner=LEARNERS[-1], radii=radii, seed=seed)}
     level = float(np.mean(list(known.values())))
