@@ -276,7 +276,8 @@ def machine_table(spread, ratio, seeds=5):
     ("spread", "ratio", "verdicts"),
     [
         (0.3, [0.5, 0.5, 0.6, 0.5, 0.5], [HOLDS, HOLDS]),
-        (0.001, [0.5, 0.5, 1.1, 0.5, 0.5], [FAILS, FAILS]),
+        (0.001, [0.5, 0.5, 1.1, 0.5, 0.5], [FAILS, OPEN]),  # one run of one machine refutes nothing
+        (0.001, [1.2, 1.3, 1.1, 1.2, 1.2], [FAILS, FAILS]),
         (0.012, [0.9, 0.8, 0.9, 0.85, 0.9], [OPEN, HOLDS]),
         (0.012, [0.9999, 0.9, 0.9999, 0.9999, 0.9999], [OPEN, OPEN]),
     ],

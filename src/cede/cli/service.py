@@ -50,7 +50,7 @@ def default_url() -> str:
 
 @contextmanager
 def opened(url: str | None, *, used: bool = False) -> "Iterator[Database]":
-    """Open the database; whatever is wrong with it is a mistake of the user, in one line. used: it must be there, and be new."""
+    """Open the database; what is wrong with it is told in one line. used: it must be there, with the newest schema."""
     with clear_errors():
         from cede._base.extras import need
 

@@ -95,7 +95,7 @@ def covered(looked: Row) -> Finding:
 
 def team_count(rows: list[Row]) -> list[Finding]:
     """Judge whether the regret ratio falls with the number of teams, in the paper's own design."""
-    claim = "The ratio falls with the number of teams (the paper's design: from 3 to 10; nested fleets below decide)"
+    claim = "The ratio falls with the number of teams (the paper's design: from 3 to 10, other teams in each fleet)"
     return [trend(rows, "teams", claim, "team-count", lambda row: float(row["teams"]), "team", negative=True)]
 
 
@@ -162,7 +162,7 @@ def much_lower_with_hundred(hundred: list[Row], count: list[Row]) -> list[Findin
         found[b] = quotient(*paired(many, some, "ratio"))
         texts.append(f"{short(b)} {found[b].value:.2f} (ratio {np.mean([row['ratio'] for row in many]):.2f})")
     n = hundred[0]["teams"]
-    claim = f"The ratio is much lower with {n} teams than with {few} (the paper's design; nested fleets below decide)"
+    claim = f"The ratio is much lower with {n} teams than with {few} (the paper's design: other teams in each fleet)"
     statistic = f"ratio with {n} over ratio with {few}, after {hundred[0]['episodes']:,} and {middle[0]['episode']:,} episodes"
     verdict = both({b: below(one, MUCH_LOWER.limit) for b, one in found.items()})
     spread = intervals(list(found.values()))
