@@ -1,9 +1,11 @@
 """The database: migrations are whole, made once, and equal to the declared tables; old databases are upgraded."""
 
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect
 
+from cede.serve import database as database_module
 from cede.serve.audit import verify
-from cede.serve.database import Database, run
+from cede.serve.database import Database, prepare, run
 from cede.serve.planning import learner_of, unpacked_policy
 from cede.serve.schema import config_for, tables
 from cede.serve.store import Store
@@ -43,6 +46,41 @@ def test_several_who_open_a_new_database_make_its_tables_once(url):
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_many_who_turn_on_the_log_of_a_new_file_at_once_wait_for_one_another(tmp_path):
+    """SQLite itself does not wait there: without care, about one in a hundred is told that the database is locked."""
+    errors = []
+
+    def connect(path, gate):
+        gate.wait()
+        with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
+            try:
+                prepare(connection, None)
+                assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            except Exception as error:
+                errors.append(error)
+
+    for i in range(100):
+        gate = threading.Barrier(8)
+        threads = [threading.Thread(target=connect, args=(tmp_path / f"{i}.db", gate)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+
+
+def test_who_waits_for_a_lock_too_long_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(database_module, "PATIENCE", 0.05)
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
+        other.execute("CREATE TABLE held (x)")
+        other.execute("BEGIN EXCLUSIVE")
+        with (
+            closing(sqlite3.connect(tmp_path / "x.db", timeout=0.0)) as connection,
+            pytest.raises(sqlite3.OperationalError, match="locked"),
+        ):
+            prepare(connection, None)
 
 
 def test_an_upgrade_that_is_killed_leaves_nothing(url):

@@ -5,6 +5,9 @@ never in its way. PostgreSQL: through psycopg 3.
 """
 
 import json
+import random
+import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,11 +86,25 @@ class Database:
         self.engine.dispose()
 
 
-def prepare(connection: Any, _: Any) -> None:
+def prepare(connection: sqlite3.Connection, _: Any) -> None:
     """Set up a new connection to SQLite: transactions begin when we say so, commits are synced, and keys must exist."""
     connection.isolation_level = None
-    for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", f"busy_timeout = {int(PATIENCE * 1000)}"):
+    for setting in (f"busy_timeout = {int(PATIENCE * 1000)}", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {setting}")
+    keep_log(connection)
+
+
+def keep_log(connection: sqlite3.Connection) -> None:
+    """Turn on the write-ahead log. Where others turn it on at the same moment SQLite fails, whatever its busy_timeout: so wait."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(random.uniform(0.001, 0.02))
 
 
 def begin(connection: Connection) -> None:
