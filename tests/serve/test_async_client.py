@@ -148,6 +148,32 @@ def test_whoever_is_cancelled_while_a_step_is_written_has_observed_it(tmp_path, 
     asyncio.run(main())
 
 
+def test_closing_that_is_cancelled_loses_nothing(server):
+    """No spool: what waits is in memory only. Who gives up on closing while the server is away has a client that goes on."""
+
+    async def main():
+        client = cede.AsyncClient(server.address, server.token, timeout=30)
+        await client.put_environment("closing", cede.recommended(TASK))
+        await client.put_team("closing", "closing")
+        team = await client.team("closing")
+        await asyncio.to_thread(server.stop)
+        try:
+            for t in range(TASK.horizon):
+                await team.observe(t, 0, team.start_agent, team.start_agent, 0, 0)
+            await team.end_episode()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await client.close(60)
+        finally:
+            await asyncio.to_thread(server.start)
+        await counted(client, "closing", 1)
+        await client.close(60)
+        with pytest.raises(ValueError, match="AsyncClient: it is closed, must be open"):
+            await client.flush()
+
+    asyncio.run(main())
+
+
 def test_what_was_left_is_sent_by_the_next_one(server, tmp_path):
     path = tmp_path / "spool.db"
 

@@ -289,6 +289,9 @@ WRONG = [
     ("GET", "/v1/teams/boat/explain?state=0&prev_agent=0", None, 422, "explain: t is missing"),
     ("GET", "/v1/teams/boat/explain?t=0&state=9&prev_agent=0", None, 422, "explain: state is 9"),
     ("GET", "/v1/teams?limit=0", None, 422, "request: limit is 0"),
+    ("GET", "/v1/teams?limits=5", None, 422, "argument is 'limits', must be one of environment, search, after, limit"),
+    ("GET", "/v1/teams?limit=5&limit=6", None, 422, "the number of limit is 2, must be 1"),
+    ("GET", "/v1/teams/boat?x=%1b", None, 422, "argument is 'x', must be left out"),
     ("GET", "/v1/nothing", None, 404, "request: address or method is unknown"),
     ("POST", "/v1/teams", {}, 405, "request: address or method is unknown"),
 ]

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
@@ -18,7 +18,7 @@ from cede.serve.dashboard import add_dashboard
 from cede.serve.database import Database
 from cede.serve.events import Events
 from cede.serve.overview import find_teams
-from cede.serve.requests import PROBLEMS, Guarded, about, answer, body, body_of, not_allowed, text
+from cede.serve.requests import PROBLEMS, Guarded, about, answer, body, body_of, known_arguments, not_allowed, text
 from cede.serve.routes import add_decisions, add_insight, add_reports
 from cede.serve.served import (
     checked_fallback,
@@ -54,6 +54,7 @@ def create_app(database: Database, options: Options | None = None) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        dependencies=[Depends(known_arguments)],
     )
     guarded = Guarded(service)
     add_errors(app, service)

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from collections import Counter
 from typing import Any, NoReturn
 
 import numpy as np
 from fastapi import HTTPException, Request
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from cede._base import check
@@ -117,6 +119,21 @@ class Guarded:
         """Return what is in memory of a team. Only of a team that this server has never heard of the database is asked."""
         known = self.service.plans.known(name)
         return known if known is not None else await run_in_threadpool(self.service.plans.wake, checked_name("team", "name", name))
+
+
+async def known_arguments(request: Request) -> None:
+    """Check that the query of a request has only arguments of its route, each once: a wrong name would be ignored in silence."""
+    given = request.query_params.multi_items()
+    if not given:
+        return
+    route = request.scope.get("route")
+    known = [one.alias for one in route.dependant.query_params] if isinstance(route, APIRoute) else []
+    expected = f"one of {', '.join(known)}" if known else "left out"
+    for name, n in Counter(name for name, _ in given).items():
+        if name not in known:
+            check.fail("request", "argument", check.show(name), expected)
+        if n > 1:
+            check.fail("request", f"the number of {name}", n, "1")
 
 
 def text(place: str, given: str) -> str:
