@@ -36,6 +36,23 @@ def test_teams_of_a_small_fleet_are_the_first_of_a_large_one_and_begin_alike():
             assert other["regret"] == one["regret"]
 
 
+@pytest.mark.parametrize("radii", [sharing.PRINTED, sharing.SCHEDULE])
+def test_a_team_that_does_not_share_is_the_fleet_of_one(radii):
+    """Bit for bit, the first team has what it would have without the others; every other one what it has with its own luck."""
+    alone, one = fleet(sharing.ALONE, radii, 4, (5, 60)), fleet("UCRL2-MC", radii, 1, (5, 60))
+    assert [{**row, "teams": 1, "learner": "UCRL2-MC"} for row in alone if row["team"] == 0] == one
+    shared = fleet("UCRL2-MC", radii, 4, (5, 60))
+    assert [row["p"] for row in shared] == [row["p"] for row in alone]
+    mdps = riverswim_teams(4, seed=3)
+    scale = sharing.scale_of(radii, mdps[2].task, 1, 60)
+    learner, luck = (
+        cede.ucrl2_mc(mdps[2].task, delta=DELTA, scale=scale, seed=3 + 7919 * 2),
+        np.random.SeedSequence(3, spawn_key=(2,)),
+    )
+    history = cede.simulate(mdps[2], learner, 60, seed=np.random.Generator(np.random.PCG64(luck)))
+    assert [row["regret"] for row in alone if row["team"] == 2][-1] == pytest.approx(history.regret[-1], abs=1e-9)
+
+
 def test_regret_of_teams_adds_up_to_that_of_the_fleet():
     mdps = riverswim_teams(3, seed=3)
     learners = [cede.ucrl2_mc(mdp.task, delta=DELTA, seed=3 + 7919 * i) for i, mdp in enumerate(mdps)]

@@ -72,9 +72,9 @@ def claims(
         from cede.experiments.report import with_gallery, write_report
         from cede.experiments.tables import load_table
 
-        report = write_report(out)
         found = verdicts.all_findings(out)
-        columns = ("claim", "measured", "uncertainty", "rule", "verdict", "figure")
+        report = write_report(out, found)
+        columns = tuple(name for name in pages.COLUMNS if name != "statistic")  # a terminal is narrow
         for whose, title in ((finding.PAPER, "Claims of the paper"), (finding.OURS, "Our own claims")):
             mine = [tuple(getattr(f, name) for name in columns) for f in found if f.whose == whose]
             if mine:

@@ -44,7 +44,11 @@ PLACES = (
     ),
     Place("5", "Ten teams in the obstacle task, with and without costs: UCRL2-MC stays well below UCRL2.", ("many-teams",)),
     Place("6", "The river: left with the current always succeeds, right against it only sometimes.", ("riverswim",)),
-    Place("7a", "UCRL2-MC's regret over UCRL2's falls as teams are added.", ("team-count", "sharing", "sharing-why")),
+    Place(
+        "7a",
+        "UCRL2-MC's regret over UCRL2's with 3 to 10 teams: the advantage of sharing.",
+        ("team-count", "sharing", "sharing-why"),
+    ),
     Place("7b", "A hundred teams: UCRL2-MC's regret is much lower.", ("hundred-teams",)),
     Place("8", "The machine is nearly as good as possible without cars, and worse than the human with them.", ("drivers",)),
     Place("9", "The heavier the traffic, the more the human drives.", ("human-control",)),
@@ -71,7 +75,7 @@ def write_paper(out: Path, errata: Path | None = None) -> Path:
 <h1>Learning to switch among agents, run again</h1>
 <p class="lead">The figures of <em>Learning to Switch Among Agents in a Team via 2-Layer Markov Decision Processes</em> (Balazadeh,
 De, Singla, Gomez Rodriguez; TMLR 2022) in their order, computed from nothing by cede. First what the paper shows, then what
-came out here, with a verdict on each claim by a rule that was fixed beforehand.</p>
+came out here, with a verdict on each claim by a written rule.</p>
 <p class="small">cede {escape(str(identity["cede"]))}, base seed {escape(str(identity["base_seed"]))}. Regret is exact.</p>
 {'<p class="note">Quick runs with few episodes: they show that everything runs, and decide no claim.</p>' if quick else ""}
 {"".join(place_section(out, place, found) for place in PLACES)}

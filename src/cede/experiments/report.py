@@ -8,13 +8,13 @@ from pathlib import Path
 
 from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES, figures_in
-from cede.experiments.claims.finding import FAILS, HOLDS, OPEN, SCALED, Finding
-from cede.experiments.claims.pages import HEADINGS, between, save_findings
+from cede.experiments.claims.finding import FAILS, HOLDS, OPEN, TRIVIAL, Finding
+from cede.experiments.claims.pages import COLUMNS, HEADINGS, between, save_findings
 from cede.experiments.claims.verdicts import all_findings, missing_figures
 from cede.experiments.figure import Figure, Row
 from cede.experiments.tables import identity_of
 
-COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", SCALED: "#B36B00", OPEN: "#666666"}
+COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", TRIVIAL: "#666666", OPEN: "#666666"}
 
 STYLE = """
 :root { color-scheme: light; }
@@ -32,6 +32,7 @@ td, th { border-bottom: 1px solid #e5e5e5; padding: .4rem .5rem; text-align: lef
 .verdict { font-weight: 600; }
 .note { background: #F0F4F8; padding: .6rem .9rem; border-radius: .3rem; }
 .scroll { overflow-x: auto; }
+code { overflow-wrap: anywhere; }
 nav a { margin-right: .8rem; white-space: nowrap; }
 @media (max-width: 40rem) {
   body { font-size: 16px; margin: 1rem auto; }
@@ -43,17 +44,17 @@ nav a { margin-right: .8rem; white-space: nowrap; }
 """
 
 
-def write_report(out: Path) -> Path:
+def write_report(out: Path, findings: Sequence[Finding] | None = None) -> Path:
     """Write report.html into the directory of the figures, and claims.csv if it is of full runs; return the path of the page.
 
-    Raises ValueError if the directory holds no figure.
+    findings: what came of the claims; by default decided here. Raises ValueError if the directory holds no figure.
     """
     present = figures_in(out)
     if not present:
         raise ValueError(f"report: out is {str(out)!r}, must hold at least one figure; run cede figure first")
     firsts = [identity_of(out / f"{name}.csv") for name in present]
     identity = {**firsts[0], "quick": max(first["quick"] for first in firsts)}  # one quick figure makes it a quick report
-    found = all_findings(out)
+    found = all_findings(out) if findings is None else findings
     if found:
         save_findings(out, found, identity)
     path = out / "report.html"
@@ -103,16 +104,19 @@ def verdicts(out: Path, present: Collection[str], found: Sequence[Finding], *, q
 
 def claims_table(found: Sequence[Finding], on_page: Collection[str]) -> str:
     """Return the claims as an HTML table. on_page: figures that the page shows; their names become links."""
-    columns = ("claim", "statistic", "measured", "uncertainty", "rule")
+
+    def cell(finding: Finding, column: str) -> str:
+        text = escape(getattr(finding, column))
+        if column == "verdict":
+            return f'<td class="verdict" style="color:{COLOUR.get(finding.verdict, "#444")}">{text}</td>'
+        return f"<td>{link(finding.figure) if column == 'figure' and finding.figure in on_page else text}</td>"
+
     rows = ""
     for whose, heading in HEADINGS.items():
-        mine = [f for f in found if f.whose == whose]
-        rows += f'<tr><th colspan="7">{heading}</th></tr>' if mine else ""
-        for f in mine:
-            rows += "<tr>" + "".join(f"<td>{escape(getattr(f, name))}</td>" for name in columns)
-            rows += f'<td class="verdict" style="color:{COLOUR.get(f.verdict, "#444")}">{escape(f.verdict)}</td>'
-            rows += f"<td>{link(f.figure) if f.figure in on_page else escape(f.figure)}</td></tr>"
-    head = "".join(f"<th>{name}</th>" for name in (*columns, "verdict", "figure"))
+        mine = [finding for finding in found if finding.whose == whose]
+        rows += f'<tr><th colspan="{len(COLUMNS)}">{heading}</th></tr>' if mine else ""
+        rows += "".join(f"<tr>{''.join(cell(finding, column) for column in COLUMNS)}</tr>" for finding in mine)
+    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
     return f'<div class="scroll"><table><tr>{head}</tr>{rows}</table></div>'
 
 

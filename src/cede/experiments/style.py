@@ -4,6 +4,7 @@ No picture is wider than WIDTH, and no letter smaller than SMALL: so it can be p
 """
 
 from collections.abc import Sequence
+from math import ceil, floor, log10
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -142,11 +143,12 @@ def plain_numbers(picture: Any) -> None:
 
 
 def few_powers(axis: Any, show: Any) -> None:
-    """Label a logarithmic axis: powers of ten, with 2 and 5 between them if it is short. show: the formatter."""
+    """Label a logarithmic axis: powers of ten, with 2 and 5 between them if it is short or has one of them. show: the formatter."""
     ticker = need("matplotlib.ticker", "plots")
     low, high = axis.get_view_interval()
     if axis.get_transform().base == 10:
-        axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0) if high < 30 * low else (1.0,), numticks=8))
+        short = high < 30 * low or floor(log10(high)) - ceil(log10(low)) < 1
+        axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0) if short else (1.0,), numticks=8))
     axis.set_major_formatter(show)
     axis.set_minor_formatter(ticker.NullFormatter())
 

@@ -1,9 +1,13 @@
 """What a claim came to: the claim, what was measured, how sure that is, by which rule it was decided, and the verdict."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-HOLDS, FAILS, SCALED, OPEN = "holds", "does not hold", "holds with scaled radii only", "undecided"
+from cede.experiments.claims.rules import WITHIN_BOUND
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
+TRIVIAL = "holds, as it must"  # what no run could have refuted
 PAPER, OURS = "paper", "ours"  # whose claim it is
 LATER = "statistic chosen after a first look"  # stands beside the rule where another statistic was computed and seen before
 BASELINES = ("UCRL2 (same-form)", "UCRL2 (appendix)")
@@ -23,6 +27,13 @@ class Finding:
     whose: str = PAPER
 
 
+def of_bound(worst: float, least: float) -> str:
+    """Say whether a bound holds. worst: the largest regret / bound; least: the least bound / what could be lost, above which no
+    run could have broken it.
+    """
+    return FAILS if worst >= WITHIN_BOUND.limit else TRIVIAL if least > WITHIN_BOUND.limit else HOLDS
+
+
 def all_of(verdicts: Sequence[str]) -> str:
     """Join verdicts on parts of a claim that must all hold: one that does not hold decides, else one that is undecided."""
     return FAILS if FAILS in verdicts else OPEN if OPEN in verdicts else HOLDS
@@ -40,13 +51,5 @@ def both(verdicts: Mapping[str, str]) -> str:
 
 
 def short(baseline: str) -> str:
-    """Return the radius of a UCRL2 from its name: "UCRL2 (appendix)" gives "appendix"."""
-    return baseline.split("(")[1].rstrip(")")
-
-
-def by_radii(verdicts: Mapping[str, str]) -> str:
-    """Join the verdicts on each kind of radii. The printed ones decide; if it does not hold with them, it may with scaled ones."""
-    printed, scaled = verdicts["printed"], [word for radii, word in verdicts.items() if radii != "printed"]
-    if printed != FAILS:
-        return printed
-    return SCALED if HOLDS in scaled else OPEN if OPEN in scaled else FAILS
+    """Return what tells a baseline from others of its kind: of "UCRL2 (appendix)" the radius, of "UCRL2-MC, not shared" the end."""
+    return re.split(r"\(|, ", baseline)[1].rstrip(")")

@@ -1,11 +1,15 @@
 """What we claim of fleets: what a newcomer gains, what it costs to share less often, and what sharing can save at all."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 
-from cede.experiments.claims.finding import OURS, Finding
-from cede.experiments.claims.rules import HALF, LESS, MORE, NEXT_TO_NOTHING
-from cede.experiments.claims.statistics import LEAST, above, below, compared, effect, intervals, judged
+from cede.experiments.claims.finding import Finding
+from cede.experiments.claims.rules import HALF, LESS, MORE, MUCH_LOWER, NEXT_TO_NOTHING, SHAPE
+from cede.experiments.claims.statistics import above, below, compared, effect, judged, quotient
 from cede.experiments.figure import Row
+from cede.experiments.figures import sharing as map_of_ratios
 from cede.experiments.figures import sharing_why as two_terms_of
 from cede.experiments.figures.newcomer import NEWCOMERS
 from cede.experiments.runs import sharing
@@ -14,7 +18,6 @@ from cede.experiments.tables import final_rows, select, values
 WITH, ALONE = "with the fleet's knowledge", "alone"
 WELCOMED = "welcomed by the fleet"
 RADII = {sharing.PRINTED: "printed radii", sharing.SCHEDULE: "authors' schedule"}
-SHOWN = (1, 10, 100)  # sizes of fleets
 
 
 def newcomer(rows: list[Row]) -> list[Finding]:
@@ -65,28 +68,70 @@ def freshness(rows: list[Row]) -> list[Finding]:
     return result
 
 
-def sharing_why(rows: list[Row]) -> list[Finding]:
-    """Explain what sharing can save: the part of a team's regret that the environment's term of the corollary, b / sqrt(N),
-    explains, by the size of the fleet. What a team that is alone loses is mostly for its own agents, or it is not.
+def ten_times_as_many(rows: list[Row]) -> list[Finding]:
+    """Judge whether in the largest fleet a team loses less than half of what it loses in one a tenth of its size, after the longest
+    runs. Fleets are compared by what they lose relative to the same teams without sharing.
     """
-    teams = sorted(values(select(rows, learner=sharing.OURS), "teams"))
-    shown, result = [n for n in teams if n in SHOWN], []
+    many, longest, found = max(values(rows, "teams")), max(values(rows, "episodes")), {}
+    few = many // 10
     for radii, words in RADII.items():
-        each = np.array(
-            [parts_of_environment(rows, radii, seed, teams, shown) for seed in values(rows, "seed")]
-        ).T  # (shown, seeds)
-        found = [effect(some) for some in each]
-        measured = "; ".join(f"N = {n} {one.value:.2f}" for n, one in zip(shown, found, strict=True))
-        claim = f"Most of what a team loses alone is for its own agents, which sharing cannot save, {words}"
-        statistic = (
-            f"part of a team's regret that b / sqrt(N) explains, of a + b / sqrt(N) fitted to {len(teams)} sizes, seed by seed"
+        cells = map_of_ratios.cells(rows, radii, sharing.ALONE)
+        found[words] = quotient(np.array(cells[many, longest]), np.array(cells[few, longest]))
+    claim = f"In a fleet of {many} a team loses less than half of what it loses in one of {few}"
+    statistic = f"regret shared / not shared, with {many} teams over that with {few}, seed by seed, after {longest:,} episodes"
+    return [judged(claim, "sharing", statistic, found, MUCH_LOWER)]
+
+
+def sharing_why(rows: list[Row]) -> list[Finding]:
+    """Say what sharing can save, and what it does: a team that is told the river loses what its own agents cost it."""
+    most, parts, left = max(values(rows, "teams")), {}, {}
+    for radii, words in RADII.items():
+        alone, known, ours = (
+            summed(select(rows, learner=name, radii=radii, teams=most)) for name in (sharing.ALONE, sharing.KNOWN, sharing.OURS)
         )
-        verdict = below(found[0], HALF.limit)
-        result.append(Finding(claim, "sharing-why", statistic, measured, intervals(found), verdict, HALF.name, OURS))
+        parts[words], left[words] = compared([known, alone]), compared([ours, known])
+    claim = "Most of what a team loses alone is for the river: less than half is left if it knows the river"
+    text = f"regret of {most} teams that know the river / that neither know it nor share"
+    done = f"{most} teams that share lose hardly more than if they knew the river (at most 5%)"
+    return [
+        judged(claim, "sharing-why", text, parts, HALF),
+        judged(done, "sharing-why", f"regret of {most} teams that share / that know the river", left, NEXT_TO_NOTHING),
+        shape(rows),
+    ]
+
+
+def shape(rows: list[Row]) -> Finding:
+    """Judge whether the two terms of the corollary describe how the regret of a team falls with the size of its fleet."""
+    teams, texts, found = sorted(values(select(rows, learner=sharing.OURS), "teams")), [], {}
+    for radii, words in RADII.items():
+        each = [two_terms_of.per_team(rows, radii, seed, teams) for seed in values(rows, "seed")]
+        fits = [two_terms_of.two_terms(teams, one) for one in each]
+        misfits = [float(np.max(np.abs((a + b / np.sqrt(teams)) / one - 1))) for one, (a, b) in zip(each, fits, strict=True)]
+        found[words] = effect(misfits)
+        a, b = np.mean(fits, axis=0)
+        texts.append(f"{words}: misses by {found[words].value:.0%} (a = {a:.3g}, b = {b:.3g})")
+    claim = "The two terms of the corollary, a + b / sqrt(N), describe the regret of a team in a fleet of N (within a tenth)"
+    statistic = f"largest relative miss of the curve fitted to {len(teams)} sizes, seed by seed"
+    return replace(judged(claim, "sharing-why", statistic, found, SHAPE), measured="; ".join(texts))
+
+
+def sharing_pays_for(rows: list[Row]) -> list[Finding]:
+    """Judge for which teams sharing pays in the largest fleet: by how much their agents are alike."""
+    teams, result = max(values(rows, "teams")), []
+    for radii, words in RADII.items():
+        here = select(rows, radii=radii, teams=teams)
+        found = {}
+        for low, high in pairwise(two_terms_of.EDGES):
+            some = [row for row in here if low <= two_terms_of.likeness(row) < high]
+            if some:
+                pair = [summed(select(some, learner=name)) for name in (sharing.OURS, sharing.ALONE)]
+                found[f"p in {low:g} to {high:g}"] = compared(pair)
+        claim = f"A team loses less if it shares with {teams - 1} others, by the p of its agents, {words}"
+        statistic = "regret of UCRL2-MC in teams of such agents after the last episode, shared / not shared"
+        result.append(judged(claim, "sharing-why", statistic, found, LESS))
     return result
 
 
-def parts_of_environment(rows: list[Row], radii: str, seed: int, teams: list[int], shown: list[int]) -> list[float]:
-    """Return the part b / sqrt(N) of a + b / sqrt(N) for the sizes N that are shown, fitted to the runs of one seed."""
-    a, b = two_terms_of.two_terms(teams, two_terms_of.per_team(rows, sharing.OURS, radii, seed, teams))
-    return [b / np.sqrt(n) / max(a + b / np.sqrt(n), LEAST) for n in shown]
+def summed(rows: list[Row]) -> list[Row]:
+    """Return one row for each seed, with the regret of all its rows."""
+    return [{"seed": seed, "regret": sum(row["regret"] for row in select(rows, seed=seed))} for seed in values(rows, "seed")]

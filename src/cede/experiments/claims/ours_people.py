@@ -22,6 +22,7 @@ from cede.experiments.claims.statistics import (
     paired,
     quotient,
     quotient_of_spreads,
+    quotients,
     rarely,
 )
 from cede.experiments.figure import Row
@@ -220,7 +221,7 @@ def machines(rows: list[Row]) -> list[Finding]:
         spread[words] = quotient_of_spreads(by_machine, by_seed)
         deviations.append(f"{words} {deviation(by_machine)} over machines, {deviation(by_seed)} over seeds")
         ratios = machine_ratios(here)
-        ahead[words] = quotient(ratios, np.ones(len(ratios)))
+        ahead[words] = quotients(ratios.tolist())
         texts.append(f"{words} {ahead[words].value:.2f} (at most {ratios.max():.2f})")
     verdicts = {
         words: every_machine(select(rows, control_cost=c), ahead[words]) for words, (c, _) in zip(ahead, lane.COSTS, strict=True)

@@ -12,6 +12,7 @@ from cede.experiments.tables import save_table
 
 BEGIN, END = "<!-- verdicts: made by `make verdicts`, not by hand -->", "<!-- end of verdicts -->"
 BEGIN_RULES, END_RULES = "<!-- rules: made by `make verdicts`, not by hand -->", "<!-- end of rules -->"
+COLUMNS = ("claim", "verdict", "measured", "uncertainty", "statistic", "rule", "figure")  # as shown; the first two fit a telephone
 HEADINGS = {PAPER: "of the paper", OURS: "ours"}
 
 
@@ -22,13 +23,14 @@ def save_findings(out: Path, found: Sequence[Finding], identity: Row) -> None:
 
 def markdown(rows: Sequence[Row]) -> str:
     """Return the rows of claims.csv as a Markdown table: the paper's claims under a heading, then ours."""
-    lines = ["| claim | measured | uncertainty | rule | verdict | figure |", "|---|---|---|---|---|---|"]
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    marks = {"verdict": "**", "figure": "`"}
     for whose, heading in HEADINGS.items():
         mine = [row for row in rows if row["whose"] == whose]
-        lines += [f"| ***{heading}*** | | | | | |"] if mine else []
+        lines += [f"| ***{heading}*** {'| ' * len(COLUMNS)}".rstrip()] if mine else []
         for row in mine:
-            cells = [as_text(row[name]) for name in ("claim", "measured", "uncertainty", "rule")]
-            lines.append("| " + " | ".join([*cells, f"**{as_text(row['verdict'])}**", f"`{as_text(row['figure'])}`"]) + " |")
+            cells = [f"{marks.get(name, '')}{as_text(row[name])}{marks.get(name, '')}" for name in COLUMNS]
+            lines.append(f"| {' | '.join(cells)} |")
     first = rows[0]
     quick = ", quick run" if int(first["quick"]) else ""
     lines += ["", f"*cede {as_text(first['cede'])}, base seed {as_text(first['base_seed'])}{quick}; tables in `results/`.*"]

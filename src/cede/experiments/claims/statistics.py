@@ -13,7 +13,9 @@ from cede.experiments.figure import Row
 from cede.experiments.statistics import half_width
 from cede.experiments.tables import select, values
 
+CLOSE_TO_1 = (0.95, 1.05)
 LEAST = 1e-12  # regrets are raised to that before a logarithm is taken: in a short run they may be 0
+ROUNDING = 1e-9  # relative to the largest number
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,10 @@ class Effect:
 
 
 def digits(value: float) -> str:
-    """Return a number as text with three digits, or all that stand before the point."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.3g}".rstrip(".")
+    """Return a number as text with three digits, or all that stand before the point; four near 1, the limit of many claims."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:#.4g}" if CLOSE_TO_1[0] < abs(value) < CLOSE_TO_1[1] else f"{value:#.3g}".rstrip(".")
 
 
 def effect(sample: Sequence[float] | Floats) -> Effect:
@@ -43,7 +47,13 @@ def effect(sample: Sequence[float] | Floats) -> Effect:
 
 
 def quotient(ours: Floats, theirs: Floats) -> Effect:
-    """Return the geometric mean of quotients, seed by seed, with its interval: both of the logarithms. ours, theirs: (seeds,)."""
+    """Return the geometric mean of quotients, seed by seed, with its interval: both of the logarithms. ours, theirs: (seeds,).
+
+    Raises ValueError for numbers below 0, by more than rounding: they have no logarithm.
+    """
+    for sample in (ours, theirs):
+        if np.min(sample) < -ROUNDING * max(1.0, float(np.max(np.abs(sample)))):
+            raise ValueError(f"{float(np.min(sample))!r} has no logarithm, must be at least 0")
     found = effect(np.log(np.maximum(ours, LEAST) / np.maximum(theirs, LEAST)))
     return Effect(float(np.exp(found.value)), float(np.exp(found.low)), float(np.exp(found.high)), found.n)
 
@@ -61,6 +71,11 @@ def paired(rows: Sequence[Row], others: Sequence[Row], column: str = "regret") -
     return first, second
 
 
+def quotients(each: Sequence[float]) -> Effect:
+    """Return the geometric mean of quotients, one of each seed, with its interval."""
+    return quotient(np.array(each), np.ones(len(each)))
+
+
 def compared(pair: Sequence[Sequence[Row]], column: str = "regret") -> Effect:
     """Return the geometric mean of quotients of a column, seed by seed. pair: the rows above, and the rows below the line."""
     ours, theirs = pair
@@ -68,10 +83,13 @@ def compared(pair: Sequence[Sequence[Row]], column: str = "regret") -> Effect:
 
 
 def below(found: Effect, limit: float) -> str:
-    """Say whether an effect is below a limit, with its whole interval; undecided if the limit is within, or with one seed."""
+    """Say whether an effect is below a limit, with its whole interval; undecided if the limit is within, or with one seed.
+
+    What is exactly at the limit with every seed is not below it.
+    """
     if found.n < SEEDS.limit:
         return OPEN
-    return HOLDS if found.high < limit else FAILS if found.low > limit else OPEN
+    return HOLDS if found.high < limit else FAILS if found.low > limit or found.low == found.high else OPEN
 
 
 def above(found: Effect, limit: float) -> str:

@@ -16,18 +16,21 @@ OF_PAPER: tuple[tuple[str, Judge], ...] = (  # in the order of the paper
     ("single-team", paper_lane.single_team),
     ("many-teams", paper_lane.many_teams),
     ("team-count", paper_river.team_count),
-    ("sharing", paper_river.falls_when_nested),
     ("hundred-teams", paper_river.hundred_teams),
-    ("hundred-teams", paper_river.much_lower_with_hundred),
-    ("sharing", paper_river.much_lower_when_nested),
+    ("sharing", paper_river.sharing_helps),
+    ("sharing", paper_river.falls_when_nested),
     ("drivers", paper_lane.drivers),
     ("human-control", paper_lane.human_control),
     ("action-size", paper_river.action_size),
-    ("action-why", paper_theory.conjecture),
+    ("action-why", paper_theory.taken_actions),
     ("team-size", paper_river.team_size),
 )
 OF_OURS: tuple[tuple[str, Judge], ...] = (
+    ("growth", paper_theory.growth_exponents),
     ("action-why", paper_theory.unused_actions),
+    ("action-why", paper_theory.conjecture),
+    ("sharing", ours_fleets.ten_times_as_many),
+    ("sharing-why", ours_fleets.sharing_pays_for),
     ("sharing-why", ours_fleets.sharing_why),
     ("machines", ours_people.machines),
     ("structure", ours_learners.structure),
@@ -46,7 +49,6 @@ OF_OURS: tuple[tuple[str, Judge], ...] = (
 )
 CLAIMS = (*OF_PAPER, *OF_OURS)
 BESIDE: dict[Judge, str] = {  # tables that are needed beside that of the figure, by who needs them
-    paper_river.much_lower_with_hundred: "team-count",
     ours_learners.against_rivals: "rivals",
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from cede._base.arrays import Floats
 from cede.experiments import style
-from cede.experiments.drawing import finish
+from cede.experiments.drawing import INTERVAL, finish
 from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import growth
 from cede.experiments.statistics import half_width
@@ -58,11 +58,14 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
             panel.plot(sizes, each[:, seed], color=style.RED, linewidth=0.5, alpha=0.35)
         middle = np.exp(np.log(each).mean(axis=1))
         panel.plot(sizes, middle, "o-", color=style.RED, markersize=4, linewidth=1.6, label="regret")
+        spread = half_width(np.log(each))
+        ends = [middle * (1 - np.exp(-spread)), middle * (np.exp(spread) - 1)]
+        panel.errorbar(sizes, middle, ends, fmt="none", color=style.RED, capsize=2, linewidth=0.9, gid=INTERVAL)
         shown = bound * middle[0] / bound[0]
         panel.plot(sizes, shown, color=style.GREY, linestyle="--", linewidth=1.2, label="bound, moved to the first point")
         slopes, printed = exponents(rows, axis, "regret"), float(exponents(rows, axis, "bound").mean())
         half = float(half_width(slopes[None])[0])
-        panel.set_title(f"{axis}: {slopes.mean():.2f} ± {half:.2g}\nbound: {printed:.2f}")
+        panel.set_title(f"{axis}: {slopes.mean():.2f} ± {half:.2f}\nbound: {printed:.2f}")
         panel.set_xscale("log")
         panel.set_yscale("log")
         panel.set_xticks(sizes, [f"{n:,}" for n in sizes])
@@ -77,7 +80,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note += (
         "interval, and that of the bound of Theorem 2 (of the corollary for teams). Thin lines: single problems. Radii as printed."
     )
-    return finish(picture, rows, note, path)
+    return finish(picture, rows, note, path, shades="whiskers: 95% intervals of geometric means")
 
 
 FIGURE = Figure(

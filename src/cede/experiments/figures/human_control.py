@@ -10,6 +10,7 @@ from cede.experiments.drawing import INTERVAL, finish, legend_above
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.figures.single_team import EPISODES, QUICK_EPISODES
 from cede.experiments.runs import lane
+from cede.experiments.statistics import half_width
 from cede.experiments.tables import select, values
 from cede.worlds import road
 
@@ -32,8 +33,9 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
             shares, errors = [], []
             for radii in lane.RADII:
                 here = select(rows, control_cost=control, switch_cost=switch, radii=radii, traffic=traffic)
-                shares.append(float(np.mean([row["human_share"] for row in here])))
-                errors.append(1.96 * np.sqrt(np.mean([row["standard_error"] ** 2 for row in here]) / len(here)))
+                found = np.array([[row["human_share"] for row in here]])  # (1, seeds)
+                shares.append(float(found.mean()))
+                errors.append(float(half_width(found)[0]) if found.size > 1 else 1.96 * here[0]["standard_error"])
             at = np.arange(len(lane.RADII)) + 0.29 * (i - 1)
             axes.bar(at, shares, 0.27, color=TRAFFIC_COLOURS[traffic], edgecolor="#333333", linewidth=0.4, label=WORDS[traffic])
             axes.errorbar(at, shares, errors, fmt="none", color="black", capsize=2, linewidth=0.8, gid=INTERVAL)
@@ -48,7 +50,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     legend_above(picture, panels[0], title="traffic at the start")
     note = f"Lane driving, σ = {lane.SIGMA:g}. UCRL2-MC, which knows the machine, after learning, on {values(rows, 'roads')[0]} "
     note += "fresh roads for each level of traffic."
-    return finish(picture, rows, note, path, shades="whiskers: 95% intervals over roads")
+    over = "repeats" if len(values(rows, "seed")) > 1 else "roads"
+    return finish(picture, rows, note, path, shades=f"whiskers: 95% intervals over {over}")
 
 
 FIGURE = Figure(

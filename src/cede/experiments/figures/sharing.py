@@ -1,4 +1,5 @@
-"""Figure `sharing`: when is it worth it to share an environment? UCRL2-MC's regret over UCRL2's, by teams and episodes.
+"""Figure `sharing`: when is it worth it to share an environment? UCRL2-MC's regret by teams and episodes, over that of the same
+teams that do not share, and over UCRL2's.
 
 A paired, nested design: the teams of a small fleet are the first ones of every larger one (runs/sharing.py).
 """
@@ -22,7 +23,7 @@ from cede.experiments.tables import select, values
 TEAMS, QUICK_TEAMS = (1, 3, 10, 30, 100), (1, 3, 10)
 EPISODES, QUICK_EPISODES = (300, 1000, 3000, 10_000, 20_000), (20, 60)
 REPEATS, QUICK_REPEATS = 5, 2
-BASELINES = LEARNERS[:0:-1]  # same-form first
+BASELINES = (sharing.ALONE, *LEARNERS[:0:-1])  # itself without sharing, same-form, appendix
 WORDS = {
     sharing.PRINTED: "radii as printed,\nt of all teams",
     sharing.OF_TEAM: "radii as printed,\nt of one team",
@@ -41,7 +42,7 @@ def parts(options: Options) -> list[Part]:
     points: tuple[int, ...] = QUICK_EPISODES if options.quick else EPISODES
     points = (*(k for k in points if k < options.episodes), options.episodes) if options.episodes else points
     result = []
-    for seed, radii, name in product(options.seeds(REPEATS, QUICK_REPEATS), sharing.RADII, LEARNERS):
+    for seed, radii, name in product(options.seeds(REPEATS, QUICK_REPEATS), sharing.RADII, (sharing.OURS, *BASELINES)):
         ours = name == sharing.OURS
         if ours or radii != sharing.OF_TEAM:
             runs = [(k,) for k in points] if radii == sharing.SCHEDULE else [points]  # the schedule depends on the length of a run
@@ -71,11 +72,11 @@ def told(row: Row) -> Row:
 
 
 def cells(rows: Sequence[Row], radii: str, baseline: str) -> dict[tuple[int, int], list[float]]:
-    """Return the ratio of the regrets of UCRL2-MC and a baseline, of each seed, by number of teams and of episodes."""
+    """Return the ratios of the regrets of UCRL2-MC and a baseline, in the order of seeds, by number of teams and of episodes."""
     against = sharing.PRINTED if radii == sharing.OF_TEAM else radii
     known = {(r["learner"], r["radii"], r["teams"], r["episodes"], r["seed"]): r["regret"] for r in rows}
     result: dict[tuple[int, int], list[float]] = {}
-    for row in select(rows, learner=sharing.OURS, radii=radii):
+    for row in sorted(select(rows, learner=sharing.OURS, radii=radii), key=lambda row: int(row["seed"])):
         place = (row["teams"], row["episodes"])
         result.setdefault(place, []).append(row["regret"] / known[baseline, against, *place, row["seed"]])
     return result
@@ -83,7 +84,7 @@ def cells(rows: Sequence[Row], radii: str, baseline: str) -> dict[tuple[int, int
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
     teams, points = sorted(values(rows, "teams")), sorted(values(rows, "episodes"))
-    picture, panels = style.figure(len(sharing.RADII), rows=len(BASELINES), width=style.WIDTH, height=5.0, sharex=True, sharey=True)
+    picture, panels = style.figure(len(sharing.RADII), rows=len(BASELINES), width=style.WIDTH, height=6.6, sharex=True, sharey=True)
     norm = need("matplotlib.colors", "plots").Normalize(-2.0, 2.0)
     image: Any = None
     for (i, baseline), (j, radii) in product(enumerate(BASELINES), enumerate(sharing.RADII)):
@@ -93,23 +94,23 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         for y, x in product(range(len(teams)), range(len(points))):
             colour = "white" if abs(log10(mean[y, x])) > 2 * LIGHT else "black"
             axes.text(x, y, f"{mean[y, x]:.2g}", ha="center", va="center", fontsize=style.SMALL, color=colour)
-        axes.set_xticks(range(len(points)), [f"{k:,}" for k in points], fontsize=style.SMALL)
+        axes.set_xticks(range(len(points)), [f"{k // 1000}k" if k >= 1000 else str(k) for k in points])
         axes.set_yticks(range(len(teams)), [str(n) for n in teams])
         axes.grid(visible=False)
         if i == 0:
             axes.set_title(WORDS[radii])
         else:
-            axes.set_xlabel("episodes of each team")
+            axes.set_xlabel("episodes of each team" if i == len(BASELINES) - 1 else "")
         if j == 0:
             axes.set_ylabel(f"against {baseline}\nteams")
-    bar = picture.colorbar(image, ax=panels, shrink=0.6, ticks=[-2, -1, 0, 1, 2], label="regret of UCRL2-MC / UCRL2")
+    bar = picture.colorbar(image, ax=panels, shrink=0.6, ticks=[-2, -1, 0, 1, 2])
+    bar.set_label("regret of teams that share UCRL2-MC / of the same teams otherwise")
     bar.ax.set_yticklabels(["0.01", "0.1", "1", "10", "100"])
     bar.ax.set_in_layout(True)
     note = (
-        "RiverSwim. Each team has two agents, who swim right with probability p and 1 - p, p uniform in (0, 1). Nested design: the "
-    )
-    note += (
-        "teams of a small fleet are the first ones of every larger one, with the same random numbers. Blue: UCRL2-MC loses less."
+        "RiverSwim; k: thousand. Each team has two agents, who swim right with probability p and 1 - p, p uniform in (0, 1). "
+        "Nested design: the teams of a small fleet are the first ones of every larger one, with the same random numbers. Blue: who "
+        "shares loses less."
     )
     n = len(values(rows, "seed"))
     return finish(picture, [{**row, "episodes": points[-1]} for row in rows], note, path, repeats=f"{n} repeats, means of ratios")
@@ -118,8 +119,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "sharing",
     "When sharing an environment is worth it",
-    "Each cell: the total regret of so many teams after so many episodes each, UCRL2-MC's over UCRL2's. Does it fall from bottom "
-    "to top, as teams are added?",
+    "Each cell: the total regret of so many teams that share UCRL2-MC, after so many episodes each, over that of the same teams "
+    "which do not share, or learn with UCRL2. Does it fall from bottom to top, as teams are added?",
     parts,
     table,
     draw,

@@ -5,11 +5,12 @@ agents stays, what it costs to learn the environment is divided among the teams.
 
     regret of a team = a + b / sqrt(N)
 
-to the mean regret of a team of each fleet, by least squares over N.
+to the mean regret of a team of each fleet, by least squares over N. What a team would lose if it knew the river, and had to learn
+its own agents only, is measured, and needs no fit. Below, teams by how alike their agents are.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from cede._base.arrays import Floats
 from cede.experiments import style
-from cede.experiments.drawing import draw_band, finish, legend_over
+from cede.experiments.drawing import draw_band, finish
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.figures import sharing as map_of_ratios
 from cede.experiments.runs import sharing
@@ -26,11 +27,14 @@ from cede.experiments.statistics import half_width
 from cede.experiments.tables import select, values
 
 RADII = (sharing.PRINTED, sharing.SCHEDULE)
-BINS = 10  # of p
+EDGES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # of bins of p
 
 
 def parts(options: Options) -> list[Part]:
-    return [part for part in map_of_ratios.parts(options) if part.arguments["radii"] in RADII]
+    shared = [part for part in map_of_ratios.parts(options) if part.arguments["radii"] in RADII]
+    most, last = max(part.arguments["teams"] for part in shared), max(part.arguments["checkpoints"][-1] for part in shared)
+    seeds = options.seeds(map_of_ratios.REPEATS, map_of_ratios.QUICK_REPEATS)
+    return [*shared, *(sharing.part(sharing.KNOWN, radii, most, [last], seed) for radii, seed in product(RADII, seeds))]
 
 
 def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
@@ -40,18 +44,18 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
     return [{**row, **map_of_ratios.told(row)} for row in every if row["episodes"] == last]
 
 
-def per_team(rows: Sequence[Row], learner: str, radii: str, seed: int, teams: Sequence[int]) -> Floats:
+def per_team(rows: Sequence[Row], radii: str, seed: int, teams: Sequence[int]) -> Floats:
     """Return the mean regret of a team by the size of the fleet, (sizes,), as if every fleet had the teams of the largest one.
 
-    Small fleets have few teams, and some p's are harder than others. So each fleet is set against UCRL2 (same-form) of the very
-    same teams: what is returned is UCRL2's mean regret over all teams, times the ratio.
+    Small fleets have few teams, and some p's are harder than others. So each fleet is set against the very same teams without
+    sharing: what is returned is their mean regret over all teams, times the ratio, which is 1 for a fleet of one.
     """
-    known = {row["team"]: row["regret"] for row in select(rows, learner=LEARNERS[-1], radii=radii, seed=seed)}
-    level = float(np.mean(list(known.values())))
+    alone = {row["team"]: row["regret"] for row in select(rows, learner=sharing.ALONE, radii=radii, seed=seed)}
+    level = float(np.mean(list(alone.values())))
     found = []
     for n in teams:
-        mine = select(rows, learner=learner, radii=radii, seed=seed, teams=n)
-        found.append(level * sum(row["regret"] for row in mine) / sum(known[row["team"]] for row in mine))
+        mine = select(rows, learner=sharing.OURS, radii=radii, seed=seed, teams=n)
+        found.append(level * sum(row["regret"] for row in mine) / sum(alone[row["team"]] for row in mine))
     return np.array(found)
 
 
@@ -64,57 +68,69 @@ def two_terms(teams: Sequence[int], regret: Floats) -> tuple[float, float]:
     return float(a), float(b)
 
 
+def likeness(row: Row) -> float:
+    """Return the probability that the agent of a team who swims right less does so: a team of p is one of 1 - p."""
+    return float(min(row["p"], 1 - row["p"]))
+
+
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    picture, panels = style.figure(3, width=style.WIDTH, height=2.9)
-    ours, seeds = select(rows, learner=sharing.OURS), values(rows, "seed")
-    teams = sorted(values(ours, "teams"))
-    for axes, radii, title in zip(panels, RADII, ("radii as printed", "authors' schedule"), strict=False):
-        each = np.array([per_team(rows, sharing.OURS, radii, seed, teams) for seed in seeds]).T  # (sizes, seeds)
-        look = {"marker": "o", "markersize": 4, "linestyle": "none", "label": "measured"}
-        axes.errorbar(teams, each.mean(axis=1), half_width(each), color=style.RED, capsize=2, **look)
-        a, b = two_terms(teams, each.mean(axis=1))
-        fine = np.geomspace(teams[0], teams[-1], 100)
-        axes.plot(fine, a + b / np.sqrt(fine), color=style.RED, linewidth=1.2, label="a + b / √N")
-        axes.axhline(a, color=style.GREY, linestyle="--", linewidth=1.0, label="a: own agents")
-        axes.set_xscale("log")
-        axes.set_xticks(teams, [str(n) for n in teams])
-        axes.minorticks_off()
-        axes.set_ylim(0, None)
-        axes.set_xlabel("teams N")
-        axes.set_title(f"{title}\na = {a:.3g}, b = {b:.3g}")
-        axes.legend(loc="best")
-    panels[0].set_ylabel("regret of a team")
-    draw_by_chance(panels[2], rows, teams)
+    picture, panels = style.figure(len(RADII), rows=2, width=style.WIDTH, height=5.2)
+    for column, (radii, title) in enumerate(zip(RADII, ("radii as printed", "authors' schedule"), strict=True)):
+        draw_terms(panels[0, column], rows, radii, title)
+        draw_by_chance(panels[1, column], rows, radii)
+    panels[0, 0].set_ylabel("mean regret of a team")
+    panels[1, 0].set_ylabel("mean regret of a team")
+    for row, side, columns in ((0, "left", 1), (1, "right", 2)):
+        handles, names = panels[row, 0].get_legend_handles_labels()
+        title = "upper panels" if row == 0 else "lower panels"
+        picture.legend(handles, names, loc=f"outside upper {side}", ncols=columns, title=title)
     note = (
-        "RiverSwim, nested fleets as in the figure `sharing`, after the last episode. Left and middle: a fleet's mean regret of a "
+        "RiverSwim, nested fleets as in the figure `sharing`. Above: mean regret of a team by the size of its fleet, relative to "
+        "the same teams without sharing. Below: mean regret of teams by their p, in steps of a tenth. River known: only the agents "
+        "are learned, so no sharing can help."
     )
-    note += (
-        "team, relative to UCRL2 (same-form) of the same teams, in units of that one's mean; whiskers: 95% intervals. Right: mean "
-    )
-    note += "regret of teams by their p, in steps of a tenth, printed radii."
     return finish(picture, rows, note, path, shades="shades and whiskers: 95% intervals of means")
 
 
-def draw_by_chance(axes: Any, rows: Sequence[Row], teams: Sequence[int]) -> None:
-    """Draw the mean regret of teams over the p of their agents, in the largest fleet: with UCRL2-MC, and with both UCRL2."""
-    edges = np.linspace(0.0, 0.5, BINS // 2 + 1)
+def draw_terms(axes: Any, rows: Sequence[Row], radii: str, title: str) -> None:
+    """Draw the mean regret of a team over the size of its fleet, and the two terms fitted to it."""
+    teams = sorted(values(select(rows, learner=sharing.OURS), "teams"))
+    each = np.array([per_team(rows, radii, seed, teams) for seed in values(rows, "seed")]).T  # (sizes, seeds)
+    look = {"marker": "o", "markersize": 4, "linestyle": "none", "label": "measured"}
+    axes.errorbar(teams, each.mean(axis=1), half_width(each), color=style.RED, capsize=2, **look)
+    a, b = two_terms(teams, each.mean(axis=1))
+    fine = np.geomspace(teams[0], teams[-1], 100)
+    axes.plot(fine, a + b / np.sqrt(fine), color=style.RED, linewidth=1.2, label="a + b / √N")
+    floor = np.mean([row["regret"] for row in select(rows, learner=sharing.KNOWN, radii=radii)])
+    axes.axhline(floor, color=style.GREY, linestyle="--", linewidth=1.0, label="with the river known")
+    axes.set_xscale("log")
+    axes.set_xticks(teams, [str(n) for n in teams])
+    axes.minorticks_off()
+    axes.set_ylim(0, None)
+    axes.set_xlabel("teams N that share")
+    axes.set_title(f"{title}: a = {a:.3g}, b = {b:.3g}")
+
+
+def draw_by_chance(axes: Any, rows: Sequence[Row], radii: str) -> None:
+    """Draw the mean regret of teams over the p of their agents, in the largest fleet, with and without sharing."""
+    most = max(values(rows, "teams"))
     shown = (
-        (sharing.OURS, teams[-1], f"UCRL2-MC, {teams[-1]} teams", style.RED, "-"),
-        (LEARNERS[-1], teams[-1], LEARNERS[-1], style.PINK, style.LINES[LEARNERS[-1]]),
-        (LEARNERS[1], teams[-1], LEARNERS[1], style.GREEN, style.LINES[LEARNERS[1]]),
+        (sharing.OURS, f"UCRL2-MC, {most} teams share", style.RED, "-"),
+        (sharing.ALONE, sharing.ALONE, style.ORANGE, (0, (1, 1))),
+        (sharing.KNOWN, sharing.KNOWN, style.GREY, "--"),
+        *((name, name, style.COLOURS[name], style.LINES[name]) for name in LEARNERS[:0:-1]),
     )
-    for learner, n, label, colour, line in shown:
-        here = select(rows, learner=learner, radii=sharing.PRINTED, teams=n)
-        better = np.array([min(row["p"], 1 - row["p"]) for row in here])  # a team of p is one of 1 - p
-        regret = np.array([row["regret"] for row in here])
-        bins = [regret[(better >= low) & (better < high)] for low, high in pairwise(edges)]
+    for learner, label, colour, line in shown:
+        here = select(rows, learner=learner, radii=radii, teams=most)
+        p, regret = np.array([likeness(row) for row in here]), np.array([row["regret"] for row in here])
+        bins = [regret[(p >= low) & (p < high)] for low, high in pairwise(EDGES)]
         mean = np.array([one.mean() if len(one) else np.nan for one in bins])
         half = np.array([half_width(one[None])[0] if len(one) > 1 else 0.0 for one in bins])
-        draw_band(axes, (edges[:-1] + edges[1:]) / 2, mean, half, colour, label=label, linestyle=line, marker="o", markersize=3)
+        middle = np.array([(low + high) / 2 for low, high in pairwise(EDGES)])
+        draw_band(axes, middle, mean, half, colour, label=label, linestyle=line, marker="o", markersize=3)
     axes.set_yscale("log")
     axes.set_xlabel("p of the agent who swims right less")
     axes.set_xlim(0, 0.5)
-    legend_over(axes)
 
 
 FIGURE = Figure(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cede.experiments import style
-from cede.experiments.drawing import draw_curves, finish, from_zero, legend_above
+from cede.experiments.drawing import draw_curves, finish, from_zero, legend_above, repeats_of
 from cede.experiments.figure import Figure, Options, Part, Row
 from cede.experiments.runs import lane
 from cede.experiments.tables import all_rows, select
@@ -32,7 +32,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note = f"Lane driving, σ = {lane.SIGMA:g}, machine known to UCRL2-MC. While its sets allow every distribution, a learner keeps "
     note += "the agent that is cheapest to hold (ties: at random), which is a straight line; curves that lie on one another are "
     note += "drawn dashed on wide."
-    return finish(picture, rows, note, path)
+    return finish(picture, rows, note, path, repeats=f"{repeats_of(select(rows, learner=lane.LEARNERS[0]))}, drivers alone exact")
 
 
 FIGURE = Figure(

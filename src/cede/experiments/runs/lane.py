@@ -31,7 +31,7 @@ LEARNERS = ("UCRL2-MC", "UCRL2 (appendix)", "UCRL2 (same-form)")
 CONSTANT = (0.1, 0.01)  # agents, environment
 DRIVES_AT = (5, 500, 3000)  # episodes of the drives in the paper's figure
 ROADS = 500  # per level, to measure who drives after learning
-REPEATS, QUICK_REPEATS = 1, 1
+REPEATS, QUICK_REPEATS = 5, 1
 
 
 def scale_of(radii: str, episodes: int) -> Scale:

@@ -1,7 +1,9 @@
 """Run fleets of nested size in RiverSwim: the teams of a small fleet are the first ones of every larger one, with the same luck.
 
 So fleets of different size, and different learners, differ in nothing but what is compared: the agents' probabilities, the seeds of
-ties and the random numbers of a team are the same in all of them. Learners that do not share have one run for all sizes.
+ties and the random numbers of a team are the same in all of them. Learners that do not share have one run for all sizes. One of
+them is UCRL2-MC itself, every team for itself: what sharing is measured against. Another one is told the river, and learns its
+agents only: less than it loses no sharing can make a team lose.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,19 +20,25 @@ from cede.fleet.simulate import simulate_fleet
 from cede.learning.algorithms import ucrl2, ucrl2_mc
 from cede.learning.learner import Learner
 from cede.planning.scale import Scale
+from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 from cede.worlds import riverswim_teams
 
 PRINTED, OF_TEAM, SCHEDULE = "printed", "printed, t of the team", "schedule"
 RADII = (PRINTED, OF_TEAM, SCHEDULE)
-OURS = LEARNERS[0]
+OURS, ALONE, KNOWN = LEARNERS[0], "UCRL2-MC, not shared", "UCRL2-MC, river known"
 
 
 def part(learner: str, radii: str, teams: int, checkpoints: Sequence[int], seed: int) -> Part:
     """Return the part that runs `nested_fleet` with these arguments."""
     arguments = {"learner": learner, "radii": radii, "teams": teams, "checkpoints": list(checkpoints), "seed": seed}
-    work = teams * max(checkpoints) * (3 if learner == OURS else 1)
+    work = max(checkpoints) * effort(learner, teams)
     return Part("runs.sharing:nested_fleet", arguments, work, f"{teams} teams, {learner}, {radii} radii")
+
+
+def effort(learner: str, teams: int) -> int:
+    """Return roughly how long an episode of all teams takes, for the progress bar: 1 for a team with UCRL2."""
+    return teams * (1 if learner.startswith("UCRL2 (") else 3)
 
 
 def scale_of(radii: str, task: Task, teams: int, episodes: int) -> Scale:
@@ -51,11 +59,12 @@ def of_team(task: Task, teams: int, k: int) -> float:
     return sqrt(one / all_teams)
 
 
-def make_learner(name: str, task: Task, scale: Scale, seed: int) -> Learner:
-    """Make a learner by its name in `river.LEARNERS`."""
-    if name == OURS:
-        return ucrl2_mc(task, delta=DELTA, scale=scale, seed=seed)
-    return ucrl2(task, delta=DELTA, radius=name.split("(")[1].rstrip(")"), scale=scale, seed=seed)
+def make_learner(name: str, mdp: TwoLayerMDP, scale: Scale, seed: int) -> Learner:
+    """Make a learner by its name in `river.LEARNERS`, or ALONE, or KNOWN."""
+    if name in (OURS, ALONE, KNOWN):
+        told = mdp.environment if name == KNOWN else None
+        return ucrl2_mc(mdp.task, delta=DELTA, scale=scale, seed=seed, known_environment=told)
+    return ucrl2(mdp.task, delta=DELTA, radius=name.split("(")[1].rstrip(")"), scale=scale, seed=seed)
 
 
 def nested_fleet(
@@ -63,13 +72,15 @@ def nested_fleet(
 ) -> Outcome:
     """Run a fleet until the last checkpoint. Return the regret of each "team" after each of the checkpoints.
 
-    learner: a name in `river.LEARNERS`; radii: a name in RADII; checkpoints: numbers of episodes, ascending.
+    learner: a name in `river.LEARNERS`, or ALONE: UCRL2-MC in teams that would exchange what they have seen after the last episode,
+    which is never; or KNOWN. radii: a name in RADII; checkpoints: numbers of episodes, ascending.
     """
     mdps, episodes = riverswim_teams(teams, seed=seed), max(checkpoints)
+    exchange = episodes if learner == ALONE else 1
     scale = scale_of(radii, mdps[0].task, teams, episodes)
-    learners = [make_learner(learner, mdp.task, scale, seed + 7919 * i) for i, mdp in enumerate(mdps)]
-    report = partial(report_work, progress, teams * (3 if learner == OURS else 1), 0)
-    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, jobs=1, progress=report)
+    learners = [make_learner(learner, mdp, scale, seed + 7919 * i) for i, mdp in enumerate(mdps)]
+    report = partial(report_work, progress, effort(learner, teams), 0)
+    history = simulate_fleet(mdps, Fleet(learners), episodes, seed=seed, jobs=1, sync_every=exchange, progress=report)
     regret = np.cumsum(history.expected_cost - history.optimum[:, None], axis=1)
     about: Row = {"learner": learner, "radii": radii, "teams": teams, "seed": seed, "delta": DELTA}
     rows = []
