@@ -28,7 +28,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# All figures at full size, about an hour on two cores; goes on where it was stopped.
+# All figures at full size, some hours on two cores; goes on where it was stopped.
 figures: $(READY)
 	$(BIN)/cede figure all --out results
 
