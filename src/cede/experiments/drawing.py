@@ -63,17 +63,25 @@ def episode_axis(axes: Any, rows: Sequence[Row], label: str = "episode") -> None
     axes.set_xlim(0, max(row["episode"] for row in rows))
 
 
-def draw_ratios(rows: Sequence[Row], x: str, x_label: str, path: Path, note: str, ticks: Sequence[int] | None = None) -> list[Path]:
-    """Draw the ratio of UCRL2-MC's final regret to UCRL2's over column x, for both radii of UCRL2, and save the picture.
+def draw_ratios(
+    rows: Sequence[Row],
+    x: str,
+    x_label: str,
+    path: Path,
+    note: str,
+    ticks: Sequence[int] | None = None,
+    baselines: Sequence[str] = ("UCRL2 (same-form)", "UCRL2 (appendix)"),
+) -> list[Path]:
+    """Draw the ratio of UCRL2-MC's final regret to that of other learners over column x, and save the picture.
 
     note: small print; ticks: where given, the horizontal axis is logarithmic (base 2) with these ticks. Returns the files.
     """
     picture, axes = style.figure(1, width=style.ONE_PANEL, height=3.0)
-    for baseline in ("UCRL2 (same-form)", "UCRL2 (appendix)"):
+    for baseline, marker in zip(baselines, "osD", strict=False):
         found = ratios(rows, x, baseline)
         xs = np.array([row[x] for row in found], dtype=float)
         mean, half = np.array([row["ratio"] for row in found]), np.array([row["half_width"] for row in found])
-        look: dict[str, Any] = {"marker": "o" if "same" in baseline else "s", "markersize": 4, "linestyle": style.LINES[baseline]}
+        look: dict[str, Any] = {"marker": marker, "markersize": 4, "linestyle": style.LINES[baseline]}
         draw_band(axes, xs, mean, half, style.COLOURS[baseline], label=baseline, **look)
     axes.axhline(1.0, color="#666666", linewidth=0.8)
     axes.annotate("equal", (1.0, 1.0), (1.02, 1.0), xycoords=("axes fraction", "data"), color="#666666", va="center")
@@ -81,7 +89,7 @@ def draw_ratios(rows: Sequence[Row], x: str, x_label: str, path: Path, note: str
         axes.set_xscale("log", base=2)
     axes.set_xticks(ticks or sorted(values(rows, x)), [str(t) for t in ticks or sorted(values(rows, x))])
     axes.set_xlabel(x_label)
-    axes.set_ylabel("ratio of regrets, UCRL2-MC / UCRL2")
+    axes.set_ylabel("ratio of regrets, UCRL2-MC / other" if len(baselines) > 2 else "ratio of regrets, UCRL2-MC / UCRL2")
     axes.set_ylim(0, None)
     legend_over(axes, "UCRL2-MC against")
     return finish(picture, rows, note, path)

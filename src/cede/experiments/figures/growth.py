@@ -20,7 +20,7 @@ from cede.experiments.tables import all_rows, select, values
 SIZES = {"S": (4, 8, 16, 32), "A": (2, 4, 8, 16), "D": (2, 4, 8, 16), "L": (5, 10, 20, 40), "N": (1, 3, 10, 30)}
 QUICK_SIZES = {"S": (3, 6), "A": (2, 4), "D": (2, 4), "L": (5, 10), "N": (1, 3)}
 STEPS, QUICK_STEPS = 100_000, 2000  # of each team
-REPEATS, QUICK_REPEATS = 10, 2
+REPEATS, QUICK_REPEATS = 20, 2
 WORDS = {"S": "states", "A": "actions", "D": "agents", "L": "horizon, same number of steps", "T": "steps", "N": "teams"}
 PARTS = 8  # of the steps: regret is looked at after 1/8, 1/4, 1/2 and all of them
 

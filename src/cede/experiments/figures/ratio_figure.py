@@ -1,4 +1,4 @@
-"""Make a figure of UCRL2-MC's final regret over UCRL2's in RiverSwim, as one number grows: teams, agents or actions."""
+"""Make a figure of UCRL2-MC's final regret over UCRL2's of one team in RiverSwim, as one number grows: agents or actions."""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -33,13 +33,12 @@ def ratio_figure(
     sizes: Sequence[int] = SIZES,
     quick_sizes: Sequence[int] = QUICK_SIZES,
     quick_episodes: int = QUICK_EPISODES,
-    table: Callable[[Outcomes], list[Row]] = last_points,
     ticks: Sequence[int] | None = None,
 ) -> Figure:
     """Return a figure with one run for each size, learner and repeat.
 
     part: makes the run from a learner's name, a size, the number of episodes and a seed; column: of the table, for the horizontal
-    axis; note: small print; table, ticks: as in `Figure` and `draw_ratios`.
+    axis; note: small print; ticks: as in `draw_ratios`.
     """
 
     def parts(options: Options) -> list[Part]:
@@ -50,4 +49,4 @@ def ratio_figure(
     def draw(rows: list[Row], path: Path) -> list[Path]:
         return draw_ratios(rows, column, axis_label, path, note, ticks)
 
-    return Figure(name, title, story, parts, table, draw)
+    return Figure(name, title, story, parts, last_points, draw)

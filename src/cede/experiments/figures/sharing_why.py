@@ -22,7 +22,6 @@ from cede.experiments.drawing import draw_band, finish
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
 from cede.experiments.figures import sharing as map_of_ratios
 from cede.experiments.runs import sharing
-from cede.experiments.runs.river import LEARNERS
 from cede.experiments.statistics import half_width
 from cede.experiments.tables import select, values
 
@@ -116,9 +115,8 @@ def draw_by_chance(axes: Any, rows: Sequence[Row], radii: str) -> None:
     most = max(values(rows, "teams"))
     shown = (
         (sharing.OURS, f"UCRL2-MC, {most} teams share", style.RED, "-"),
-        (sharing.ALONE, sharing.ALONE, style.ORANGE, (0, (1, 1))),
         (sharing.KNOWN, sharing.KNOWN, style.GREY, "--"),
-        *((name, name, style.COLOURS[name], style.LINES[name]) for name in LEARNERS[:0:-1]),
+        *((name, name, style.COLOURS[name], style.LINES[name]) for name in map_of_ratios.BASELINES),
     )
     for learner, label, colour, line in shown:
         here = select(rows, learner=learner, radii=radii, teams=most)

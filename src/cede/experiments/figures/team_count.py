@@ -1,30 +1,49 @@
-"""Figure `team-count`: UCRL2-MC's regret relative to UCRL2's as the number of teams grows."""
+"""Figure `team-count`: UCRL2-MC's regret relative to UCRL2's, and to its own without sharing, as the number of teams grows.
+
+Nested fleets (runs/sharing.py): the teams of a small fleet are the first ones of every larger one. The paper has five repeats. They
+do not decide whether the ratio falls, because it depends more on which teams are added than on how many there are.
+"""
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from cede.experiments.figure import Outcome, Part, Row
-from cede.experiments.figures.ratio_figure import ratio_figure
-from cede.experiments.runs import river
+from cede.experiments.drawing import draw_ratios
+from cede.experiments.figure import Figure, Options, Outcome, Part, Row
+from cede.experiments.figures import sharing as nested
+from cede.experiments.figures.ratio_figure import EPISODES, QUICK_EPISODES, QUICK_SIZES, SIZES
+from cede.experiments.runs import sharing
 
-
-def middle_and_end(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    """Make a table of two points of each curve: the last one, and the one halfway, where `hundred-teams` ends, for comparison."""
-    rows = []
-    for _, outcome in outcomes:
-        curve = outcome["curve"]
-        middle = min(curve, key=lambda row: abs(row["episode"] - row["episodes"] / 2))
-        rows += [middle, curve[-1]] if len(curve) > 1 else curve
-    return rows
+REPEATS, QUICK_REPEATS = 20, 2
 
 
-FIGURE = ratio_figure(
+def parts(options: Options) -> list[Part]:
+    episodes, sizes = options.choose("episodes", EPISODES, QUICK_EPISODES), QUICK_SIZES if options.quick else SIZES
+    result = []
+    for seed in options.seeds(REPEATS, QUICK_REPEATS):
+        runs = [(sharing.OURS, n) for n in sizes] + [(name, sizes[-1]) for name in nested.BASELINES]
+        result += [sharing.part(name, sharing.PRINTED, n, [episodes], seed) for name, n in runs]
+    return result
+
+
+def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
+    """Add up the regret of teams, as in the figure `sharing`; every row is the end of its run."""
+    return [{**row, "episode": row["episodes"]} for row in nested.table(outcomes)]
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    note = (
+        "RiverSwim; each team has two agents, who swim right with probability p and 1 - p, where p is drawn for each team, uniform "
+        "in (0, 1). Fleets are nested. Radii as printed; teams that share tell one another after every episode what they saw."
+    )
+    return draw_ratios(rows, "teams", "number of teams", path, note, baselines=nested.BASELINES)
+
+
+FIGURE = Figure(
     "team-count",
     "Ratio of UCRL2-MC's regret to UCRL2's as teams are added",
-    "Teams that use UCRL2-MC share what they see of the environment. Does it gain on UCRL2 as teams are added?",
-    part=river.fleet_part,
-    column="teams",
-    axis_label="number of teams",
-    note="RiverSwim; each team has two agents, who swim right with probability p and 1 - p, where p is drawn for each team, "
-    "uniform in (0, 1). Radii as printed; teams tell one another after every episode what they saw.",
-    table=middle_and_end,
+    "Teams that use UCRL2-MC share what they see of the environment. Does it gain on UCRL2 as teams are added, and on the same "
+    "teams that do not share?",
+    parts,
+    table,
+    draw,
 )
