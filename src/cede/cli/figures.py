@@ -100,15 +100,22 @@ def paper(
     errata: Annotated[
         Path | None, typer.Option(help="A Markdown page with a numbered list of errata, which the page repeats.")
     ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Directory with tables of an earlier run, such as results: says which came out the same.")
+    ] = None,
 ) -> None:
     """Run the paper again: all its figures, in its order, with a verdict on each claim. Hours; goes on where it was stopped."""
     with clear_errors():
+        from cede._base import check
         from cede.experiments.figure import Options
-        from cede.experiments.paper import figures_of_paper, write_paper
-        from cede.experiments.run import run
+        from cede.experiments.paper import compare_tables, run_paper, write_paper
 
-        run(figures_of_paper(), Options(quick=quick, seed=seed, jobs=jobs, out=out), say)
-        say(f"page: {write_paper(out, errata)}")
+        if against is not None and not against.is_dir():
+            check.fail("paper", "against", repr(str(against)), "a directory")
+        run_paper(Options(quick=quick, seed=seed, jobs=jobs, out=out), say)
+        if against is not None:
+            print_table(f"Tables beside those in {against}", ("table", "it is"), list(compare_tables(out, against).items()))
+        say(f"page: {write_paper(out, errata, against)}")
 
 
 def run_figures(names: list[str], chosen: dict[str, Any]) -> None:

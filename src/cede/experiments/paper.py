@@ -6,7 +6,7 @@ The paper's own pictures are not shown: they are the authors'. What each shows i
 import hashlib
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import metadata
@@ -16,12 +16,14 @@ from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES
 from cede.experiments.claims.finding import Finding
 from cede.experiments.claims.verdicts import all_findings
-from cede.experiments.figure import Figure
+from cede.experiments.figure import Figure, Options
+from cede.experiments.parallel import load_outcome
 from cede.experiments.report import claims_table, document, section
-from cede.experiments.run import times_in
-from cede.experiments.tables import identity_of, load_table, values
+from cede.experiments.run import note_time, run, times_in
+from cede.experiments.tables import difference, identity_of, load_table, values
 
 PACKAGES = ("cede", "numpy", "scipy", "numba", "matplotlib")
+TOGETHER = "cede paper"  # the name under which the time of all runs is noted, those that figures share once
 POINT = re.compile(r"^(\d+)\. (.*?)(?=^\d+\. |\Z)", re.MULTILINE | re.DOTALL)  # of the numbered list of errata
 
 
@@ -63,8 +65,26 @@ def figures_of_paper() -> list[Figure]:
     return [FIGURES[name] for place in PLACES for name in place.ours]
 
 
-def write_paper(out: Path, errata: Path | None = None) -> Path:
-    """Write paper.html into the directory of the figures; return its path. errata: a Markdown page with a numbered list of them."""
+def run_paper(options: Options, say: Callable[[str], None] = print) -> None:
+    """Make the tables of the paper's figures that are missing in `options.out`, draw all figures, and note what all runs took."""
+    figures = figures_of_paper()
+    run(figures, options, say)
+    keys = {part.key for figure in figures for part in figure.parts(options)}
+    outcomes = [outcome for key in keys if (outcome := load_outcome(options.out / "parts" / f"{key}.json")) is not None]
+    if len(outcomes) == len(keys):
+        note_time(options.out, TOGETHER, outcomes)
+
+
+def compare_tables(out: Path, before: Path) -> dict[str, str]:
+    """Return how each table of the paper's figures differs from that in another directory, by name: "identical" if no byte does."""
+    return {figure.name: difference(out / f"{figure.name}.csv", before / f"{figure.name}.csv") for figure in figures_of_paper()}
+
+
+def write_paper(out: Path, errata: Path | None = None, before: Path | None = None) -> Path:
+    """Write paper.html into the directory of the figures; return its path.
+
+    errata: a Markdown page with a numbered list of them; before: a directory with tables of an earlier run, which are compared.
+    """
     missing = [figure.name for figure in figures_of_paper() if not (out / f"{figure.name}.csv").exists()]
     if missing:
         raise ValueError(f"paper: out is {str(out)!r}, must hold all figures of the paper; missing: {', '.join(missing)}")
@@ -82,7 +102,7 @@ came out here, with a verdict on each claim by a written rule.</p>
 <h2 id="errata">Errata and silent points</h2>
 {errata_list(errata)}
 <h2 id="tables">Where all of this came from</h2>
-{tables_list(out)}
+{tables_list(out, {} if before is None else compare_tables(out, before))}
 """
     path = out / "paper.html"
     write_whole(path, document("cede: the paper, run again", body))
@@ -121,19 +141,26 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def tables_list(out: Path) -> str:
-    """Return versions, and of each table its seeds, its digest, and the processor time of its runs."""
+def tables_list(out: Path, differs: Mapping[str, str]) -> str:
+    """Return versions, and of each table its seeds, the processor time of its runs, how it differs from that of an earlier run, if
+    there is one, and its digest. differs: in what, by name; empty: there is none.
+    """
     times, rows = times_in(out), []
     for figure in figures_of_paper():
-        path = out / f"{figure.name}.csv"
+        name, path = figure.name, out / f"{figure.name}.csv"
         seeds = len(values([row for row in load_table(path) if "seed" in row], "seed")) or 1
-        took = times.get(figure.name)
-        spent = "" if took is None else f"{took['runs']} runs, {took['seconds'] / 60:.1f} min"
-        cells = (f"{figure.name}.csv", str(seeds), spent, digest(path))
-        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+        about = {"table": f"{name}.csv", "seeds": str(seeds), "processor time (shared runs count for each)": spent(times.get(name))}
+        rows.append({**about, **({"earlier run": differs[name]} if differs else {}), "SHA-256": digest(path)})
+    head = "".join(f"<th>{escape(column)}</th>" for column in rows[0])
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row.values())}</tr>" for row in rows)
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
-    head = "<tr><th>table</th><th>seeds</th><th>processor time (runs that tables share count for each)</th><th>SHA-256</th></tr>"
+    together = f" Of one processor all runs together took: {spent(times[TOGETHER])}." if TOGETHER in times else ""
     return (
-        f"<p>Python {escape(platform.python_version())} on {escape(platform.machine())}; {escape(versions)}.</p>"
-        f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+        f"<p>Python {escape(platform.python_version())} on {escape(platform.machine())}; {escape(versions)}.{together}</p>"
+        f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
     )
+
+
+def spent(took: Mapping[str, float] | None) -> str:
+    """Return a number of runs and their processor time as text; empty if it is not known."""
+    return "" if took is None else f"{took['runs']:,} runs, {took['seconds'] / 60:.1f} min"
