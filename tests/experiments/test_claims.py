@@ -34,7 +34,7 @@ from cede.experiments.claims.finding import (
     all_of,
     joined,
 )
-from cede.experiments.claims.pages import markdown, rules_markdown, with_verdicts
+from cede.experiments.claims.pages import markdown, rules_markdown, summary, with_verdicts
 from cede.experiments.claims.statistics import Effect, above, below, effect, often, paired, quotient, quotient_of_spreads, rarely
 from cede.experiments.claims.verdicts import CLAIMS, OF_OURS, OF_PAPER, all_findings, paper_findings
 from cede.experiments.figures import action_why, machines, sharing_why
@@ -80,6 +80,21 @@ def test_one_seed_decides_nothing():
     assert all("holds" not in row["verdict"] and FAILS not in row["verdict"] for row in lonely if ";" not in row["uncertainty"])
     one = Effect(0.1, 0.1, 0.1, 1)
     assert (below(one, 1.0), above(one, 0.0), one.interval) == (OPEN, OPEN, "1 seed")
+
+
+def test_the_summary_counts_verdicts_and_intervals():
+    found = [
+        ("paper", HOLDS, "± 0.1 (95%, 5 seeds)"),
+        ("paper", OPEN, "0.1 to 0.2; -0.3 to -0.1 (95%, 5 seeds)"),
+        ("paper", "printed: holds; schedule: undecided", "1.0e-05 to 2; 3 to 4 (95%, 5 seeds)"),
+        ("ours", FAILS, "exact"),
+        ("ours", TRIVIAL, "6 rows of one run; to be repeated"),
+    ]
+    lines = summary([{"whose": whose, "verdict": word, "uncertainty": text} for whose, word, text in found]).splitlines()
+    assert lines[2:4] == ["| of the paper | 1 | 0 | 0 | 1 | 1 | 3 |", "| ours | 0 | 1 | 1 | 0 | 0 | 2 |"]
+    assert lines[-1].startswith("There are 5 intervals of 95% below; by chance some 0 of them")
+    every = summary(STORED).splitlines()
+    assert sum(int(line.split("|")[-2]) for line in every[2:4]) == len(STORED)
 
 
 def test_the_page_lists_the_rules_and_what_was_changed_after_a_look():

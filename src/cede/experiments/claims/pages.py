@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cede.experiments.claims.finding import OURS, PAPER, Finding
-from cede.experiments.claims.rules import RULES
+from cede.experiments.claims.finding import FAILS, HOLDS, OPEN, OURS, PAPER, TRIVIAL, Finding
+from cede.experiments.claims.rules import LEVEL, RULES
 from cede.experiments.figure import Row
 from cede.experiments.tables import save_table
 
@@ -14,6 +14,8 @@ BEGIN, END = "<!-- verdicts: made by `make verdicts`, not by hand -->", "<!-- en
 BEGIN_RULES, END_RULES = "<!-- rules: made by `make verdicts`, not by hand -->", "<!-- end of rules -->"
 COLUMNS = ("claim", "verdict", "measured", "uncertainty", "statistic", "rule", "figure")  # as shown; the first two fit a telephone
 HEADINGS = {PAPER: "of the paper", OURS: "ours"}
+VERDICTS = (HOLDS, TRIVIAL, FAILS, OPEN)  # what is none of them differs from case to case
+INTERVAL = re.compile(r"(?<=\d) to (?=-?\d)|± ")  # how the uncertainty of a finding tells one
 
 
 def save_findings(out: Path, found: Sequence[Finding], identity: Row) -> None:
@@ -37,6 +39,18 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+def summary(rows: Sequence[Row]) -> str:
+    """Return how many claims came to which verdict, as a Markdown table, and on how many intervals that rests."""
+    lines = [f"| claims | {' | '.join(VERDICTS)} | differs by case | together |", "|---|" + "---:|" * (len(VERDICTS) + 2)]
+    for whose, heading in HEADINGS.items():
+        mine = [row["verdict"] for row in rows if row["whose"] == whose]
+        counts = [mine.count(word) for word in VERDICTS]
+        lines.append(f"| {heading} | {' | '.join(str(n) for n in [*counts, len(mine) - sum(counts), len(mine)])} |")
+    n = sum(len(INTERVAL.findall(row["uncertainty"])) for row in rows)
+    missed = f"There are {n} intervals of 95% below; by chance some {round(n * (1 - LEVEL.limit))} of them may miss the truth."
+    return "\n".join([*lines, "", missed])
+
+
 def rules_markdown() -> str:
     """Return all rules as a Markdown table."""
     lines = ["| rule | limit | why |", "|---|---:|---|"]
@@ -49,10 +63,10 @@ def as_text(cell: object) -> str:
 
 
 def with_verdicts(text: str, rows: Sequence[Row]) -> str:
-    """Return a document in which the text between the marks BEGIN and END is replaced by the table, and that between BEGIN_RULES
-    and END_RULES, if they are there, by the rules. rows: of claims.csv.
+    """Return a document in which the text between the marks BEGIN and END is replaced by a summary and the table, and that between
+    BEGIN_RULES and END_RULES, if they are there, by the rules. rows: of claims.csv.
     """
-    text = between(text, BEGIN, END, markdown(rows))
+    text = between(text, BEGIN, END, f"{summary(rows)}\n\n{markdown(rows)}")
     return between(text, BEGIN_RULES, END_RULES, rules_markdown()) if BEGIN_RULES in text else text
 
 
