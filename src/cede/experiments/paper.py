@@ -44,7 +44,9 @@ PLACES = (
         "One team in the obstacle task. UCRL2-MC and UCRL2 have comparable, sublinear regret; each driver alone has linear regret.",
         ("single-team", "machines"),
     ),
-    Place("5", "Ten teams in the obstacle task, with and without costs: UCRL2-MC stays well below UCRL2.", ("many-teams",)),
+    Place(
+        "5", "Ten teams in the obstacle task, with and without costs: UCRL2-MC stays well below UCRL2.", ("many-teams", "lane-why")
+    ),
     Place("6", "The river: left with the current always succeeds, right against it only sometimes.", ("riverswim",)),
     Place(
         "7a",

@@ -8,8 +8,9 @@ import numpy as np
 from cede._base.arrays import Floats
 from cede.experiments.claims.finding import BASELINES, FAILS, HOLDS, Finding, all_of, both, joined, short
 from cede.experiments.claims.rules import A_POINT, COMPARABLE, HALF, LESS, LINEAR, MORE, NEAR_OPTIMAL, SUBLINEAR, WELL_BELOW, Rule
-from cede.experiments.claims.statistics import Effect, above, below, effect, exponents, intervals, quotients
+from cede.experiments.claims.statistics import Effect, above, below, compared, effect, exponents, intervals, judged, quotients
 from cede.experiments.figure import Row
+from cede.experiments.figures import lane_why as why
 from cede.experiments.runs import lane
 from cede.experiments.statistics import ratios
 from cede.experiments.tables import final_rows, select
@@ -94,6 +95,25 @@ def many_teams(rows: list[Row]) -> list[Finding]:
     statistic = "final total regret of UCRL2-MC, which knows the machine, / UCRL2; with and without costs"
     spread = intervals([one for pair in found.values() for one in pair])
     return [Finding(claim, "many-teams", statistic, ratio_text(found), spread, verdict, WELL_BELOW.name)]
+
+
+def lane_why(rows: list[Row]) -> list[Finding]:
+    """Take the lead of UCRL2-MC over UCRL2 apart: what sharing the road, being told the machine, and layers alone are worth."""
+    last = final_rows(rows)
+
+    def over(ours: str, theirs: str) -> Effect:
+        return compared([select(last, learner=ours), select(last, learner=theirs)])
+
+    teams = f"{rows[0]['teams']} teams in lane driving"
+    shared = {"machine known": over(why.BOTH, why.ALONE), "machine not known": over(why.UNTOLD, why.NEITHER)}
+    told = {"shared": over(why.BOTH, why.UNTOLD), "not shared": over(why.ALONE, why.NEITHER)}
+    layers = {"": over(why.NEITHER, why.SAME_FORM)}
+    text = "final total regret, with costs, authors' schedule, of UCRL2-MC"
+    return [
+        judged(f"{teams} lose less if they share the road", "lane-why", f"{text}, shared / not shared", shared, LESS),
+        judged(f"{teams} lose less if they are told the machine", "lane-why", f"{text}, machine known / not known", told, LESS),
+        judged(f"{teams} lose less with two layers alone", "lane-why", f"{text}, neither, / UCRL2 (same-form)", layers, LESS),
+    ]
 
 
 def drivers(rows: list[Row]) -> list[Finding]:

@@ -27,6 +27,7 @@ OF_PAPER: tuple[tuple[str, Judge], ...] = (  # in the order of the paper
 )
 OF_OURS: tuple[tuple[str, Judge], ...] = (
     ("growth", paper_theory.growth_exponents),
+    ("lane-why", paper_lane.lane_why),
     ("action-why", paper_theory.unused_actions),
     ("action-why", paper_theory.conjecture),
     ("sharing", ours_fleets.ten_times_as_many),

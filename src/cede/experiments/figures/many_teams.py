@@ -1,5 +1,6 @@
 """Figure `many-teams`: total regret of teams that share one belief about the road, against UCRL2."""
 
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -19,15 +20,22 @@ SHOWN = {
 }
 
 
+def size(options: Options) -> tuple[int, int]:
+    """Return the numbers of episodes and of teams."""
+    return options.choose("episodes", EPISODES, QUICK_EPISODES), QUICK_TEAMS if options.quick else TEAMS
+
+
+def part(learner: str, radii: str, costs: Sequence[float], teams: int, episodes: int, seed: int) -> Part:
+    """Return the part that runs `lane.fleet_run` with these arguments."""
+    arguments = {"learner": learner, "radii": radii, "costs": list(costs), "teams": teams, "episodes": episodes, "seed": seed}
+    work = teams * episodes * lane.effort(radii)
+    return Part("runs.lane:fleet_run", arguments, work, f"{teams} teams, {learner}, costs {costs}")
+
+
 def parts(options: Options) -> list[Part]:
-    episodes, teams = options.choose("episodes", EPISODES, QUICK_EPISODES), QUICK_TEAMS if options.quick else TEAMS
-    radii = options.radii or RADII
-    result = []
-    for costs, name, seed in product(lane.COSTS, lane.LEARNERS, options.seeds(lane.REPEATS, lane.QUICK_REPEATS)):
-        arguments = {"learner": name, "radii": radii, "costs": list(costs), "teams": teams, "episodes": episodes, "seed": seed}
-        work = teams * episodes * lane.effort(radii)
-        result.append(Part("runs.lane:fleet_run", arguments, work, f"{teams} teams, {name}, costs {costs}"))
-    return result
+    (episodes, teams), radii = size(options), options.radii or RADII
+    runs = product(lane.COSTS, lane.LEARNERS, options.seeds(lane.REPEATS, lane.QUICK_REPEATS))
+    return [part(name, radii, costs, teams, episodes, seed) for costs, name, seed in runs]
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
