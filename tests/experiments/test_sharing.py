@@ -36,6 +36,19 @@ def test_teams_of_a_small_fleet_are_the_first_of_a_large_one_and_begin_alike():
             assert other["regret"] == one["regret"]
 
 
+def test_when_the_bound_is_below_that_of_ucrl2():
+    """Orders only: N L sqrt(A S D T) + L S sqrt(A N T) over N L S sqrt(D T), for RiverSwim and the obstacle task."""
+
+    def over(S, A, D, N, L=20, T=10**6):
+        ours = N * L * sqrt(A * S * D * T) + L * S * sqrt(A * N * T)
+        return ours / (N * L * S * sqrt(D * T))
+
+    for sizes, first in (((6, 2, 2), 6), ((1152, 3, 2), 2)):
+        assert [over(*sizes, N) < 1 for N in (first - 1, first, 100 * first)] == [False, True, True]
+        assert over(*sizes, 7) == pytest.approx(sqrt(sizes[1] / sizes[0]) + sqrt(sizes[1] / (7 * sizes[2])))
+    assert over(5, 5, 3, 10**9) > 1
+
+
 @pytest.mark.parametrize("radii", [sharing.PRINTED, sharing.SCHEDULE])
 def test_a_team_that_does_not_share_is_the_fleet_of_one(radii):
     """Bit for bit, the first team has what it would have without the others; every other one what it has with its own luck."""

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cede.cli.terminal import Command, Jobs, Out, Seed, clear_errors, flag, print_table, say
+from cede.cli.terminal import Command, Jobs, Out, Seed, clear_errors, flag, print_table, say, terminal_width
+
+WIDE = 140  # characters: of a terminal in which a table of claims has room for intervals
 
 
 def demo(
@@ -65,20 +67,27 @@ def claims(
     page: Annotated[Path | None, typer.Option(help="A Markdown page whose table of verdicts is brought up to date.")] = None,
     gallery: Annotated[Path | None, typer.Option(help="A Markdown page whose list of figures is brought up to date.")] = None,
 ) -> None:
-    """List the claims of the paper, and our own, each with what was measured and a verdict, from the tables in a directory."""
+    """List the claims of the paper, and our own, each with a verdict, from the tables in a directory.
+
+    What was measured, with its statistic and rule, is written there to claims.csv, and to report.html with all figures.
+    """
     with clear_errors():
         from cede._base.archive import write_whole
+        from cede.experiments.catalogue import figures_in
         from cede.experiments.claims import finding, pages, verdicts
-        from cede.experiments.report import with_gallery, write_report
+        from cede.experiments.report import is_quick, with_gallery, write_report
         from cede.experiments.tables import load_table
 
         found = verdicts.all_findings(out)
         report = write_report(out, found)
-        columns = tuple(name for name in pages.COLUMNS if name != "statistic")  # a terminal is narrow
+        quick = is_quick(out, list(figures_in(out)))
+        if quick:
+            say("these are quick runs with few episodes, which decide no claim: leave out --quick for runs at full size")
+        columns = pages.COLUMNS[: 3 if terminal_width() < WIDE else 4]  # the others are in claims.csv
         for whose, title in ((finding.PAPER, "Claims of the paper"), (finding.OURS, "Our own claims")):
             mine = [tuple(getattr(f, name) for name in columns) for f in found if f.whose == whose]
-            if mine:
-                print_table(title, columns, mine)
+            if mine and not quick:
+                print_table(title, columns, mine, left=len(columns))
         missing = verdicts.missing_figures(out)
         if missing:
             say(f"not run: {', '.join(missing)} (cede figure NAME --out {out})")
@@ -108,14 +117,17 @@ def paper(
     with clear_errors():
         from cede._base import check
         from cede.experiments.figure import Options
-        from cede.experiments.paper import compare_tables, run_paper, write_paper
+        from cede.experiments.paper import compare_tables, errata_list, run_paper, write_paper
 
         if against is not None and not against.is_dir():
             check.fail("paper", "against", repr(str(against)), "a directory")
+        errata_list(errata)  # hours later it would be too late to say that it is not there
         run_paper(Options(quick=quick, seed=seed, jobs=jobs, out=out), say)
-        if against is not None:
+        if against is not None and quick:
+            say(f"{against}: not compared, this is a quick run")
+        elif against is not None:
             print_table(f"Tables beside those in {against}", ("table", "it is"), list(compare_tables(out, against).items()))
-        say(f"page: {write_paper(out, errata, against)}")
+        say(f"page: {write_paper(out, errata, None if quick else against)}")
 
 
 def run_figures(names: list[str], chosen: dict[str, Any]) -> None:

@@ -126,6 +126,13 @@ def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
     Console().print(table)
 
 
+def terminal_width() -> int:
+    """Return how many characters fit into a line of the terminal."""
+    from rich.console import Console
+
+    return Console().width
+
+
 def printable(text: object) -> str:
     """Return a text as it can be shown in a terminal without harm."""
     from cede._base.check import printable as shown

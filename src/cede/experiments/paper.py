@@ -18,9 +18,9 @@ from cede.experiments.claims.finding import Finding
 from cede.experiments.claims.verdicts import all_findings
 from cede.experiments.figure import Figure, Options
 from cede.experiments.parallel import load_outcome
-from cede.experiments.report import claims_table, document, section
-from cede.experiments.run import note_time, run, times_in
-from cede.experiments.tables import difference, identity_of, load_table, values
+from cede.experiments.report import claims_table, document, is_quick, section
+from cede.experiments.run import difference, note_time, run, times_in
+from cede.experiments.tables import identity_of, load_table, values
 
 PACKAGES = ("cede", "numpy", "scipy", "numba", "matplotlib")
 TOGETHER = "cede paper"  # the name under which the time of all runs is noted, those that figures share once
@@ -91,13 +91,14 @@ def write_paper(out: Path, errata: Path | None = None, before: Path | None = Non
     if missing:
         raise ValueError(f"paper: out is {str(out)!r}, must hold all figures of the paper; missing: {', '.join(missing)}")
     identity = identity_of(out / f"{PLACES[0].ours[0]}.csv")
-    quick = any(identity_of(out / f"{figure.name}.csv")["quick"] for figure in figures_of_paper())
+    quick = is_quick(out, [figure.name for figure in figures_of_paper()])
     found = [] if quick else all_findings(out)
     body = f"""
 <h1>Learning to switch among agents, run again</h1>
 <p class="lead">The figures of <em>Learning to Switch Among Agents in a Team via 2-Layer Markov Decision Processes</em> (Balazadeh,
 De, Singla, Gomez Rodriguez; TMLR 2022) in their order, computed from nothing by cede. First what the paper shows, then what
-came out here, with a verdict on each claim by a written rule.</p>
+came out here{"" if quick else ", with a verdict on each claim by a written rule"}. Figure 1 is a drawing of the method, without
+data.</p>
 <p class="small">cede {escape(str(identity["cede"]))}, base seed {escape(str(identity["base_seed"]))}. Regret is exact.</p>
 {'<p class="note">Quick runs with few episodes: they show that everything runs, and decide no claim.</p>' if quick else ""}
 {"".join(place_section(out, place, found) for place in PLACES)}
@@ -114,10 +115,11 @@ came out here, with a verdict on each claim by a written rule.</p>
 def place_section(out: Path, place: Place, found: Sequence[Finding]) -> str:
     """Return the part of the page about one figure of the paper."""
     name = place.number if place.number[0] == "T" else f"Figure {place.number}"
+    words = f"<blockquote>What the paper shows or says, in our words: {escape(place.shows)}</blockquote>"
     mine = [one for one in found if one.figure in place.ours]
     table = claims_table(mine, [figure for other in PLACES for figure in other.ours]) if mine else ""
     shown = "".join(section(out, FIGURES[one], level=3) for one in place.ours)
-    return f"<h2>{escape(name)} of the paper</h2><blockquote>{escape(place.shows)}</blockquote>{shown}{table}"
+    return f"<h2>{escape(name)} of the paper</h2>{words}{shown}{table}"
 
 
 def errata_list(path: Path | None) -> str:
@@ -165,4 +167,4 @@ def tables_list(out: Path, differs: Mapping[str, str]) -> str:
 
 def spent(took: Mapping[str, float] | None) -> str:
     """Return a number of runs and their processor time as text; empty if it is not known."""
-    return "" if took is None else f"{took['runs']:,} runs, {took['seconds'] / 60:.1f} min"
+    return "" if took is None else f"{took['runs']:,} {'run' if took['runs'] == 1 else 'runs'}, {took['seconds'] / 60:.1f} min"

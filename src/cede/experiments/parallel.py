@@ -17,6 +17,7 @@ from cede.experiments.figure import Outcome, Part
 
 POLL = 0.25  # seconds between two looks at what the workers have done
 TOOK = "took"  # the kind of row of an outcome that says how long it took
+ENOUGH = 0.01  # of all work: before that much is done nobody can say how long the rest takes
 SAY_EVERY = 30.0  # seconds between two lines of text, where there is no terminal to show a bar in
 
 _done: Any = None  # in a worker: shared memory of all workers, the work done of each part; the worker writes its own parts
@@ -128,7 +129,7 @@ def watch(parts: Sequence[Part], running: Sequence["Future[None]"], done: Any, s
                 return
             if not terminal and time.monotonic() - last > SAY_EVERY:
                 last, share = time.monotonic(), sum(done) / total
-                left = f", about {(last - begin) * (1 / share - 1) / 60:.1f} min left" if share > 0 else ""
                 finished = sum(future.done() for future in running)
+                left = f", about {(last - begin) * (1 / share - 1) / 60:.1f} min left" if share > ENOUGH else ""
                 say(f"  {finished}/{len(parts)} parts, {share:.0%}{left}")
             time.sleep(POLL)

@@ -16,6 +16,8 @@ from cede.experiments.tables import identity_of
 
 COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", TRIVIAL: "#666666", OPEN: "#666666"}
 
+WIDE = 1000  # pixels: a picture of several panels
+
 STYLE = """
 :root { color-scheme: light; }
 body { font: 17px/1.55 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -45,21 +47,26 @@ nav a { margin-right: .8rem; white-space: nowrap; }
 
 
 def write_report(out: Path, findings: Sequence[Finding] | None = None) -> Path:
-    """Write report.html into the directory of the figures, and claims.csv if it is of full runs; return the path of the page.
+    """Write report.html into the directory of the figures, and claims.csv, which says if it is of quick runs; return the path of
+    the page.
 
     findings: what came of the claims; by default decided here. Raises ValueError if the directory holds no figure.
     """
     present = figures_in(out)
     if not present:
         raise ValueError(f"report: out is {str(out)!r}, must hold at least one figure; run cede figure first")
-    firsts = [identity_of(out / f"{name}.csv") for name in present]
-    identity = {**firsts[0], "quick": max(first["quick"] for first in firsts)}  # one quick figure makes it a quick report
+    identity = {**identity_of(out / f"{next(iter(present))}.csv"), "quick": int(is_quick(out, list(present)))}
     found = all_findings(out) if findings is None else findings
     if found:
         save_findings(out, found, identity)
     path = out / "report.html"
     write_whole(path, page(out, present, found, identity))
     return path
+
+
+def is_quick(out: Path, names: Sequence[str]) -> bool:
+    """Is one of these figures in a directory of a quick run? Then nothing there decides a claim."""
+    return any(identity_of(out / f"{name}.csv")["quick"] for name in names)
 
 
 def page(out: Path, present: Mapping[str, Figure], found: Sequence[Finding], identity: Row) -> str:
@@ -159,5 +166,5 @@ def section(out: Path, figure: Figure, *, level: int = 2, more: str = "") -> str
 
 def is_wide(png: bytes) -> bool:
     """Return whether a picture is so wide that a telephone should scroll it sideways instead of making it small."""
-    width, height = struct.unpack(">II", png[16:24].ljust(8, b"\1"))
-    return bool(width > 1.2 * height)
+    width, _ = struct.unpack(">II", png[16:24].ljust(8, b"\1"))
+    return bool(width > WIDE)

@@ -95,3 +95,24 @@ def identity(options: Options) -> Row:
         "asked_radii": options.radii or "",
         "base_seed": options.seed,
     }
+
+
+def difference(path: Path, other: Path) -> str:
+    """Say in a few words how a table differs from another one of the same figure: "identical" if no byte does."""
+    if not other.exists():
+        return "not there"
+    if path.read_bytes() == other.read_bytes():
+        return "identical"
+    try:
+        mine, theirs = load_table(path), load_table(other)
+    except ValueError:
+        return "of another version"
+    if any(mine[0].get(name) != theirs[0].get(name) for name in identity(Options())):
+        return "of a run with other options"
+    if [list(row) for row in mine] != [list(row) for row in theirs]:
+        return "other rows"
+    cells = [(row[name], its[name]) for row, its in zip(mine, theirs, strict=True) for name in row if row[name] != its[name]]
+    if any(isinstance(value, str) for pair in cells for value in pair):
+        return "other rows"
+    worst = max((abs(a - b) / max(abs(a), abs(b)) for a, b in cells), default=0.0)
+    return f"numbers differ by at most {worst:.0e} of themselves" if cells else "identical numbers"

@@ -53,25 +53,6 @@ def identity_of(path: Path) -> Row:
     return {name: first[name] for name in ("cede", "base_seed", "quick")}
 
 
-def difference(path: Path, other: Path) -> str:
-    """Say in a few words how a table differs from another one of the same figure: "identical" if no byte does."""
-    if not other.exists():
-        return "not there"
-    if path.read_bytes() == other.read_bytes():
-        return "identical"
-    try:
-        pair = [load_table(one) for one in (path, other)]
-    except ValueError:
-        return "of another version"
-    if [list(row) for row in pair[0]] != [list(row) for row in pair[1]]:
-        return "other rows"
-    cells = [(row[name], its[name]) for row, its in zip(*pair, strict=True) for name in row if row[name] != its[name]]
-    if any(isinstance(value, str) for two in cells for value in two):
-        return "other rows"
-    worst = max((abs(a - b) / max(abs(a), abs(b)) for a, b in cells), default=0.0)
-    return f"numbers differ by at most {worst:.0e} of themselves" if cells else "identical numbers"
-
-
 def number_or_text(value: Any) -> Any:
     """Return a cell as int if it is one, else as float if it is one, else as text; a missing cell as empty text."""
     if not isinstance(value, str):

@@ -140,7 +140,7 @@ def promises_kept(last: list[Row]) -> list[Finding]:
     pairs = {(row["world"], row["seed"]) for row in sure}  # of one world and seed learners see much the same
     broken = len({(row["world"], row["seed"]) for row in sure if row["left"] > 0 or row["above"] > 0})
     inside = sum(row["left"] == 0 for row in scaled)
-    chance = f"probability below {often(broken, len(pairs))[1]:.3f} (95%)"
+    chance = f"probability below {often(broken, len(pairs))[1]:.3f} (95%, one-sided)"
     never, text = HOLDS if inside == NEVER.limit else FAILS, "runs in which the truth was outside at one of the looks"
     return [
         Finding(
@@ -158,7 +158,7 @@ def promises_kept(last: list[Row]) -> list[Finding]:
             "promises",
             text,
             f"{len(scaled) - inside} of {len(scaled)}",
-            f"probability above {often(len(scaled) - inside, len(scaled))[0]:.3f} (95%)",
+            f"probability above {often(len(scaled) - inside, len(scaled))[0]:.3f} (95%, one-sided)",
             never,
             NEVER.name,
             OURS,
@@ -186,7 +186,7 @@ def league(rows: list[Row]) -> list[Finding]:
             "league",
             f"runs whose policy costs more than {STUCK.limit:.0%} above the best at the end",
             f"{stuck} of {runs}",
-            f"probability below {often(stuck, runs)[1]:.3f} (95%)",
+            f"probability below {often(stuck, runs)[1]:.3f} (95%, one-sided)",
             HOLDS if stuck == NEVER.limit else FAILS,
             f"{STUCK.name}; {NEVER.name}",
             OURS,

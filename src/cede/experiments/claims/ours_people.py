@@ -124,7 +124,7 @@ def never_worse(rows: list[Row]) -> list[Finding]:
             "never-worse",
             "runs in which it ever was",
             f"{broken} of {len(promised)}; without a promise {without} of {len(free)}",
-            f"probability below {often(broken, len(promised))[1]:.3f} (95%)",
+            f"probability below {often(broken, len(promised))[1]:.3f} (95%, one-sided)",
             rarely(broken, len(promised), PROMISE.limit),
             PROMISE.name,
             OURS,

@@ -59,15 +59,14 @@ def quotient(ours: Floats, theirs: Floats) -> Effect:
 
 
 def paired(rows: Sequence[Row], others: Sequence[Row], column: str = "regret") -> tuple[Floats, Floats]:
-    """Return a column of two sets of rows, seed by seed: two arrays (seeds,), of the seeds that both have.
+    """Return a column of two sets of rows, seed by seed: two arrays (seeds,).
 
-    Raises ValueError if a seed occurs twice in one of them, or in none of both.
+    Raises ValueError if a seed occurs twice in one of them, or if only one of them has it.
     """
     known = [{row["seed"]: float(row[column]) for row in some} for some in (rows, others)]
-    shared = [seed for seed in known[0] if seed in known[1]]
-    if not shared or [len(one) for one in known] != [len(rows), len(others)]:
+    if not rows or known[0].keys() != known[1].keys() or [len(one) for one in known] != [len(rows), len(others)]:
         raise ValueError(f"{len(rows)} and {len(others)} rows cannot be paired by seed")
-    first, second = (np.array([one[seed] for seed in shared]) for one in known)
+    first, second = (np.array([one[seed] for seed in known[0]]) for one in known)
     return first, second
 
 

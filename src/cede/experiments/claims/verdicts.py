@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cede.experiments.claims import ours_fleets, ours_learners, ours_people, ours_speed, paper_lane, paper_river, paper_theory
-from cede.experiments.claims.finding import Finding
+from cede.experiments.claims.finding import PAPER, Finding
 from cede.experiments.figure import Row
 from cede.experiments.tables import load_table
 
 Judge = Callable[..., list[Finding]]  # from the rows of a table, and of another one if it is in BESIDE, to findings
 
-OF_PAPER: tuple[tuple[str, Judge], ...] = (  # in the order of the paper
+OF_PAPER: tuple[tuple[str, Judge], ...] = (  # in the order of the paper; some find something of ours beside it
     ("guarantee", paper_river.guarantee),
     ("growth", paper_theory.growth),
     ("single-team", paper_lane.single_team),
@@ -18,18 +18,20 @@ OF_PAPER: tuple[tuple[str, Judge], ...] = (  # in the order of the paper
     ("team-count", paper_river.team_count),
     ("hundred-teams", paper_river.hundred_teams),
     ("sharing", paper_river.sharing_helps),
-    ("sharing", paper_river.falls_when_nested),
     ("drivers", paper_lane.drivers),
     ("human-control", paper_lane.human_control),
     ("action-size", paper_river.action_size),
-    ("action-why", paper_theory.taken_actions),
     ("team-size", paper_river.team_size),
+    ("newcomer", ours_fleets.newcomer),
 )
 OF_OURS: tuple[tuple[str, Judge], ...] = (
     ("growth", paper_theory.growth_exponents),
     ("lane-why", paper_lane.lane_why),
+    ("action-why", paper_theory.untaken_actions),
     ("action-why", paper_theory.unused_actions),
     ("action-why", paper_theory.conjecture),
+    ("sharing", ours_fleets.falls_when_nested),
+    ("sharing", ours_fleets.which_t),
     ("sharing", ours_fleets.ten_times_as_many),
     ("sharing-why", ours_fleets.sharing_pays_for),
     ("sharing-why", ours_fleets.sharing_why),
@@ -41,7 +43,6 @@ OF_OURS: tuple[tuple[str, Judge], ...] = (
     ("limits", ours_people.limits),
     ("never-worse", ours_people.never_worse),
     ("people-change", ours_people.people_change),
-    ("newcomer", ours_fleets.newcomer),
     ("joins", ours_fleets.joins),
     ("freshness", ours_fleets.freshness),
     ("endless-river", ours_learners.endless_river),
@@ -56,7 +57,7 @@ BESIDE: dict[Judge, str] = {  # tables that are needed beside that of the figure
 
 def paper_findings(out: Path) -> list[Finding]:
     """Return the findings for the claims of the paper whose tables are in the directory."""
-    return findings_of(out, OF_PAPER)
+    return [finding for finding in findings_of(out, OF_PAPER) if finding.whose == PAPER]
 
 
 def all_findings(out: Path) -> list[Finding]:

@@ -85,9 +85,9 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     style.label_ends(axes, [(end, f"{end:,.0f}", LOOKS[name][0]) for name, end in ends.items()])
     legend_over(axes)
     note = (
-        f"Lane driving, {rows[0]['teams']} teams with σ uniform in (0, 4), {style.costs(*COSTS)}; the authors' schedule of radii for "
-        "all learners. UCRL2-MC knows the machine, and its teams have one belief about the road, unless its name says otherwise "
-        "(neither: both not). Numbers at the right: after the last episode."
+        f"Lane driving, {rows[0]['teams']} teams with σ uniform in (0, 4), {style.costs(*COSTS)}; the authors' schedule of radii "
+        "for all learners. UCRL2-MC knows the machine, and its teams have one belief about the road, unless its name says "
+        "otherwise (neither: both not). Numbers at the right: after the last episode."
     )
     return finish(picture, rows, note, path)
 

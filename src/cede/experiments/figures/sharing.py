@@ -89,7 +89,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     image: Any = None
     for (i, baseline), (j, radii) in product(enumerate(BASELINES), enumerate(sharing.RADII)):
         axes, found = panels[i, j], cells(rows, radii, baseline)
-        mean = np.array([[np.mean(found[n, k]) for k in points] for n in teams])
+        mean = np.array([[np.exp(np.mean(np.log(found[n, k]))) for k in points] for n in teams])
         image = axes.imshow(np.log10(mean), norm=norm, cmap="RdBu_r", origin="lower", aspect="auto")
         for y, x in product(range(len(teams)), range(len(points))):
             colour = "white" if abs(log10(mean[y, x])) > 2 * LIGHT else "black"
@@ -112,8 +112,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         "Nested design: the teams of a small fleet are the first ones of every larger one, with the same random numbers. Blue: who "
         "shares loses less."
     )
-    n = len(values(rows, "seed"))
-    return finish(picture, [{**row, "episodes": points[-1]} for row in rows], note, path, repeats=f"{n} repeats, means of ratios")
+    repeats = f"{len(values(rows, 'seed'))} repeats, geometric means of ratios"
+    return finish(picture, [{**row, "episodes": points[-1]} for row in rows], note, path, repeats=repeats)
 
 
 FIGURE = Figure(

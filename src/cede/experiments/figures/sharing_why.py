@@ -5,8 +5,8 @@ agents stays, what it costs to learn the environment is divided among the teams.
 
     regret of a team = a + b / sqrt(N)
 
-to the mean regret of a team of each fleet, by least squares over N. What a team would lose if it knew the river, and had to learn
-its own agents only, is measured, and needs no fit. Below, teams by how alike their agents are.
+to the mean regret of a team of each fleet, by relative least squares over N. What a team loses that knows the river, and has to
+learn its own agents only, is measured. Below, teams by how alike their agents are.
 """
 
 from collections.abc import Sequence
@@ -59,12 +59,18 @@ def per_team(rows: Sequence[Row], radii: str, seed: int, teams: Sequence[int]) -
 
 
 def two_terms(teams: Sequence[int], regret: Floats) -> tuple[float, float]:
-    """Fit a + b / sqrt(N) to the regret of a team, by least squares, neither of them below 0. Returns a and b."""
+    """Fit a + b / sqrt(N) to the regret of a team, by relative least squares, neither of them below 0. Returns a and b."""
     from scipy.optimize import nnls
 
     design = np.stack([np.ones(len(teams)), 1 / np.sqrt(np.array(teams, dtype=float))], axis=1)
-    a, b = nnls(design, regret)[0]
+    a, b = nnls(design / regret[:, None], np.ones(len(teams)))[0]
     return float(a), float(b)
+
+
+def misfit(teams: Sequence[int], regret: Floats) -> float:
+    """Return by how much the fitted curve misses a point at most, relative to the point."""
+    a, b = two_terms(teams, regret)
+    return float(np.max(np.abs((a + b / np.sqrt(np.array(teams, dtype=float))) / regret - 1)))
 
 
 def likeness(row: Row) -> float:
@@ -86,7 +92,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note = (
         "RiverSwim, nested fleets as in the figure `sharing`. Above: mean regret of a team by the size of its fleet, relative to "
         "the same teams without sharing. Below: mean regret of teams by their p, in steps of a tenth. River known: only the agents "
-        "are learned, so no sharing can help."
+        "are learned, so there is nothing to share."
     )
     return finish(picture, rows, note, path, shades="shades and whiskers: 95% intervals of means")
 

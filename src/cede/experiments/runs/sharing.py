@@ -3,7 +3,7 @@
 So fleets of different size, and different learners, differ in nothing but what is compared: the agents' probabilities, the seeds of
 ties and the random numbers of a team are the same in all of them. Learners that do not share have one run for all sizes. One of
 them is UCRL2-MC itself, every team for itself: what sharing is measured against. Another one is told the river, and learns its
-agents only: less than it loses no sharing can make a team lose.
+agents only: it has nothing left to share.
 """
 
 from collections.abc import Callable, Sequence
