@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from cede.experiments.catalogue import FIGURES
 from cede.experiments.claims import (
     ours_fleets,
     ours_learners,
@@ -37,6 +38,7 @@ from cede.experiments.claims.finding import (
 from cede.experiments.claims.pages import markdown, rules_markdown, summary, with_verdicts
 from cede.experiments.claims.statistics import Effect, above, below, effect, often, paired, quotient, quotient_of_spreads, rarely
 from cede.experiments.claims.verdicts import CLAIMS, OF_OURS, OF_PAPER, all_findings, paper_findings
+from cede.experiments.figure import Options
 from cede.experiments.figures import action_why, lane_why, machines, sharing_why
 from cede.experiments.figures import sharing as sharing_map
 from cede.experiments.runs import growth as growth_runs
@@ -249,12 +251,29 @@ def test_the_slope_is_one_for_each_seed():
     assert found.high == pytest.approx(effect(twin).high)
 
 
-@pytest.mark.parametrize(("power", "sway", "verdict"), [(-0.5, 0.0, HOLDS), (-0.1, 0.0, FAILS), (-0.301, 0.1, OPEN)])
-def test_ten_times_as_many_teams(power, sway, verdict):
-    """10 ** -0.5 is 0.32, 10 ** -0.1 is 0.79, 10 ** -0.301 is 0.5."""
-    (found,) = ours_fleets.ten_times_as_many(nested_table(power, sway=sway))
-    assert found.verdict == verdict
-    assert found.rule == "much lower"
+def test_the_same_teams_in_a_larger_fleet():
+    """Team i loses i + 1, and half of that in a fleet of 10 or more: who else is in a fleet does not matter."""
+    rng, rows = np.random.default_rng(0), []
+    for seed, radii, n in itertools.product(range(5), sharing_why.RADII, (3, 10, 100)):
+        luck = math.exp(0.01 * rng.normal())
+        shared = {"learner": sharing.OURS, "radii": radii, "seed": seed, "teams": n}
+        rows += [{**shared, "team": i, "regret": (i + 1) * luck * (1.0 if n == 3 else 0.5)} for i in range(n)]
+    for found in ours_fleets.larger_fleets(rows):
+        assert found.verdict == "3 to 10: does not hold; 10 to 100: holds"
+        assert [round(float(x), 1) for x in re.findall(r"to \d+: ([\d.]+)", found.measured)] == [2.0, 1.0]
+
+
+def test_the_first_teams_of_all_fleets():
+    """The table of `team-count` has what they lose in each."""
+    parts = list(FIGURES["team-count"].parts(Options(quick=True, episodes=5, repeats=2)))
+    rows = FIGURES["team-count"].table([(part, part.run(lambda done: None)) for part in parts])
+    for row in rows:
+        runs = [part for part in parts if part.arguments["learner"] == row["learner"] and part.arguments["seed"] == row["seed"]]
+        ran = row["teams"] if row["learner"] == sharing.OURS else 10
+        (run,) = [part for part in runs if part.arguments["teams"] == ran]
+        assert row["first"] == pytest.approx(sum(one["regret"] for one in run.run(lambda done: None)["team"] if one["team"] < 3))
+    (found,) = paper_river.in_a_larger_fleet(rows)
+    assert found.claim == "The same 3 teams lose less in a fleet of 10 than in one of 3"
 
 
 @pytest.mark.parametrize(("power", "verdict"), [(0.0, HOLDS), (0.2, FAILS)])
@@ -268,7 +287,7 @@ def test_whether_a_hundred_teams_benefit(power, verdict):
 
 def test_nested_fleets_with_one_seed_are_undecided():
     rows = nested_table(-0.5, seeds=1)
-    found = [*ours_fleets.falls_when_nested(rows), *paper_river.sharing_helps(rows), *ours_fleets.ten_times_as_many(rows)]
+    found = [*ours_fleets.falls_when_nested(rows), *paper_river.sharing_helps(rows), *ours_fleets.which_t(rows)]
     assert {one.verdict for one in found} == {OPEN}
     assert {one.uncertainty for one in found} == {"1 seed"}
 

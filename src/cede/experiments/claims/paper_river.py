@@ -22,6 +22,7 @@ from cede.experiments.claims.rules import (
 )
 from cede.experiments.claims.statistics import (
     below,
+    compared,
     digits,
     effect,
     exponents,
@@ -116,7 +117,16 @@ def team_count(rows: list[Row]) -> list[Finding]:
     falls = trend(
         rows, "teams", claim, "team-count", lambda row: float(row["teams"]), "team", negative=True, baselines=nested.BASELINES
     )
-    return [ahead, falls]
+    return [ahead, falls, *in_a_larger_fleet(rows)]
+
+
+def in_a_larger_fleet(rows: list[Row]) -> list[Finding]:
+    """Judge whether the teams of the smallest fleet lose less as part of the largest one. Only who shares with them differs."""
+    few, *_, many = sorted(values(rows, "teams"))
+    ours = select(rows, learner=sharing.OURS)
+    found = {"": compared([select(ours, teams=n) for n in (many, few)], "first")}
+    claim = f"The same {few} teams lose less in a fleet of {many} than in one of {few}"
+    return [judged(claim, "team-count", f"regret of these {few} teams in a fleet of {many} / of {few}", found, LESS)]
 
 
 def sharing_helps(rows: list[Row]) -> list[Finding]:

@@ -32,7 +32,7 @@ OF_OURS: tuple[tuple[str, Judge], ...] = (
     ("action-why", paper_theory.conjecture),
     ("sharing", ours_fleets.falls_when_nested),
     ("sharing", ours_fleets.which_t),
-    ("sharing", ours_fleets.ten_times_as_many),
+    ("sharing-why", ours_fleets.larger_fleets),
     ("sharing-why", ours_fleets.sharing_pays_for),
     ("sharing-why", ours_fleets.sharing_why),
     ("machines", ours_people.machines),

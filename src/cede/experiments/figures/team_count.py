@@ -6,6 +6,7 @@ do not decide whether the ratio falls, because it depends more on which teams ar
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from cede.experiments.drawing import draw_ratios
 from cede.experiments.figure import Figure, Options, Outcome, Part, Row
@@ -26,8 +27,22 @@ def parts(options: Options) -> list[Part]:
 
 
 def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
-    """Add up the regret of teams, as in the figure `sharing`; every row is the end of its run."""
-    return [{**row, "episode": row["episodes"]} for row in nested.table(outcomes)]
+    """Add up the regret of teams, as in the figure `sharing`; every row is the end of its run.
+
+    The column "first" has the regret of the teams of the smallest fleet, who are in all of them.
+    """
+    every = [row for _, outcome in outcomes for row in outcome["team"]]
+    few = min(row["teams"] for row in every)
+    first: dict[tuple[Any, ...], float] = {}
+    for row in every:
+        key = (row["learner"], row["teams"], row["seed"])
+        first[key] = first.get(key, 0.0) + (row["regret"] if row["team"] < few else 0.0)
+    most = max(row["teams"] for row in every)
+    result = []
+    for row in nested.table(outcomes):
+        ran = row["teams"] if row["learner"] == sharing.OURS else most  # who does not share has one run for all sizes
+        result.append({**row, "episode": row["episodes"], "first": first[row["learner"], ran, row["seed"]]})
+    return result
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
