@@ -94,7 +94,7 @@ def test_the_summary_counts_verdicts_and_intervals():
     ]
     lines = summary([{"whose": whose, "verdict": word, "uncertainty": text} for whose, word, text in found]).splitlines()
     assert lines[2:4] == ["| of the paper | 1 | 0 | 0 | 1 | 1 | 3 |", "| ours | 0 | 1 | 1 | 0 | 0 | 2 |"]
-    assert lines[-1].startswith("There are 5 intervals of 95% below; by chance some 0 of them")
+    assert lines[-1].endswith("There are 5 intervals of 95%; by chance some 0 of them may miss the truth.")
     every = summary(STORED).splitlines()
     assert sum(int(line.split("|")[-2]) for line in every[2:4]) == len(STORED)
 
@@ -487,7 +487,7 @@ def test_structure_against_algorithms():
 
     found = ours_learners.promises(table(structured=20, scaled=50))
     assert [one.verdict for one in found] == [HOLDS] * 7
-    assert [one.measured for one in found[5:]] == ["0 of 9", "9 of 9"]  # 18 runs of three worlds and three seeds
+    assert [one.measured for one in found[5:]] == ["0 of 9", "9 of 9"]  # 18 and 9 runs of three worlds and three seeds
     left = [
         {**row, "left": 1} if row["guarantee"] == "yes" and row["seed"] == 1 and row["looks"] != "" else row
         for row in table(20, 50)

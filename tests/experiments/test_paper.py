@@ -114,13 +114,45 @@ def test_the_time_of_all_runs_counts_shared_ones_once(tmp_path, monkeypatch):
     assert json.loads((tmp_path / TIMES).read_text()) == {paper.TOGETHER: {"runs": len(keys), "seconds": 1.5 * len(keys)}}
 
 
-def test_the_command_says_which_tables_came_out_the_same(stored):
+def test_the_command_says_which_tables_came_out_the_same(stored, monkeypatch):
     """With all tables there, it only draws them again, into links that it replaces."""
+    monkeypatch.setattr("cede.experiments.run.run_parts", lambda parts, *more: {} if not parts else pytest.fail("it ran"))
     found = invoke(app, ["paper", "--out", str(stored), "--against", str(RESULTS), "--errata", str(ERRATA)])
     assert found.exit_code == 0, found.output
     assert found.output.count("identical") == len(paper.figures_of_paper())
     assert f"page: {stored}" in found.output.replace("\n", "")
-    wrong = invoke(app, ["paper", "--out", str(stored), "--against", str(stored / "nowhere")])
-    assert wrong.exit_code == 2
-    assert "paper: against is" in wrong.output
-    assert "must be a directory" in " ".join(wrong.output.split())
+
+
+def test_what_is_wrong_is_told_before_hours_of_computing(tmp_path, monkeypatch):
+    monkeypatch.setattr(paper, "run_paper", lambda *more: pytest.fail("it ran"))
+    empty, bytes_only = tmp_path / "empty.md", tmp_path / "bytes"
+    empty.write_text("# No such part\n")
+    bytes_only.write_bytes(b"\xff\xfe\x00")
+    page = "must be a page with a part '## Errata' and a numbered list"
+    for option, value, expected in (
+        ("against", tmp_path / "nowhere", "must be a directory"),
+        ("errata", tmp_path / "nowhere", f"{page}; it cannot be read"),
+        ("errata", tmp_path, f"{page}; it cannot be read"),
+        ("errata", bytes_only, f"{page}; it cannot be read"),
+        ("errata", empty, page),
+    ):
+        wrong = invoke(app, ["paper", "--out", str(tmp_path / "out"), f"--{option}", str(value)])
+        assert wrong.exit_code == 2
+        assert f"paper: {option} is" in wrong.output
+        assert expected in " ".join(wrong.output.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_claims_of_quick_runs_are_not_decided(tmp_path):
+    """Nor shown in a terminal, where nothing else would say that they are of quick runs."""
+    for name in ("team-size", "roads"):
+        for ending in ("csv", "png"):
+            (tmp_path / f"{name}.{ending}").symlink_to(RESULTS / f"{name}.{ending}")
+    full = invoke(app, ["claims", "--out", str(tmp_path)])
+    assert full.exit_code == 0, full.output
+    assert "UCRL2-MC gains" in full.output
+    changed(tmp_path / "team-size.csv", lambda rows: [{**row, "quick": "1"} for row in rows])
+    quick = invoke(app, ["claims", "--out", str(tmp_path)])
+    assert quick.exit_code == 0, quick.output
+    assert "decide no claim" in " ".join(quick.output.split())
+    assert "UCRL2-MC gains" not in quick.output

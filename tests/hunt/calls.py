@@ -224,6 +224,7 @@ OPTIONS = {
     },
     "show": {"--team": ["0", "5", "-1"], "--by": ["a", "(", "[/b]"], "--picture": ["/nowhere/x.png", "x\0.png"]},
     "claims": {"--out": ["/nowhere", "/"], "--readme": ["/nowhere"]},
+    "paper": {"--against": ["/nowhere", "x\0"], "--errata": ["/nowhere", "/", "x\0"], "--jobs": ["0"]},
     "figure": {"--repeats": ["0", "-1"], "--episodes": ["0", "-5"], "--radii": ["x", "printed"]},
 }
 ARGUMENTS = {
@@ -231,6 +232,7 @@ ARGUMENTS = {
     "fleet": ["riverswim", "sea"],
     "show": ["/nowhere", "/", "", "SAVED", "a\0b"],
     "claims": [],
+    "paper": ["x"],
     "figure": ["nothing", "[/b]", "overview,", ""],
 }
 

@@ -12,6 +12,7 @@ from html import escape
 from importlib import metadata
 from pathlib import Path
 
+from cede._base import check
 from cede._base.archive import write_whole
 from cede.experiments.catalogue import FIGURES
 from cede.experiments.claims.finding import Finding
@@ -126,10 +127,14 @@ def errata_list(path: Path | None) -> str:
     """Return the errata of a page as a list of HTML; each a number and its text."""
     if path is None:
         return "<p>In the documentation: <em>From the paper to the code</em>.</p>"
-    text = path.read_text(encoding="utf-8")
+    expected = "a page with a part '## Errata' and a numbered list"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):  # not there, no text, or no path at all
+        check.fail("paper", "errata", check.show(str(path)), f"{expected}; it cannot be read")
     points = POINT.findall(text.partition("## Errata")[2])
     if not points:
-        raise ValueError(f"paper: errata is {str(path)!r}, must be a page with a part '## Errata' and a numbered list")
+        check.fail("paper", "errata", check.show(str(path)), expected)
     items = "".join(f"<li>{marked(' '.join(text.split()))}</li>" for _, text in points)
     return f"<ol>{items}</ol>"
 

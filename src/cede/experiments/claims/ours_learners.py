@@ -19,6 +19,7 @@ from cede.experiments.claims.statistics import (
     paired,
     quotient,
     quotients,
+    worlds_and_seeds,
 )
 from cede.experiments.figure import Row
 from cede.experiments.figures import league as table_of_league
@@ -137,17 +138,17 @@ def promises_kept(last: list[Row]) -> list[Finding]:
     watched = [row for row in last if row["looks"] != ""]
     sure = [row for row in watched if row["guarantee"] == YES]
     scaled = [row for row in watched if row["guarantee"] != YES]
-    pairs = {(row["world"], row["seed"]) for row in sure}  # of one world and seed learners see much the same
-    broken = len({(row["world"], row["seed"]) for row in sure if row["left"] > 0 or row["above"] > 0})
-    inside = sum(row["left"] == 0 for row in scaled)
-    chance = f"probability below {often(broken, len(pairs))[1]:.3f} (95%, one-sided)"
-    never, text = HOLDS if inside == NEVER.limit else FAILS, "runs in which the truth was outside at one of the looks"
+    pairs, broken = worlds_and_seeds(sure), worlds_and_seeds([row for row in sure if row["left"] > 0 or row["above"] > 0])
+    tried, inside = worlds_and_seeds(scaled), worlds_and_seeds([row for row in scaled if row["left"] == 0])
+    chance = f"probability below {often(broken, pairs)[1]:.3f} (95%, one-sided)"
+    never = HOLDS if inside == NEVER.limit else FAILS
+    text = f"worlds and seeds in which the truth was outside at one of the looks, in all of {len(scaled)} runs"
     return [
         Finding(
             "With a guarantee the truth never left the sets, and the optimistic value never exceeded the optimum",
             "promises",
             f"worlds and seeds in which either was so in one of {len(sure)} runs, at one of the looks",
-            f"{broken} of {len(pairs)}",
+            f"{broken} of {pairs}",
             chance,
             HOLDS if broken == NEVER.limit else FAILS,
             NEVER.name,
@@ -157,8 +158,8 @@ def promises_kept(last: list[Row]) -> list[Finding]:
             "With scaled radii the truth left the sets in every single run",
             "promises",
             text,
-            f"{len(scaled) - inside} of {len(scaled)}",
-            f"probability above {often(len(scaled) - inside, len(scaled))[0]:.3f} (95%, one-sided)",
+            f"{tried - inside} of {tried}",
+            f"probability above {often(tried - inside, tried)[0]:.3f} (95%, one-sided)",
             never,
             NEVER.name,
             OURS,

@@ -41,14 +41,15 @@ def markdown(rows: Sequence[Row]) -> str:
 
 def summary(rows: Sequence[Row]) -> str:
     """Return how many claims came to which verdict, as a Markdown table, and on how many intervals that rests."""
-    lines = [f"| claims | {' | '.join(VERDICTS)} | differs by case | together |", "|---|" + "---:|" * (len(VERDICTS) + 2)]
+    lines = [f"| rows | {' | '.join(VERDICTS)} | differs by case | together |", "|---|" + "---:|" * (len(VERDICTS) + 2)]
     for whose, heading in HEADINGS.items():
         mine = [row["verdict"] for row in rows if row["whose"] == whose]
         counts = [mine.count(word) for word in VERDICTS]
         lines.append(f"| {heading} | {' | '.join(str(n) for n in [*counts, len(mine) - sum(counts), len(mine)])} |")
     n = sum(len(INTERVAL.findall(row["uncertainty"])) for row in rows)
-    missed = f"There are {n} intervals of 95% below; by chance some {round(n * (1 - LEVEL.limit))} of them may miss the truth."
-    return "\n".join([*lines, "", missed])
+    missed = f"by chance some {round(n * (1 - LEVEL.limit))} of them may miss the truth"
+    about = f"A row is a claim, or a part of one: one kind of radii, one side of a turn. There are {n} intervals of 95%; {missed}."
+    return "\n".join([*lines, "", about])
 
 
 def rules_markdown() -> str:

@@ -180,6 +180,11 @@ def often(times: int, n: int) -> tuple[float, float]:
     return lower, upper
 
 
+def worlds_and_seeds(rows: Sequence[Row]) -> int:
+    """Count pairs of world and seed. Runs of one pair see much the same, so they are no independent chances."""
+    return len({(row["world"], row["seed"]) for row in rows})
+
+
 def rarely(times: int, n: int, limit: float) -> str:
     """Say whether the probability of what was so in `times` of n runs is below a limit, by its bounds."""
     lower, upper = often(times, n)
