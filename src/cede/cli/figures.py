@@ -7,7 +7,7 @@ import typer
 
 from cede.cli.terminal import Command, Jobs, Out, Seed, clear_errors, flag, print_table, say, terminal_width
 
-WIDE = 140  # characters: of a terminal in which a table of claims has room for intervals
+WIDTHS = (100, 140)  # characters: of a terminal in which a table of claims has room for what was measured, and for intervals
 
 
 def demo(
@@ -83,7 +83,7 @@ def claims(
         quick = is_quick(out, list(figures_in(out)))
         if quick:
             say("these are quick runs with few episodes, which decide no claim: leave out --quick for runs at full size")
-        columns = pages.COLUMNS[: 3 if terminal_width() < WIDE else 4]  # the others are in claims.csv
+        columns = pages.COLUMNS[: 2 + sum(terminal_width() >= width for width in WIDTHS)]  # the others are in claims.csv
         for whose, title in ((finding.PAPER, "Claims of the paper"), (finding.OURS, "Our own claims")):
             mine = [tuple(getattr(f, name) for name in columns) for f in found if f.whose == whose]
             if mine and not quick:

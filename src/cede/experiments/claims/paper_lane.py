@@ -151,7 +151,7 @@ def drivers(rows: list[Row]) -> list[Finding]:
     empty = cost["no-car", "machine"] / cost["no-car", "best driver"]
     alone = cost["no-car", "machine"] / cost["no-car", "human"]
     busy = cost["light or heavy", "machine"] / cost["light or heavy", "human"]
-    exact = "exact, for this machine"
+    exact = "exact, for this machine and a human with σ = 2"
     return [
         Finding(
             "The machine is near-optimal without cars (within 10%)",
