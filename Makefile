@@ -33,7 +33,7 @@ figures: $(READY)
 	$(BIN)/cede figure all --out results
 
 # The paper, run again from nothing: its figures in its order, verdicts, errata and digests on one page, out/paper/paper.html, and which
-# tables came out as those in results/. Some two and a half hours on two cores; goes on where it was stopped.
+# tables came out as those in results/. Nearly three hours on two cores; goes on where it was stopped.
 paper: $(READY)
 	$(BIN)/cede paper --out out/paper --errata docs/paper-map.md --against results
 
