@@ -65,7 +65,7 @@ def all_findings(out: Path) -> list[Finding]:
 
     Results of the benchmarks are looked for beside the directory, where a checkout has them.
     """
-    found = findings_of(out, CLAIMS)
+    found = sorted(findings_of(out, CLAIMS), key=lambda finding: finding.whose != PAPER)
     return [*found, *ours_speed.benchmarks(out.resolve().parent / "benchmarks" / "results")]
 
 
