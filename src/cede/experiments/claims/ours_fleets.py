@@ -39,7 +39,7 @@ def newcomer(rows: list[Row]) -> list[Finding]:
     little = "RiverSwim, agents {} and {}".format(*NEWCOMERS[1])
     much = {world: one for world, one in found.items() if world != little}
     statistic = f"regret after {last[0]['episodes']:,} episodes, with it / without it"
-    alike = "It is no gift to a newcomer whose agents differ little, who loses more with it"
+    alike = "A new team whose agents differ little loses more with what others have seen of the environment"
     reuse = judged("A new team loses less with what others have seen of the environment", "newcomer", statistic, much, LESS)
     return [
         replace(reuse, whose=PAPER),

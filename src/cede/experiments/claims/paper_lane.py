@@ -14,6 +14,8 @@ from cede.experiments.claims.rules import A_POINT, COMPARABLE, HALF, LESS, LINEA
 from cede.experiments.claims.statistics import Effect, above, below, compared, effect, exponents, intervals, judged, quotients
 from cede.experiments.figure import Row
 from cede.experiments.figures import lane_why as why
+from cede.experiments.figures.drivers_cost import OTHER as OTHER_HUMAN
+from cede.experiments.figures.drivers_cost import TRAFFIC
 from cede.experiments.runs import lane
 from cede.experiments.statistics import ratios
 from cede.experiments.tables import final_rows, select
@@ -146,39 +148,41 @@ def lane_why(rows: list[Row]) -> list[Finding]:
 
 
 def drivers(rows: list[Row]) -> list[Finding]:
-    """Judge the claims about each driver alone: the machine without and with cars."""
-    cost = {(row["traffic"], row["driver"]): row["cost"] for row in rows}
-    empty = cost["no-car", "machine"] / cost["no-car", "best driver"]
-    alone = cost["no-car", "machine"] / cost["no-car", "human"]
-    busy = cost["light or heavy", "machine"] / cost["light or heavy", "human"]
-    exact = "exact, for this machine and a human with σ = 2"
+    """Judge the claims about each driver alone: the machine without and with cars, beside all humans of the table."""
+    empty, busy = ({row["driver"]: row["cost"] for row in select(rows, traffic=traffic)} for traffic in TRAFFIC)
+    humans = [
+        [row["cost"] for row in select(rows, traffic=traffic) if row["driver"] in ("human", OTHER_HUMAN)] for traffic in TRAFFIC
+    ]
+    over_best, worst, best = (
+        empty["machine"] / empty["best driver"],
+        empty["machine"] / min(humans[0]),
+        busy["machine"] / max(humans[1]),
+    )
+    exact, among = "exact, for this machine", f"of {len(humans[0])} humans"
+
+    def finding(claim: str, statistic: str, value: float, rule: Rule, *, above: bool = False) -> Finding:
+        holds = value > rule.limit if above else value < rule.limit
+        return Finding(claim, "drivers", statistic, f"{value:.3f}", exact, HOLDS if holds else FAILS, rule.name)
+
     return [
-        Finding(
+        finding(
             "The machine is near-optimal without cars (within 10%)",
-            "drivers",
             "cost of the machine / best driver, no-car",
-            f"{empty:.3f}",
-            exact,
-            HOLDS if empty < NEAR_OPTIMAL.limit else FAILS,
-            NEAR_OPTIMAL.name,
+            over_best,
+            NEAR_OPTIMAL,
         ),
-        Finding(
-            "The machine is more reliable than the human without cars",
-            "drivers",
-            "cost of the machine / human, no-car",
-            f"{alone:.3f}",
-            exact,
-            HOLDS if alone < LESS.limit else FAILS,
-            LESS.name,
+        finding(
+            "The machine is more reliable than humans without cars",
+            f"cost of the machine / the best {among}, no-car",
+            worst,
+            LESS,
         ),
-        Finding(
-            "The machine is worse than the human with cars",
-            "drivers",
-            "cost of the machine / human, light or heavy",
-            f"{busy:.3f}",
-            exact,
-            HOLDS if busy > MORE.limit else FAILS,
-            MORE.name,
+        finding(
+            "The machine is worse than humans with cars",
+            f"cost of the machine / the worst {among}, light or heavy",
+            best,
+            MORE,
+            above=True,
         ),
     ]
 
