@@ -174,7 +174,7 @@ def test_claims_cover_what_the_issue_lists(done):
         "heavier",
     ):
         assert word in text, word
-    for word in ("near-optimal", "worse than the human", "Theorem 2", "confidence sets"):
+    for word in ("near-optimal", "worse than humans", "Theorem 2", "confidence sets"):
         assert word in text, word
     known = {finding.HOLDS, finding.FAILS, finding.TRIVIAL, finding.OPEN}
     for f in found:

@@ -55,7 +55,7 @@ PLACES = (
         ("team-count", "sharing", "sharing-why"),
     ),
     Place("7b", "A hundred teams: UCRL2-MC's regret is much lower.", ("hundred-teams",)),
-    Place("8", "The machine is nearly as good as possible without cars, and worse than the human with them.", ("drivers",)),
+    Place("8", "The machine is nearly as good as possible without cars, and worse than humans with them.", ("drivers",)),
     Place("9", "The heavier the traffic, the more the human drives.", ("human-control",)),
     Place("10a", "UCRL2-MC gets worse as actions are added, within the same scale.", ("action-size", "action-why")),
     Place("10b", "UCRL2-MC outperforms UCRL2 in larger teams.", ("team-size",)),
