@@ -519,7 +519,7 @@ def control_table(shares, seeds=5):
     return rows
 
 
-BY_COSTS = "; ".join(f"{radii}, with costs: {FAILS}; {radii}, without: {HOLDS}" for radii in lane.RADII)
+BY_COSTS = "; ".join(f"{radii}, with costs: {FAILS}; {radii}, without costs: {HOLDS}" for radii in lane.RADII)
 
 
 @pytest.mark.parametrize(
@@ -558,7 +558,7 @@ def test_against_each_driver_alone():
             runs = itertools.product(range(5), (("printed", 95.0), ("schedule", 75.0), ("constant", 10.0)))
             rows += [{**about, "learner": "UCRL2-MC", "radii": r, "seed": s, "regret": much + 0.1 * s} for s, (r, much) in runs]
     found = paper_lane.ahead_of_drivers(rows)
-    words = f"printed: {FAILS}; schedule, with costs: {HOLDS}; schedule, without: {FAILS}; constant: {HOLDS}"
+    words = f"printed: {FAILS}; schedule, with costs: {HOLDS}; schedule, without costs: {FAILS}; constant: {HOLDS}"
     assert (found.verdict, found.whose) == (words, PAPER)
     assert found.measured.startswith("printed 1.19, 1.36")
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from cede.cli import app
 from cede.experiments import paper
 from cede.experiments.catalogue import FIGURES
+from cede.experiments.claims import pages
 from cede.experiments.figure import Options
 from cede.experiments.parallel import save_outcome
 from cede.experiments.run import TIMES, difference, times_in
@@ -44,7 +45,7 @@ def changed(path, change):
 
 def test_the_page_has_everything_in_the_order_of_the_paper(stored):
     text = paper.write_paper(stored, ERRATA, RESULTS).read_text()
-    places = [text.index(f"Figure {place.number} of the paper") for place in paper.PLACES if place.number[0] != "T"]
+    places = [text.index(f"Figure {place.number} of the paper") for place in paper.PLACES if place.number[0].isdigit()]
     assert places == sorted(places)
     for figure in paper.figures_of_paper():
         assert f'id="{figure.name}"' in text
@@ -80,7 +81,8 @@ def test_how_tables_differ(tmp_path, stored):
         "numbers differ by at most 1e-06 of themselves": {"regret": repr(exact * (1 + 1e-6))},
         "identical numbers": {"regret": f"{exact!r}0"},
         "other rows": {"learner": "another"},
-        "of another version": {"cede": "0.0.0"},
+        "other rows ": {"regret": "nan"},
+        "of another version, or damaged": {"cede": "0.0.0"},
         "of a run with other options": {"quick": "1"},
     }
     for words, change in cases.items():
@@ -88,7 +90,7 @@ def test_how_tables_differ(tmp_path, stored):
         mine.symlink_to(other)
         place = 0 if "cede" in change or "quick" in change else 3
         changed(mine, lambda rows, place=place, change=change: [*rows[:place], {**rows[place], **change}, *rows[place + 1 :]])
-        assert difference(mine, other) == words
+        assert difference(mine, other) == words.strip()
     mine.unlink()
     mine.symlink_to(other)
     changed(mine, lambda rows: rows[1:])
@@ -159,3 +161,26 @@ def test_claims_of_quick_runs_are_not_decided(tmp_path):
     assert quick.exit_code == 0, quick.output
     assert "decide no claim" in " ".join(quick.output.split())
     assert "UCRL2-MC gains" not in quick.output
+    page = tmp_path / "page.md"
+    page.write_text(f"{pages.BEGIN}\n{pages.END}\n")
+    refused = invoke(app, ["claims", "--out", str(tmp_path), "--page", str(page)])
+    assert refused.exit_code == 2
+    assert "must be left out with quick runs" in " ".join(refused.output.split())
+    assert "holds" not in page.read_text()
+
+
+def test_a_page_that_cannot_be_written_to_is_told_first(tmp_path, monkeypatch):
+    monkeypatch.setattr("cede.experiments.claims.verdicts.all_findings", lambda out: pytest.fail("it was computed"))
+    for ending in ("csv", "png"):
+        (tmp_path / f"roads.{ending}").symlink_to(RESULTS / f"roads.{ending}")
+    bare = tmp_path / "bare.md"
+    bare.write_text("# No marks\n")
+    for option, value, expected in (
+        ("page", tmp_path / "nowhere.md", "must be a page of text that can be read"),
+        ("page", bare, "must be a page with one line '<!-- verdicts:"),
+        ("gallery", bare, "must be a page with one line '<!-- figures:"),
+    ):
+        wrong = invoke(app, ["claims", "--out", str(tmp_path), f"--{option}", str(value)])
+        assert wrong.exit_code == 2
+        assert f"claims: {option} is" in wrong.output
+        assert expected in " ".join(wrong.output.split())

@@ -71,6 +71,15 @@ def test_many_who_turn_on_the_log_of_a_new_file_at_once_wait_for_one_another(tmp
     assert errors == []
 
 
+def test_a_file_system_without_a_write_ahead_log_is_told():
+    """SQLite says nothing there, and goes on without it: in memory, for instance."""
+    with (
+        closing(sqlite3.connect(":memory:")) as connection,
+        pytest.raises(ValueError, match="database: its journal is 'memory', must be a write-ahead log"),
+    ):
+        prepare(connection, None)
+
+
 def test_who_waits_for_a_lock_too_long_is_told_so(tmp_path, monkeypatch):
     monkeypatch.setattr(database_module, "PATIENCE", 0.05)
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:

@@ -72,15 +72,21 @@ def claims(
     What was measured, with its statistic and rule, is written there to claims.csv, and to report.html with all figures.
     """
     with clear_errors():
+        from cede._base import check
         from cede._base.archive import write_whole
         from cede.experiments.catalogue import figures_in
         from cede.experiments.claims import finding, pages, verdicts
-        from cede.experiments.report import is_quick, with_gallery, write_report
+        from cede.experiments.report import GALLERY, is_quick, with_gallery, write_report
         from cede.experiments.tables import load_table
 
+        quick = is_quick(out, list(figures_in(out)))
+        if page is not None and quick:
+            check.fail("claims", "page", check.show(str(page)), "left out with quick runs, which decide no claim")
+        for name, path, mark in (("page", page, pages.BEGIN), ("gallery", gallery, GALLERY[0])):
+            if path is not None:
+                check_marked_page(name, path, mark)
         found = verdicts.all_findings(out)
         report = write_report(out, found)
-        quick = is_quick(out, list(figures_in(out)))
         if quick:
             say("these are quick runs with few episodes, which decide no claim: leave out --quick for runs at full size")
         columns = pages.COLUMNS[: 2 + sum(terminal_width() >= width for width in WIDTHS)]  # the others are in claims.csv
@@ -99,6 +105,18 @@ def claims(
             write_whole(gallery, with_gallery(gallery.read_text(encoding="utf-8"), out))
             say(f"figures written to {gallery}")
         say(f"report: {report}")
+
+
+def check_marked_page(name: str, path: Path, mark: str) -> None:
+    """Check that a page can be read, and has the mark after which something is to be written."""
+    from cede._base import check
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):  # not there, no text, or no path at all
+        check.fail("claims", name, check.show(str(path)), "a page of text that can be read")
+    if text.count(mark) != 1:
+        check.fail("claims", name, check.show(str(path)), f"a page with one line {mark!r}")
 
 
 def paper(

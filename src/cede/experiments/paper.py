@@ -55,6 +55,7 @@ PLACES = (
         ("team-count", "sharing", "sharing-why"),
     ),
     Place("7b", "A hundred teams: UCRL2-MC's regret is much lower.", ("hundred-teams",)),
+    Place("Section 4", "What was learned of an environment can be reused for another team in it.", ("newcomer",)),
     Place("8", "The machine is nearly as good as possible without cars, and worse than humans with them.", ("drivers",)),
     Place("9", "The heavier the traffic, the more the human drives.", ("human-control",)),
     Place("10a", "UCRL2-MC gets worse as actions are added, within the same scale.", ("action-size", "action-why")),
@@ -115,7 +116,7 @@ data.</p>
 
 def place_section(out: Path, place: Place, found: Sequence[Finding]) -> str:
     """Return the part of the page about one figure of the paper."""
-    name = place.number if place.number[0] == "T" else f"Figure {place.number}"
+    name = f"Figure {place.number}" if place.number[0].isdigit() else place.number
     words = f"<blockquote>What the paper shows or says, in our words: {escape(place.shows)}</blockquote>"
     mine = [one for one in found if one.figure in place.ours]
     table = claims_table(mine, [figure for other in PLACES for figure in other.ours]) if mine else ""

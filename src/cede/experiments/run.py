@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from math import isfinite
 from pathlib import Path
 
 from cede import __version__
@@ -106,13 +107,13 @@ def difference(path: Path, other: Path) -> str:
     try:
         mine, theirs = load_table(path), load_table(other)
     except ValueError:
-        return "of another version"
+        return "of another version, or damaged"
     if any(mine[0].get(name) != theirs[0].get(name) for name in identity(Options())):
         return "of a run with other options"
     if [list(row) for row in mine] != [list(row) for row in theirs]:
         return "other rows"
     cells = [(row[name], its[name]) for row, its in zip(mine, theirs, strict=True) for name in row if row[name] != its[name]]
-    if any(isinstance(value, str) for pair in cells for value in pair):
+    if not all(isinstance(value, int | float) and isfinite(value) for pair in cells for value in pair):
         return "other rows"
     worst = max((abs(a - b) / max(abs(a), abs(b)) for a, b in cells), default=0.0)
     return f"numbers differ by at most {worst:.0e} of themselves" if cells else "identical numbers"

@@ -96,15 +96,16 @@ def prepare(connection: sqlite3.Connection, _: Any) -> None:
 
 def keep_log(connection: sqlite3.Connection) -> None:
     """Turn on the write-ahead log. Where others turn it on at the same moment SQLite fails, whatever its busy_timeout: so wait."""
-    until = time.monotonic() + PATIENCE
-    while True:
+    until, mode = time.monotonic() + PATIENCE, None
+    while mode is None:
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
-        time.sleep(random.uniform(0.001, 0.02))
+            time.sleep(random.uniform(0.001, 0.02))
+    if mode != "wal":
+        check.fail("database", "its journal", repr(mode), "a write-ahead log, which needs a local disk: a network drive has none")
 
 
 def begin(connection: Connection) -> None:

@@ -36,7 +36,7 @@ def by_costs(verdicts: Mapping[str, Sequence[str]]) -> str:
         if len(set(words)) == 1:
             cases[radii] = words[0]
         else:
-            cases |= {f"{radii}, {costs}": word for costs, word in zip(("with costs", "without"), words, strict=True)}
+            cases |= {f"{radii}, {costs}": word for costs, word in zip(("with costs", "without costs"), words, strict=True)}
     return joined(cases)
 
 

@@ -110,7 +110,7 @@ def team_count(rows: list[Row]) -> list[Finding]:
     most = {b: max(found, key=lambda one: one.value) for b, found in every.items()}
     claim = f"UCRL2-MC has the advantage over UCRL2 with every number of teams, from {teams[0]} to {teams[-1]}"
     measured = "; ".join(f"{short(b)} at most {one.value:.2f}" for b, one in most.items())
-    text = "largest ratio of total regrets over numbers of teams; all of them decide"
+    text = "largest ratio of total regrets, a geometric mean over seeds, over numbers of teams; all of them decide"
     verdict = both({b: all_of([below(one, LESS.limit) for one in found]) for b, found in every.items()})
     ahead = Finding(claim, "team-count", text, measured, intervals(list(most.values())), verdict, LESS.name)
     claim = f"The ratio falls with the number of teams, from {teams[0]} to {teams[-1]}"
@@ -182,7 +182,7 @@ def trend(
         ends = f"{found[0]['ratio']:.2f} at {found[0][x]} to {found[-1]['ratio']:.2f} at {found[-1][x]}"
         texts.append(f"{short(baseline)} {value:+.3f} ({ends})")
         halves.append(interval(half, n))
-    statistic = f"slope of the regret ratio per {unit}, one slope for each seed"
+    statistic = f"slope of the regret ratio per {unit}, one slope for each seed; in brackets arithmetic means at the ends"
     spread = "; ".join(halves)
     return Finding(claim, figure, statistic, "; ".join(texts), spread, both(verdicts), rule)
 
@@ -204,7 +204,8 @@ def trends(
     ]
     whole = trend(rows, x, claim, figure, position, unit, negative=negative, rule=rule)
     words = {f"{start} to {end}": one.verdict for (start, end, _), one in zip(sides, found, strict=True)}
-    return [replace(whole, verdict=joined(words)), *found]
+    told = f"{whole.statistic}; the sides below decide"
+    return [replace(whole, verdict=joined(words), statistic=told), *found]
 
 
 def action_size(rows: list[Row]) -> list[Finding]:

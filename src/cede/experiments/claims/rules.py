@@ -1,8 +1,8 @@
 """The rules by which claims are decided: every threshold once, with the reason why it was fixed at that value.
 
-A limit follows from the words of a claim. Those of our own claims were written when the tables, and numbers from them in the
-documents, were there already; the three turns were fixed after their figures were seen. Where a statistic was replaced after its
-first result was seen, the finding says so (`finding.LATER`), and docs/verdicts.md says what the first one gave.
+A limit follows from the words of a claim. Those of our own claims, but for `lane-why`, were written when the tables, and numbers
+from them in the documents, were there already; the three turns were fixed after their figures were seen. Where a statistic was
+replaced after its first result was seen, the finding says so (`finding.LATER`), and docs/verdicts.md says what the first one gave.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ WELL_BELOW = Rule("well below", 0.8, "A fifth less is the least that one sees in
 MUCH_LOWER = Rule("much lower", 0.5, "Who says much lower should mean at least half.")
 IN_SCALE = Rule("in scale", 5.0, "A ratio that varies by less than 5 stays within one order of magnitude, with room to spare.")
 LESS = Rule("less", 1.0, "Who loses less has a ratio of regrets below 1, with the whole interval.")
-TREND = Rule("trend", 0.0, "Something rises or falls if the interval of its slope, or of its steps, excludes 0.")
+TREND = Rule("trend", 0.0, "Something rises or falls if the interval of its slope, or of a difference of exponents, excludes 0.")
 TURN_OF_ACTIONS = Rule(
     "turn of actions", 4, "Where the curve turns in the figure; fixed after it was seen, because one line would hide the turn."
 )
