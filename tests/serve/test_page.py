@@ -480,6 +480,24 @@ def tell_run(server, first, n):
     assert server("POST", "/v1/teams/barge/steps", {"steps": steps}).status_code == 200
 
 
+def test_a_history_that_is_behind_is_asked_for_again(endless, open_page):
+    """Who asks while another one is being answered may get nothing yet; of a silent team no event would come."""
+    page, asked = open_page(token=endless.token, at=endless), []
+
+    def late(route):
+        asked.append(route.request.url)
+        if len(asked) > 1:
+            return route.continue_()
+        answer = route.fetch()
+        return route.fulfill(response=answer, json={**answer.json(), "buckets": [], "behind": 260})
+
+    page.route("**/v1/teams/barge/history*", late)
+    page.goto(f"{endless.url}/#/team/barge")
+    page.get_by_role("heading", name="barge", exact=True).wait_for()
+    page.get_by_role("heading", name="Cost of a step", exact=True).wait_for()
+    assert len(asked) == 2
+
+
 def test_runs_are_shown_in_steps(endless, open_page):
     page = open_page("#/team/barge", token=endless.token, at=endless)
     page.get_by_role("heading", name="Cost of a step", exact=True).wait_for()

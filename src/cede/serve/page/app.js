@@ -101,7 +101,10 @@ async function loadTeams() {
 
 const loadHistory = () => state.where.kind && fetched(own("history"), { size: state.sizes.chosen, before: state.sizes.before }, (history) => {
   update({ history });
-  if (history.behind > (history.unit === "steps" ? 1000 : 0)) setTimeout(loadHistory, 300); // a few steps of runs are always on their way
+  // Who asks while others are being answered may see sums that are behind, also of a team that is silent from now on. A few steps of
+  // runs are always on their way: for them there is time.
+  if (history.behind > (history.unit === "steps" ? 1000 : 0)) setTimeout(loadHistory, 300);
+  else if (history.behind) refreshHistory();
 });
 const loadTeam = () => isTeam() && fetched(own(), {}, (team) => update({ team }));
 const loadMap = () => isTeam() && fetched(own("map"), state.asked, (map) => update({ map }));
