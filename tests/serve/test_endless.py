@@ -246,9 +246,7 @@ def test_verify_rebuild_and_erase_go_through_long_runs_in_parts(store, monkeypat
 
 
 def test_a_long_run_is_never_in_memory_as_a_whole(tmp_path, monkeypatch):
-    """Ten times as many steps take about as much memory; all at once, they would take ten times as much. What is in caches after the
-    first time is not counted, or was there before: hence a factor of 3.
-    """
+    """Ten times as many steps take about as much memory, not ten times as much. Caches may be warm or not: hence a factor of 3."""
     monkeypatch.setattr(audit, "CHUNK", 1000)
     store = Store(Database(f"sqlite:///{tmp_path}/cede.db"))
     (team,) = put(store, cede.recommended(without_horizon(river(), None)), {"a": 0})
