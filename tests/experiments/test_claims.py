@@ -570,7 +570,7 @@ def test_where_a_lead_comes_from():
     for (name, regret), seed in itertools.product(worth.items(), range(5)):
         luck = math.exp((0.3 if name == lane_why.SAME_FORM else 0.01) * rng.normal())
         rows.append({"learner": name, "teams": 10, "seed": seed, "episode": 9, "episodes": 9, "regret": regret * luck})
-    shared, told, layers = paper_lane.lane_why(rows)
+    shared, told, layers = ours_fleets.lane_why(rows)
     assert [one.verdict for one in (shared, told, layers)] == [HOLDS, FAILS, OPEN]
     assert re.findall(r"known: ([\d.]+)", shared.measured)[0].startswith("0.5")
 

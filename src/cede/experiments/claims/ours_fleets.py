@@ -20,6 +20,7 @@ from cede.experiments.claims.statistics import (
     slopes,
 )
 from cede.experiments.figure import Row
+from cede.experiments.figures import lane_why as why
 from cede.experiments.figures import sharing as map_of_ratios
 from cede.experiments.figures import sharing_why as two_terms_of
 from cede.experiments.figures.newcomer import NEWCOMERS
@@ -198,3 +199,22 @@ def sharing_pays_for(rows: list[Row]) -> list[Finding]:
 def summed(rows: list[Row]) -> list[Row]:
     """Return one row for each seed, with the regret of all its rows."""
     return [{"seed": seed, "regret": sum(row["regret"] for row in select(rows, seed=seed))} for seed in values(rows, "seed")]
+
+
+def lane_why(rows: list[Row]) -> list[Finding]:
+    """Take the lead of UCRL2-MC over UCRL2 apart: what sharing the road, being told the machine, and layers alone are worth."""
+    last = final_rows(rows)
+
+    def over(ours: str, theirs: str) -> Effect:
+        return compared([select(last, learner=ours), select(last, learner=theirs)])
+
+    teams = f"{rows[0]['teams']} teams in lane driving"
+    shared = {"machine known": over(why.BOTH, why.ALONE), "machine not known": over(why.UNTOLD, why.NEITHER)}
+    told = {"shared": over(why.BOTH, why.UNTOLD), "not shared": over(why.ALONE, why.NEITHER)}
+    layers = {"": over(why.NEITHER, why.SAME_FORM)}
+    text = "final total regret, with costs, authors' schedule, of UCRL2-MC"
+    return [
+        judged(f"{teams} lose less if they share the road", "lane-why", f"{text}, shared / not shared", shared, LESS),
+        judged(f"{teams} lose less if they are told the machine", "lane-why", f"{text}, machine known / not known", told, LESS),
+        judged(f"{teams} lose less with two layers alone", "lane-why", f"{text}, neither, / UCRL2 (same-form)", layers, LESS),
+    ]

@@ -11,9 +11,8 @@ import numpy as np
 from cede._base.arrays import Floats
 from cede.experiments.claims.finding import BASELINES, FAILS, HOLDS, TRIVIAL, Finding, all_of, both, joined, short
 from cede.experiments.claims.rules import A_POINT, COMPARABLE, HALF, LESS, LINEAR, MORE, NEAR_OPTIMAL, SUBLINEAR, WELL_BELOW, Rule
-from cede.experiments.claims.statistics import Effect, above, below, compared, effect, exponents, intervals, judged, quotients
+from cede.experiments.claims.statistics import Effect, above, below, effect, exponents, intervals, quotients
 from cede.experiments.figure import Row
-from cede.experiments.figures import lane_why as why
 from cede.experiments.figures.drivers_cost import OTHER as OTHER_HUMAN
 from cede.experiments.figures.drivers_cost import TRAFFIC
 from cede.experiments.runs import lane
@@ -128,36 +127,14 @@ def many_teams(rows: list[Row]) -> list[Finding]:
     return [Finding(claim, "many-teams", statistic, ratio_text(found), spread, verdict, WELL_BELOW.name)]
 
 
-def lane_why(rows: list[Row]) -> list[Finding]:
-    """Take the lead of UCRL2-MC over UCRL2 apart: what sharing the road, being told the machine, and layers alone are worth."""
-    last = final_rows(rows)
-
-    def over(ours: str, theirs: str) -> Effect:
-        return compared([select(last, learner=ours), select(last, learner=theirs)])
-
-    teams = f"{rows[0]['teams']} teams in lane driving"
-    shared = {"machine known": over(why.BOTH, why.ALONE), "machine not known": over(why.UNTOLD, why.NEITHER)}
-    told = {"shared": over(why.BOTH, why.UNTOLD), "not shared": over(why.ALONE, why.NEITHER)}
-    layers = {"": over(why.NEITHER, why.SAME_FORM)}
-    text = "final total regret, with costs, authors' schedule, of UCRL2-MC"
-    return [
-        judged(f"{teams} lose less if they share the road", "lane-why", f"{text}, shared / not shared", shared, LESS),
-        judged(f"{teams} lose less if they are told the machine", "lane-why", f"{text}, machine known / not known", told, LESS),
-        judged(f"{teams} lose less with two layers alone", "lane-why", f"{text}, neither, / UCRL2 (same-form)", layers, LESS),
-    ]
-
-
 def drivers(rows: list[Row]) -> list[Finding]:
     """Judge the claims about each driver alone: the machine without and with cars, beside all humans of the table."""
     empty, busy = ({row["driver"]: row["cost"] for row in select(rows, traffic=traffic)} for traffic in TRAFFIC)
     humans = [
         [row["cost"] for row in select(rows, traffic=traffic) if row["driver"] in ("human", OTHER_HUMAN)] for traffic in TRAFFIC
     ]
-    over_best, worst, best = (
-        empty["machine"] / empty["best driver"],
-        empty["machine"] / min(humans[0]),
-        busy["machine"] / max(humans[1]),
-    )
+    over_best_driver = empty["machine"] / empty["best driver"]
+    over_best_human, over_worst_human = empty["machine"] / min(humans[0]), busy["machine"] / max(humans[1])
     exact, among = "exact, for this machine", f"of {len(humans[0])} humans"
 
     def finding(claim: str, statistic: str, value: float, rule: Rule, *, above: bool = False) -> Finding:
@@ -168,19 +145,19 @@ def drivers(rows: list[Row]) -> list[Finding]:
         finding(
             "The machine is near-optimal without cars (within 10%)",
             "cost of the machine / best driver, no-car",
-            over_best,
+            over_best_driver,
             NEAR_OPTIMAL,
         ),
         finding(
             "The machine is more reliable than humans without cars",
             f"cost of the machine / the best {among}, no-car",
-            worst,
+            over_best_human,
             LESS,
         ),
         finding(
             "The machine is worse than humans with cars",
             f"cost of the machine / the worst {among}, light or heavy",
-            best,
+            over_worst_human,
             MORE,
             above=True,
         ),

@@ -26,7 +26,7 @@ OF_PAPER: tuple[tuple[str, Judge], ...] = (  # in the order of the paper; some f
 )
 OF_OURS: tuple[tuple[str, Judge], ...] = (
     ("growth", paper_theory.growth_exponents),
-    ("lane-why", paper_lane.lane_why),
+    ("lane-why", ours_fleets.lane_why),
     ("action-why", paper_theory.untaken_actions),
     ("action-why", paper_theory.unused_actions),
     ("action-why", paper_theory.conjecture),
