@@ -53,7 +53,7 @@ class LayerArrays(Bundle):
     kind: int  # of its radii: PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, CALIBRATED or NO_RADIUS
     belief: BeliefArrays  # its table is the counted one, or, where rows are unfolded or sampled, one of its own, made by `believe`
     case: Int1  # (belief's rows,) the counted row from which a row of the belief follows; from `counted` on: a known one
-    extra: Float1  # (counted,) added to the constant of the radius: for fewer outcomes than others have, or for surprise (kl.py)
+    extra: Float1  # (counted,) added to the constant of the radius: for fewer outcomes, more functions, or surprise (kl.py)
     outcomes: Float1  # (counted,) how many outcomes a row can have, for radii of kind KL or CALIBRATED; else empty
     unseen: float  # of kind CALIBRATED: the width of rows that were never seen, over the constant; 0: they may be anything
     part: float  # of kind CALIBRATED: the scale, times the square root of the rows that an episode meets

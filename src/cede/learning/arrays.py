@@ -233,7 +233,9 @@ def agents_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
     kind, doubling = RADII[told.agents_radius or told.radius], told.replan == "doubling"
     visits = np.zeros(counts.counted if doubling else 0)
     outcomes = np.full(counts.counted if kind in (RADII["kl"], RADII["calibrated"]) else 0, float(task.n_actions))
-    more = {"extra": np.zeros(counts.counted), "outcomes": outcomes, "unseen": 0.0, "part": AGENTS_PART}
+    users = np.repeat(np.bincount(task.table, minlength=len(task.n_slots)), task.n_slots)[:, None]  # agents who act by each slot
+    extra = more_functions(kind, counts.place, users, counts.counted)
+    more = {"extra": extra, "outcomes": outcomes, "unseen": 0.0, "part": AGENTS_PART}
     more["expected"] = Table.empty(0, task.n_actions)
     return LayerArrays(counts=counts, kind=kind, belief=belief, case=case, planned_visits=visits, **more)
 
@@ -244,7 +246,8 @@ def environment_layer(task: Task, told: Settings, tally: Tally) -> LayerArrays:
     Its belief uses the table of counts itself as centre; or a table of its own, with all declared outcomes in every row if there is
     a structure, or with room for sampled rows if there is a prior.
     """
-    counts, outcomes, extra = tally.environment, told.outcomes, np.zeros(tally.environment.counted)
+    counts, outcomes = tally.environment, told.outcomes
+    extra = more_functions(RADII[told.radius], counts.place, 1, counts.counted)
     table, row, case = counts.seen, counts.place.copy(), np.arange(counts.seen.n_rows)
     if told.known_environment is not None:
         row = counts.counted + true_environment(told.known_environment).row
@@ -336,6 +339,20 @@ def fewer_outcomes(outcomes: Outcomes, radius: str | None, none: Floats) -> Floa
     n, most = outcomes.n_outcomes, outcomes.to.shape[1]
     less: Floats = 2 * (n - most) * log(2.0) if radius == "printed" else np.log(n / most)
     return less
+
+
+def more_functions(kind: int, place: Ints, users: Ints | int, counted: int) -> Floats:
+    """Return the amounts that are added to the constant of each row's radius, (counted,), because the set "kl-value" must be right
+    about more functions of a row's outcomes; zeros for other sets.
+
+    One function for each place that points to the row, and for each agent who acts there. place: the row of each place. users: how
+    many agents act by it.
+    """
+    if kind != RADII["kl-value"]:
+        return np.zeros(counted)
+    functions = np.bincount(place.ravel(), weights=np.broadcast_to(users, place.shape).ravel(), minlength=counted)[:counted]
+    result: Floats = np.log(np.maximum(functions, 1.0))
+    return result
 
 
 def certain_belief(task: Task) -> Belief:

@@ -28,8 +28,9 @@ Balls of relative entropy hold all p with KL(q || p) <= rho, where q are the fre
 With m(N) the likelihood of what was seen under a mixture over all supports and, within each, over all distributions (Krichevsky and
 Trofimov), m(N) / prod p_i^N_i is a martingale of mean 1 at most along the visits of a row. It exceeds 2 rows / delta at any time
 with probability at most delta / (2 rows) (Ville), which is the first line. The second is right about the means of some functions
-only, the values of the best policy: so the plan is optimistic, but the truth need not be in the ball. docs/guarantees.md has both
-proofs.
+only, the values of the best policy: so the plan is optimistic, but the truth need not be in the ball. `values` is how many
+functions that are: L for a row of an agent, (L - 1) D for one of the environment, times the places that the row serves.
+docs/guarantees.md has both proofs.
 
 Calibrated sets are balls of the first kind with log( 2 rows t_k / delta ) for the constant, scaled by part / sqrt(m), where m is
 how many different rows an episode meets, about. What is not known of different rows is independent and adds up like a square root,
