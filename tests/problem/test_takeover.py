@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
+from cede.problem.takeover import handovers_until, next_agent_towards
 from problems import random_mdp, random_rows
 
 
@@ -299,3 +300,41 @@ def test_the_example_of_the_docstrings(own):
     no = np.inf
     assert task.switch_cost.tolist() == [[0, no, 0.1, no], [0.1, 0, no, no], [no, no, no, 0], [0.1, 0, no, no]]
     assert task.always(1)[0, 0].tolist() == [2, 1, 3, 1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_the_way_to_an_agent_is_the_shortest(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 9))
+    possible = rng.random((n, n)) < rng.choice([0.1, 0.2, 0.5, 0.9])
+    possible[np.arange(n), rng.integers(0, n, n)] = True  # somebody can always get control
+    agent = int(rng.integers(n))
+    paths, shortest = np.eye(n, dtype=int), np.full(n, np.inf)
+    for length in range(n):  # by powers of the matrix
+        shortest[(paths[:, agent] > 0) & np.isinf(shortest)] = length
+        paths = np.minimum(paths @ possible, 1)
+    np.testing.assert_array_equal(handovers_until(possible, agent), shortest)
+    for prev, to in enumerate(next_agent_towards(possible, agent)):
+        assert possible[prev, to]
+        best = min(shortest[d] for d in range(n) if possible[prev, d])
+        assert to == next(d for d in range(n) if possible[prev, d] and shortest[d] == best)
+
+
+def test_a_large_team_is_little_work():
+    """Each hand-over is looked at once for each agent: a table of everybody's ways took the fourth power of the agents."""
+    looked_at = []
+
+    class Counted(np.ndarray):
+        def __getitem__(self, where):
+            looked_at.append(np.size(found := self.view(np.ndarray)[where]))
+            return found
+
+        def __array_function__(self, function, types, args, kwargs):
+            looked_at.append(self.size)
+            return function(*(one.view(np.ndarray) if one is self else one for one in args), **kwargs)
+
+    n = 60
+    chain = np.tri(n, k=1, dtype=bool).view(Counted)  # from one to the next only: the longest way
+    np.testing.assert_array_equal(handovers_until(chain, n - 1), n - 1.0 - np.arange(n))
+    assert sum(looked_at) <= 2 * n * n

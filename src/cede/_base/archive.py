@@ -62,8 +62,8 @@ def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """
     try:
         with interrupts_later():
+            mode = mode_of(path)  # links that lead in a circle end here
             target = path.resolve() if path.is_symlink() else path
-            mode = mode_of(target)
             remove_leftovers(target.parent)
             partial, file = new_partial(target)
             try:
@@ -97,6 +97,15 @@ def mode_of(path: Path) -> int | None:
     return stat.S_IMODE(found.st_mode)
 
 
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file for reading. Anything else is an error: to open a pipe would wait until somebody writes to it."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "Is no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
 LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.cede-partial", re.DOTALL)  # names of files that are being written
 
 
@@ -119,13 +128,13 @@ def new_partial(path: Path) -> tuple[Path, IO[bytes]]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what killed writers left in a directory: files with such a name that nobody has locked. Where files cannot be locked,
-    nobody can tell who is alive, and they stay.
+    """Remove what killed writers left in a directory: regular files with such a name that nobody has locked. Where files cannot be
+    locked, nobody can tell who is alive, and they stay.
     """
     with suppress(OSError):
-        found = [Path(entry.path) for entry in os.scandir(directory) if LEFTOVER.fullmatch(entry.name)]
-        for partial in found:
-            with suppress(OSError), partial.open("rb") as file:
+        found = [entry for entry in os.scandir(directory) if LEFTOVER.fullmatch(entry.name)]
+        for partial in (Path(entry.path) for entry in found if entry.is_file(follow_symlinks=False)):
+            with suppress(OSError), open_regular(partial) as file:
                 if try_lock(file) and is_same(partial, file):
                     partial.unlink()
 
@@ -144,7 +153,7 @@ def try_lock(file: IO[bytes]) -> bool:
 def is_same(path: Path, file: IO[bytes]) -> bool:
     """Tell whether a path still leads to an open file."""
     try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+        return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
     except OSError:
         return False
 
@@ -227,7 +236,7 @@ def load_arrays(
         if not stat.S_ISREG(mode):  # opening it might wait for ever
             what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
             raise UnreadableFile(f"{path}: is {what}, must be a {kind} of cede")
-    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source) as opened:
+    with open_regular(source) if isinstance(source, Path) else io.BytesIO(source) as opened:
         try:
             size = os.fstat(opened.fileno()).st_size if isinstance(source, Path) else len(source)
             with zipfile.ZipFile(opened) as file:
@@ -252,8 +261,11 @@ def load_arrays(
 def kind_of(source: Path | bytes) -> str | None:
     """Return which kind of file this claims to be, without any other check; None if it does not say so."""
     try:
-        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as file:
-            names_in(file, len(source) if isinstance(source, bytes) else source.stat().st_size)
+        with (
+            open_regular(source) if isinstance(source, Path) else io.BytesIO(source) as opened,
+            zipfile.ZipFile(opened) as file,
+        ):
+            names_in(file, os.fstat(opened.fileno()).st_size if isinstance(source, Path) else len(source))
             kind = json.loads(read_array(file, f"{HEADER}.npy").tobytes())["kind"]
     except Exception:  # `load_arrays` says what is wrong with it
         return None
@@ -261,12 +273,15 @@ def kind_of(source: Path | bytes) -> str | None:
 
 
 def names_in(file: zipfile.ZipFile, size: int) -> list[str]:
-    """Return the names of the members of an archive, after a check that none occurs twice, is compressed, or claims more than size
-    bytes.
+    """Return the names of the members of an archive, after a check that none occurs twice or is compressed, and that together they
+    claim no more than size bytes: members that lie inside one another would take far more memory than the file.
     """
     for member in file.infolist():
-        if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size or member.file_size > size:
-            raise ValueError(f"{member.filename} claims {member.file_size} bytes")
+        if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+            raise ValueError(f"{member.filename} is compressed")
+    claimed = sum(member.file_size for member in file.infolist())
+    if claimed > size:
+        raise ValueError(f"the members claim {claimed} bytes")
     names = file.namelist()
     if len(set(names)) < len(names):
         raise ValueError("a name occurs twice")

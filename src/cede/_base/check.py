@@ -90,13 +90,17 @@ def path(owner: str, place: str, value: Any, expected: str = "the path of a file
         given = os.fspath(value) if isinstance(value, os.PathLike) else value
     except Exception:  # whatever a class of the user does
         given = None
-    if not isinstance(given, str) or "\0" in given or not Path(given).name or not is_text(given):
+    if not isinstance(given, str) or "\0" in given or not Path(given).name:
         fail(owner, place, show(value), expected)
+    if not is_text(given):
+        fail(owner, place, show(value), f"{expected}, in UTF-8")
     return Path(given)
 
 
 def is_text(value: str) -> bool:
-    """Return whether a string can be written as UTF-8: one half of a surrogate pair alone cannot."""
+    """Return whether a string can be written in UTF-8. One half of a surrogate pair alone cannot: Python reads bytes that are no
+    UTF-8, as in names of files, as such halves.
+    """
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -214,8 +218,10 @@ def one_of(options: Sequence[Any], given: Any = None) -> str:
 
 def name(owner: str, place: str, value: Any) -> str:
     """Check that a value is a non-empty string, and return it."""
-    if not isinstance(value, str) or not value or not is_text(value):
+    if not isinstance(value, str) or not value:
         fail(owner, place, show(value), "a non-empty string")
+    if not is_text(value):
+        fail(owner, place, show(value), "a string in UTF-8")
     return value
 
 
@@ -352,7 +358,7 @@ def names(owner: str, argument: str, value: Any, size: int) -> tuple[str, ...] |
         fail(owner, argument, show(value), expected)
     result = value if isinstance(value, Names) else Names(given)
     if not isinstance(value, Names) and not is_text("".join(result)):
-        fail(owner, argument, show(value), f"{expected} that can be written")
+        fail(owner, argument, show(value), f"{expected} in UTF-8")
     if len(result) != size:
         fail(owner, f"the length of {argument}", len(result), str(size))
     return result

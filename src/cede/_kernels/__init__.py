@@ -1,6 +1,7 @@
 """Compiled code: arrays in, arrays out. Kernels trust their input: everything is checked before it comes here.
 
 bundle           arrays and numbers that are passed by reference
+cache            compiled code on disk
 compiling        how kernels are compiled, kept on disk and called by one another
 tables           sparse rows that grow in place
 random_streams   random numbers

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import FunctionType
@@ -24,6 +24,7 @@ from numba.core.typing.templates import ConcreteTemplate, signature
 from numba.extending import lower_builtin
 
 from cede._base.interrupts import interrupts_later, raise_soon
+from cede._kernels.cache import CodeCache
 
 Function = Any  # a Python function, or what Numba makes of it
 
@@ -65,10 +66,10 @@ def compiled(function: Function, **extra: Any) -> Function:
     kernel calls another, constants are wrapped as in np.int64(0).
     """
     options = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True, **extra}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # Numba found no directory that it may write to
-        return numba.njit(**options)(function)
+    result = numba.njit(**options)(function)
+    with suppress(Exception):  # no directory can be written, or its name is no text
+        result._cache = CodeCache(function)
+    return result
 
 
 def renamed(function: Any, qualname: str) -> Any:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cede._base.archive import write_whole
+from cede._base.processes import spawn_context
 from cede.experiments.figure import Outcome, Part
 
 POLL = 0.25  # seconds between two looks at what the workers have done
@@ -79,7 +80,7 @@ def run_parts(parts: Sequence[Part], directory: Path, jobs: int, say: Callable[[
         say(f"{len(outcomes)} of {len(parts)} parts are there already, {len(todo)} to run")
     if todo:
         longest_first = sorted(todo, key=lambda part: -part.work)
-        context = multiprocessing.get_context("spawn")
+        context = spawn_context("run")
         done = context.Array("q", len(todo), lock=False)
         try:
             with ProcessPoolExecutor(min(jobs, len(todo)), context, _start_worker, (done,)) as pool:

@@ -4,7 +4,6 @@
 Messages are pickled. They go only between processes that this one started, or inside the user's own cluster.
 """
 
-import multiprocessing
 import pickle
 import signal
 from contextlib import suppress
@@ -12,6 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from cede import __version__
+from cede._base.processes import spawn_context
 from cede.fleet.shard import Shard
 
 PATIENCE = 10.0  # seconds to wait for the exit code of a process that is gone
@@ -88,7 +88,7 @@ class ProcessWorker:
     """
 
     def __init__(self, index: int, server: type[Server] = ShardServer) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = spawn_context("engine 'processes'")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(theirs, server), name=f"cede-shard-{index}", daemon=True)
         self.process.start()

@@ -160,13 +160,17 @@ def next_agent_towards(possible: NDArray[np.bool_], agent: int) -> list[int]:
     possible: (D, D) [prev_agent, agent], which hand-overs are. Where control cannot come to `agent`, the result is anybody who can
     get it.
     """
-    n = len(possible)
-    return [int(to) for to in np.where(possible, np.minimum(handovers_until(possible, agent), n + 1), np.inf).argmin(axis=1)]
+    nearest = np.argsort(handovers_until(possible, agent), kind="stable")
+    towards: list[int] = nearest[possible[:, nearest].argmax(axis=1)].tolist()  # the first of the nearest that is possible
+    return towards
 
 
 def handovers_until(possible: NDArray[np.bool_], agent: int) -> Floats:
     """Return for each agent how many hand-overs it takes until `agent` is in control, (D,); infinity if that is not possible."""
-    steps: Floats = np.where(np.arange(len(possible)) == agent, 0.0, np.inf)
-    for _ in range(len(possible)):  # one more than from the nearest agent to whom control can go
-        steps = np.minimum(steps, 1 + np.where(possible, steps, np.inf).min(axis=1))
+    steps: Floats = np.full(len(possible), np.inf)
+    n, nearest = 0, np.array([agent])
+    while nearest.size:  # those from whom it takes n hand-overs: each agent is among them once
+        steps[nearest] = n
+        farther = np.flatnonzero(np.isinf(steps))
+        n, nearest = n + 1, farther[possible[np.ix_(farther, nearest)].any(axis=1)]
     return steps
