@@ -8,7 +8,9 @@ from scipy.optimize import linprog
 
 import cede
 from cede._kernels.backup import CHOOSE
-from cede.planning.endless import chain_of, fixed_point, long_run, new_endless, step_costs_of
+from cede.planning.belief import true_beliefs
+from cede.planning.chains import chain_of, chain_value
+from cede.planning.endless import fixed_point, new_endless
 from cede.planning.passes import backup, model_of, pass_scratch, thread_scratch, work_done
 from planning.test_costs_ends_time import options, parts, rich_mdp
 from problems import random_mdp, random_rows
@@ -171,10 +173,9 @@ def test_parts_that_are_apart_are_named():
 def test_costs_in_the_long_run_against_many_steps():
     mdp = connected(rich_mdp(3, horizon=None), 3)
     policy = np.random.default_rng(0).integers(mdp.task.n_agents, size=(1, mdp.task.n_states, mdp.task.n_agents)).astype(np.int16)
-    chain, chances = chain_of(mdp, policy)
-    costs = step_costs_of(mdp.task, mdp, policy, chances)
-    share = np.linalg.matrix_power(chain.toarray(), 2**20)
-    np.testing.assert_allclose(long_run(chain, costs), share @ costs, atol=1e-9)
+    chain = chain_of(mdp.task, *true_beliefs(mdp), policy)
+    share = np.linalg.matrix_power(chain.matrix.toarray(), 2**20)
+    np.testing.assert_allclose(chain_value(chain.matrix, chain.cost, 1.0).level, share @ chain.cost, atol=1e-9)
 
 
 @pytest.mark.parametrize(("world", "discount"), [("river", None), ("river", 0.95), ("river", 0.99), ("road", None), ("road", 0.99)])

@@ -6,7 +6,7 @@
 
 with w(s', d') = c_arrive(s') + discount v_{t+1}(s', d'), from the inside out: the environment's minimum for each row (s, a) and
 agent, the agent's minimum, then the switch. In a state where an episode ends nobody is in control, and v_t is what the rest of the
-steps cost there. A finite horizon is a loop over it (backward.py), a discount or an average a fixed point of it (endless.py).
+steps cost there; without a horizon such a state is never left and costs nothing, v_t = discount v_{t+1}. A finite horizon is a loop over it (backward.py), a discount or an average a fixed point of it (endless.py).
 Width 0 makes the inner minima means; a given policy takes the place of the outer minimum.
 """
 
@@ -156,9 +156,9 @@ def stay_at_end(problem, mode, t, s, thread):
     value changed.
     """
     policy, value, switch_cost = thread.policy, thread.value, problem.switch_cost[min(s, problem.switch_cost.shape[0] - 1)]
-    found = problem.env_cost[s, 0] * problem.left[t]
-    changed = False
+    ends, changed = problem.left.size > 0, False
     for prev in range(policy.shape[1]):
+        found = problem.env_cost[s, 0] * problem.left[t] if ends else problem.discount * thread.after[s, prev]
         if mode != FOLLOW:
             d = prev
             while not switch_cost[prev, d] < np.inf:
@@ -241,7 +241,7 @@ def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, t
     first_state, last_state = (only, only + 1) if single else (0, value.shape[0])
     n_rows = model.environment.row.shape[1] if single else model.environment.table.start.size
     stamp = (scratch.stamp + (0 if same_rows else t)) % 2147483647
-    thread.value, thread.policy, thread.before, thread.floor = value, policy, before, floor
+    thread.after, thread.value, thread.policy, thread.before, thread.floor = after, value, policy, before, floor
     looked_ahead = single
     adds_up = not single and scratch.arrival.size > 0
     ahead = scratch.arrival if adds_up else after

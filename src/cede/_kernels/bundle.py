@@ -31,6 +31,7 @@ from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
 Bool1 = Annotated[NDArray[np.bool_], "bool", 1]
+Bool2 = Annotated[NDArray[np.bool_], "bool", 2]
 Float1 = Annotated[NDArray[np.float64], "float64", 1]
 Float2 = Annotated[NDArray[np.float64], "float64", 2]
 Float3 = Annotated[NDArray[np.float64], "float64", 3]

@@ -5,10 +5,17 @@ With f = T x - x, low = min f and high = max f, whatever x is,
     discount g < 1    T x + g / (1 - g) low <= v* <= T x + g / (1 - g) high       (MacQueen 1966; Porteus 1971)
     average           low <= cost of a step in the long run <= high                (Odoni 1969)
 
-and the policy that attains T x is as good as these bounds, too. So x may be chosen in any way that lets high - low become small:
-we go to the middle of the bounds, for averages a part of the way only, which makes periodic chains safe. Such a step never widens
-the bounds. From the last few points we extrapolate (Anderson 1965); what widens the bounds is taken back, and after each such try
-we wait twice as long until the next one. The bounds at the end are the certificate.
+and the policy that attains T x is as good as these bounds, too. They rest on T (x + c) = T x + g c for every number c. So a state in
+which a run ends is one that is never left and costs nothing: its value moves with c like all others, and is 0 in the end.
+
+For averages, low and high are taken over the places (a state and who was in control before) that a run can come to: what cannot be
+reached from there has its own long run.
+
+Only differences of x matter, so x is kept near 0, whatever the discount is: its rounding is that of these differences. It may be
+chosen in any way that lets high - low become small. A plain step goes to T x, less the middle of low and high, for averages a part
+of the way, which makes periodic chains safe; it never widens the bounds. From the last few points we extrapolate (Anderson 1965).
+Where f hardly changes, as where two choices are nearly equal, we go on in the same direction by steps twice as long each time. What
+widens the bounds is taken back. The bounds at the end are the certificate.
 """
 
 import numpy as np
@@ -16,19 +23,20 @@ from numba import types
 
 from cede._kernels.backup import backup
 from cede._kernels.backward import find_same_start
-from cede._kernels.bundle import Bundle, Float2, Float3
+from cede._kernels.bundle import Bool2, Bundle, Float2, Float3
 from cede._kernels.compiling import kernel, unit
-from cede._kernels.model import ModelArrays, ends_in
+from cede._kernels.model import BY_PREV_AGENT, ModelArrays, ends_in
 from cede._kernels.scratch import PassScratch, ThreadScratch
 
 MEMORY = 6  # points that are remembered
 PART = 0.8  # for averages: how much of the way is gone at once
 MOST_WAIT = 1024  # steps between two tries to extrapolate, at most
 GAINED = 0.99  # bounds that have not come closer by this factor for `patience` steps never will
+SLOW = 0.9  # bounds that come closer by less than this in a step: the next one is longer
 ROUNDING = 32 * 2.0**-52  # of a value: bounds that are closer than this cannot be improved
 FLAT = 1e-12  # relative: directions shorter than this are left out of an extrapolation
 
-POLICY_NOW, VALUES = types.int16[:, ::1], types.float64[:, :, ::1]
+POLICY_NOW, VALUES, PLACES = types.int16[:, ::1], types.float64[:, :, ::1], types.boolean[:, ::1]
 
 
 class Endless(Bundle):
@@ -38,8 +46,9 @@ class Endless(Bundle):
     images: Float3  # (MEMORY, S, D) and where plain iteration would have gone from there
     image: Float2  # (S, D) T x
     normal: Float2  # (MEMORY, MEMORY + 1) equations of the extrapolation
+    reached: Bool2  # (S, D) the places that the bounds are about; with a discount all
     gain: float  # for averages: the cost of a step in the long run
-    error: float  # the value, or the gain, is at most so far from the truth
+    error: float  # the value, or the gain, and what the policy really costs, are at most so far from the best
     sweeps: int  # how often T was applied
     patience: int  # steps without gain after which it ends: parts of the problem may be apart
 
@@ -54,31 +63,78 @@ def begin_sweep(scratch):
     scratch.stamp += 1
 
 
+@unit(types.none, ModelArrays, types.float64[::1], types.int64, PLACES)
+def find_reached(model, start, start_agent, reached):
+    """Write which places a run can come to whoever is put in control, (S, D). model: the true tables. start: (S,) of first states."""
+    problem, agents, environment = model.problem, model.agents, model.environment
+    n_states, n_agents = reached.shape
+    for s in range(n_states):
+        for d in range(n_agents):
+            reached[s, d] = start[s] > 0.0 and d == start_agent
+    found, turn = True, 0
+    while found:  # forward and backward in turn: corridors are long
+        found, turn = False, 1 - turn
+        for i in range(n_states):
+            s = i if turn else n_states - 1 - i
+            for prev in range(n_agents):
+                if not reached[s, prev] or ends_in(problem, s):
+                    continue
+                for d in range(n_agents):
+                    if not problem.switch_cost[min(s, problem.switch_cost.shape[0] - 1), prev, d] < np.inf:
+                        continue
+                    r = agents.row[problem.slot[d] + (prev if problem.vary[d] == BY_PREV_AGENT else 0), s]
+                    for j in range(agents.table.start[r], agents.table.start[r] + agents.table.size[r]):
+                        if not agents.table.weight[j] > 0.0:
+                            continue
+                        row = environment.row[s, agents.table.column[j]]
+                        for k in range(environment.table.start[row], environment.table.start[row] + environment.table.size[row]):
+                            to = environment.table.column[k]
+                            if environment.table.weight[k] > 0.0 and not reached[to, d]:
+                                reached[to, d] = True
+                                found = True
+
+
 @kernel
-def differences(x, y):
-    """Return the least and the greatest element of y - x, and the greatest size of one of y."""
+def differences(x, y, reached):
+    """Return the least and the greatest element of y - x, and the greatest size of one of y, over the places that are reached."""
     low, high, most = np.inf, -np.inf, 0.0
     for s in range(x.shape[0]):
         for d in range(x.shape[1]):
-            low, high = min(low, y[s, d] - x[s, d]), max(high, y[s, d] - x[s, d])
-            most = max(most, abs(y[s, d]))
+            if reached[s, d]:
+                low, high = min(low, y[s, d] - x[s, d]), max(high, y[s, d] - x[s, d])
+                most = max(most, abs(y[s, d]))
     return low, high, most
 
 
 @kernel
-def step_from(problem, x, y, middle, result):
-    """Write where plain iteration goes from x, with y = T x: to the middle of the bounds."""
-    ends = problem.terminal.size > 0
+def reference(x, reached):
+    """Return the value of the first place that is reached."""
     for s in range(x.shape[0]):
         for d in range(x.shape[1]):
-            if problem.discount == 1.0:
-                result[s, d] = x[s, d] + PART * (y[s, d] - middle - x[s, d])
-            else:
-                result[s, d] = y[s, d] if ends and ends_in(problem, s) else y[s, d] + middle
+            if reached[s, d]:
+                return x[s, d]
+    return 0.0
 
 
-@unit(types.int64, VALUES, VALUES, types.int64, types.int64, types.float64[:, ::1])
-def solve_normal(points, images, newest, n, normal):
+@kernel
+def begin_near_zero(problem, x, reached):
+    """Make given values relative to that of the first place; where runs end, the value is 0."""
+    usable = True
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            usable = usable and abs(x[s, d]) < np.inf
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            if not usable or ends_in(problem, s):
+                x[s, d] = 0.0
+    base = reference(x, reached)
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            x[s, d] -= base
+
+
+@unit(types.int64, VALUES, VALUES, PLACES, types.int64, types.int64, types.float64[:, ::1])
+def solve_normal(points, images, reached, newest, n, normal):
     """Find the weights of an extrapolation by least squares, and write them to normal[:, MEMORY]; return how many there are.
 
     newest: place of the last point; n: how many there are before it.
@@ -91,6 +147,8 @@ def solve_normal(points, images, newest, n, normal):
             total = 0.0
             for s in range(points.shape[1]):
                 for d in range(points.shape[2]):
+                    if not reached[s, d]:
+                        continue
                     last = images[newest, s, d] - points[newest, s, d]
                     mine = last - (images[a, s, d] - points[a, s, d])
                     total += mine * (last - (images[b, s, d] - points[b, s, d]) if j < n else last)
@@ -117,58 +175,66 @@ def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
     gained.
 
     policy: (S, D), written, or with FOLLOW read. value: (2, S, D): value[0] is replaced by the middle of the bounds. For averages
-    it is the bias, 0 in state 0 after agent 0. The rest of what was found is in `endless`.
+    it is the bias, 0 in the first place that is reached. The rest of what was found is in `endless`.
     """
-    problem, x, y = model.problem, value[0], endless.image
+    problem, x, y, reached = model.problem, value[0], endless.image, endless.reached
     points, images, newest, kept = endless.points, endless.images, np.int64(0), np.int64(0)
-    factor = problem.discount / (1.0 - problem.discount) if problem.discount < 1.0 else 1.0
+    discounted = problem.discount < 1.0
+    factor, part = (problem.discount / (1.0 - problem.discount), 1.0) if discounted else (1.0, PART)
     none, first = np.int64(-1), np.int64(0)
     find_same_start(problem.switch_cost, problem.vary, first, problem.switch_cost.shape[0], scratch.same_start)
-    endless.sweeps, last_span, extrapolated = 0, np.inf, False
+    begin_near_zero(problem, x, reached)
+    endless.sweeps, last_span, extrapolated, stride = 0, np.inf, False, 1.0
     wait, waited, goal, since = 0, 0, np.inf, 0  # until the next extrapolation; until nothing more is gained
     while True:
         begin_sweep(scratch)
         backup(model, mode, first, x, y, policy, policy, y, seed, scratch, thread, none, first, first)
         endless.sweeps += 1
-        low, high, most = differences(x, y)
-        middle, half = factor * 0.5 * (low + high), factor * 0.5 * (high - low)
+        low, high, most = differences(x, y, reached)
+        middle, span = 0.5 * (low + high), high - low
         since += 1
-        if high - low < GAINED * goal:
-            goal, since = high - low, 0
-        if half <= max(accuracy, factor * ROUNDING * most) or since >= endless.patience:
+        if span < GAINED * goal:
+            goal, since = span, 0
+        if 0.5 * factor * span <= max(accuracy, factor * ROUNDING * most) or since >= endless.patience:
             break
-        if extrapolated and high - low > last_span:  # take it back: go on from where plain iteration would have gone
+        if (extrapolated or stride > 1.0) and not span <= last_span + ROUNDING * most:
+            # take it back: go on from where plain iteration would have gone
             for s in range(x.shape[0]):
                 for d in range(x.shape[1]):
                     x[s, d] = images[newest, s, d]
-            kept, extrapolated, waited, wait = 0, False, 0, min(2 * wait + 1, MOST_WAIT)
+            if extrapolated:
+                kept, waited, wait = 0, 0, min(2 * wait + 1, MOST_WAIT)
+            extrapolated, stride = False, 1.0
             continue
         if extrapolated:
             wait = wait // 2
-        last_span = high - low
+        stride = 2.0 * stride if span > SLOW * last_span and not extrapolated else 1.0
+        last_span = span
         waited += 1
         newest = (newest + 1) % MEMORY
         for s in range(x.shape[0]):
             for d in range(x.shape[1]):
                 points[newest, s, d] = x[s, d]
-        step_from(problem, x, y, middle, images[newest])
-        used = solve_normal(points, images, newest, kept, endless.normal) if kept > 0 and waited > wait else 0
+                images[newest, s, d] = x[s, d] + part * (y[s, d] - middle - x[s, d])
+        used = solve_normal(points, images, reached, newest, kept, endless.normal) if kept > 0 and waited > wait else 0
+        extrapolated = used > 0
+        if extrapolated:
+            stride = 1.0
         for s in range(x.shape[0]):
             for d in range(x.shape[1]):
                 found = images[newest, s, d]
-                for i in range(used):
-                    before = (newest - 1 - i) % MEMORY
-                    found -= endless.normal[i, MEMORY] * (images[newest, s, d] - images[before, s, d])
+                if reached[s, d]:
+                    found = x[s, d] + stride * (found - x[s, d])
+                    for i in range(used):
+                        before = (newest - 1 - i) % MEMORY
+                        found -= endless.normal[i, MEMORY] * (images[newest, s, d] - images[before, s, d])
                 x[s, d] = found
-        extrapolated = used > 0
         kept = min(kept + 1, MEMORY - 1)
-    endless.error, endless.gain = half, middle if problem.discount == 1.0 else 0.0
-    if problem.discount == 1.0:
-        middle = -y[0, 0]
+    endless.error, endless.gain = factor * span, 0.0 if discounted else middle
+    level = factor * middle if discounted else -reference(y, reached)
     for s in range(x.shape[0]):
-        stays = problem.terminal.size > 0 and problem.terminal[s]
         for d in range(x.shape[1]):
-            x[s, d] = y[s, d] if stays else y[s, d] + middle
+            x[s, d] = 0.0 if ends_in(problem, s) else y[s, d] + level
 
 
 @unit(types.none, ModelArrays, POLICY_NOW, VALUES, types.float64, Endless, PassScratch, ThreadScratch)

@@ -47,7 +47,8 @@ class ThreadScratch(Bundle):
     is_ranked: Bool1  # (D,) have the last two been made for v_{t+1}?
     seen: Int1  # (S,) the number of the last row that had this state among its outcomes
     row_number: int
-    value: Float2  # (S, D) v_t, of the step that is done
+    after: Float2  # (S, D) v_{t+1}, of the step that is done
+    value: Float2  # (S, D) v_t
     policy: Int16s2  # (S, D)
     before: Int16s2  # (S, D) the policy whose cost was in value
     floor: Float2  # (S, D) values that are only ever raised
@@ -93,6 +94,7 @@ def new_thread_scratch(n_states: int, n_actions: int, n_agents: int, work: Any) 
         ranked_value=np.empty((n_agents, max(n_states, n_actions))),
         is_ranked=np.zeros(n_agents, dtype=np.bool_),
         seen=np.zeros(max(n_states, n_actions), dtype=np.int64),
+        after=np.empty((0, 0)),
         value=np.empty((0, 0)),
         policy=np.empty((0, 0), dtype=np.int16),
         before=np.empty((0, 0), dtype=np.int16),

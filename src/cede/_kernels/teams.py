@@ -15,7 +15,7 @@ from cede._kernels.baseline import RECORD, negate_costs, record_episode
 from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Float4, Int1, Int2, Int3, Int16s3, Int16s4, UInt64s2
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.costs import N_SUMS, add_part, count_costs, forget_costs, parts_of_sums, restore_row, rows_of_costs
-from cede._kernels.endless import Endless, settle, settle_gains
+from cede._kernels.endless import Endless, find_reached, settle, settle_gains
 from cede._kernels.episodes import Steps, Truth, enter, first_state, is_over, step, step_with
 from cede._kernels.layer import CountsArrays, cells_of, forget, row_has_doubled, slot_of
 from cede._kernels.learner import DOUBLING, NEVER, LearnerArrays, is_due, may_deviate, plan_step, visit
@@ -424,8 +424,10 @@ def evaluate_endless(workspace, policy, s, d):
         for j in range(value.shape[2]):
             value[0, i, j] = 0.0
     mode, none, scratch, thread = np.int64(FOLLOW), np.int64(0), workspace.true_scratch, workspace.thread
+    if truth.model.problem.discount == 1.0:
+        find_reached(truth.model, truth.start, truth.start_agent, endless.reached)
     settle(truth.model, mode, policy[0], value, none, accuracy, endless, scratch, thread)
-    if truth.model.problem.discount == 1.0 and endless.error > accuracy:  # the long run depends on where it begins
+    if truth.model.problem.discount == 1.0 and endless.error > 2.0 * accuracy:  # the long run depends on where it begins
         settle_gains(truth.model, policy[0], value, accuracy, endless, scratch, thread)
         return value[1, s, d]
     return endless.gain if truth.model.problem.discount == 1.0 else start_mean(truth.start, value, truth.start_agent)
@@ -546,6 +548,8 @@ def endless_optimum(workspace, teams, i, policy, value):
         for d in range(value.shape[2]):
             value[0, s, d] = 0.0
     mode, none, accuracy = np.int64(CHOOSE), np.int64(0), workspace.accuracy
+    if truth.model.problem.discount == 1.0:
+        find_reached(truth.model, truth.start, truth.start_agent, endless.reached)
     settle(truth.model, mode, policy[0], value, none, accuracy, endless, workspace.true_scratch, workspace.thread)
     if truth.model.problem.discount == 1.0:
         return endless.gain

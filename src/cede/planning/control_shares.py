@@ -22,7 +22,7 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede.planning.belief import true_beliefs
-from cede.planning.endless import chain_of, long_run
+from cede.planning.chains import chain_of, chain_value
 from cede.planning.passes import best_plan, start_cost, true_value, value_under
 from cede.problem.model import TwoLayerMDP
 from cede.problem.names import name_index
@@ -224,7 +224,7 @@ def priced(mdp: TwoLayerMDP, prices: Floats, seed: int, nearest_only: bool) -> P
     """Find the best policy when each step of control costs `prices`, (members,), more; or if nearest_only, nothing but that."""
     task, extra = mdp.task, prices[mdp.task.acting]
     dearer = task.only_costs(control_cost=extra) if nearest_only else replace(task, control_cost=task.control_cost + extra)
-    plan = best_plan(dearer, *true_beliefs(mdp), seed=seed)
+    plan = best_plan(dearer, *true_beliefs(mdp), seed=seed, start=mdp.environment.start)
     return plan.policy.reshape(-1, task.n_states, task.n_agents)
 
 
@@ -242,9 +242,9 @@ def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
     """
     task, members = mdp.task, range(len(mdp.task.members))
     if task.horizon is None and task.discount is None:
-        chain, _ = chain_of(mdp, policy)
+        chain = chain_of(task, *true_beliefs(mdp), policy)
         acts = np.array([task.acting[policy[0].reshape(-1)] == member for member in members], dtype=np.float64).T
-        found = long_run(chain, acts).reshape(task.n_states, task.n_agents, -1)[:, task.start_agent]
+        found = chain_value(chain.matrix, acts, 1.0).level.reshape(task.n_states, task.n_agents, -1)[:, task.start_agent]
         shares: Floats = weighted(mdp.environment.start, found)
     else:
         counting = (task.only_costs(control_cost=(task.acting == member) / most_steps(task)) for member in members)

@@ -26,10 +26,13 @@ from cede._kernels.endless import Endless
 from cede._kernels.model import BeliefArrays, ModelArrays, ProblemArrays
 from cede._kernels.scratch import PassScratch, ThreadScratch, nbytes, new_pass_scratch, new_thread_scratch
 from cede.planning.belief import Belief, true_beliefs
-from cede.planning.endless import fixed_point, gains_of
+from cede.planning.chains import chain_of, chain_value, is_point
+from cede.planning.endless import fixed_point, is_exact
+from cede.planning.policy_iteration import improved
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
+SMALL = 2_000  # places of a problem without horizon that is solved to the last digit in any case
 MOST_BYTES = 2**28  # most memory for scratch arrays that each thread keeps, beside those in use
 WORTH_THREADS = 100_000  # outcomes times time steps of a plan below which one thread is faster than several
 
@@ -43,8 +46,11 @@ class Plan(Remade):
 
     policy: Policy  # (L, S, D): policy[t, s, prev_agent] is the agent to put in control; without horizon (S, D); read-only
     value: Floats  # (L + 1, S, D), the last row zero; without horizon (S, D); NaN if the value is not known; read-only
-    gain: float | None = None  # for averages: the cost of a step in the long run; `value` is then relative to it, 0 in state 0
-    error: float = 0.0  # without horizon: the value, or the gain, is at most so far from that of the best policy
+    # for averages: the cost of a step in the long run; `value` is then relative to it, 0 in the first place that can be reached
+    gain: float | None = None
+    error: float = (
+        0.0  # without horizon: the value, or the gain, and what the policy really costs, are at most so far from the best
+    )
 
     def __post_init__(self) -> None:
         policy: Any = check.unmasked("Plan", "policy", self.policy)
@@ -88,16 +94,29 @@ def empty_plan(task: Task) -> tuple[Policy, Floats]:
     return np.empty(shape, dtype=np.int16), np.empty((shape[0] + 1, *shape[1:]))
 
 
-def best_plan(task: Task, agents: Belief, environment: Belief, *, seed: int = 0) -> Plan:
-    """Find the best policy under beliefs that are known to fit the task. Ties between agents are broken by the seed."""
+def best_plan(task: Task, agents: Belief, environment: Belief, *, seed: int = 0, start: Floats | None = None) -> Plan:
+    """Find the best policy under beliefs that are known to fit the task. Ties between agents are broken by the seed.
+
+    start: for averages under tables that are known, (S,) where runs begin; see `fixed_point`.
+    """
     policy, value = empty_plan(task)
     model = model_of(task, agents, environment)
     if task.horizon is not None:
         run_pass(model, CHOOSE, policy, value, seed)
         return new_plan(task, policy, value)
     value[0] = 0.0
-    found = run_endless(task, model, CHOOSE, policy, value, seed)
-    return new_plan(task, policy, value, found.gain, found.error)
+    found = run_endless(task, model, CHOOSE, policy, value, seed, start)
+    gain, error = found.gain, found.error
+    if is_point(agents, environment) and (policy.size <= SMALL or not is_exact(task, error)):
+
+        def operator(costs: Task, after: Floats) -> tuple[Floats, NDArray[np.int16]]:
+            return backup(costs, agents, environment, after, seed=seed)
+
+        better = improved(task, agents, environment, policy, found.reached, operator)
+        if better is not None:
+            policy, value[0], gain, error = better.policy, better.value, better.gain, better.error
+    value[0][~found.reached] = np.nan
+    return new_plan(task, policy, value, gain, error)
 
 
 def new_plan(task: Task, policy: Policy, value: Floats, gain: float = 0.0, error: float = 0.0) -> Plan:
@@ -122,7 +141,13 @@ def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy)
         run_pass(model, FOLLOW, for_kernels(policy), value, 0)
         return value
     value[0] = 0.0
-    run_endless(task, model, FOLLOW, for_kernels(policy), value, 0)
+    known = task.discount is not None and is_point(agents, environment)
+    if not known or policy.size > SMALL:
+        found = run_endless(task, model, FOLLOW, for_kernels(policy), value, 0)
+        known = known and not is_exact(task, found.error)
+    if known:
+        chain = chain_of(task, agents, environment, policy)
+        value[0] = chain_value(chain.matrix, chain.cost, task.factor).total(task.factor).reshape(policy.shape[1:])
     return value[:1]
 
 
@@ -131,13 +156,17 @@ def gain_under(task: Task, agents: Belief, environment: Belief, policy: Policy) 
     _, value = empty_plan(task)
     value[0] = 0.0
     found = run_endless(task, model_of(task, agents, environment), FOLLOW, for_kernels(policy), value, 0)
-    return found.gain - found.error
+    return found.gain - 0.5 * found.error
 
 
-def run_endless(task: Task, model: ModelArrays, mode: int, policy: Policy, value: Floats, seed: int) -> Endless:
-    """Find the fixed point of the Bellman operator, from value[0] on. policy: (1, S, D). value: (2, S, D)."""
+def run_endless(
+    task: Task, model: ModelArrays, mode: int, policy: Policy, value: Floats, seed: int, start: Floats | None = None
+) -> Endless:
+    """Find the fixed point of the Bellman operator, from value[0] on. policy: (1, S, D). value: (2, S, D). start: see
+    `fixed_point`.
+    """
     scratch, thread = pass_scratch(model, policy.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
-    return fixed_point(task, model, mode, policy, value, seed, scratch, thread)
+    return fixed_point(task, model, mode, policy, value, seed, scratch, thread, start)
 
 
 def backup(
@@ -172,7 +201,8 @@ def true_value(mdp: TwoLayerMDP, policy: Policy) -> Floats:
     averages the cost of a step in the long run from each place.
     """
     if mdp.task.horizon is None and mdp.task.discount is None:
-        return gains_of(mdp, policy)[None]
+        chain = chain_of(mdp.task, *true_beliefs(mdp), policy)
+        return chain_value(chain.matrix, chain.cost, 1.0).level.reshape(policy.shape)
     return value_under(mdp.task, *true_beliefs(mdp), policy)
 
 

@@ -86,7 +86,7 @@ def solve(
     if mdp.task.horizon is None and mdp.task.discount is None:
         check_connected("solve", mdp)
     if at_most is None and at_least is None:
-        return best_plan(mdp.task, *true_beliefs(mdp), seed=seed)
+        return best_plan(mdp.task, *true_beliefs(mdp), seed=seed, start=mdp.environment.start)
     return best_mixture(mdp, *limits_of("solve", mdp.task, at_most, at_least), seed=seed)
 
 

@@ -1,0 +1,139 @@
+"""The Markov chain of a policy without horizon, solved exactly.
+
+The value of a policy, with step costs c, transition matrix P and discount g, is kept in two parts, `level` and `relative`:
+
+    value = level / (1 - g) + relative,    level = P level,    level + relative = c + g P relative.
+
+Neither part is large where g is near 1, so neither loses digits. For averages g is 1: `level` is the cost of a step in the long run
+from each place, and `relative` is the bias.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from cede._base.arrays import Floats, Policy
+from cede.planning.belief import Belief
+from cede.problem.task import BY_PREV_AGENT, Task
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The chain of a policy over places: a state and who was in control before, in the order s * D + prev_agent."""
+
+    matrix: sp.csr_array  # (S*D, S*D)
+    cost: Floats  # (S*D,) expected cost of a step
+
+
+@dataclass(frozen=True, eq=False)
+class ChainValue:
+    """What a chain costs from each place, in two parts; see the top of the file."""
+
+    level: Floats  # (n,), or (n, m) for m kinds of costs
+    relative: Floats
+
+    def total(self, discount: float) -> Floats:
+        """Return the discounted cost of all that comes, from each place."""
+        result: Floats = self.level / (1.0 - discount) + self.relative
+        return result
+
+
+def is_point(*beliefs: Belief) -> bool:
+    """Return whether each row of beliefs is known: one distribution, not a set of them."""
+    return all(not one.width.any() and (one.linear == 0.0 or bool(one.centre.size.all())) for one in beliefs)
+
+
+def distributions(belief: Belief) -> sp.csr_array:
+    """Return the centre of a belief as a matrix of probabilities; a row that was never seen is uniform."""
+    total, matrix = belief.centre.total, belief.centre.matrix()
+    known = sp.csr_array(sp.diags_array(np.where(total > 0, 1.0 / np.maximum(total, 1e-300), 0.0)) @ matrix)
+    if (total > 0).all():
+        return known
+    uniform = np.outer(total <= 0, np.full(matrix.shape[1], 1.0 / matrix.shape[1]))
+    return sp.csr_array(known + sp.csr_array(uniform))
+
+
+def chain_of(task: Task, agents: Belief, environment: Belief, policy: Policy) -> Chain:
+    """Return the chain of a policy, (1, S, D), if the centres of beliefs are the truth. Where runs end, they stay and pay nothing."""
+    n_agents, n_states, n_actions = task.n_agents, task.n_states, task.n_actions
+    n = n_states * n_agents
+    states, prevs = np.divmod(np.arange(n), n_agents)
+    who = policy[0].reshape(-1).astype(np.int64)
+    slot = task.slot[who] + np.where(task.vary[who] == BY_PREV_AGENT, prevs, 0)
+    acts = distributions(agents)[agents.row[slot, states]].toarray()  # (n, A)
+    rows = distributions(environment)
+    places = environment.row[:n_states][states]  # (n, A) rows of the environment
+    weights = sp.csr_array((acts.reshape(-1), places.reshape(-1), np.arange(n + 1) * n_actions), shape=(n, rows.shape[0]))
+    to_state = sp.coo_array(weights @ rows)
+    columns = to_state.coords[1] * n_agents + who[to_state.coords[0]]
+    control, switching = task.control_costs(states, prevs, who)
+    cost = (acts * task.env_cost[states]).sum(axis=1) + control + switching
+    if task.enter_cost is not None:
+        cost = cost + np.asarray(sp.csr_array(to_state) @ task.enter_cost)
+    goes_on = ~task.is_terminal[states]
+    kept = goes_on[to_state.coords[0]] & (to_state.data > 0)
+    ends = np.flatnonzero(~goes_on)
+    data = np.concatenate([to_state.data[kept], np.ones(len(ends))])
+    coords = (np.concatenate([to_state.coords[0][kept], ends]), np.concatenate([columns[kept], ends]))
+    return Chain(sp.csr_array((data, coords), shape=(n, n)), np.where(goes_on, cost, 0.0))
+
+
+def recurrent_classes(matrix: sp.csr_array) -> list[list[int]]:
+    """Return the sets of states of a chain that are never left once they are entered, and from which all others in them are
+    reached.
+    """
+    from scipy.sparse.csgraph import connected_components  # not at the top: it takes a moment to load
+
+    _, label = connected_components(matrix, directed=True, connection="strong")
+    edges = sp.coo_array(matrix)
+    left = set(label[edges.coords[0][label[edges.coords[0]] != label[edges.coords[1]]]].tolist())
+    order = np.argsort(label, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
+    return [part.tolist() for one, part in enumerate(parts) if one not in left]
+
+
+def chain_value(matrix: sp.csr_array, costs: Floats, discount: float) -> ChainValue:
+    """Return the value of a chain with these costs of a step, (n,), or (n, m) for m kinds of costs. discount: 1 for averages."""
+    n = matrix.shape[0]
+    table, classes = costs.reshape(n, -1).astype(np.float64), recurrent_classes(matrix)
+    level, relative = np.zeros_like(table), np.zeros_like(table)
+    alone = np.array([members[0] for members in classes if len(members) == 1], dtype=np.int64)
+    level[alone] = table[alone]
+    for members in classes:
+        if len(members) > 1:  # relative to the first of them
+            system = sp.eye_array(len(members), format="csc") - discount * sp.csc_array(matrix[members][:, members])
+            ones = sp.csc_array(np.ones((len(members), 1)))
+            found = solved(sp.hstack([ones, system[:, 1:]]), table[members])
+            level[members], relative[members[1:]] = found[0], found[1:]
+    stays = np.concatenate([np.array(members, dtype=np.int64) for members in classes])
+    others = np.setdiff1d(np.arange(n), stays)
+    if len(others):
+        among, onward, eye = matrix[others][:, others], matrix[others][:, stays], sp.eye_array(len(others), format="csc")
+        found = solved(eye - among, onward @ level[stays])  # a mean of the levels that can come; of one it is that one
+        level[others] = np.clip(found, level[stays].min(axis=0), level[stays].max(axis=0))
+        relative[others] = solved(eye - discount * among, table[others] - level[others] + discount * (onward @ relative[stays]))
+    return ChainValue(level.reshape(costs.shape), relative.reshape(costs.shape))
+
+
+def solved(system: sp.sparray, right: Floats) -> Floats:
+    """Solve a sparse system for several right sides, (n, m), and take what rounding left over once more."""
+    from scipy.sparse.linalg import splu
+
+    matrix = sp.csc_array(system)
+    factors = splu(matrix)
+    found = factors.solve(right)
+    result: Floats = found + factors.solve(right - matrix @ found)
+    return result
+
+
+def reachable(matrix: sp.csr_array, begin: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return which states of a chain can be reached from some states, (n,)."""
+    found = np.zeros(matrix.shape[0], dtype=bool)
+    found[np.asarray(begin, dtype=np.int64)] = True
+    fresh = found.copy()
+    while fresh.any():
+        fresh = (np.asarray(matrix.T @ fresh.astype(np.float64)) > 0) & ~found
+        found |= fresh
+    return found
