@@ -2,7 +2,7 @@
 
 python -m mutants --count 300 --seed 1        (in tests/; `make mutants` does this; goes on where it was stopped)
 python -m mutants --files 'learning/*'        mutants of some files only
-python -m mutants --only 0123abcd             one again, with all tests that run its line
+python -m mutants --only 0123abcd             one again
 python -m mutants --page                      bring docs/reliability.md up to date with the result file
 """
 
@@ -18,8 +18,7 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
-from mutants import running
-from mutants.running import ROOT, SOURCE, TESTS, WORK, Map, Tree, digest, files, run, warm
+from mutants.running import ROOT, SOURCE, TESTS, WORK, Map, Tree, files, run, test_files, warm
 from mutants.sites import mutants_of, sampled
 
 HERE = TESTS / "mutants"
@@ -33,22 +32,30 @@ def number_of(mutant):
     return hashlib.sha256(mutant.key.encode()).hexdigest()[:8]
 
 
-def tried(tree, tests_of, seconds, mutant, whole=False):
-    """Try one mutant; return what became of it, and by what."""
-    path, tests = SOURCE / mutant.file, tests_of(mutant, whole)
-    if not tests:
-        return SURVIVED, "no test runs this line"
+def tried(tree, tests, mutant, near=False):
+    """Try one mutant; return what became of it, and by what. near: only with the tests of its own package."""
+    text, passed = (SOURCE / mutant.file).read_text(), 0
+    for stage in tests.stages(mutant):
+        if stage:
+            end, by = tried_on(tree, stage, tests.seconds(stage), mutant, text)
+            if end == KILLED:
+                return end, by
+            passed += len(stage)
+        if near:
+            break
+    return SURVIVED, f"{passed} tests passed" if passed else "no test runs this line"
+
+
+def tried_on(tree, stage, seconds, mutant, text):
+    """Try one mutant with some tests."""
     out = WORK / f"{tree.root.name}.txt"
-    back = tree.changed(mutant.file, mutant.applied(path.read_text()))
+    back = tree.changed(mutant.file, mutant.applied(text))
     try:
-        compiling = 400.0 if mutant.file.startswith("_kernels/") else 60.0
-        code = run(tree, tests, 5.0 * seconds(tests) + compiling, out)
+        code = run(tree, stage, 5.0 * seconds + (400.0 if mutant.file.startswith("_kernels/") else 60.0), out)
     finally:
         back()
-    if code == 0:
-        return SURVIVED, f"{len(tests)} tests passed"
-    if code is None:
-        return KILLED, "endless"
+    if code in (0, None):
+        return (SURVIVED, "") if code == 0 else (KILLED, "endless")
     told = out.read_text(errors="replace")
     failed = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", told, re.MULTILINE)
     if failed or code < 0:
@@ -93,7 +100,7 @@ def worker(number, mutants, texts, told):
             continue
         tests = tests or Map(tree.compiled())
         begun = time.monotonic()
-        end, by = tried(tree, tests.tests_of, tests.seconds, mutant, bool(told.only))
+        end, by = tried(tree, tests, mutant, told.near)
         spent = time.monotonic() - begun
         book.write(line, {"end": end, "by": by, "seconds": round(spent, 1)})
         print(f"{i + 1}/{len(mutants)} {number_of(mutant)} {end:8s} {spent:5.1f} s  {mutant.file}:{mutant.line} {mutant.change}   {by}", flush=True)
@@ -165,6 +172,7 @@ def main():
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--files", default="*", help="a pattern of files within src/cede")
     parser.add_argument("--only", help="the number of one mutant, of all that there are")
+    parser.add_argument("--near", action="store_true", help="only with the tests of the mutant's own package")
     parser.add_argument("--keep", action="store_true", help="do not try again what survived before")
     parser.add_argument("--out", type=Path, default=WORK / "result.json")
     parser.add_argument("--page", action="store_true", help="write the table of the result file into docs/reliability.md")
@@ -193,7 +201,9 @@ def work(mutants, texts, told):
         worker(0, order, texts, told)
         return
     warm()
-    Map(Tree(0).refreshed().compiled())  # which tests run which lines: once, before the others begin with a copy
+    tests = Map(Tree(0).refreshed().compiled())
+    for name in test_files():
+        tests.of(name)  # which tests run which lines: once, before the others begin with a copy
     pids = []
     for number in range(told.workers):
         pid = os.fork()

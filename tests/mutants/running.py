@@ -133,7 +133,7 @@ class Tree:
         stamp = digest(*sorted((SOURCE / "_kernels").glob("*.py")))
         note = self.root / "compiled"
         if not note.exists() or note.read_text() != stamp:
-            run(self, ["tests/test_golden.py", "tests/planning", "tests/learning/test_learned_costs.py"], 3600, WORK / "compiled.txt")
+            run(self, ["tests/test_golden.py", "tests/learning/test_learned_costs.py"], 3600, WORK / "compiled.txt")
             note.write_text(stamp)
         return self
 
@@ -243,45 +243,53 @@ def reached(tree, name):
 
 
 class Map:
-    """Which tests belong to a line of the source."""
+    """Which tests belong to a line of the source; measured when it is first asked for."""
 
-    def __init__(self, tree, names=None):
-        self.told = {name: reached(tree, name) for name in names or test_files()}
+    def __init__(self, tree):
+        self.tree, self.told = tree, {}
+
+    def of(self, name):
+        if name not in self.told:
+            self.told[name] = reached(self.tree, name)
+        return self.told[name]
 
     def seconds(self, tests):
-        return sum(self.told[test_file(test)]["tests"].get(test, 0.0) for test in tests)
+        return sum(self.of(test_file(test))["tests"].get(test, 0.0) for test in tests)
 
-    def tests_of(self, mutant, whole=False):
-        """The tests for a mutant, in the order in which they are tried: those of its own file and package first, then the quick."""
-        if mutant.file.startswith("_kernels/"):
-            names = [*OF_KERNELS[Path(mutant.file).stem], "test_golden.py"]
-            found = [(i, test, spent) for i, name in enumerate(names) for test, spent in self.told.get(name, {"tests": {}})["tests"].items()]
-        else:
-            found = [(self.nearness(mutant, name), test, spent) for name, test, spent in self.running(mutant)]
-        chosen, total = [], 0.0
-        for _, test, spent in sorted(found, key=lambda each: (each[0], each[2])):
-            if spent > LONG or (total + spent > SECONDS and not whole):
-                continue
+    def stages(self, mutant):
+        """The tests for a mutant: first those of its own package, then all others, each in the order in which they are tried."""
+        folder = mutant.file.split("/")[0]
+        if folder == "_kernels":
+            names = [name for name in OF_KERNELS[Path(mutant.file).stem] if (TESTS / name).exists()]
+            yield limited((i, test, spent) for i, name in enumerate(names) for test, spent in self.of(name)["tests"].items())
+            yield limited((0, test, spent) for test, spent in self.of("test_golden.py")["tests"].items())
+            return
+        near = [name for name in test_files() if name.split("/")[0] == folder]
+        far = [name for name in test_files() if name not in near]
+        yield limited((Path(name).stem != f"test_{Path(mutant.file).stem}", *each) for name in near for each in self.running(mutant, name))
+        yield limited((0, *each) for name in far for each in self.running(mutant, name))
+
+    def running(self, mutant, name):
+        """The tests of a file that run the mutant's line, with their seconds; for what is run on import, those that run anything of
+        its file.
+        """
+        told = self.of(name)
+        lines, tests = told["lines"].get(mutant.file, {}), list(told["tests"].items())
+        numbers = set(lines.get(str(mutant.line), ()) if mutant.lines else ())
+        if not numbers:
+            first, last = mutant.lines or (0, 10**6)
+            numbers = {number for line, each in lines.items() if first <= int(line) <= last for number in each}
+        return [tests[number] for number in sorted(numbers)]
+
+
+def limited(found):
+    """The nearest and quickest tests, as long as they take no more than SECONDS together. found: nearness, test, seconds."""
+    chosen, total = [], 0.0
+    for _, test, spent in sorted(found, key=lambda each: (each[0], each[2])):
+        if spent <= LONG and total + spent <= SECONDS:
             chosen.append(test)
             total += spent
-        return chosen
-
-    def running(self, mutant):
-        """The tests that run the mutant's line; for what is run on import, all that run anything of the file."""
-        for name, told in self.told.items():
-            lines, tests = told["lines"].get(mutant.file, {}), list(told["tests"].items())
-            numbers = set(lines.get(str(mutant.line), ()) if mutant.lines else ())
-            if not numbers:
-                first, last = mutant.lines or (0, 10**6)
-                numbers = {number for line, each in lines.items() if first <= int(line) <= last for number in each}
-            yield from ((name, *tests[number]) for number in sorted(numbers))
-
-    @staticmethod
-    def nearness(mutant, name):
-        package, stem = Path(mutant.file).parent.name, Path(mutant.file).stem
-        if Path(name).stem == f"test_{stem}":
-            return 0
-        return 1 if Path(name).parent.name == package else 2
+    return chosen
 
 
 def test_file(test):

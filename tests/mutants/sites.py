@@ -215,7 +215,8 @@ class Finder(ast.NodeVisitor):
         is_text = any(isinstance(each, ast.JoinedStr) or (isinstance(each, ast.Constant) and isinstance(each.value, str))
                       for each in (node.left, node.right))
         sign = SIGNS.get(type(node.op))
-        if sign and not is_text:
+        is_type = not self.depth and isinstance(node.op, ast.BitOr)
+        if sign and not is_text and not is_type:
             place = self.between(node.left, node.right, sign)
             if place:
                 self.add(node, *place, OPERATORS[type(node.op)], f"{sign} -> {OPERATORS[type(node.op)]}")
@@ -247,8 +248,8 @@ class Finder(ast.NodeVisitor):
         if isinstance(value, bool):
             self.replace(node, str(not value))
         elif isinstance(value, int):
-            self.replace(node, str(value + 1))
-            if value > 1:
+            self.replace(node, str(value + 1 if value < 10 or value > 2**40 else value * 10))
+            if 1 < value < 10:
                 self.replace(node, str(value - 1))
         elif isinstance(value, float):
             self.replace(node, repr(value * 10) if value else "1.0")
