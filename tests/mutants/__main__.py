@@ -18,7 +18,7 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
-from mutants.running import ROOT, SOURCE, TESTS, WORK, Map, Tree, files, run, test_files, warm
+from mutants.running import ROOT, SOURCE, TESTS, WORK, Map, Tree, files, run, files_of_tests, warm
 from mutants.sites import mutants_of, sampled
 
 HERE = TESTS / "mutants"
@@ -57,7 +57,7 @@ def tried_on(tree, stage, seconds, mutant, text):
     if code in (0, None):
         return (SURVIVED, "") if code == 0 else (KILLED, "endless")
     told = out.read_text(errors="replace")
-    failed = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", told, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(.+?)(?: - .*)?$", told, re.MULTILINE)
     if failed or code < 0:
         return KILLED, failed[1] if failed else f"crash ({-code})"
     if "while loading conftest" in told:
@@ -202,7 +202,7 @@ def work(mutants, texts, told):
         return
     warm()
     tests = Map(Tree(0).refreshed().compiled())
-    for name in test_files():
+    for name in files_of_tests():
         tests.of(name)  # which tests run which lines: once, before the others begin with a copy
     pids = []
     for number in range(told.workers):

@@ -27,7 +27,9 @@ LEFT_OUT = {"_kernels/compiling.py", "_kernels/bundle.py"}  # how kernels are co
 
 # Tests that are tried. Those of the service that start processes or browsers are not.
 FOLDERS = ("_kernels", "problem", "planning", "learning", "insight", "fleet")
+EVERYWHERE = "test_errors.py"  # near to every package
 MORE = (
+    EVERYWHERE,
     "test_golden.py",
     "hunt/test_defects.py",
     "serve/test_store.py",
@@ -66,7 +68,8 @@ OF_KERNELS = {
 SECONDS = 40.0  # of tests that are tried on a mutant, as long as they take without it
 LONG = 15.0  # a test that takes longer is not tried
 MEMORY = 8 << 30
-HEAVY = ("numpy", "numba", "scipy.sparse", "scipy.optimize", "scipy.stats", "pytest", "fastapi", "sqlalchemy", "pandas")
+HEAVY = ("numpy", "numba", "scipy.sparse", "scipy.optimize", "scipy.stats", "pytest", "hypothesis", "fastapi", "sqlalchemy", "pandas")
+HEAVY += ("alembic", "starlette.testclient", "gymnasium", "scipy.special", "scipy.cluster", "multiprocessing.pool")
 
 
 def files():
@@ -75,7 +78,7 @@ def files():
     return [file for file in (*found, *OF_SERVE) if file not in LEFT_OUT and not file.endswith("__init__.py")]
 
 
-def test_files():
+def files_of_tests():
     """The test files that are tried, within tests/."""
     found = [f"{folder}/{path.name}" for folder in FOLDERS for path in sorted((TESTS / folder).glob("test_*.py"))]
     return [*found, *(name for name in MORE if (TESTS / name).exists())]
@@ -180,7 +183,8 @@ def child(tree, arguments, plugins, out):
         os.environ["PYTHONPATH"] = source
         sys.path[:] = [source, *(path for path in sys.path if path != source)]
         os.chdir(ROOT)
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:playwright", "--tb=line", "--hypothesis-seed=1"]
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "_hypothesis_pytestplugin", "--hypothesis-seed=1", "--tb=line"]
         options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of plugins that are loaded already
         code = int(pytest.main([*options, *arguments], plugins=plugins))
     except BaseException:
@@ -264,8 +268,8 @@ class Map:
             yield limited((i, test, spent) for i, name in enumerate(names) for test, spent in self.of(name)["tests"].items())
             yield limited((0, test, spent) for test, spent in self.of("test_golden.py")["tests"].items())
             return
-        near = [name for name in test_files() if name.split("/")[0] == folder]
-        far = [name for name in test_files() if name not in near]
+        near = [name for name in files_of_tests() if name.split("/")[0] in (folder, EVERYWHERE)]
+        far = [name for name in files_of_tests() if name not in near]
         yield limited((Path(name).stem != f"test_{Path(mutant.file).stem}", *each) for name in near for each in self.running(mutant, name))
         yield limited((0, *each) for name in far for each in self.running(mutant, name))
 
