@@ -67,7 +67,9 @@ def test_the_linear_part_of_intervals():
     assert [radii.linear_part(BERNSTEIN, 0.0), radii.linear_part(KL, 0.5), radii.linear_part(PRINTED, 0.5)] == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize(("kind", "expected"), [(BERNSTEIN, log(3 * 8 / 0.1)), (PRINTED, 3.5 * log(2 * 140 * 8 / 0.1)), (NONE, 0.0)])
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(BERNSTEIN, log(3 * 8 / 0.1)), (PRINTED, 3.5 * log(2 * 140 * 8 / 0.1)), (NONE, 0.0)]
+)
 def test_constants_of_both_layers_and_of_costs(kind, expected):
     """Agents know their own steps, the environment all that were seen in it; costs have a delta of their own."""
     sizes = RadiusSizes(agents_kind=PRINTED, environment_kind=APPENDIX, delta=0.2, horizon=7, outcomes=6, n_actions=2, agent_rows=9)

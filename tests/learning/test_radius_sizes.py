@@ -1,4 +1,4 @@
-"""What radii are made from: the sizes of the problem, and delta, which is split where costs are learned. All numbers are written out."""
+"""What radii are made from: the sizes of the problem, and delta, which is split where costs are learned."""
 
 from dataclasses import replace
 from math import lgamma, log, pi
@@ -29,7 +29,10 @@ def played(task, make, episodes=30, **told):
         (lambda: cede.ucrl2_mc(UNKNOWN, delta=0.3, belief="kl"), (3, 3, 0.2, 20, 6, 2, 12, 12, 2, 12, 0.1, 20, 38)),
         (lambda: cede.ucrl2_mc(RIVER.task, belief="kl-value"), (4, 4, 0.1, 20, 6, 2, 12, 12, -1, 0, 0.1, 20, 38)),
         (lambda: cede.ucrl2(RIVER.task, delta=0.3), (1, 1, 0.3, 20, 6, 2, 12, 12, -1, 12, 0.3, 20, 38)),
-        (lambda: cede.ucrl2(UNKNOWN, delta=0.3), (1, 1, 0.3, 20, 6, 2, 12, 12, 0, 12, 0.3, 20, 38)),  # as in its own paper: not split
+        (
+            lambda: cede.ucrl2(UNKNOWN, delta=0.3),
+            (1, 1, 0.3, 20, 6, 2, 12, 12, 0, 12, 0.3, 20, 38),
+        ),  # as in its own paper: not split
         (lambda: cede.recommended(UNKNOWN), (5, 5, 0.1 * 2 / 3, 20, 6, 2, 12, 12, 2, 12, 0.1 / 3, 20, 38)),
         (lambda: cede.greedy(UNKNOWN), (-1, -1, 0.1, 20, 6, 2, 12, 12, -1, 12, 0.1, 20, 38)),
         (lambda: cede.ucrl2_mc(replace(RIVER.task, horizon=1)), (0, 0, 0.1, 1, 6, 2, 12, 12, -1, 0, 0.1, 1, 2)),

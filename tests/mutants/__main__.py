@@ -18,12 +18,15 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
-from mutants.running import ROOT, SOURCE, TESTS, WORK, Map, Tree, files, run, files_of_tests, warm
+from mutants.running import ROOT, SOURCE, TESTS, WORK, Map, Tree, files, files_of_tests, run, warm
 from mutants.sites import mutants_of, sampled
 
 HERE = TESTS / "mutants"
 FILE, REASONS, PAGE = HERE / "result.json", HERE / "equivalent.json", ROOT / "docs" / "reliability.md"
-BEGIN, END = "<!-- made by `make mutants` from tests/mutants/result.json, not by hand -->", "<!-- end of what the mutants showed -->"
+BEGIN, END = (
+    "<!-- made by `make mutants` from tests/mutants/result.json, not by hand -->",
+    "<!-- end of what the mutants showed -->",
+)
 KILLED, SURVIVED, EQUIVALENT = "killed", "survived", "equivalent"
 
 
@@ -91,11 +94,10 @@ def worker(number, mutants, texts, told):
     """Try some mutants in a tree of one's own."""
     warm()
     tree = Tree(number).refreshed()
-    book = Book(WORK / f"book{number}.json")
-    tests = None
+    book, before, tests = Book(WORK / f"book{number}.json"), all_ends(), None
     for i, mutant in enumerate(mutants):
         line = book.line(mutant, texts[mutant.file])
-        kept = book.told.get(line)
+        kept = before.get(line)
         if kept and (kept["end"] == KILLED or told.keep) and not told.only:
             continue
         tests = tests or Map(tree.compiled())
@@ -103,22 +105,21 @@ def worker(number, mutants, texts, told):
         end, by = tried(tree, tests, mutant, told.near)
         spent = time.monotonic() - begun
         book.write(line, {"end": end, "by": by, "seconds": round(spent, 1)})
-        print(f"{i + 1}/{len(mutants)} {number_of(mutant)} {end:8s} {spent:5.1f} s  {mutant.file}:{mutant.line} {mutant.change}   {by}", flush=True)
+        place = f"{mutant.file}:{mutant.line} {mutant.change}"
+        print(f"{i + 1}/{len(mutants)} {number_of(mutant)} {end:8s} {spent:5.1f} s  {place}   {by}", flush=True)
         if end == SURVIVED:
             print(f"    {mutant.where}: {mutant.code}", flush=True)
 
 
-def all_ends(workers):
-    """What became of all mutants, from the books of all workers."""
-    ends = {}
-    for number in range(max(workers, 8)):
-        ends |= Book(WORK / f"book{number}.json").told
-    return ends
+def all_ends():
+    """What became of all mutants, from the books of all workers; what one of them saw killed is killed."""
+    told = [item for path in sorted(WORK.glob("book*.json")) for item in Book(path).told.items()]
+    return dict(sorted(told, key=lambda item: item[1]["end"] == KILLED))
 
 
 def result_of(mutants, texts, told):
     """What goes into the result file."""
-    book, ends, why = Book(WORK / "none.json"), all_ends(told.workers), reasons()
+    book, ends, why = Book(WORK / "none.json"), all_ends(), reasons()
     lines = []
     for mutant in mutants:
         kept = ends.get(book.line(mutant, texts[mutant.file]))
@@ -170,6 +171,9 @@ def main():
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first worker, so that two runs do not share a copy of the source"
+    )
     parser.add_argument("--files", default="*", help="a pattern of files within src/cede")
     parser.add_argument("--only", help="the number of one mutant, of all that there are")
     parser.add_argument("--near", action="store_true", help="only with the tests of the mutant's own package")
@@ -198,7 +202,7 @@ def work(mutants, texts, told):
     """Share the mutants among workers, each a process with a tree of its own."""
     order = sorted(mutants, key=lambda mutant: mutant.file.startswith("_kernels/"))
     if told.workers == 1:
-        worker(0, order, texts, told)
+        worker(told.first, order, texts, told)
         return
     warm()
     tests = Map(Tree(0).refreshed().compiled())

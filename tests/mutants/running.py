@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
@@ -23,7 +24,10 @@ WORK = ROOT / "out" / "mutants"
 
 PACKAGES = ("problem", "planning", "learning", "insight", "_kernels")
 OF_SERVE = ("serve/counting.py", "serve/served.py", "serve/reports.py")
-LEFT_OUT = {"_kernels/compiling.py", "_kernels/bundle.py"}  # how kernels are compiled and get their arrays: wrong, nothing runs at all
+LEFT_OUT = {
+    "_kernels/compiling.py",
+    "_kernels/bundle.py",
+}  # how kernels are compiled and get their arrays: wrong, nothing runs at all
 
 # Tests that are tried. Those of the service that start processes or browsers are not.
 FOLDERS = ("_kernels", "problem", "planning", "learning", "insight", "fleet")
@@ -55,7 +59,12 @@ OF_KERNELS = {
     "limits": ("learning/test_limits.py", "planning/test_control_shares.py"),
     "minimum": ("planning/test_planner.py", "planning/test_kl.py"),
     "model": ("planning/test_planner.py", "learning/test_learned_costs.py"),
-    "radii": ("_kernels/test_radii.py", "learning/test_radius_sizes.py", "planning/test_belief.py", "learning/test_learned_costs.py"),
+    "radii": (
+        "_kernels/test_radii.py",
+        "learning/test_radius_sizes.py",
+        "planning/test_belief.py",
+        "learning/test_learned_costs.py",
+    ),
     "random_streams": ("_kernels/test_random_streams.py", "learning/test_posterior_sampling.py"),
     "rows": ("planning/test_bernstein.py", "planning/test_kl.py", "problem/test_structure.py"),
     "sampling": ("learning/test_posterior_sampling.py",),
@@ -68,7 +77,18 @@ OF_KERNELS = {
 SECONDS = 40.0  # of tests that are tried on a mutant, as long as they take without it
 LONG = 15.0  # a test that takes longer is not tried
 MEMORY = 8 << 30
-HEAVY = ("numpy", "numba", "scipy.sparse", "scipy.optimize", "scipy.stats", "pytest", "hypothesis", "fastapi", "sqlalchemy", "pandas")
+HEAVY = (
+    "numpy",
+    "numba",
+    "scipy.sparse",
+    "scipy.optimize",
+    "scipy.stats",
+    "pytest",
+    "hypothesis",
+    "fastapi",
+    "sqlalchemy",
+    "pandas",
+)
 HEAVY += ("alembic", "starlette.testclient", "gymnasium", "scipy.special", "scipy.cluster", "multiprocessing.pool")
 
 
@@ -95,10 +115,8 @@ def digest(*paths):
 def warm():
     """Load what is large, once, before children are forked."""
     for name in HEAVY:
-        try:
+        with suppress(ImportError):
             importlib.import_module(name)
-        except ImportError:
-            pass
 
 
 # ------------------------------------------------------------------------------------------------- a copy of the source
@@ -141,7 +159,7 @@ class Tree:
         return self
 
     def changed(self, file, text):
-        """Write another text into a file of the copy; what is returned puts the old one back, and removes what was compiled since."""
+        """Write another text into a file; what is returned puts the old one back, and removes what was compiled since."""
         path = self.source / file
         old, times, caches = path.read_bytes(), path.stat(), path.parent / "__pycache__"
         kept = {each.name for each in caches.glob("*")} if caches.exists() else set()
@@ -196,7 +214,7 @@ def child(tree, arguments, plugins, out):
 
 
 def run(tree, arguments, limit, out, plugins=()):
-    """Run pytest in a child; return its exit code, None if it took longer than `limit` seconds, or minus the signal that ended it."""
+    """Run pytest in a child; return its exit code, minus the signal that ended it, or None after `limit` seconds."""
     pid = os.fork()
     if pid == 0:
         child(tree, arguments, list(plugins), out)
@@ -211,10 +229,8 @@ def run(tree, arguments, limit, out, plugins=()):
             time.sleep(pause)
             pause = min(0.2, pause * 1.3)
     finally:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         if not done:
             os.waitpid(pid, 0)
 
@@ -235,7 +251,7 @@ def reached(tree, name):
         for old in kept.parent.glob(f"{name.replace('/', '+')}.*"):
             old.unlink()
         begun = time.monotonic()
-        options = ["--maxfail=1000", str(path.relative_to(ROOT))]
+        options = ["--maxfail=1000", "-m", "not slow", str(path.relative_to(ROOT))]
         code = run(tree, options, 1800, kept.with_suffix(".txt"), [Reach(tree.source, kept)])
         if not kept.exists():
             print(f"{name}: its tests could not be run ({code}): {kept.with_suffix('.txt')}", flush=True)
@@ -270,7 +286,9 @@ class Map:
             return
         near = [name for name in files_of_tests() if name.split("/")[0] in (folder, EVERYWHERE)]
         far = [name for name in files_of_tests() if name not in near]
-        yield limited((Path(name).stem != f"test_{Path(mutant.file).stem}", *each) for name in near for each in self.running(mutant, name))
+        yield limited(
+            (Path(name).stem != f"test_{Path(mutant.file).stem}", *each) for name in near for each in self.running(mutant, name)
+        )
         yield limited((0, *each) for name in far for each in self.running(mutant, name))
 
     def running(self, mutant, name):

@@ -70,7 +70,15 @@ NAMES = {
     "isinf": "isfinite",
     "isfinite": "isinf",
 }
-QUIET = {"strict", "dtype", "copy", "encoding", "stacklevel", "maxsize", "order"}  # arguments that say what is so anyway, or how fast
+QUIET = {
+    "strict",
+    "dtype",
+    "copy",
+    "encoding",
+    "stacklevel",
+    "maxsize",
+    "order",
+}  # arguments that say what is so anyway, or how fast
 SILENT = {"__repr__", "__str__", "__dir__", "draw", "_repr_html_"}  # functions whose result is text or a picture
 
 
@@ -212,8 +220,10 @@ class Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_BinOp(self, node):
-        is_text = any(isinstance(each, ast.JoinedStr) or (isinstance(each, ast.Constant) and isinstance(each.value, str))
-                      for each in (node.left, node.right))
+        is_text = any(
+            isinstance(each, ast.JoinedStr) or (isinstance(each, ast.Constant) and isinstance(each.value, str))
+            for each in (node.left, node.right)
+        )
         sign = SIGNS.get(type(node.op))
         is_type = not self.depth and isinstance(node.op, ast.BitOr)
         if sign and not is_text and not is_type:
@@ -318,16 +328,19 @@ def is_python(text):
     return True
 
 
+PART_OF_KERNELS = 0.4  # of what their share would be: each must be compiled
+
+
 def sampled(texts, count, seed):
-    """`count` mutants of several files, spread by how many each has. texts: by file.
+    """`count` mutants of several files, spread by how many each has; fewer of kernels. texts: by file.
 
     A mutant's place in the order of its file depends on the seed and on itself alone: an edit elsewhere does not change the choice.
     """
     found = {file: mutants_of(file, text) for file, text in texts.items()}
-    total = sum(map(len, found.values()))
-    chosen = []
+    part = {file: len(mutants) * (PART_OF_KERNELS if file.startswith("_kernels/") else 1.0) for file, mutants in found.items()}
+    total, chosen = sum(part.values()), []
     for file, mutants in found.items():
         order = sorted(mutants, key=lambda mutant: hashlib.sha256(f"{seed} {mutant.key}".encode()).digest())
         sound = (mutant for mutant in order if is_python(mutant.applied(texts[file])))
-        chosen += islice(sound, max(1, round(count * len(mutants) / total)))
+        chosen += islice(sound, max(1, round(count * part[file] / total)))
     return chosen
