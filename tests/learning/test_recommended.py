@@ -8,7 +8,6 @@ import pytest
 import cede
 from cede._kernels.kl import surprise
 from cede._kernels.tables import Table
-from cede.learning.arrays import AGENTS_PART, ENVIRONMENT_PART, UNSEEN
 from problems import random_mdp
 
 
@@ -138,7 +137,7 @@ def test_calibrated_radii_against_a_slow_twin():
     mdp = cede.worlds.riverswim([0.3, 0.7])
     learner = cede.recommended(mdp.task)
     cede.simulate(mdp, learner, 40, seed=0, progress=False)
-    layers = zip(learner.beliefs, (learner.counts.agents, learner.counts.environment), (AGENTS_PART, ENVIRONMENT_PART), strict=True)
+    layers = zip(learner.beliefs, (learner.counts.agents, learner.counts.environment), (0.45, 0.15), strict=True)
     for belief, counts, part in layers:
         table, visits = Table.of(counts), np.asarray(counts.sum(axis=1)).ravel()
         met = min(mdp.horizon, visits.sum() ** 2 / (visits**2).sum())
@@ -147,7 +146,7 @@ def test_calibrated_radii_against_a_slow_twin():
             rho = part**2 / met * (constant + surprise(table, r, float(counts.shape[1]))) / visits[r]
             assert belief.width[r] == pytest.approx(rho)
         unseen = belief.width[visits == 0]
-        assert (unseen >= 700 if part == AGENTS_PART else np.isclose(unseen, UNSEEN * constant)).all()
+        assert (unseen >= 700 if part == 0.45 else np.isclose(unseen, 0.02 * constant)).all()
 
 
 def test_warnings_name_who_was_never_in_control():

@@ -1,0 +1,77 @@
+"""Edges of problems that nothing else looks at: each of these lines could be changed without another test noticing."""
+
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cede
+from cede.problem.costs import by_hand_over, checked_range
+from cede.problem.takeover import handovers_until, next_agent_towards
+
+ROWS = [[0.5, 0.5], [1.0, 0.0]]
+
+
+def test_a_hand_over_is_a_pair():
+    names = ("a", "b", "c")
+    np.testing.assert_array_equal(by_hand_over("x", {("a", "c"): 2.0}, names), [[0, 0, 2], [0, 0, 0], [0, 0, 0]])
+    for wrong in (("a",), ("a", "b", "c"), "ab", ("a", "d")):
+        with pytest.raises(ValueError, match="switch_cost"):
+            by_hand_over("x", {wrong: 1.0}, names)
+    with pytest.raises(ValueError, match="given twice"):
+        by_hand_over("x", {("a", "b"): 1.0, (0, 1): 2.0}, names)
+
+
+def test_a_range_of_costs_has_a_length():
+    assert checked_range("x", "cost_range", (0, 1)) == (0.0, 1.0)
+    for wrong in ((1.0, 1.0), (2.0, 1.0), (1.0,), (0.0, 1.0, 2.0), {0.0, 1.0}):
+        with pytest.raises(ValueError, match="x: cost_range is"):
+            checked_range("x", "cost_range", wrong)
+
+
+def test_hand_overs_until_somebody_has_control():
+    """0 can go to 1, 1 to 2, 2 stays; nobody comes to 0."""
+    possible = np.array([[1, 1, 0], [0, 1, 1], [0, 0, 1]], dtype=bool)
+    assert handovers_until(possible, 2).tolist() == [2.0, 1.0, 0.0]
+    assert handovers_until(possible, 1).tolist() == [1.0, 0.0, np.inf]
+    assert handovers_until(possible, 0).tolist() == [0.0, np.inf, np.inf]
+    assert next_agent_towards(possible, 2) == [1, 2, 2]
+    assert next_agent_towards(possible, 0)[0] == 0
+
+
+def test_agents_and_teams_keep_plain_values():
+    agent = cede.Agent("a", ROWS, takeover_delay=np.int32(2))
+    assert type(agent.takeover_delay) is int
+    for wrong in ([], (), None, "ab", [ROWS]):
+        with pytest.raises(ValueError, match=r"Team: agents"):
+            cede.Team(wrong)
+
+
+def test_a_wrong_entry_of_a_sparse_table_is_named():
+    """State 1, action 0, to state 1, of two states and two actions."""
+    table = np.array([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75], [0.0, 1.0]])
+    for wrong in (-0.75, np.nan):
+        table[2, 1] = wrong
+        with pytest.raises(ValueError, match=r"transition\[1, 0, 1\]"):
+            cede.Environment(sp.csr_array(table), np.zeros((2, 2)), [1.0, 0.0])
+
+
+def test_every_case_has_a_row():
+    with pytest.raises(ValueError, match="the number of rows of case 1 is 0, must be at least 1"):
+        cede.Outcomes(row=np.array([[0, 1, 2]]), case=np.array([0, 2, 2]), to=np.array([[0], [0], [0]]))
+
+
+def test_agents_of_a_task_have_an_order():
+    cost = np.zeros((2, 2))
+    for wrong in ({"a": 1, "b": 2}, {"a", "b"}, frozenset("ab"), MappingProxyType({"a": 1}), []):
+        with pytest.raises(ValueError, match="Task: agents"):
+            cede.Task(agents=wrong, env_cost=cost, horizon=3)
+
+
+def test_how_many_values_a_plan_may_have():
+    """2^40: (horizon + 1) times states times agents."""
+    cost = np.zeros((2, 1))
+    assert cede.Task(agents=["a", "b"], env_cost=cost, horizon=2**38 - 1).horizon == 2**38 - 1
+    with pytest.raises(ValueError, match=r"\(horizon \+ 1\) x states x agents is 1099511627780, must be at most 1099511627776"):
+        cede.Task(agents=["a", "b"], env_cost=cost, horizon=2**38)
