@@ -117,7 +117,7 @@ def test_counts_that_cannot_be_are_refused_by_files_and_checkpoints_alike(name, 
     sizes = Sizes(learner.task, learner.told)
     numbers, arrays = pack_state(learner.state)
     wrong = arrays[f"{name}_number"].copy()
-    wrong[3] = bad
+    wrong[-1] = bad
     with pytest.raises(ValueError, match=f"the counts of {name} is impossible"):
         unpack_state(sizes, numbers, {**arrays, f"{name}_number": wrong})
     stacked = stack_states(sizes, [learner.state], keeps_plans=False)

@@ -177,6 +177,18 @@ def forget(counts, episode, keys):
             recent[now, t] = keys[t] if t < keys.size else -1
 
 
+@kernel
+def part_kept(fading):
+    """Return the part of all counts that is left after an episode, if all rows fade by one rule; of a window of w episodes, 1 - 1/w:
+    what a fading count must lose to remember as much.
+    """
+    if fading.factor.size == 0:
+        return 1.0
+    if fading.lengths.size > 0:
+        return 1.0 - 1.0 / fading.lengths[0]
+    return fading.factor[0]
+
+
 # ------------------------------------------------------------------------------------------------- believing
 
 

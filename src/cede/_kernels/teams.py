@@ -17,7 +17,7 @@ from cede._kernels.compiling import kernel, unit
 from cede._kernels.costs import N_SUMS, add_part, count_costs, forget_costs, parts_of_sums, restore_row, rows_of_costs
 from cede._kernels.endless import Endless, find_reached, settle, settle_gains
 from cede._kernels.episodes import Steps, Truth, enter, first_state, is_over, step, step_with
-from cede._kernels.layer import CountsArrays, cells_of, forget, row_has_doubled, slot_of
+from cede._kernels.layer import LEAST_WEIGHT, CountsArrays, cells_of, forget, part_kept, row_has_doubled, slot_of
 from cede._kernels.learner import DOUBLING, NEVER, LearnerArrays, is_due, may_deviate, plan_step, visit
 from cede._kernels.limits import PRICE, step_costs, update_prices
 from cede._kernels.model import ends_in
@@ -36,6 +36,7 @@ class TeamArrays(Bundle):
     agents_seen: KeyTable  # a row for each team; columns: row * n_columns + column of the agents' table
     environment_seen: KeyTable  # the same of an environment that is not shared
     costs_seen: KeyTable  # and of its costs
+    starts_seen: KeyTable  # a row for each team; columns: the first states of its episodes
     control_cost: Float3  # (n, S or 1, D)
     switch_cost: Float4  # (n, S or 1, D, D)
     slot: Int2  # (n, D) first slot of each agent in the table of all true agents
@@ -336,6 +337,21 @@ def forget_episode(workspace, first, episode):
             rows[i] = rows[i] // columns
 
 
+@unit(types.none, KeyTable, types.int64, types.int64, types.float64)
+def count_start(starts, i, s, keep):
+    """Count that an episode of team i started in state s. keep: the part that is left of older counts."""
+    if keep < 1.0:
+        to = starts.start[i]
+        for j in range(starts.start[i], starts.start[i] + starts.size[i]):
+            weight = starts.weight[j] * keep
+            if weight >= LEAST_WEIGHT:
+                starts.column[to] = starts.column[j]
+                starts.weight[to] = weight
+                to += 1
+        starts.size[i] = to - starts.start[i]
+    add_key(starts, i, s, 1.0)
+
+
 @unit(types.none, Workspace, POLICY, types.int64)
 def play_greedily(workspace, policy, seed):
     """Play an episode while planning greedily: back up each state as it is visited."""
@@ -406,6 +422,7 @@ def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, polic
         if cautious:
             record_episode(baseline, True, total, dearest)
         first = workspace.counted
+        count_start(teams.starts_seen, i, steps.states[0], part_kept(learner.environment.counts.forgetting))
         count_played(workspace, np.int64(0), steps.n)
         if forgets:
             forget_episode(workspace, first, k)
@@ -512,6 +529,7 @@ def play_teams(workspace, teams, ahead, episodes, evaluate_every, first, last, l
     agents, environment, snapshot = learner.agents.counts, learner.environment.counts, workspace.snapshot
     steps = workspace.steps.actions.size * ledger.cost.shape[1]
     costs, needed, cost_needed, learns = learner.costs.counts, 0, 0, learner.costs.least.size > 0
+    n_states = np.int64(workspace.truth.start.size)
     if workspace.shared:
         needed = growth(snapshot.end, environment.counted, environment.n_columns, steps)
         cost_needed = growth(workspace.cost_snapshot.end, costs.counted, np.int64(N_SUMS), 2 * N_SUMS * steps) if learns else 0
@@ -525,6 +543,7 @@ def play_teams(workspace, teams, ahead, episodes, evaluate_every, first, last, l
         if not workspace.shared:
             reserve(teams.environment_seen, i, steps, environment.counted * environment.n_columns)
             reserve(teams.costs_seen, i, 2 * N_SUMS * steps, costs.counted * N_SUMS)
+        reserve(teams.starts_seen, i, np.int64(ledger.cost.shape[1]), n_states)
         policy = teams.policy[min(i, teams.policy.shape[0] - 1)]
         value = teams.value[min(i, teams.value.shape[0] - 1)]
         workspace.counted = 0

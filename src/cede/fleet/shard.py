@@ -151,7 +151,7 @@ class WorkingGroup:
         self.group, self.members, (self.delta, self.cost_delta) = group, members, deltas
         self.tally = new_tally(task, told, LearnerState(), environment if group.shared else None)
         self.learner = new_arrays(task, told, self.tally)
-        layers = {name: group.sizes.seen[name] for name in COUNTED}
+        layers = {name: group.sizes.seen[name] for name in (*COUNTED, "starts")}
         self.seen = {
             name: KeyTable.of(state[f"{name}_size"], state[f"{name}_key"], state[f"{name}_number"], rows * columns)
             for name, (rows, columns) in layers.items()
@@ -316,6 +316,7 @@ class WorkingGroup:
         steps, workspace, environment = episodes * self.group.block, self.workspace, self.tally.environment
         costs, sums = self.tally.costs.counts, 2 * N_SUMS * steps
         self._lengthen("agents", self.tally.agents, workspace.agents_known, steps, first, last)
+        self._lengthen_kept("starts", self.group.task.n_states, episodes, first, last)
         if self.group.shared:
             base, more, sides = int(workspace.snapshot.end), (last - first) * steps, (environment.counted, environment.n_columns)
             environment.seen.lengthen_to(base + growth.py_func(base, *sides, steps))
@@ -335,11 +336,15 @@ class WorkingGroup:
         layer, counts: "agents", "environment" or "costs", and where it is counted. known: where counted rows begin in the pool of
         the workspace. steps: how many each team plays.
         """
-        kept = self.seen[layer]
-        entries = int(kept.size[first:last].max())
+        entries = int(self.seen[layer].size[first:last].max())
         base = max(int(counts.seen.end), known + entries)
         counts.seen.lengthen_to(base + growth.py_func(entries, counts.counted, counts.n_columns, steps))
-        most, size = counts.counted * counts.n_columns, kept.size[first:last]
+        self._lengthen_kept(layer, counts.counted * counts.n_columns, steps, first, last)
+
+    def _lengthen_kept(self, layer: str, most: int, steps: int, first: int, last: int) -> None:
+        """Make the pool of what is kept of a layer, at most so many places of a team, long enough for some steps of these teams."""
+        kept = self.seen[layer]
+        size = kept.size[first:last]
         moves = np.minimum(size + steps, most) > kept.capacity[first:last]
         wanted = int(np.minimum(2 * (size + steps), most)[moves].sum()) - (len(kept.column) - kept.end)
         if wanted > 0:

@@ -9,7 +9,8 @@ Two kinds of intervals, and the result says which:
                        difference only rows that were seen fewer than 30 times have them: the others would not cancel.
     confidence sets    the least and the most within sets that hold the truth with probability 1 - delta (`bounds`)
 
-Where episodes start is known or counted (starts.py). If it is counted, it is drawn too, in the same way.
+Where episodes start is known or counted (starts.py). If it is counted, it is drawn too, in the same way. What of it is not known
+is where it is best for the lower end, and where it is worst for the upper end.
 """
 
 from dataclasses import dataclass, replace
@@ -208,11 +209,11 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
     few = np.inf if len(parts) == 1 else PLENTY
     costs = costs_of_draws(learner, policies, prior, draws, seed, few)
     best, worst = ((sign > 0)[:, None] * one + (sign < 0)[:, None] * other for one, other in both_ways(costs.low, costs.high))
-    start, free = drawn_starts(learner.task, where, draws, seed, few)
+    start, known, free = drawn_starts(learner.task, where, draws, seed, few)
     possible, ends = ~learner.task.is_terminal, []
     for one, extreme in ((costs.mean, None), (best, np.min), (worst, np.max)):
         total = np.einsum("npx,p->nx", one, sign)  # (draws, S)
-        expected = np.einsum("nx,nx->n", total, start)
+        expected = np.einsum("nx,nx->n", total, start if extreme is None else known)
         ends.append(expected if extreme is None else (1.0 - free) * expected + free * extreme(total[:, possible], axis=1))
     mean, low, high = ends[0].mean(), np.quantile(ends[1], (1 - level) / 2), np.quantile(ends[2], (1 + level) / 2)
     return made(learner, parts, where, (float(mean), float(low), float(high)), DRAWS, level, draws, prior)
@@ -223,14 +224,22 @@ def both_ways(low: Floats, high: Floats) -> tuple[tuple[Floats, Floats], tuple[F
     return (low, high), (high, low)
 
 
-def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -> tuple[Floats, Floats]:
-    """Draw where episodes start, (draws, S), and which part of that may be anywhere, (draws,), by what was seen; see draws.py."""
+def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -> tuple[Floats, Floats, Floats]:
+    """Draw where episodes start, for the mean and for the ends, (draws, S) each, and which part of that may be anywhere at the
+    ends, (draws,), by what was seen; see draws.py.
+    """
+    guess = np.broadcast_to(where.chances, (draws, task.n_states))
     if where.seen is None:
-        return np.broadcast_to(where.chances, (draws, task.n_states)), np.zeros(draws)
+        return guess, guess, np.zeros(draws)
     rng, seen = np.random.default_rng([seed, 5]), float(where.seen)
-    gammas: Floats = rng.standard_gamma(where.chances * max(seen, 1.0), size=(draws, task.n_states))
+    gammas: Floats = rng.standard_gamma(where.known * max(seen, 1.0), size=(draws, task.n_states))
     free = free_parts(np.full(draws, seen), PRIOR, rng) if seen < few else np.zeros(draws)
-    return gammas / np.maximum(gammas.sum(axis=1, keepdims=True), 1e-300), free
+    total = gammas.sum(axis=1)
+    known = gammas / np.maximum(total, 1e-300)[:, None]
+    if where.anywhere == 0.0:
+        return known, known, free
+    rest = rng.standard_gamma(where.anywhere * max(seen, 1.0), size=draws)
+    return guess, known, free + (1.0 - free) * rest / np.maximum(total + rest, 1e-300)
 
 
 def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> Estimate:
@@ -242,7 +251,11 @@ def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> 
     averages = task.horizon is None and task.discount is None
     for i, part in enumerate(parts):
         for policy, weight in zip(part.policies, part.weights, strict=True):
-            low, high = (float(where.chances @ end[0, :, task.start_agent]) for end in extremes(task, *sets, policy, costs))
+            ends = (end[0, :, task.start_agent] for end in extremes(task, *sets, policy, costs))
+            low, high = (
+                float(where.known @ end + where.anywhere * extreme(end[~task.is_terminal]))
+                for end, extreme in zip(ends, (np.min, np.max), strict=True)
+            )
             if averages:
                 mean = gain_under(middle, *plain, policy)
             else:
@@ -284,8 +297,8 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts, kind: str) 
     audition = auditioned(learner) if any(part.name == "plan" for part in parts) else None
     if audition is not None:
         found.append(f"the next episode is an audition of {check.printable(audition)}: the plan gives it all control")
-    if not where.exact:
-        found.append(f"where episodes start is {where.source}; give start= if it is known")
+    if where.anywhere > 0.0:
+        found.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
     elif kind == "sets" and where.seen is not None:
         found.append("where episodes start is taken as counted: the interval does not allow for chance in that")
     return tuple(dict.fromkeys(found))

@@ -1,19 +1,16 @@
 """Where episodes start, and how often each state was visited, as far as a learner can tell.
 
-A learner is not told where episodes start, and its counts have no time. But what leaves a state without having arrived there must
-have started there. With N(s, s') the steps from s to s' in K episodes, and w the distribution of the states in which episodes stop,
+A learner is not told where episodes start. With a horizon it counts that. Counts that lack it (files of older versions, `Counts`
+made by hand) bound it: what leaves a state without having arrived there must have started there. With N(s, s') the steps from s to
+s' in K episodes, and w the distribution of the states in which episodes stop because the horizon is reached,
 
-    start(s) = (sum_s' N(s, s') - sum_s' N(s', s)) / K + w(s).
+    start(s) = (sum_s' N(s, s') - sum_s' N(s', s)) / K + w(s),    w >= 0, start >= 0.
 
-States in which episodes end are in no w, so if all episodes end in one this is exact. What stops because the horizon is reached is
-not counted apart. It is taken for what follows from the start by the plan, or by the chain of all steps that were seen, L times; or
-for the least that there must be. Of these, the one is taken under which visits are most like those that were seen; or the last, if
-by it all episodes start in one state. That is an estimate, and called so. It is better to give the start where it is known.
+So at least max(0, (sum_s' N(s, s') - sum_s' N(s', s)) / K) of the episodes started in s, and nothing is known of the rest: it may
+be anywhere, and intervals allow for that. If all episodes end in terminal states there is no rest.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,23 +18,24 @@ import scipy.sparse as sp
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.insight.frequencies import frequencies
-from cede.insight.occupancy import Tables, after_step, occupancy
 from cede.learning.counts import places_of
 from cede.learning.learner import Learner
-from cede.problem.task import Task
-
-ROUNDS, CLOSE = 50, 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Starts:
     """Where episodes start. `starts_of` returns it."""
 
-    chances: Floats  # (S,) probabilities of the first state
+    chances: Floats  # (S,) probabilities of the first state; a guess for those that may be anywhere
     source: str  # where this is known from, in words
     seen: float | None  # how many starts it rests on; None: it is given, not counted
-    exact: bool = True  # whether it is given or counted, and not estimated or a guess
+    anywhere: float = 0.0  # the part of the starts of which nothing is known
+    surely: Floats | None = None  # (S,) the other part, which is known, of sum 1 - anywhere; None: `chances`
+
+    @property
+    def known(self) -> Floats:
+        """Return the part that is known, (S,), of sum 1 - anywhere."""
+        return self.chances * (1.0 - self.anywhere) if self.surely is None else self.surely
 
 
 def starts_of(owner: str, learner: Learner, start: Any = None) -> Starts:
@@ -57,58 +55,62 @@ def starts_of(owner: str, learner: Learner, start: Any = None) -> Starts:
 
 def counted_starts(learner: Learner) -> Starts:
     """Return where episodes start by the counts of a learner; see the top of this file."""
-    task, told = learner.task, learner.told
-    anywhere = np.where(task.is_terminal, 0.0, 1.0)
-    visits, episodes = state_visits(learner), learner.episode - 1
-    if episodes + learner.environment_episodes == 0:
-        return Starts(anywhere / anywhere.sum(), "not known, since nothing was seen: any state alike", 0.0, False)
+    task, counts, visits = learner.task, learner.counts.starts, state_visits(learner)
+    number = float(counts.sum())
+    if number > 0:
+        return Starts(counts / number, f"as counted in {number:,.0f} episodes", number)
+    if learner.episode - 1 + learner.environment_episodes == 0:
+        return bounded(learner, np.zeros(task.n_states), 0.0, "not known, since nothing was seen")
     if task.horizon is None and not task.terminal and visits is not None:
         return Starts(visits / visits.sum(), "as visited: from a step on that is picked at random", None)
-    first, counted = first_steps(learner)
-    if first.sum() == episodes and not told.forgets:
-        return Starts(first / first.sum(), f"as counted in {episodes:,} episodes", float(episodes))
-    if told.outcomes is None and learner.environment_episodes:
-        return balanced(learner)
-    if first.sum() > 0:
-        return completed(learner, first, counted)
-    if visits is not None and visits.sum() > 0:
-        return Starts(visits / visits.sum(), "not known: as visited", None, False)
-    return Starts(anywhere / anywhere.sum(), "not known, since cases are counted and not states: any state alike", 0.0, False)
+    left = None if learner.told.outcomes is not None else departures(learner)
+    if left is not None and task.horizon is None:  # a run goes on until it ends, and all that began have ended but the last
+        return Starts(normalised(left), "as counted in runs that ended", float(left.sum()))
+    fades = learner.told.forget_environment is not None
+    found = [] if left is None or fades else [(left, learner.environment_episodes)]
+    found += [(first_steps(learner), learner.episode - 1)] if not learner.told.forgets else []
+    least, episodes = max(found, key=lambda one: one[0].sum() / max(one[1], 1), default=(np.zeros(task.n_states), 0))
+    return bounded(learner, least, float(episodes), "not counted")
 
 
-def completed(learner: Learner, first: Floats, counted: list[int]) -> Starts:
-    """Return where episodes start if only some agents' first steps are counted by state.
-
-    The other episodes are taken to start where the plan hands control to other agents at once, in the proportion in which such
-    states were first; if none was, all alike.
-
-    first, counted: as `first_steps` returns them.
-    """
-    task, episodes = learner.task, learner.episode - 1
-    chosen = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent]
-    others = ~np.isin(task.table[chosen], counted) & ~task.is_terminal
-    missing = max(0.0, episodes - float(first.sum()))
-    whole = first + (missing * normalised(np.where(others, first if first[others].any() else 1.0, 0.0)) if others.any() else 0.0)
-    who = " and ".join(check.printable(task.tables[table]) for table in counted)
-    source = (
-        f"as estimated from {first.sum():,.0f} of {episodes:,} episodes, those that {who} began: only these are counted by state"
-    )
-    return Starts(whole / whole.sum(), source, float(first.sum()), False)
+def bounded(learner: Learner, least: Floats, episodes: float, why: str) -> Starts:
+    """Return where episodes start if of so many at least `least`, (S,), are known to have started in each state."""
+    task, visits = learner.task, state_visits(learner)
+    surely = least / max(episodes, float(least.sum()), 1.0)
+    anywhere = max(0.0, 1.0 - float(surely.sum()))
+    if anywhere * episodes < 0.5 and episodes:  # less than one episode: rounding
+        return Starts(normalised(least), f"as counted in {episodes:,.0f} episodes", episodes)
+    guess = least if least.any() else np.where(task.is_terminal, 0.0, 1.0 if visits is None or not visits.any() else visits)
+    source = f"{why}: {figure(anywhere)} of them may start anywhere"
+    return Starts(normalised(guess), source, episodes, anywhere, surely)
 
 
-def first_steps(learner: Learner) -> tuple[Floats, list[int]]:
+def figure(part: float) -> str:
+    """Return a part of all as a percentage that is not rounded to none."""
+    return "all" if part >= 1.0 else f"{part:.0%}" if part >= 0.005 else "less than 1%"
+
+
+def departures(learner: Learner) -> Floats:
+    """Return how many episodes at least started in each state, (S,), by what left it and what arrived there."""
+    task, steps = learner.task, sp.coo_array(learner.counts.environment)
+    left = np.asarray(learner.counts.environment.sum(axis=1)).reshape(task.n_periods, task.n_states, -1).sum(axis=(0, 2))
+    arrived = np.bincount(steps.coords[1], weights=steps.data, minlength=task.n_states)
+    result: Floats = np.where(task.is_terminal, 0.0, np.maximum(left - arrived, 0.0))
+    return result
+
+
+def first_steps(learner: Learner) -> Floats:
     """Return how often each state was the first, (S,), as far as first steps are counted apart: of agents that vary with time and
-    have no declared structure. And who they are, as indices into `task.tables`.
+    have no declared structure.
     """
     task, structure = learner.task, learner.told.structure
     declared = {} if structure is None else structure.agents
     place, visits = places_of(task, structure=structure)[0], learner.counts.agents.sum(axis=1)
-    result, counted = np.zeros(task.n_states), []
+    result = np.zeros(task.n_states)
     for table, name in enumerate(task.tables):
         if task.table_varies[table] == "time" and name not in declared:
             result += visits[place[int(task.first_slot[table])]]
-            counted.append(table)
-    return result, counted
+    return result
 
 
 def state_visits(learner: Learner) -> Floats | None:
@@ -126,68 +128,6 @@ def state_visits(learner: Learner) -> Floats | None:
         every: Floats = steps.sum(axis=(0, 2)).astype(np.float64)
         return every
     return None
-
-
-Ahead = Callable[[Floats], tuple[Floats, Floats]]  # start, (S,) -> where an episode stops before an end, and visits, (S,) each
-
-
-def balanced(learner: Learner) -> Starts:
-    """Return where episodes start by what left each state and what arrived there; see the top of this file."""
-    task, counts = learner.task, learner.counts.environment
-    steps, shape = sp.coo_array(counts), (task.n_periods * task.n_states, task.n_states)
-    per_state = counts.shape[0] // shape[0]
-    chain = sp.csr_array((steps.data.astype(np.float64), (steps.coords[0] // per_state, steps.coords[1])), shape=shape)
-    left = np.asarray(chain.sum(axis=1)).reshape(task.n_periods, -1).sum(axis=0)
-    more = np.where(task.is_terminal, 0.0, left - np.asarray(chain.sum(axis=0)))
-    least = normalised(np.maximum(more, 0.0))
-    if task.horizon is None:  # a run goes on until it ends, and all that began have ended but the last
-        return Starts(least, "as counted in runs that ended", float(np.maximum(more, 0.0).sum()))
-    ended = float(np.asarray(counts.sum(axis=0))[task.is_terminal].sum())
-    number = None if learner.told.forget_environment is not None else float(learner.environment_episodes)
-    if number is not None and ended == number:
-        return Starts(least, f"as counted in {number:,.0f} episodes", number)
-    found: list[tuple[float, Floats, float]] = []
-    for ahead, rounds in product((by_chain(task, chain), by_plan(learner)), (0,) if np.count_nonzero(least) == 1 else (0, ROUNDS)):
-        start = least
-        for _ in range(rounds + 1):
-            stops, visits = ahead(start)
-            total = number or float(left.sum() / max(visits.sum(), 1.0))
-            before = start
-            if rounds:
-                start = normalised(np.maximum(more / total + stops, 0.0))
-            if np.abs(start - before).sum() < CLOSE:
-                break
-        found.append((float(np.abs(visits - left / total).sum()), start, total))
-    _, start, total = min(found, key=lambda one: one[0])
-    return Starts(start, f"as estimated from the counts of {total:,.0f} episodes", total, False)
-
-
-def by_chain(task: Task, counts: sp.csr_array) -> Ahead:
-    """Return what follows from a start by the chain of all steps that were seen. counts: of these steps, (P * S, S)."""
-    chain = sp.csr_array(sp.diags_array(1.0 / np.maximum(np.asarray(counts.sum(axis=1)), 1e-300)) @ counts)
-    parts = [chain[p * task.n_states : (p + 1) * task.n_states] for p in range(task.n_periods)]
-
-    def ahead(start: Floats) -> tuple[Floats, Floats]:
-        now, visits = start, np.zeros(task.n_states)
-        for t in range(task.horizon):
-            visits = visits + now
-            now = np.where(task.is_terminal, 0.0, now @ parts[0 if task.periods is None else int(task.periods[t])])
-        return now, visits
-
-    return ahead
-
-
-def by_plan(learner: Learner) -> Ahead:
-    """Return what follows from a start by the plan of a learner, if the frequencies seen are right."""
-    task, beliefs, policy = learner.task, frequencies(learner), learner.plan.policy
-    tables = Tables.of(*beliefs)
-
-    def ahead(start: Floats) -> tuple[Floats, Floats]:
-        met = occupancy(task, *beliefs, policy, start)
-        stops = after_step(task, tables, policy[-1], met[-1], task.horizon - 1)
-        return stops.sum(axis=1), met.sum(axis=(0, 2))
-
-    return ahead
 
 
 def normalised(weights: Floats) -> Floats:

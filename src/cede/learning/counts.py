@@ -1,4 +1,4 @@
-"""What was seen, as sums: N(s, d, a) of the agents and N'(s, a, s') of the environment (Section 3 of the paper).
+"""What was seen, as sums: N(s, d, a) of the agents, N'(s, a, s') of the environment (Section 3 of the paper), and first states.
 
 Counts add. Any split of the same episodes, counted separately and added in any order, gives the same counts. If a structure is
 declared, a step is counted in the row of its case.
@@ -248,6 +248,7 @@ class Counts(Remade):
     episodes: int
     environment_episodes: int  # counted into `environment`; more than `episodes` in a fleet, whose teams share it
     costs: Any = None  # (rows, 4) of each unknown cost, from 0 to 1 in its range: count, sum (in two parts), sum of squares
+    starts: Any = None  # (S,) how often each state was the first of an episode of the team; empty: this was not counted
 
     def __post_init__(self) -> None:
         for name in ("episodes", "environment_episodes"):
@@ -257,6 +258,7 @@ class Counts(Remade):
         for name in ("agents", "environment", "costs"):
             object.__setattr__(self, name, checked_counts("Counts", name, getattr(self, name)))
         check_sums("Counts", self.costs)
+        object.__setattr__(self, "starts", checked_starts("Counts", self.starts))
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
@@ -275,6 +277,7 @@ class Counts(Remade):
             episodes=0,
             environment_episodes=0,
             costs=sp.csr_array(costs, dtype=np.float64),
+            starts=np.zeros(task.n_states),
         )
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -285,12 +288,18 @@ class Counts(Remade):
             mine, theirs = getattr(self, layer).shape, getattr(other, layer).shape
             if mine != theirs:
                 check.fail("Counts +", f"the shape of {layer}", theirs, f"{mine}, as on the left")
+        both = self.starts.size > 0 and other.starts.size > 0
+        if both and self.starts.shape != other.starts.shape:
+            check.fail("Counts +", "the shape of starts", other.starts.shape, f"{self.starts.shape}, as on the left")
         return Counts(
             agents=canonical(self.agents + other.agents),
             environment=canonical(self.environment + other.environment),
             episodes=self.episodes + other.episodes,
             environment_episodes=self.environment_episodes + other.environment_episodes,
             costs=canonical(self.costs + other.costs),
+            starts=self.starts + other.starts
+            if self.starts.size and other.starts.size
+            else (self if self.starts.size else other).starts,
         )
 
 
@@ -305,6 +314,15 @@ def check_sums(owner: str, sums: sp.csr_array) -> None:
         row = int(np.argmax(wrong))
         given = [float(one[row]) for one in (n, total, squares)]
         check.fail(owner, f"costs[{row}]", check.show(given), "count, sum and sum of squares of numbers from 0 to 1")
+
+
+def checked_starts(owner: str, given: Any) -> Floats:
+    """Check how often each state was the first of an episode, (S,), and return a copy, read-only; empty for None."""
+    result = np.empty(0) if given is None else check.copied(owner, "starts", given, "(S,)")
+    if result.ndim != 1 or not ((result >= 0.0) & (result <= MOST_COUNT)).all():
+        check.fail(owner, "starts", check.show(given), f"(S,) of numbers from 0 to {MOST_COUNT}")
+    result.setflags(write=False)
+    return result
 
 
 def checked_counts(owner: str, layer: str, given: Any) -> sp.csr_array:
@@ -534,6 +552,7 @@ class Tally:
             if layer.forgetting.factor.size:
                 sum_in_order(layer.seen, layer.counted)
         self.episodes = counts.episodes
+        self.starts = counts.starts.copy() if counts.starts.size else np.zeros(task.n_states)
         self.keys = np.empty((2, 0), dtype=np.int64)  # if counts fade: where the steps of the running episode were counted
         self.cost_rows, self.cost_parts = NO_INTS, np.empty(0)  # and its costs
 
@@ -567,6 +586,8 @@ class Tally:
         costs, enter_costs: (n,) what the environment charged; needed where some costs must be learned.
         """
         given = (*self.layers, self.problem, int(self.flat), *steps)
+        if self.task.horizon is not None:
+            self.add_starts(steps[1][steps[0] == 0])
         if self.costs.least.size:
             self._add_costs(steps, costs, enter_costs)
         if self.fades:
@@ -578,6 +599,15 @@ class Tally:
             for layer, places in zip(self.layers, kernels.count_steps(*given, cells, counted), strict=True):
                 if places > 0:
                     layer.seen.lengthen(places)
+
+    def add_starts(self, states: Ints) -> None:
+        """Count the first states of episodes, (n,). Where counts of the environment fade, older ones fade before each."""
+        keep = kernels.part_kept(self._environment.forgetting)
+        for state in states.tolist():
+            if keep < 1.0:
+                self.starts *= keep
+                self.starts[self.starts < kernels.LEAST_WEIGHT] = 0.0
+            self.starts[state] += 1.0
 
     def _add_costs(self, steps: tuple[Ints, ...], costs: Floats | None, enter_costs: Floats | None) -> None:
         """Count the costs of steps, where they must be learned. The arguments are those of `add`."""
@@ -625,6 +655,7 @@ class Tally:
             episodes=self.episodes,
             environment_episodes=self.environment_tally.episodes,
             costs=self.environment_tally.cost_sums,
+            starts=self.starts,
         )
 
 

@@ -463,6 +463,7 @@ class Learner:
             agents=Seen.of(tally.agents.seen.matrix(tally.agents.counted)),
             environment=NOTHING if shared else Seen.of(tally.environment_tally.counts),
             costs=NOTHING if shared else Seen.of(tally.environment_tally.cost_sums),
+            starts=Seen.of_row(tally.starts),
             **more,
         )
 

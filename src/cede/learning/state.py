@@ -43,6 +43,18 @@ class Seen:
         sums = Sums.of(counts)
         return cls(sums.row * counts.shape[1] + sums.column, sums.amount)
 
+    @classmethod
+    def of_row(cls, numbers: Floats) -> "Seen":
+        """Pack one row of counts, (n,)."""
+        key = np.flatnonzero(numbers)
+        return cls(key, numbers[key].astype(np.float64))
+
+    def row(self, n: int) -> Floats:
+        """Return the counts as one row, (n,)."""
+        result = np.zeros(n)
+        result[self.key] = self.number
+        return result
+
     def matrix(self, shape: tuple[int, int]) -> sp.csr_array:
         """Return the counts as a matrix of this shape."""
         rows, columns = np.divmod(self.key, shape[1])
@@ -68,7 +80,7 @@ class Sizes:
     def seen(self) -> dict[str, tuple[int, int]]:
         """Return (rows, columns) of every field of sparse numbers, by name."""
         agents, environment, costs = self.layers
-        result = {"agents": agents, "environment": environment, "costs": costs}
+        result = {"agents": agents, "environment": environment, "costs": costs, "starts": (1, self.task.n_states)}
         for name in KINDS:
             rows, columns = result[name]
             result |= {f"{name}_fitted": (rows, columns), f"{name}_bases": (len(KINDS[name]) * rows, columns)}
@@ -117,6 +129,7 @@ class LearnerState:
     agents: Seen = NOTHING
     environment: Seen = NOTHING  # empty if it is shared with a fleet
     costs: Seen = NOTHING  # sums of costs that are learned; the same
+    starts: Seen = NOTHING  # how often each state was the first of an episode of this team; with a horizon
     agents_fitted: Seen = NOTHING  # of a prior from features: see `LayerPrior`; the environment's is empty if it is shared
     agents_bases: Seen = NOTHING
     environment_fitted: Seen = NOTHING
@@ -179,12 +192,13 @@ class LearnerState:
     def of(cls, counts: Counts) -> "LearnerState":
         """Return the state of a learner that has seen these counts and has no plan yet."""
         seen: dict[str, Any] = {name: Seen.of(getattr(counts, name)) for name in COUNTED}
-        return cls(counts.episodes, counts.environment_episodes, **seen)
+        return cls(counts.episodes, counts.environment_episodes, **seen, starts=Seen.of_row(counts.starts))
 
     def counts(self, sizes: Sizes) -> Counts:
         """Return the counts as matrices."""
         agents, environment, costs = (getattr(self, name).matrix(shape) for name, shape in zip(COUNTED, sizes.layers, strict=True))
-        return Counts(agents, environment, self.episodes, self.environment_episodes, costs)
+        starts = self.starts.row(sizes.task.n_states)
+        return Counts(agents, environment, self.episodes, self.environment_episodes, costs, starts)
 
 
 PLAN = ("policy", "value")
@@ -240,8 +254,8 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
             found[name] = check.integer("file", name, numbers[name], 0, most_episodes(sizes.task))
     if found["planned"] > found["episodes"] + 1:
         check.fail("file", "planned", found["planned"], f"at most {found['episodes'] + 1}, the next episode")
-    if sizes.told.features is None:  # files of schema 4 do not have what belongs to them
-        arrays = {**{name: array for name, array in pack_state(LearnerState())[1].items() if name.startswith(PRIOR)}, **arrays}
+    later = ("starts", *(PRIOR if sizes.told.features is None else ()))  # files of older schemas do not have them
+    arrays = {**{name: array for name, array in pack_state(LearnerState())[1].items() if name.startswith(later)}, **arrays}
     for name, shape in sizes.seen.items():
         found[name] = Seen(arrays[f"{name}_key"], arrays[f"{name}_number"])
         check_seen("file", name, found[name], shape)
@@ -274,6 +288,9 @@ def check_possible(owner: str, sizes: Sizes, state: "LearnerState") -> None:
                 owner, f"the sum of the counts of {name}", f"{counted:g}", f"possible in {episodes} episodes of {steps} steps"
             )
     check_cost_sums(owner, sizes, state.costs, state.environment_episodes)
+    begun = float(state.starts.number.sum())
+    if begun > state.episodes * (1 + 1e-9) or (sizes.endless and begun):
+        check.fail(owner, "the sum of starts", f"{begun:g}", f"possible in {state.episodes} episodes")
 
 
 def check_cost_sums(owner: str, sizes: Sizes, seen: "Seen", episodes: int) -> None:

@@ -85,8 +85,12 @@ class Counter:
         where = np.nonzero(sums)
         return listed(np.full(len(where[0]), COSTS), *where, sums[where])
 
-    def counts(self, agents: Cells, environment: Cells, episodes: int, environment_episodes: int) -> Counts:
-        """Return counts as a learner takes them. agents: (row, column, n). environment: (layer, row, column, n)."""
+    def counts(
+        self, agents: Cells, environment: Cells, episodes: int, environment_episodes: int, starts: Ints | None = None
+    ) -> Counts:
+        """Return counts as a learner takes them. agents: (row, column, n). environment: (layer, row, column, n). starts: (S,) how
+        often each state was the first of an episode; None: that is not asked for.
+        """
         layers = [[cell[1:] for cell in environment if cell[0] == layer] for layer in (TRANSITIONS, COSTS)]
         sums = matrix(layers[1], self.shapes[2]).astype(np.float64)
         sums = sp.csr_array(sums @ sp.diags_array(1.0 / UNITS))
@@ -96,6 +100,7 @@ class Counter:
             episodes=episodes,
             environment_episodes=environment_episodes,
             costs=sums,
+            starts=starts,
         )
 
 

@@ -32,9 +32,9 @@ class PlanWork:
     episodes: int  # of the team
     environment_episodes: int
 
-    def learner(self) -> Learner:
-        """Return a learner that has counted this."""
-        counts = self.served.counter.counts(self.agents, self.environment, self.episodes, self.environment_episodes)
+    def learner(self, starts: Ints | None = None) -> Learner:
+        """Return a learner that has counted this, and starts of episodes, (S,), from which no plan follows."""
+        counts = self.served.counter.counts(self.agents, self.environment, self.episodes, self.environment_episodes, starts)
         return new_learner(self.served.task, self.served.told, seed=self.seed, counts=counts, checked=True)
 
     def policy(self) -> Policy:

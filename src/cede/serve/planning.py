@@ -86,7 +86,7 @@ def work_of(
 def learner_of(connection: Connection, store: Store, team: Team) -> tuple[Learner, int]:
     """Return a learner that has counted what a team and its environment have, and the version of the team's newest plan."""
     work, version = work_of(connection, store, team)
-    return work.learner(), version
+    return work.learner(None if team.served.endless else store.starts(connection, team)), version
 
 
 class Planner:

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection
 
 from cede._base import check
+from cede._base.arrays import Ints
 from cede.serve.counting import Cells
 from cede.serve.database import Database, run
 from cede.serve.log import Accepted, take_in
@@ -19,6 +21,7 @@ from cede.serve.reports import Refused, Report, Team
 from cede.serve.served import Served, unpack
 
 MOST_GIVEN = 2**52  # numbers of episodes that the service gives are below; clients may choose larger ones, which change nothing
+STARTS = 10_000  # episodes of a team whose first states are counted, for estimates
 
 
 class Unknown(ValueError):
@@ -192,6 +195,15 @@ class Store:
         """Return what was counted of the agents of a team: (row, column, n), in order."""
         sql = 'SELECT "row", col, n FROM agent_counts WHERE team = ? ORDER BY "row", col'
         return [tuple(row) for row in run(connection, sql, (team.id,))]
+
+    def starts(self, connection: Connection, team: Team) -> Ints:
+        """Return how often each state was the first of an episode of a team, (S,), in the last STARTS that were counted."""
+        sql = """SELECT s.state, COUNT(*) FROM (SELECT episode FROM episodes WHERE team = ? AND counted = 1
+            ORDER BY episode DESC LIMIT ?) e JOIN steps s ON s.team = ? AND s.episode = e.episode AND s.t = 0 GROUP BY s.state"""
+        result = np.zeros(team.served.task.n_states, dtype=np.int64)
+        for state, n in run(connection, sql, (team.id, STARTS, team.id)):
+            result[state] = n
+        return result
 
     def environment_cells(self, connection: Connection, environment: int) -> Cells:
         """Return what was counted of an environment: (layer, row, column, n), in order."""
