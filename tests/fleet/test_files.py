@@ -212,7 +212,7 @@ def test_foreign_files(tmp_path):
     refused(tmp_path / "pickle.cede", buffer.getvalue())
     mdp = cede.worlds.riverswim()
     cede.simulate_fleet([mdp], cede.Fleet([cede.ucrl2_mc(mdp.task)]), 2, progress=False, checkpoint=tmp_path / "run.npz")
-    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 5, must be a learner or fleet of schema 5"):
+    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 6, must be a learner or fleet of schema 6"):
         cede.load(tmp_path / "run.npz")
 
 
@@ -342,7 +342,7 @@ def test_packing_alone():
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 # The digest of all fields that files hold, by schema. A change of the format is a new schema: raise the number, add its digest.
-FORMATS = {2: "e1b1c0087b7c57d1", 3: "753ff184b5546fe2", 4: "be621aed4c9436b6", 5: "c8ec19a0409d1da9"}
+FORMATS = {2: "e1b1c0087b7c57d1", 3: "753ff184b5546fe2", 4: "be621aed4c9436b6", 5: "c8ec19a0409d1da9", 6: "d81a4a493d441c33"}
 
 
 def format_digest():
@@ -361,7 +361,7 @@ def test_the_schema_rises_whenever_the_format_does():
 @pytest.mark.parametrize("schema", [1, 2])
 @pytest.mark.parametrize("kind", ["learner", "fleet"])
 def test_files_of_an_older_schema_are_refused_with_the_right_word(kind, schema):
-    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema {schema}, must be 5: it is of an older cede"):
+    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema {schema}, must be 6: it is of an older cede"):
         cede.load(GOLDEN / f"{kind}-schema-{schema}.cede")
 
 
@@ -369,7 +369,7 @@ def test_a_checkpoint_of_an_older_schema_is_refused_with_the_right_word():
     mdps = cede.worlds.riverswim_teams(1)
     fleet = cede.Fleet([cede.ucrl2_mc(mdps[0].task)])
     old = cede.Checkpoint(GOLDEN / "checkpoint-schema-1.cede", resume=True)
-    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 5: it is of an older cede"):
+    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 6: it is of an older cede"):
         cede.simulate_fleet(mdps, fleet, 3, checkpoint=old, progress=False)
 
 

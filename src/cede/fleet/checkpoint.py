@@ -25,7 +25,7 @@ from cede.learning.state import Arrays, Seen, check_seen, most_episodes
 from cede.planning.scale import Scale
 from cede.problem.model import TwoLayerMDP
 
-KIND, SCHEMA = "checkpoint", 5
+KIND, SCHEMA = "checkpoint", 6
 
 
 @dataclass(frozen=True, eq=False)

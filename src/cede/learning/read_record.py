@@ -17,7 +17,8 @@ from cede.problem.task import Task
 
 INTEGERS = ("episode", "t", "state", "prev_agent", "asked", "agent", "action", "next_state", "planned")
 FLOATS = ("time", "cost", "enter_cost", "step_cost")
-ORDER = ("time", *INTEGERS, *FLOATS[1:], "reason")
+TRUTHS = ("unpriced",)  # left out of a line where it is false
+ORDER = ("time", *INTEGERS, *FLOATS[1:], "reason", *TRUTHS)
 LONGEST = 60  # of a reason
 CHUNK = 20_000  # steps that are held as text at once
 
@@ -115,6 +116,8 @@ class Lines:
         for name in FLOATS:
             columns[name] = np.array([np.nan if step[name] is None else step[name] for step in self.steps], dtype=np.float64)
         columns["reason"] = reasons(step["reason"] for step in self.steps)
+        for name in TRUTHS:
+            columns[name] = np.array([check.truth("record", name, step.get(name, False)) for step in self.steps], dtype=np.bool_)
         self.parts.append(columns)
         self.steps = []
 
@@ -183,6 +186,8 @@ def from_parquet(path: Path) -> Record:
     columns: dict[str, NDArray[Any]] = {name: np.asarray(found[name], dtype=np.int64) for name in ("run", *INTEGERS)}
     columns |= {name: np.asarray(found[name], dtype=np.float64) for name in FLOATS}
     columns["reason"] = reasons(found["reason"].tolist())
+    for name in TRUTHS:  # older files do not have them
+        columns[name] = np.asarray(found.get(name, np.zeros(len(columns["run"]))), dtype=np.bool_)
     columns = {name: columns[name] for name in (*ORDER, "run")}
     ended, dropped = (np.array(about[name], dtype=np.bool_).reshape(-1) for name in ("ended", "dropped"))
     header, number = checked_header(about["header"]), np.asarray(found["number"], dtype=np.int64)

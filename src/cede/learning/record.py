@@ -27,11 +27,12 @@ BLOCKS = 400  # into which a run without horizon is divided for a picture
 class EpisodeTable:
     """What happened in each of K recorded episodes, with a team of D members."""
 
-    cost: Floats  # (K,) sum of the costs of its steps, all that the task charges
+    cost: Floats  # (K,) sum of the costs of its steps, all that the task charges (`Task.step_cost`)
     control: Ints  # (K, D) steps in which each member acted
     switches: Ints  # (K,) hand-overs
     overrides: Ints  # (K,) steps in which another one acted than was chosen
     lengths: Ints  # (K,) steps
+    unpriced: Ints  # (K,) hand-overs that happened although the task says that they cannot, nor what they cost: not in `cost`
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +91,7 @@ class Record:
             switches=np.bincount(number[aim[agent] != aim[prev]], minlength=n),
             overrides=np.bincount(number[self.overrides], minlength=n),
             lengths=np.bincount(number, minlength=n),
+            unpriced=np.bincount(number[self.columns["unpriced"]], minlength=n),
         )
 
     # ------------------------------------------------------------------------------------------------- as other things
@@ -196,7 +198,7 @@ class Record:
             blocks = len(self) // each
             whole = np.minimum(np.arange(len(self)) // each, blocks - 1)
             table = self._table(whole, blocks)
-            table = EpisodeTable(table.cost / table.lengths, table.control, table.switches, table.overrides, table.lengths)
+            table = replace(table, cost=table.cost / table.lengths)
         counts = {"hand-overs": table.switches, "overrides": table.overrides}
         label = f"cost of {'an episode' if self.has_horizon else 'a step'}"
         title = f"{self.path.name}: {plural(len(self), 'step')}"

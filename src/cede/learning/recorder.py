@@ -17,7 +17,6 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -158,12 +157,11 @@ class Recorder:
             self._t += 1
             self._episode = (self._episode or 0) + 1  # what a learner calls an episode is a step here
         total = float(self.task.step_cost(state, prev, agent, *charged))
-        if not isfinite(total):  # a hand-over that the task says is not possible: what the step cost without it
-            total = float(self.task.step_cost(state, agent, agent, *charged))
+        left_out = ',"unpriced":true' if self.task.is_unpriced[prev, agent] else ""  # the cost of the hand-over is not in the total
         return (
             f'{{"time":{time.time():.6f},"episode":{episode},"t":{t},"state":{state},"prev_agent":{prev},"asked":{asked},'
             f'"agent":{agent},"action":{action},"next_state":{to},"cost":{charged[0]!r},"enter_cost":{charged[1]!r},'
-            f'"step_cost":{total!r},"planned":{planned},"reason":"{reason}"}}\n'
+            f'"step_cost":{total!r},"planned":{planned},"reason":"{reason}"{left_out}}}\n'
         )
 
     def end_episode(self, episode: int) -> None:
