@@ -474,7 +474,7 @@ def test_frames_and_parquet(tmp_path):
     one, mdp = recorded(tmp_path / "a.jsonl")
     record = cede.read_record(tmp_path / "a.jsonl")
     frame = record.to_frame()
-    assert frame.shape == (101, 18)
+    assert frame.shape == (101, 19)
     assert frame["ended"].tolist() == [True] * 100 + [False]
     named = record.to_frame(names=True)
     assert named["agent"].tolist() == [("a", "b", "c")[i] for i in frame["agent"]]

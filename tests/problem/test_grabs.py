@@ -1,4 +1,4 @@
-"""What a hand-over costs that the task says is not possible, and that happens all the same: one number, wherever it is asked for."""
+"""What a hand-over costs that the task says is not possible, and that happens all the same: one number everywhere."""
 
 from dataclasses import replace
 

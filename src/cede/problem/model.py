@@ -251,8 +251,8 @@ class Team(Remade):
 
     agents: D agents with different names. switch_cost: one number (each hand-over costs that much and staying is free), or a (D, D)
     array indexed [prev_agent, agent], with infinity where a hand-over is not possible; or (S, D, D) if it depends on the state; or
-    by name as in {("robot", "operator"): 0.3}, where others cost nothing. grab_cost: what a hand-over costs that is not possible, as
-    one without its takeover_delay, and happens all the same; in the same forms, by default as switch_cost says (see `Task`).
+    by name as in {("robot", "operator"): 0.3}, where others cost nothing. grab_cost: what a hand-over costs that is not possible
+    and happens all the same, as one without its takeover_delay; in the same forms, by default as switch_cost says (see `Task`).
     """
 
     agents: Sequence[Agent]

@@ -347,7 +347,7 @@ class Task(Remade):
 
     @cached_property
     def is_unpriced(self) -> NDArray[np.bool_]:
-        """Return for which hand-overs the task does not say what they cost, (D, D) [prev_agent, agent]: they should never happen."""
+        """Return which hand-overs are not possible, without a word of what they cost if they happen, (D, D) [prev_agent, agent]."""
         return read_only(np.isinf(self._prices if self._prices.ndim == 2 else self._prices[0]))
 
     def step_cost(self, state: Any, prev_agent: Any, agent: Any, env_cost: Any, enter_cost: Any = 0.0) -> Any:

@@ -361,9 +361,10 @@ def add(bucket: dict[str, Any], cell: Row, task: Any, names: dict[str, int]) -> 
     bucket["overrides"] += overrides
     bucket["unpriced"] += steps * bool(task.is_unpriced[prev, agent])
     bucket["control"][names[task.members[task.acting[agent]]]] += steps
-    for name, amount in zip(bucket["parts"], map(float, cell[6:9]), strict=True):
-        if not isfinite(amount):  # an earlier cede summed it up, which took a hand-over that is not possible for infinitely dear
-            amount = steps * float(task.control_costs(0, prev, agent)[1]) if task.switch_cost.ndim == 2 else 0.0
+    environment, control, switching = map(float, cell[6:9])
+    if not isfinite(switching):  # an earlier cede summed it up, which took a hand-over that is not possible for infinitely dear
+        switching = steps * float(task.control_costs(0, prev, agent)[1]) if task.switch_cost.ndim == 2 else 0.0
+    for name, amount in zip(bucket["parts"], (environment, control, switching), strict=True):
         bucket["parts"][name] += amount
         bucket["cost"] += amount
     bucket["switches"] += steps * (prev != agent)
