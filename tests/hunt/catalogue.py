@@ -488,7 +488,15 @@ def constructors():
     )
     yield (
         "Team",
-        lambda: Call(cede.Team, {"agents": (list(mdp().team.agents), Agents()), "switch_cost": (0.5, SwitchCost())}, words={}),
+        lambda: Call(
+            cede.Team,
+            {
+                "agents": (list(mdp().team.agents), Agents()),
+                "switch_cost": (0.5, SwitchCost()),
+                "grab_cost": (0.75, optional(SwitchCost())),
+            },
+            words={},
+        ),
     )
     yield (
         "TwoLayerMDP",
@@ -548,6 +556,7 @@ def constructors():
                 "action_names": (["x", "y"], optional(Names())),
                 "takeover_delay": ({"human": 2}, optional(ByName())),
                 "on_takeover": (["human"], Takers()),
+                "grab_cost": (0.75, optional(SwitchCost())),
             },
             words={"agents": ("agents", "control_cost", "takeover_delay", "varies_with"), "on_takeover": ("on_takeover",)},
         ),

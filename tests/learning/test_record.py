@@ -382,7 +382,7 @@ def test_a_full_disk_loses_nothing(tmp_path):
 # ------------------------------------------------------------------------------------------------- what is counted, and what is not
 
 
-def test_a_step_after_an_impossible_hand_over_costs_what_it_costs_without(tmp_path):
+def test_a_step_after_a_grab_has_a_cost(tmp_path):
     """A person who grabbed control at once, where that takes time, made the cost of the step vanish from all sums."""
     task = cede.Task(env_cost=[[0.0], [1.0]], agents=["auto", "person"], horizon=2, takeover_delay={"person": 1}, control_cost=0.25)
     learner = cede.posterior_sampling(task)
@@ -474,7 +474,7 @@ def test_frames_and_parquet(tmp_path):
     one, mdp = recorded(tmp_path / "a.jsonl")
     record = cede.read_record(tmp_path / "a.jsonl")
     frame = record.to_frame()
-    assert frame.shape == (101, 18)
+    assert frame.shape == (101, 19)
     assert frame["ended"].tolist() == [True] * 100 + [False]
     named = record.to_frame(names=True)
     assert named["agent"].tolist() == [("a", "b", "c")[i] for i in frame["agent"]]

@@ -39,6 +39,7 @@ except ImportError:  # Windows
 Arrays = dict[str, NDArray[Any]]
 
 HEADER = "header"  # name of the array that holds the header
+RECORD = b'{"event":"header","kind":"record"'  # how the first line of a record begins
 READABLE = "biuf"  # dtype.kind of arrays that are read: truth values and numbers; no objects, no text
 
 
@@ -64,6 +65,7 @@ def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
         with interrupts_later():
             mode = mode_of(path)  # links that lead in a circle end here
             target = path.resolve() if path.is_symlink() else path
+            check_not_recorded(path, target)
             remove_leftovers(target.parent)
             partial, file = new_partial(target)
             try:
@@ -82,6 +84,13 @@ def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
         if error.errno is None:
             raise
         raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+def check_not_recorded(path: Path, target: Path) -> None:
+    """Check that the file to be replaced is no record that somebody is writing: what comes after would go nowhere."""
+    with suppress(OSError), target.open("rb") as file:
+        if file.read(len(RECORD)) == RECORD and not try_lock(file):
+            check.fail("save", "path", repr(str(path)), "another file: a record is being written there")
 
 
 def mode_of(path: Path) -> int | None:

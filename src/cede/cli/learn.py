@@ -174,7 +174,8 @@ def slowed_down(mdp: Any, delays: dict[str, float] | None) -> Any:
     for name in delays:
         mdp.task.agent_index("learn", "an agent of --takeover-delay", name)
     agents = [replace(agent, takeover_delay=delays.get(agent.name, 0)) for agent in mdp.team.agents]
-    return cede.TwoLayerMDP(mdp.environment, cede.Team(agents, mdp.team.switch_cost), mdp.horizon, mdp.start_agent, mdp.structure)
+    team = cede.Team(agents, mdp.team.switch_cost, mdp.team.grab_cost)
+    return cede.TwoLayerMDP(mdp.environment, team, mdp.horizon, mdp.start_agent, mdp.structure)
 
 
 def row_of(name: str, history: Any) -> tuple[str, ...]:

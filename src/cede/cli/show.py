@@ -76,7 +76,11 @@ def show_record(context: typer.Context, file: Path, picture: Path | None) -> Non
     held = table.control.sum(axis=0)
     shares = [(name, f"{n:,}", f"{n / max(steps, 1):.0%}") for name, n in zip(record.agents, held.tolist(), strict=True)]
     print_table("In control", ("agent", "steps", "share"), shares)
-    for what, n in (("steps that are not in it were learned from: gaps", record.gaps), ("bytes of a torn last line", record.torn)):
+    for what, n in (
+        ("steps that are not in it were learned from: gaps", record.gaps),
+        ("hand-overs that the task says are not possible, whose cost is left out (grab_cost says it)", int(table.unpriced.sum())),
+        ("bytes of a torn last line", record.torn),
+    ):
         if n:
             say(f"warning: {what}: {n}")
     if picture is not None:

@@ -114,7 +114,7 @@ def record_episode(task: Task, arrays: LearnerArrays, policy: Policy | None, ste
         costs[-1] += task.cost_of_ending(int(steps.times[-1]) + 1, int(steps.next_states[-1]))
     total = float(np.cumsum(costs)[-1])  # added one by one, as kernels do: the same bits
     longest = float(task.left[0]) * most_step_cost(arrays)
-    total = min(total, longest)  # a hand-over that the task calls impossible would cost infinity
+    total = min(total, longest)  # one that was not possible by the task may cost more than any that is
     followed = np.array_equal(decided[np.arange(len(costs)), steps.states, steps.prev_agents], steps.agents)
     followed &= np.array_equal(steps.states[1:], steps.next_states[:-1])  # a system that was moved did not go its own way
     kernels.record_episode(arrays.baseline, followed, total, longest)

@@ -72,7 +72,7 @@ class EndlessLearner(Learner):
         """
         step, costs = self._checked(0, (state, prev_agent, agent, action, next_state), cost, enter_cost, moved)
         parts: Any = (*(np.array([one], dtype=np.int64) for one in step), *(np.array([one]) for one in costs))
-        with interrupts_later():  # a step is counted as a whole
+        with interrupts_later(), self._together():  # a step is counted as a whole
             self._record([step], [costs], begins=not self._steps)
             self._count_steps(LoggedSteps(*parts))
             over = self.task.terminal and self.task.is_terminal[step[5]]
@@ -96,9 +96,10 @@ class EndlessLearner(Learner):
         replan: True to make a new plan, whether one is due or not; False to keep the plan until the next step.
         """
         wanted = None if replan is None else check.truth("end_episode", "replan", replan)
-        if self._recorder is not None:
-            self._recorder.end_episode(self.episode)
-        self._steps, self._charged = [], []
+        with interrupts_later(), self._together():
+            if self._recorder is not None:
+                self._recorder.end_episode(self.episode)
+            self._steps, self._charged = [], []
         if wanted:
             self._replan()
         elif wanted is False:
@@ -112,9 +113,10 @@ class EndlessLearner(Learner):
         steps = (checked.states[:-1], checked.actions, checked.states[1:])
         check_outcomes("observe_episode", self.told.structure, *steps, "next_state of step {i}")
         found = all_steps("observe_episode", self.task, checked)
-        self._record(*as_rows(found), begins=True)
-        self._count_steps(found)
-        self._steps, self._charged = [], []
+        with self._together():
+            self._record(*as_rows(found), begins=True)
+            self._count_steps(found)
+            self._steps, self._charged = [], []
 
     @uninterrupted
     def _count_logged(self, steps: LoggedSteps) -> None:

@@ -6,7 +6,7 @@ any other input, so a file cannot make a learner that could not have been made b
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from cede.learning.baseline import Baseline
 from cede.learning.counts import Episode, checked_episode
 from cede.learning.features import Features
 from cede.learning.forgetting import HalfLife, Window
+from cede.learning.recorded import Recorded, unpacked
 from cede.learning.settings import Settings, check_fits
 from cede.learning.state import LearnerState, Sizes, pack_state, unpack_state
 from cede.planning.scale import Scale, StepDown
@@ -46,6 +47,7 @@ class SavedLearner:
     steps: Ints  # (n, 6) of the running episode: t, state, prev_agent, agent, action, next_state
     charged: Floats  # (n, 2) what the environment charged in each of them, for the action and for arriving
     episode: Episode | None = None  # the running episode, if it was observed all at once
+    recorded: Recorded = field(default_factory=Recorded)  # which episodes of which records it has counted
 
 
 def pack_learner(learner: SavedLearner) -> tuple[Header, Arrays]:
@@ -88,7 +90,7 @@ def pack_own(learner: SavedLearner) -> tuple[Header, Arrays]:
         for one in fields(learner.episode):
             if getattr(learner.episode, one.name) is not None:
                 result[f"running/{one.name}"] = np.asarray(getattr(learner.episode, one.name))
-    return {"seed": learner.seed, "state": numbers}, result
+    return {"seed": learner.seed, "state": numbers, "recorded": learner.recorded.packed()}, result
 
 
 def unpack_own(task: Task, told: Settings, header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
@@ -102,7 +104,9 @@ def unpack_own(task: Task, told: Settings, header: Mapping[str, Any], arrays: Ar
     if charged.dtype != np.float64 or charged.shape != (len(steps), 2):
         check.fail("file", "the costs of the running episode", f"{charged.shape} of {charged.dtype}", "(n, 2) of float64")
     episode = checked_episode("file", task, Episode(**running)) if running else None
-    return SavedLearner(task, told, seed, state, steps, charged, episode)
+    # before schema 6 learners knew the numbers of episodes only
+    recorded = unpacked(header["recorded"]) if "recorded" in header else Recorded(before=state.episodes + 1)
+    return SavedLearner(task, told, seed, state, steps, charged, episode, recorded)
 
 
 def below(arrays: Arrays, name: str) -> Arrays:

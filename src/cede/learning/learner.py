@@ -1,6 +1,7 @@
 """The learner: counts of what was seen, and the current plan. algorithms.py makes learners with different settings."""
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +45,8 @@ from cede.learning.layer_prior import LayerPrior
 from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.live import Live, no_value
 from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps, read_log
-from cede.learning.record import Record, check_not_counted
+from cede.learning.record import check_not_counted, entries_of
+from cede.learning.recorded import Recorded
 from cede.learning.recorder import Recorder
 from cede.learning.settings import Settings, check_fits, check_task, shown
 from cede.learning.state import NOTHING, PRIOR, LearnerState, Seen, Sizes, check_possible, plan_arrays
@@ -102,6 +104,7 @@ class Learner:
         self._charged: list[tuple[float, float]] = []  # and what the environment charged in each, for the action and for arriving
         self._episode: Episode | None = None  # the running episode, if it was observed all at once
         self._recorder: Recorder | None = None  # who writes down every step, if somebody does
+        self._recorded = Recorded()  # what of which records it has counted, without what that recorder writes
         self._why: tuple[Plan, str] | None = None  # the last plan by which somebody was chosen, and what the record calls it
 
     @property
@@ -180,7 +183,7 @@ class Learner:
             self._steps.append(step)
             self._charged.append(costs)
             return
-        with interrupts_later():  # the record and the learner agree
+        with interrupts_later(), self._together():  # the record and the learner agree
             self._record([step], [costs], begins=not self._steps)
             self._steps.append(step)
             self._charged.append(costs)
@@ -204,10 +207,11 @@ class Learner:
             expected = "at least 1: observe them first; to plan again, call replan"
             check.fail("end_episode", "the number of steps of the running episode", 0, expected)
         self._scale(self.episode + 1)  # a schedule that fails must fail before anything is counted
-        with interrupts_later():  # an episode is counted as a whole
+        with interrupts_later(), self._together():  # an episode is counted as a whole
             if self._recorder is not None:
                 self._recorder.end_episode(self.episode)
             self._count_episode()
+            self._end_recorded(counted=True)
         if wanted:
             self._replan()
         elif wanted is False:
@@ -223,8 +227,8 @@ class Learner:
         frame or a structured array; or Episodes; or a Record. Everything is checked before anything is counted. progress: as for
         `simulate`.
 
-        A Record with episodes whose numbers the learner has counted already is refused: if it was recorded there itself, they would
-        count twice. `record.after(learner)` is the rest. again: True to count all of it, if it is the record of another learner.
+        A Record with episodes that the learner has counted already, live or from that record, is refused: they would count twice.
+        `record.after(learner)` is the rest. again: True to count all of it once more.
 
         A learner that learned from a log is equal to one that saw the same episodes live, and each logged episode counts as one of
         its own. But limits and a baseline are promises about the time in which the learner itself decides, so shares and costs of
@@ -239,8 +243,9 @@ class Learner:
         if self.observed:
             check.fail(owner, "the number of steps of the running episode", self.observed, "0: end it first (end_episode)")
         episodes = read_log(owner, self.task, log)
-        if isinstance(log, Record) and not again:
-            check_not_counted(owner, log, self)
+        entries = entries_of(log)
+        if entries is not None and not again:
+            check_not_counted(owner, log, entries, self)
         for number, steps in enumerate(episodes):
             place = f"next_state of step {{i}} of logged episode {number}"
             check_outcomes(owner, self.told.structure, steps.states, steps.actions, steps.next_states, place)
@@ -251,7 +256,12 @@ class Learner:
             for number, steps in enumerate(episodes):
                 if not last_only:
                     self._keep_plan()  # the plan that this episode would have had
-                self._count_logged(steps)
+                with interrupts_later():  # an episode is counted, and known to be, or neither
+                    self._count_logged(steps)
+                    if entries is not None:
+                        self._recorded = self._recorded.add(
+                            entries[number], 1 if self.task.horizon is not None else len(steps.states)
+                        )
                 if not last_only or number == len(episodes) - 1:
                     self._keep_plan()
                 bar.advance(1)
@@ -311,9 +321,11 @@ class Learner:
     @one_at_a_time
     def drop_episode(self) -> None:
         """Drop the running episode without counting it."""
-        if self._recorder is not None and self.observed:
-            self._recorder.drop_episode(self.episode)
-        self._steps, self._charged, self._episode = [], [], None
+        with interrupts_later(), self._together():
+            if self._recorder is not None and self.observed:
+                self._recorder.drop_episode(self.episode)
+            self._steps, self._charged, self._episode = [], [], None
+            self._end_recorded(counted=False)
 
     @one_at_a_time
     def replan(self) -> None:
@@ -336,8 +348,9 @@ class Learner:
         checked = checked_episode("observe_episode", self.task, episode)
         steps = (checked.states[:-1], checked.actions, checked.states[1:])
         check_outcomes("observe_episode", self.told.structure, *steps, "next_state of step {i}")
-        self._record(*as_rows(all_steps("observe_episode", self.task, checked)), begins=True)
-        self._episode = checked
+        with self._together():
+            self._record(*as_rows(all_steps("observe_episode", self.task, checked)), begins=True)
+            self._episode = checked
 
     @property
     def observed(self) -> int:
@@ -359,8 +372,8 @@ class Learner:
         if self._recorder is not None and self._recorder.is_open:
             now = f"recorded to {str(self._recorder.path)!r}"
             check.fail("record_to", "the learner", now, "recorded to one file: close that recorder first")
-        about = {**self.settings, "episode": self.episode}
-        recorder = Recorder(path, self.task, about=about, sync=sync)
+        about, recorded = {**self.settings, "episode": self.episode}, self.recorded
+        recorder = Recorder(path, self.task, about=about, sync=sync, recorded=recorded)
         try:
             running = self._running() if self.observed else None
             if running is not None:
@@ -368,13 +381,29 @@ class Learner:
         except BaseException:
             recorder.close()
             raise
-        self._recorder = recorder
+        with interrupts_later():
+            self._recorded, self._recorder = recorded, recorder
         return recorder
 
     @property
     def recorder(self) -> Recorder | None:
         """Return who writes down every step, None if nobody does."""
         return self._recorder if self._recorder is not None and self._recorder.is_open else None
+
+    @property
+    def recorded(self) -> Recorded:
+        """Return which episodes of which records it has counted, so that none counts twice; `Record.after` goes by it."""
+        return self._recorded if self._recorder is None else self._recorded.of_run(*self._recorder.recorded)
+
+    def _together(self) -> AbstractContextManager[None]:
+        """Return a context in which the record and the learner change, or neither does."""
+        return nullcontext() if self._recorder is None else self._recorder.all_or_nothing()
+
+    def _end_recorded(self, *, counted: bool) -> None:
+        """Take note that the running episode has ended, where a recorder that was closed, or a process before, has recorded it."""
+        if self._recorder is not None and not self._recorder.is_open:
+            self._recorded, self._recorder = self.recorded, None
+        self._recorded = self._recorded.ended(counted=counted)
 
     def _record(self, steps: Iterable[Step], costs: Iterable[tuple[float, float]], *, begins: bool) -> None:
         """Write down steps that were checked, before they are taken note of. begins: whether they begin an episode."""
@@ -471,6 +500,7 @@ class Learner:
         """Replace everything that it keeps by a state, and drop the running episode."""
         self._state, self._live = state, None
         self._steps, self._charged, self._episode = [], [], None
+        self._recorded = self._recorded.ended(counted=False)
 
     @one_at_a_time
     def save(self, path: str | Path) -> None:
@@ -491,7 +521,7 @@ class Learner:
         """Return everything of which the learner consists, in the form that goes into a file."""
         steps = np.array(self._steps, dtype=np.int64).reshape(-1, 6)
         charged = np.array(self._charged, dtype=np.float64).reshape(-1, 2)
-        return SavedLearner(self.task, self.told, self.seed, self._packed(), steps, charged, self._episode)
+        return SavedLearner(self.task, self.told, self.seed, self._packed(), steps, charged, self._episode, self.recorded)
 
     @one_at_a_time
     @uninterrupted
@@ -504,6 +534,7 @@ class Learner:
             self._resume_step(step, costs)
         if saved.episode is not None:
             self.observe_episode(saved.episode)
+        self._recorded = saved.recorded
 
     def _resume_step(self, step: Any, costs: Any) -> None:
         """Take note of a step of the running episode of a saved learner."""
@@ -724,7 +755,8 @@ class Learner:
         """
         not_in_run("Learner", "a copy of it", self.turn)
         lists = {"_steps": list(self._steps), "_charged": list(self._charged)}
-        return {**self.__dict__, "_state": self._packed(), "_live": None, "_recorder": None, "_why": None, **lists}
+        own = {"_state": self._packed(), "_live": None, "_recorder": None, "_recorded": self.recorded, "_why": None}
+        return {**self.__dict__, **own, **lists}
 
     def __copy__(self) -> "Learner":
         """Return a copy that shares nothing: one that counted into the same fleet would be one team too many."""

@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cede._base import check
-from cede._base.archive import UnreadableFile, mode_of
+from cede._base.archive import RECORD, UnreadableFile, mode_of
+from cede._base.arrays import Ints
 from cede._base.columns import read_parquet
 from cede.learning.record import Record
-from cede.learning.recorder import BEGINNING, SCHEMA, header_of
+from cede.learning.recorder import SCHEMA, header_of, is_json
 from cede.problem.task import Task
 
 INTEGERS = ("episode", "t", "state", "prev_agent", "asked", "agent", "action", "next_state", "planned")
 FLOATS = ("time", "cost", "enter_cost", "step_cost")
-ORDER = ("time", *INTEGERS, *FLOATS[1:], "reason")
+TRUTHS = ("unpriced",)  # left out of a line where it is false
+ORDER = ("time", *INTEGERS, *FLOATS[1:], "reason", *TRUTHS)
 LONGEST = 60  # of a reason
 CHUNK = 20_000  # steps that are held as text at once
 
@@ -27,7 +29,7 @@ def is_record(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(len(BEGINNING)) == BEGINNING
+        return file.read(len(RECORD)) == RECORD
 
 
 def read_record(path: str | Path) -> Record:
@@ -63,7 +65,11 @@ class Lines:
         self.next_step = 1  # without horizon: what the learner calls the next one
         self.ended: list[bool] = []
         self.dropped: list[bool] = []
+        self.run_of: list[int] = []  # of each episode
+        self.place: list[int] = []  # of each step in its run without a horizon, else of each episode
+        self.next_place = 0
         self.gaps = 0
+        self.elsewhere = 0  # how many episodes the learner had counted that are not in the record
         self.inside = False  # whether an episode is running
 
     def take(self, line: Any) -> None:
@@ -72,8 +78,12 @@ class Lines:
             raise ValueError("a line is no object")
         kind = line.get("event")
         if kind is None:
+            if not self.runs:
+                raise ValueError("a step comes before the first run")
             if not self.inside or line["t"] == 0:
                 self.begin()
+            if self.header["horizon"] is None:
+                self.take_place()
             self.steps.append(line)
             self.run.append(len(self.runs) - 1)
             self.number.append(len(self.ended) - 1)
@@ -90,11 +100,16 @@ class Lines:
                 self.dropped[-1], self.inside = True, False
         elif kind == "run":
             self.runs.append(line)
-            self.inside = False
+            self.inside, self.next_place = False, 0
             self.next_step = first_episode(line)
+            if line.get("counted") is not None:
+                elsewhere = self.next_step - 1 - check.integer("record", "the number of episodes counted", line["counted"], 0)
+                self.gaps += elsewhere > self.elsewhere
+                self.elsewhere = elsewhere
         elif kind == "gap":
             self.gaps += 1
             self.next_step = check.integer("record", "the episode after a gap", line["found"], 1)
+            self.elsewhere += self.next_step - check.integer("record", "the episode before a gap", line["expected"], 1)
         else:
             raise ValueError(f"event {check.show(kind)} is not known")
 
@@ -102,7 +117,15 @@ class Lines:
         """Begin an episode."""
         self.ended.append(False)
         self.dropped.append(False)
+        self.run_of.append(len(self.runs) - 1)
         self.inside = True
+        if self.header["horizon"] is not None:
+            self.take_place()
+
+    def take_place(self) -> None:
+        """Take the next place of the run."""
+        self.place.append(self.next_place)
+        self.next_place += 1
 
     def pack(self) -> None:
         """Turn the steps that were taken since the last time into columns."""
@@ -115,6 +138,8 @@ class Lines:
         for name in FLOATS:
             columns[name] = np.array([np.nan if step[name] is None else step[name] for step in self.steps], dtype=np.float64)
         columns["reason"] = reasons(step["reason"] for step in self.steps)
+        for name in TRUTHS:
+            columns[name] = np.array([check.truth("record", name, step.get(name, False)) for step in self.steps], dtype=np.bool_)
         self.parts.append(columns)
         self.steps = []
 
@@ -129,33 +154,30 @@ def from_lines(path: Path) -> Record:
     """Read a record from JSON lines."""
     with path.open("rb") as file:
         first = file.readline()
-        if not first.endswith(b"\n") and (first.startswith(BEGINNING) or BEGINNING.startswith(first)):
+        if not first.endswith(b"\n") and (first.startswith(RECORD) or RECORD.startswith(first)):
             return made(path, Lines(header_of_nothing()), len(first))
-        if not first.startswith(BEGINNING):
+        if not first.startswith(RECORD):
             raise UnreadableFile(f"{path}: is another file, must be a record of cede")
         lines = Lines(checked_header(json.loads(first)))
         torn = 0
         for i, text, last in numbered(file):
-            try:
-                if not text.endswith(b"\n"):
-                    raise ValueError("it has no end")
-                line = json.loads(text)
-            except ValueError as error:
-                if last:
-                    torn = len(text)
-                    break
-                raise UnreadableFile(f"{path}: line {i} cannot be read, must be as it was written; it is damaged") from error
-            lines.take(line)
+            if text.endswith(b"\n") and is_json(text):
+                lines.take(json.loads(text))
+            elif last:
+                torn = len(text)
+            else:
+                raise UnreadableFile(f"{path}: line {i} cannot be read, must be as it was written; it is damaged")
     return made(path, lines, torn)
 
 
 def numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """Return the lines of a file after the first one, each with its number and whether it is the last."""
-    number, line = 2, file.readline()
-    while line:
-        following = file.readline()
-        yield number, line, not following
-        number, line = number + 1, following
+    """Return the lines of a file after the first one, each with its number and whether it is the last. Blank lines hold nothing."""
+    lines = ((i, line) for i, line in enumerate(file, 2) if line.strip())
+    before = next(lines, None)
+    while before is not None:
+        following = next(lines, None)
+        yield *before, following is None
+        before = following
 
 
 def made(path: Path, lines: Lines, torn: int) -> Record:
@@ -166,7 +188,8 @@ def made(path: Path, lines: Lines, torn: int) -> Record:
     learner_episode = np.array(lines.learner_episode, dtype=np.int64)
     ended, dropped = (np.array(ends, dtype=np.bool_) for ends in (lines.ended, lines.dropped))
     runs = tuple(lines.runs)
-    return checked(Record(path, lines.header, runs, columns, number, learner_episode, ended, dropped, lines.gaps, torn))
+    places = {name: np.array(getattr(lines, name), dtype=np.int64) for name in ("run_of", "place")}
+    return checked(Record(path, lines.header, runs, columns, number, learner_episode, ended, dropped, lines.gaps, torn, **places))
 
 
 def reasons(texts: Iterable[Any]) -> NDArray[Any]:
@@ -183,13 +206,30 @@ def from_parquet(path: Path) -> Record:
     columns: dict[str, NDArray[Any]] = {name: np.asarray(found[name], dtype=np.int64) for name in ("run", *INTEGERS)}
     columns |= {name: np.asarray(found[name], dtype=np.float64) for name in FLOATS}
     columns["reason"] = reasons(found["reason"].tolist())
+    for name in TRUTHS:  # older files do not have them
+        columns[name] = np.asarray(found.get(name, np.zeros(len(columns["run"]))), dtype=np.bool_)
     columns = {name: columns[name] for name in (*ORDER, "run")}
     ended, dropped = (np.array(about[name], dtype=np.bool_).reshape(-1) for name in ("ended", "dropped"))
     header, number = checked_header(about["header"]), np.asarray(found["number"], dtype=np.int64)
     known = "learner_episode" if "learner_episode" in found else "episode"  # older files have only the latter
     learner_episode = np.asarray(found[known], dtype=np.int64)
     gaps, torn = (check.integer("record", name, about[name], 0) for name in ("gaps", "torn"))
-    return checked(Record(path, header, tuple(about["runs"]), columns, number, learner_episode, ended, dropped, gaps, torn))
+    runs = tuple(check.mapping("record", "a run", run, "a line") for run in about["runs"])
+    if "place" in about:
+        places = {name: np.array(about[name], dtype=np.int64).reshape(-1) for name in ("run_of", "place")}
+    else:  # an older file, of a whole record
+        places = places_of(header, columns["run"], number, len(ended))
+    return checked(Record(path, header, runs, columns, number, learner_episode, ended, dropped, gaps, torn, **places))
+
+
+def places_of(header: Mapping[str, Any], run: Ints, number: Ints, episodes: int) -> dict[str, Ints]:
+    """Return `run_of` and `place` of a whole record whose episodes all have steps. run, number: of each step."""
+    steps, run_of = np.bincount(number, minlength=episodes), np.zeros(episodes, dtype=np.int64)
+    run_of[number] = run
+    run_of = np.where(steps > 0, run_of, np.maximum.accumulate(run_of))
+    of_each = run if header["horizon"] is None else run_of
+    first = np.searchsorted(of_each, of_each)
+    return {"run_of": run_of, "place": np.arange(len(of_each)) - first}
 
 
 def checked(record: Record) -> Record:
@@ -205,7 +245,10 @@ def checked(record: Record) -> Record:
         column.setflags(write=False)
     episodes = len(record.ended)
     whole = record.dropped.shape == (episodes,) and (not n or (record.number[0] >= 0 and record.number[-1] < episodes))
-    whole = whole and record.learner_episode.shape == (n,)
+    whole = whole and record.learner_episode.shape == (n,) and record.run_of.shape == (episodes,)
+    whole = whole and record.place.shape == ((n,) if header["horizon"] is None else (episodes,))
+    for runs in (record.run_of, record.columns["run"]):
+        whole = whole and (not runs.size or (runs.min() >= 0 and runs.max() < len(record.runs)))
     if not whole or (np.diff(record.number) < 0).any():
         check.fail("record", "the numbers of the episodes", "others", "ascending, within the episodes that there are")
     return record

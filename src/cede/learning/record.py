@@ -4,7 +4,7 @@ recorder.py writes records, read_record.py reads them.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ from cede._base import check, run_picture
 from cede._base.arrays import Floats, Ints
 from cede._base.columns import data_frame, save_columns
 from cede._base.reprs import listed, plural, short_repr
+from cede.learning.recorded import PLACE, RUN, Entry, Recorded, entries_of_columns
 from cede.learning.recorder import NOT_ASKED, header_of
 from cede.problem.task import Task
 
 LOGGED = ("t", "state", "prev_agent", "agent", "action", "next_state", "cost", "enter_cost")
+LATER = 2**62  # more than the number of any episode
 BLOCKS = 400  # into which a run without horizon is divided for a picture
 
 
@@ -27,11 +29,17 @@ BLOCKS = 400  # into which a run without horizon is divided for a picture
 class EpisodeTable:
     """What happened in each of K recorded episodes, with a team of D members."""
 
-    cost: Floats  # (K,) sum of the costs of its steps, all that the task charges
+    cost: Floats  # (K,) sum of the costs of its steps, all that the task charges (`Task.step_cost`)
     control: Ints  # (K, D) steps in which each member acted
     switches: Ints  # (K,) hand-overs
     overrides: Ints  # (K,) steps in which another one acted than was chosen
     lengths: Ints  # (K,) steps
+    unpriced: Ints  # (K,) hand-overs that happened although the task says that they cannot, nor what they cost: not in `cost`
+
+
+def nowhere() -> Ints:
+    """Return no places."""
+    return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +60,10 @@ class Record:
     dropped: NDArray[np.bool_]  # (K,) whether it was dropped
     gaps: int = 0  # how often the learner had learned from something that is not in the record
     torn: int = 0  # bytes of a last line that is not whole and was left out
+    run_of: Ints = field(default_factory=nowhere)  # (K,) the run in which each episode happened
+    place: Ints = field(
+        default_factory=nowhere
+    )  # (K,) its place in that run; without a horizon (n,), that of each step (recorded.py)
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -90,6 +102,7 @@ class Record:
             switches=np.bincount(number[aim[agent] != aim[prev]], minlength=n),
             overrides=np.bincount(number[self.overrides], minlength=n),
             lengths=np.bincount(number, minlength=n),
+            unpriced=np.bincount(number[self.columns["unpriced"]], minlength=n),
         )
 
     # ------------------------------------------------------------------------------------------------- as other things
@@ -99,10 +112,13 @@ class Record:
 
         unfinished: with the steps of episodes that never ended, since the process was killed: they happened, but the learner that
         saw them never counted them. Steps that were dropped are never there. Without a horizon every step was counted when it was
-        seen, so all are there. Episodes are numbered from 1, as a learner does.
+        seen, so all are there. Episodes are numbered from 1, as a learner does. Two more columns say where in the
+        record each step is; by them a learner knows what it has counted.
         """
         chosen = self._counted(check.truth("Record.log", "unfinished", unfinished))
         columns = {name: self.columns[name][chosen] for name in LOGGED}
+        place = self.place if not self.has_horizon else self.place[self.number]
+        columns |= {RUN: np.array(self._names, dtype=object)[self.columns["run"][chosen]], PLACE: place[chosen]}
         return {"episode": np.unique(self.number[chosen], return_inverse=True)[1] + 1, **columns}
 
     def _counted(self, unfinished: bool) -> NDArray[np.bool_]:
@@ -136,22 +152,58 @@ class Record:
         return [slice(int(ends[k]), int(ends[k + 1])) for k in np.flatnonzero(counted)]
 
     def after(self, learner: Any) -> "Record":
-        """Return the part of the record that a learner has not counted: episodes from `learner.episode` on, or steps without a
-        horizon.
+        """Return the part of the record that a learner has not counted: episodes, or steps without a horizon.
 
-        For a learner that was recorded here, was saved, and goes on from its file: `learner.learn_from(record.after(learner))`.
+        For a learner that was recorded here, was saved, and goes on from its file: `learner.learn_from(record.after(learner))`. The
+        learner knows by itself what it has counted of which record (`learner.recorded`).
         """
-        first = check.integer("Record.after", "the number of the next episode of learner", getattr(learner, "episode", None), 1)
-        steps = self.learner_episode >= first
-        kept = np.bincount(self.number[steps], minlength=len(self.ended)) > 0
+        steps = ~self.done_by("Record.after", learner)
+        if self.has_horizon:
+            kept, steps = steps, steps[self.number]
+        else:
+            kept = np.bincount(self.number[steps], minlength=len(self.ended)) > 0
         return replace(
             self,
             columns={name: column[steps] for name, column in self.columns.items()},
-            number=np.unique(self.number[steps], return_inverse=True)[1].reshape(-1),
+            number=(np.cumsum(kept) - 1)[self.number[steps]],
             learner_episode=self.learner_episode[steps],
             ended=self.ended[kept],
             dropped=self.dropped[kept],
+            run_of=self.run_of[kept],
+            place=self.place[kept if self.has_horizon else steps],
         )
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Return the name of each run: that of the record, which is the name of its first run, and its own."""
+        names = [str(run.get("run", i)) for i, run in enumerate(self.runs)]
+        return tuple(f"{names[0]}/{name}" for name in names)
+
+    def done_by(self, owner: str, learner: Any) -> NDArray[np.bool_]:
+        """Return which episodes a learner has dealt with, counted or dropped, (K,); without a horizon which steps, (n,)."""
+        number = check.integer(owner, "the number of the next episode of learner", getattr(learner, "episode", None), 1)
+        recorded = check.instance(owner, "learner.recorded", getattr(learner, "recorded", Recorded(before=number)), Recorded)
+        runs, numbers = self.columns["run"], self.learner_episode
+        if self.has_horizon:
+            runs, numbers = self.run_of, np.full(len(self.ended), LATER)  # of one without steps no number is known
+            numbers[self.number] = self.learner_episode
+        result = np.zeros(len(runs), dtype=np.bool_)
+        for run in np.unique(runs):
+            here = runs == run
+            result[here] = recorded.has(self._names[run], self.place[here], numbers[here])
+        return result | self.dropped if self.has_horizon else result
+
+    def entries(self) -> list[Entry]:
+        """Return where each episode that was counted is, in the order of `counted_episodes`; without a horizon those with steps."""
+        if self.has_horizon:
+            return [
+                Entry(self._names[self.run_of[k]], int(self.place[k]), int(self.place[k]) + 1) for k in np.flatnonzero(self.ended)
+            ]
+        parts = [rows for rows in self.counted_episodes() if rows.stop > rows.start]
+        runs = [self._names[self.columns["run"][rows.start]] for rows in parts]
+        return [
+            Entry(run, int(self.place[rows].min()), int(self.place[rows].max()) + 1) for run, rows in zip(runs, parts, strict=True)
+        ]
 
     def to_frame(self, *, names: bool = False) -> Any:
         """Return a pandas data frame with a row for each step. Needs the extra `data`.
@@ -180,7 +232,7 @@ class Record:
         programs.
         """
         about = {"header": dict(self.header), "runs": [dict(run) for run in self.runs], "gaps": self.gaps, "torn": self.torn}
-        about |= {"ended": self.ended.tolist(), "dropped": self.dropped.tolist()}
+        about |= {name: getattr(self, name).tolist() for name in ("ended", "dropped", "run_of", "place")}
         return save_columns("Record.save", path, self._rows(), {"record": about})
 
     def plot(self) -> Any:
@@ -196,7 +248,7 @@ class Record:
             blocks = len(self) // each
             whole = np.minimum(np.arange(len(self)) // each, blocks - 1)
             table = self._table(whole, blocks)
-            table = EpisodeTable(table.cost / table.lengths, table.control, table.switches, table.overrides, table.lengths)
+            table = replace(table, cost=table.cost / table.lengths)
         counts = {"hand-overs": table.switches, "overrides": table.overrides}
         label = f"cost of {'an episode' if self.has_horizon else 'a step'}"
         title = f"{self.path.name}: {plural(len(self), 'step')}"
@@ -226,11 +278,20 @@ def check_fits(owner: str, record: Record, task: Task) -> None:
             check.fail(owner, f"{name} of the record", got, f"{check.show(wanted[name])}, as of the task")
 
 
-def check_not_counted(owner: str, record: Record, learner: Any) -> None:
-    """Check that a learner has not counted what it is to learn from a record: both number episodes, or steps, from 1."""
-    rows = [row for part in record.counted_episodes() for row in record.learner_episode[part].tolist() if row < learner.episode]
-    if rows:
-        unit = "episodes" if record.has_horizon else "steps"
-        place = f"the number of {unit} of the record that the learner may have counted already"
-        expected = "0: give record.after(learner), the rest of it; or say again=True if the record is of another learner"
-        check.fail(owner, place, len(set(rows)), expected)
+def entries_of(log: Any) -> list[Entry] | None:
+    """Return where in a record each episode of a log is, in order; None if it does not come from a record."""
+    return log.entries() if isinstance(log, Record) else entries_of_columns(log)
+
+
+def check_not_counted(owner: str, log: Any, entries: list[Entry], learner: Any) -> None:
+    """Check that a learner has not counted anything that it is to learn from a record, or from columns of one."""
+    has_horizon = learner.task.horizon is not None
+    if isinstance(log, Record):
+        done = log.done_by(owner, learner)
+        n = int((done & log.ended).sum() if has_horizon else done.sum())
+    else:
+        n = sum(int(learner.recorded.has(one.run, places := np.arange(*one[1:]), places + LATER).sum()) for one in entries)
+    if n:
+        place = f"the number of {'episodes' if has_horizon else 'steps'} of the record that the learner may have counted already"
+        expected = "0: give record.after(learner), the rest of it; or say again=True if they are to count once more"
+        check.fail(owner, place, n, expected)

@@ -1,9 +1,9 @@
 """Writes down every step of one's own loop as it happens, in a file of JSON lines: a kill loses at most the running step.
 
 The first line of a file is its header: what the task is called and how large it is. A line with "event": "run" follows whenever a
-recorder opens the file, with the learner's settings, seed and version. Then there is one line for each step, without "event", and a
-line for the end of each episode ("end"), for one that was dropped ("drop"), and where the learner learned from something that is
-not in the record ("gap"). record.py reads all that.
+recorder opens the file, with a name that no other run has, the learner's settings, seed and version. Then there is one line for each
+step, without "event", and a line for the end of each episode ("end"), for one that was dropped ("drop"), and where the learner
+learned from something that is not in the record ("gap"). record.py reads all that.
 
 Every line is handed to the operating system before `observe` returns. So it outlives the process, however that ends; `sync` says
 when it must outlive the machine, too. A line of which only a part was written has no end: the next recorder cuts it off, a reader
@@ -15,25 +15,26 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from math import isfinite
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 from cede import __version__
 from cede._base import check
-from cede._base.archive import mode_of, path_to_write, sync_directory, try_lock
+from cede._base.archive import RECORD, mode_of, path_to_write, sync_directory, try_lock
 from cede._base.reprs import short_repr
 from cede.learning.counts import Step
+from cede.learning.recorded import Place, Recorded, Run
 from cede.problem.task import Task
 
 SCHEMA = 1  # of the lines
-BEGINNING = b'{"event":"header","kind":"record"'  # of the first line, and so of every record
 SYNCS = ("never", "episode", "step")
 TAIL = 1 << 16  # bytes that are read at once to find the last line
 NOT_ASKED = -1  # instead of an agent
+_recorders: "WeakSet[Recorder]" = WeakSet()
 
 
 class Recorder:
@@ -42,12 +43,21 @@ class Recorder:
     path: the file; if it is there already, it must be a record of the same task, and is continued. task: what is recorded. about:
     more to write down at the beginning, as a learner's settings. sync: when to wait until all is on the disk: "never" (the
     operating system decides; a kill of the process loses no step that was written), after each "episode", or after each "step".
+    recorded: what of this record whoever records has counted already.
 
     While it is open, nobody else can write to the file: a second recorder is refused, where the file system knows locks. It is a
     context manager, closed at the end; a learner whose recorder was closed goes on without.
     """
 
-    def __init__(self, path: str | Path, task: Task, *, about: Mapping[str, Any] | None = None, sync: str = "never") -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        task: Task,
+        *,
+        about: Mapping[str, Any] | None = None,
+        sync: str = "never",
+        recorded: Recorded | None = None,
+    ) -> None:
         owner = "Recorder"
         self.path = path_to_write(owner, "path", path)
         self.task = check.instance(owner, "task", task, Task)
@@ -58,25 +68,34 @@ class Recorder:
         self._episode: int | None = None  # of the learner, that its next step must have if nothing was left out
         self._stretch, self._t = 0, 0  # without horizon: which stretch of steps this is, and the number of its next step
         self._choice: tuple[tuple[int, int, int], int, str] | None = None  # what was chosen last
-        self._torn = 0  # bytes at the end of the file that are no whole lines yet
+        self._begun, self._inside = 0, False  # episodes that begin in this run, and whether the last of them is running
+        self._counted = 0  # episodes, or steps without a horizon, that were counted
+        self._end, self._unsure = 0, False  # where the last whole line ends, if there may be more behind it
+        self._closed = False
         known = mode_of(self.path) is not None
         self._file = self.path.open("a+b", buffering=0)
+        _recorders.add(self)
         try:
-            end, dropped = self._begin(owner)
+            end, dropped, record = self._begin(owner)
             told = {str(name): as_json(value) for name, value in more.items()}
-            began: dict[str, Any] = {"run": secrets.token_hex(8), "cede": __version__, "dropped_bytes": dropped, "about": told}
+            run = secrets.token_hex(8)
+            self._run = f"{record or run}/{run}"
+            began: dict[str, Any] = {"run": run, "cede": __version__, "dropped_bytes": dropped, "about": told}
+            if recorded is not None:
+                began["counted"] = recorded.counted_in(record or run)
             first = "" if end else json.dumps(self._header, separators=(",", ":")) + "\n"
             self._write(first + event("run", **began))
             if not known:
                 sync_directory(self.path.parent)
         except BaseException:
+            self._closed = True
             self._file.close()
             raise
 
-    def _begin(self, owner: str) -> tuple[int, int]:
+    def _begin(self, owner: str) -> tuple[int, int, str | None]:
         """Lock the file, check that it can be continued, and cut off a last line that is not whole.
 
-        Return where the file ends now, and how many bytes were cut off.
+        Return where the file ends now, how many bytes were cut off, and the name of the record, None if it has none yet.
         """
         try:
             free = try_lock(self._file)
@@ -87,20 +106,49 @@ class Recorder:
         descriptor, size = self._file.fileno(), os.fstat(self._file.fileno()).st_size
         self._file.seek(0)
         first = self._file.readline() if size else b""
-        if size and not first.endswith(b"\n") and (first.startswith(BEGINNING) or BEGINNING.startswith(first)):
+        if size and not first.endswith(b"\n") and (first.startswith(RECORD) or RECORD.startswith(first)):
             os.ftruncate(descriptor, 0)  # killed while it wrote the header
-            return 0, size
+            return 0, size, None
+        second = self._file.readline()
         if size:
             check_continues(owner, self.path, first, self._header)
         end = end_of_whole_lines(self._file, size)
         if end < size:
             os.ftruncate(descriptor, end)
-        return end, size - end
+        return end, size - end, name_of_run(second) if end > len(first) else None
 
     @property
     def is_open(self) -> bool:
         """Return whether it still writes: it was not closed."""
-        return not self._file.closed
+        return not self._closed
+
+    @property
+    def recorded(self) -> tuple[str, Run, tuple[Place, ...]]:
+        """Return the name of the run that it writes, what of it is done with, and where the running episode is."""
+        done = self._counted if self.task.horizon is None else self._begun - self._inside
+        running = ((self._run, done),) if self._inside and self.task.horizon is not None else ()
+        return self._run, Run(self._counted, ((0, done),) if done else ()), running
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """A context of which nothing stays in the record if it ends with an error or an interrupt.
+
+        So a record and its learner agree: the learner changes at the end of the context.
+        """
+        if self._closed or self._process != os.getpid():
+            yield
+            return
+        fields = ("_episode", "_stretch", "_t", "_choice", "_begun", "_inside", "_counted")
+        before, end = [getattr(self, name) for name in fields], self._end if self._unsure else os.fstat(self._file.fileno()).st_size
+        try:
+            yield
+        except BaseException:
+            self._end, self._unsure = end, True
+            for name, value in zip(fields, before, strict=True):
+                setattr(self, name, value)
+            with suppress(OSError):  # it is tried again before the next line
+                self._cut()
+            raise
 
     def write_steps(
         self,
@@ -120,16 +168,12 @@ class Recorder:
         """
         if not self.is_open:
             return
-        before = (self._episode, self._stretch, self._t)
-        try:
+        with self.all_or_nothing():
             lines = [self._gap(episode)]
             for i, (step, cost) in enumerate(zip(steps, costs, strict=True)):
                 asked, why = self._why(step) if reason is None else (NOT_ASKED, reason)
                 lines.append(self._step(step, cost, episode, begins and i == 0, asked, planned, why))
             self._write("".join(lines), wait=self.sync == "step")
-        except BaseException:
-            self._episode, self._stretch, self._t = before
-            raise
 
     def chosen(self, t: int, state: int, prev_agent: int, agent: int, reason: str) -> None:
         """Keep in mind whom the learner chose, and why, until the step is observed."""
@@ -157,65 +201,73 @@ class Recorder:
             episode, t = self._stretch, self._t
             self._t += 1
             self._episode = (self._episode or 0) + 1  # what a learner calls an episode is a step here
+            self._counted += 1
+        if not self._inside or t == 0:
+            self._begun, self._inside = self._begun + 1, True
         total = float(self.task.step_cost(state, prev, agent, *charged))
-        if not isfinite(total):  # a hand-over that the task says is not possible: what the step cost without it
-            total = float(self.task.step_cost(state, agent, agent, *charged))
+        left_out = ',"unpriced":true' if self.task.is_unpriced[prev, agent] else ""  # the cost of the hand-over is not in the total
         return (
             f'{{"time":{time.time():.6f},"episode":{episode},"t":{t},"state":{state},"prev_agent":{prev},"asked":{asked},'
             f'"agent":{agent},"action":{action},"next_state":{to},"cost":{charged[0]!r},"enter_cost":{charged[1]!r},'
-            f'"step_cost":{total!r},"planned":{planned},"reason":"{reason}"}}\n'
+            f'"step_cost":{total!r},"planned":{planned},"reason":"{reason}"{left_out}}}\n'
         )
 
     def end_episode(self, episode: int) -> None:
         """Write down that an episode ended and was counted. episode: the learner's number."""
         if not self.is_open:
             return
-        if self.task.horizon is not None:
-            self._write(self._gap(episode) + event("end", episode=episode), wait=self.sync != "never")
-            self._episode = episode + 1
-        elif self._stretch:
-            self._write(event("end", episode=self._stretch), wait=self.sync != "never")
-            self._t = 0
+        with self.all_or_nothing():
+            if self.task.horizon is not None:
+                self._write(self._gap(episode) + event("end", episode=episode), wait=self.sync != "never")
+                self._episode = episode + 1
+                self._begun, self._inside, self._counted = self._begun + (not self._inside), False, self._counted + 1
+            elif self._stretch:
+                self._write(event("end", episode=self._stretch), wait=self.sync != "never")
+                self._t, self._inside = 0, False
 
     def drop_episode(self, episode: int) -> None:
         """Write down that the steps of the running episode were dropped."""
         if self.is_open:
-            self._write(event("drop", episode=episode))
+            with self.all_or_nothing():
+                self._write(event("drop", episode=episode))
+                self._inside = False
 
     def _write(self, text: str, *, wait: bool = False) -> None:
         """Write lines at the end of the file: all of them, or none and an error. wait: until they are on the disk."""
         if self._process != os.getpid():
             check.fail("Recorder", "the process", "a copy of the one that opened the file", "that one: give it a record of its own")
-        data, descriptor = text.encode(), self._file.fileno()
+        data, descriptor, written = text.encode(), self._file.fileno(), 0
         self._cut()
+        self._end, self._unsure = os.fstat(descriptor).st_size, True
         try:
-            while self._torn < len(data):
-                more = os.write(descriptor, data[self._torn :])
+            while written < len(data):
+                more = os.write(descriptor, data[written:])
                 if not more:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                self._torn += more
+                written += more
             if wait:
                 os.fsync(descriptor)
+            self._unsure = False
         except BaseException as error:
             with suppress(OSError):
                 self._cut()
             if isinstance(error, OSError):
                 raise OSError(error.errno, error.strerror, str(self.path)) from error
             raise
-        self._torn = 0
 
     def _cut(self) -> None:
-        """Cut off what was written of lines that could not be written completely."""
-        if self._torn:
-            descriptor = self._file.fileno()
-            os.ftruncate(descriptor, os.fstat(descriptor).st_size - self._torn)
-            self._torn = 0
+        """Cut off what was written of lines that could not be written completely, or must not stay."""
+        if self._unsure:
+            os.ftruncate(self._file.fileno(), self._end)
+            self._unsure = False
 
     def close(self) -> None:
         """Wait until all is on the disk, and close the file. Whoever recorded goes on without."""
         if self.is_open:
+            self._closed = True
             if self._process == os.getpid():
                 with suppress(OSError):
+                    self._cut()
                     os.fsync(self._file.fileno())
             self._file.close()
 
@@ -266,10 +318,7 @@ def header_of(task: Task) -> dict[str, Any]:
 
 def check_continues(owner: str, path: Path, line: bytes, header: Mapping[str, Any]) -> None:
     """Check that a file begins with the header of a record of the same task. line: its first one."""
-    try:
-        found = json.loads(line) if line.startswith(BEGINNING) else None
-    except ValueError:
-        found = None
+    found = json.loads(line) if line.startswith(RECORD) and is_json(line) else None
     if not isinstance(found, dict):
         check.fail(owner, "path", repr(str(path)), "a new file, or a record of cede")
     for name, value in header.items():
@@ -279,15 +328,36 @@ def check_continues(owner: str, path: Path, line: bytes, header: Mapping[str, An
 
 
 def end_of_whole_lines(file: Any, size: int) -> int:
-    """Return where the last whole line of a file ends: after its last line break, and without a last line that is no JSON."""
-    end = begin_of_last_line(file, size)
-    begin = begin_of_last_line(file, end - 1) if end else 0
-    file.seek(begin)
+    """Return where the last whole line of a file ends: after its last line break, without blank lines, and without a last line that
+    is no JSON.
+    """
+    end, is_last = begin_of_last_line(file, size), True
+    while end:
+        begin = begin_of_last_line(file, end - 1)
+        file.seek(begin)
+        line = file.read(end - begin)
+        if line.strip():
+            if is_json(line) or not is_last:
+                return end
+            is_last = False  # after a power failure there may be anything
+        end = begin
+    return 0
+
+
+def is_json(line: bytes) -> bool:
+    """Return whether a line can be read: not if it is damaged, nor if it is nested too deeply."""
     try:
-        json.loads(file.read(end - begin))
-    except ValueError:  # after a power failure there may be anything
-        return begin
-    return end
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def name_of_run(line: bytes) -> str | None:
+    """Return the name of a run, given its line; None if it is another line."""
+    found = json.loads(line) if is_json(line) else None
+    name = found.get("run") if isinstance(found, dict) and found.get("event") == "run" else None
+    return name if isinstance(name, str) else None
 
 
 def begin_of_last_line(file: Any, size: int) -> int:
@@ -300,3 +370,14 @@ def begin_of_last_line(file: Any, size: int) -> int:
             return int(begin + found + 1)
         size = begin
     return 0
+
+
+def _let_go() -> None:
+    """Close the files of all recorders in a new process that was forked: else it would keep the locks of the one that records."""
+    for recorder in list(_recorders):
+        with suppress(Exception):
+            recorder._file.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

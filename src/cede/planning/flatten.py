@@ -58,7 +58,7 @@ def flatten(problem: TwoLayerMDP | Task) -> TwoLayerMDP | Task:
         replace(a, policy=policy, on_takeover=None if a.on_takeover is None else next(taking_over))
         for a, policy in zip(problem.team.agents, policies, strict=False)
     ]
-    team = Team(agents, problem.team.switch_cost)
+    team = Team(agents, problem.team.switch_cost, problem.team.grab_cost)
     return TwoLayerMDP(environment, team, problem.horizon, problem.start_agent, discount=problem.discount)
 
 

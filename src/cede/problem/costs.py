@@ -135,29 +135,32 @@ def checked_control_cost(owner: str, value: Any, names: Sequence[str], n_states:
     return check.array(owner, "control_cost", value, (len(names),), "(D,)")
 
 
-def by_hand_over(owner: str, value: Mapping[Any, Any], names: Sequence[str]) -> Any:
-    """Return switching costs that are given by hand-over, as in {("robot", "operator"): 0.3}: (D, D), or (S, D, D) if one is (S,).
+def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Sequence[str], others: Floats) -> Any:
+    """Return costs that are given by hand-over, as in {("robot", "operator"): 0.3}: (D, D), or (S, D, D) if one is (S,).
 
-    Hand-overs that are not named cost nothing.
+    others: what hand-overs cost that are not named, (D, D) or (S, D, D).
     """
     expected = "two agents, from whom and to whom, as in ('robot', 'operator')"
     costs: dict[tuple[int, int], Any] = {}
     for pair, cost in value.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
-            check.fail(owner, "a hand-over of switch_cost", check.show(pair), expected)
-        prev, to = (name_index(owner, "an agent of switch_cost", one, names) for one in pair)
+            check.fail(owner, f"a hand-over of {argument}", check.show(pair), expected)
+        prev, to = (name_index(owner, f"an agent of {argument}", one, names) for one in pair)
         where = (prev, to)
         if where in costs:
-            check.fail(owner, f"switch_cost[{check.show(pair)}]", "given twice", "given once, by names or by indices")
-        place = f"switch_cost[{check.show(pair)}]"
+            check.fail(owner, f"{argument}[{check.show(pair)}]", "given twice", "given once, by names or by indices")
+        place = f"{argument}[{check.show(pair)}]"
         if check.ndim(cost) == 1:
             costs[where] = check.copied(owner, place, cost, "() or (S,)")
         else:
             costs[where] = np.atleast_1d(check.scalar(owner, place, cost, "a number, infinity where it is not possible"))
     rows = {len(cost) for cost in costs.values()} - {1}
+    if others.ndim == 3:
+        rows |= {len(others)} - {1}
     if len(rows) > 1:
-        check.fail(owner, "the lengths of the costs in switch_cost", sorted(rows), "the same: the number of states")
-    table = np.zeros((rows.pop() if rows else 1, len(names), len(names)))
+        check.fail(owner, f"the lengths of the costs in {argument}", sorted(rows), "the same: the number of states")
+    table = np.empty((rows.pop() if rows else 1, len(names), len(names)))
+    table[:] = others
     for where, cost in costs.items():
         table[:, *where] = cost
     return table[0] if len(table) == 1 else table
@@ -172,7 +175,7 @@ def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: 
     """
     n_agents = len(names)
     if isinstance(value, Mapping):
-        value = by_hand_over(owner, value, names)
+        value = by_hand_over(owner, "switch_cost", value, names, np.zeros((n_agents, n_agents)))
     if check.ndim(value) == 0:
         each = check.number(owner, "switch_cost", value)
         value = each * (1.0 - np.eye(n_agents))
@@ -182,17 +185,48 @@ def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: 
     finite = check.array(owner, "switch_cost", np.where(barred, 0.0, given), shape, "(D, D)" if given.ndim != 3 else "(S, D, D)")
     if not barred.any():
         return finite
-    if given.ndim == 3 and (barred != barred[0]).any():
-        where = np.argwhere(barred != barred[0])[0]
-        place = check.place_of("switch_cost", where)
-        expected = (
-            f"{'infinite' if barred[(0, *where[1:])] else 'finite'}, as in state 0: a hand-over is possible everywhere or nowhere"
-        )
-        check.fail(owner, place, given[tuple(where)], expected)
+    check_same_everywhere(owner, "switch_cost", given, "a hand-over is possible everywhere or nowhere")
     stuck = np.flatnonzero((barred if given.ndim == 2 else barred[0]).all(axis=1))
     if len(stuck):
         check.fail(owner, f"switch_cost[{stuck[0]}]", "infinite for all agents", "finite for at least one: somebody is in control")
     return read_only(given)
+
+
+def checked_grab_cost(
+    owner: str, value: Any, names: Sequence[str], prices: Floats, n_states: int | None, barred: bool
+) -> Floats | None:
+    """Check what hand-overs cost that happen although they are not possible: None, one number, (M, M), (S, M, M), or by hand-over.
+    Return a read-only array [member before, member] or [s, member before, member]; None stays None.
+
+    names: of the members. prices: what switch_cost says for the same pairs, for those that are not named. n_states: None if it is
+    not known yet. barred: whether there are hand-overs that are not possible, so that grab_cost is of use.
+    """
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        if value and not barred:
+            expected = "left out where every hand-over is possible at once: it costs what switch_cost says"
+            check.fail(owner, f"grab_cost[{check.show(next(iter(value)))}]", "given", expected)
+        value = by_hand_over(owner, "grab_cost", value, names, prices)
+    if check.ndim(value) == 0:
+        each, own = check.number(owner, "grab_cost", value), np.eye(len(names), dtype=np.bool_)
+        value = np.where(own, prices, each)  # who has control, or is getting it, takes it from nobody
+    given = check.copied(owner, "grab_cost", value, "(M, M) or (S, M, M)")
+    unknown = given == np.inf
+    shape = (len(names),) * 2 if given.ndim != 3 else (n_states, len(names), len(names))
+    check.array(owner, "grab_cost", np.where(unknown, 0.0, given), shape, "(M, M)" if given.ndim != 3 else "(S, M, M)")
+    check_same_everywhere(owner, "grab_cost", given, "what a hand-over costs is known everywhere or nowhere")
+    check_sizes_of_costs(owner, {"grab_cost": given})
+    return read_only(given)
+
+
+def check_same_everywhere(owner: str, argument: str, given: Floats, why: str) -> None:
+    """Check that costs of hand-overs, (D, D) or (S, D, D), are infinite in all states or in none. why: the rule, for the error."""
+    barred = given == np.inf
+    if given.ndim == 3 and (barred != barred[0]).any():
+        where = np.argwhere(barred != barred[0])[0]
+        expected = f"{'infinite' if barred[(0, *where[1:])] else 'finite'}, as in state 0: {why}"
+        check.fail(owner, check.place_of(argument, where), given[tuple(where)], expected)
 
 
 def checked_periods(owner: str, value: Any, horizon: int | None) -> Ints | None:

@@ -20,7 +20,7 @@ from cede._base import check
 from cede._base.arrays import Floats, canonical, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
-from cede.problem.costs import checked_enter_cost, checked_periods, checked_switch_cost, checked_terminal
+from cede.problem.costs import checked_enter_cost, checked_grab_cost, checked_periods, checked_switch_cost, checked_terminal
 from cede.problem.names import checked_names
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.takeover import MOST_DELAY
@@ -251,11 +251,13 @@ class Team(Remade):
 
     agents: D agents with different names. switch_cost: one number (each hand-over costs that much and staying is free), or a (D, D)
     array indexed [prev_agent, agent], with infinity where a hand-over is not possible; or (S, D, D) if it depends on the state; or
-    by name as in {("robot", "operator"): 0.3}, where others cost nothing.
+    by name as in {("robot", "operator"): 0.3}, where others cost nothing. grab_cost: what a hand-over costs that is not possible
+    and happens all the same, as one without its takeover_delay; in the same forms, by default as switch_cost says (see `Task`).
     """
 
     agents: Sequence[Agent]
     switch_cost: Any = 0.0  # kept as (D, D) or (S, D, D) float64
+    grab_cost: Any = None  # kept as (D, D) or (S, D, D) float64, or None
 
     def __post_init__(self) -> None:
         agents = tuple(self.agents) if isinstance(self.agents, Sequence) and not isinstance(self.agents, str | bytes) else ()
@@ -268,6 +270,9 @@ class Team(Remade):
         checked_names("Team", names)
         object.__setattr__(self, "agents", agents)
         object.__setattr__(self, "switch_cost", checked_switch_cost("Team", self.switch_cost, names))
+        barred = bool(np.isinf(self.switch_cost).any()) or any(agent.takeover_delay for agent in agents)
+        grab_cost = checked_grab_cost("Team", self.grab_cost, names, self.switch_cost, None, barred)
+        object.__setattr__(self, "grab_cost", grab_cost)
 
     @property
     def n_agents(self) -> int:
@@ -335,6 +340,7 @@ class TwoLayerMDP(Remade):
             discount=self.discount,
             periods=environment.periods,
             switch_cost=self.team.switch_cost,
+            grab_cost=self.team.grab_cost,
             start_agent=self.start_agent,
             varies_with=[a.varies_with for a in agents],
             state_names=environment.state_names,

@@ -154,6 +154,17 @@ def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own:
     return Folded(tuple(names), Modes(tuple(tables), tuple(table), tuple(acting), tuple(aim)), costs)
 
 
+def price_of_members(switch_cost: Floats, aim: NDArray[np.int64]) -> Floats:
+    """Return what a hand-over from each member to each other one costs, however long it takes: (M, M), or (S, M, M).
+
+    switch_cost: (D, D) or (S, D, D), of a task whose hand-overs are all immediate. aim: (D,) of the same task. A hand-over is paid
+    when it begins, so its price is that of its first step. Infinity where there is none.
+    """
+    members = range(int(aim.max()) + 1)
+    prices = [switch_cost[..., : len(members), aim == member].min(axis=-1) for member in members]
+    return np.stack(prices, axis=-1)
+
+
 def next_agent_towards(possible: NDArray[np.bool_], agent: int) -> list[int]:
     """Return for each agent to whom it should hand control so that `agent` gets it as soon as possible and keeps it, (D,).
 

@@ -27,6 +27,7 @@ from cede.problem.costs import (
     check_sizes_of_costs,
     checked_control_cost,
     checked_enter_cost,
+    checked_grab_cost,
     checked_periods,
     checked_range,
     checked_sizes,
@@ -36,7 +37,7 @@ from cede.problem.costs import (
     partly_known,
 )
 from cede.problem.names import checked_names, in_kind, name_index, numbers_by_name, place_index
-from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, next_agent_towards
+from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, next_agent_towards, price_of_members
 
 VariesWith = Literal["time", "prev_agent"] | None
 
@@ -97,6 +98,10 @@ class Task(Remade):
     before still acts, except if on_takeover lists the name: then the agent acts itself, by a separate policy for these steps.
     Every such step is added to the task as an agent of its own (takeover.py). `agents` and D then count these steps too, while
     `members` are the agents that were given.
+
+    grab_cost: what a hand-over costs that is not possible by the above and happens all the same, because somebody takes control at
+    once, or breaks off a hand-over: one number, (M, M) for M members, (S, M, M), or by name as switch_cost. By default, and for
+    pairs that are not named, it is what switch_cost says for the pair. Infinity where it is not known: then it is left out.
     """
 
     env_cost: Any = None  # (S, A) float64, NaN where it is not known
@@ -119,6 +124,7 @@ class Task(Remade):
     terminal: Any = ()  # indices of states in which an episode ends, ascending
     discount: float | None = None
     periods: Any = None  # (L,) int64
+    grab_cost: Any = None  # (M, M) [member before, member] or (S, M, M) float64; None: as switch_cost says
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -165,6 +171,9 @@ class Task(Remade):
             )
         else:
             self._check_modes(self.modes)
+        prices = price_of_members(self.switch_cost, self.aim)
+        barred = bool(np.isinf(self.switch_cost).any())
+        put(self, "grab_cost", checked_grab_cost("Task", self.grab_cost, self.members, prices, n_states, barred))
         values = (self.plan_steps + 1) * n_states * self.n_agents
         if values > MOST_VALUES:
             check.fail("Task", "(horizon + 1) x states x agents", values, f"at most {MOST_VALUES}")
@@ -314,18 +323,39 @@ class Task(Remade):
         return read_only(np.array(self.roles.table, dtype=np.int64))
 
     def control_costs(self, state: Any, prev_agent: Any, agent: Any) -> tuple[Any, Any]:
-        """Return the costs of control and of the hand-over in a step. All arguments are indices, or arrays of indices."""
+        """Return the costs of control and of the hand-over in a step. All arguments are indices, or arrays of indices.
+
+        A hand-over that the task says is not possible costs its grab_cost; nothing where the task does not say it (is_unpriced).
+        """
         control = self.control_cost[agent] if self.control_cost.ndim == 1 else self.control_cost[state, agent]
-        if self.switch_cost.ndim == 2:
-            return control, self.switch_cost[prev_agent, agent]
-        return control, self.switch_cost[state, prev_agent, agent]
+        if self._paid.ndim == 2:
+            return control, self._paid[prev_agent, agent]
+        return control, self._paid[state, prev_agent, agent]
+
+    @cached_property
+    def _prices(self) -> Floats:
+        """Return what each hand-over costs if it happens, (D, D) or (S, D, D): switch_cost, or grab_cost where that is infinite."""
+        if self.can_hand_over.all():
+            return self.switch_cost  # type: ignore[no-any-return]
+        own = self.grab_cost if self.grab_cost is not None else price_of_members(self.switch_cost, self.aim)
+        return read_only(np.where(np.isinf(self.switch_cost), own[..., self.aim[:, None], self.aim], self.switch_cost))
+
+    @cached_property
+    def _paid(self) -> Floats:
+        """Return `_prices` with 0 where the task does not say the price."""
+        return self._prices if not self.is_unpriced.any() else read_only(np.where(np.isinf(self._prices), 0.0, self._prices))
+
+    @cached_property
+    def is_unpriced(self) -> NDArray[np.bool_]:
+        """Return which hand-overs are not possible, without a word of what they cost if they happen, (D, D) [prev_agent, agent]."""
+        return read_only(np.isinf(self._prices if self._prices.ndim == 2 else self._prices[0]))
 
     def step_cost(self, state: Any, prev_agent: Any, agent: Any, env_cost: Any, enter_cost: Any = 0.0) -> Any:
         """Return the cost of a step: environment, control and switching cost (Eq. 1), and that of arriving, added in the order of
-        the kernels.
+        the kernels. This is the one place that says what a step cost that happened.
 
         state, prev_agent, agent: indices, or arrays of indices for several steps. env_cost, enter_cost: what the environment
-        charged.
+        charged. agent: who acted, also if that was not possible by the task; see `control_costs`.
         """
         control, switching = self.control_costs(state, prev_agent, agent)
         return env_cost + control + switching + enter_cost
@@ -423,7 +453,7 @@ class Task(Remade):
             "control_cost": 0.0,
             "switch_cost": barred,
         }
-        return replace(self, **{**nothing, "enter_cost": None, **costs})
+        return replace(self, **{**nothing, "enter_cost": None, "grab_cost": None, **costs})
 
     def can_reach(self, agent: int | str) -> bool:
         """Tell whether control can ever come to an agent, index or name, beginning with the start agent."""

@@ -12,6 +12,7 @@ sums are replaced. What is told are numbers of steps.
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -341,7 +342,7 @@ def agents_of(cells: Any, tasks: dict[int, Any]) -> tuple[list[str | None], dict
 def empty_bucket(bucket: int, size: int, n_agents: int) -> dict[str, Any]:
     """Return a bucket in which nothing is added up yet."""
     sums = {"steps": 0, "cost": 0.0, "parts": {"environment": 0.0, "control": 0.0, "switching": 0.0}}
-    numbers = {"control": [0] * n_agents, "switches": 0, "hand_overs": 0, "overrides": 0, "pairs": {}}
+    numbers = {"control": [0] * n_agents, "switches": 0, "hand_overs": 0, "overrides": 0, "unpriced": 0, "pairs": {}}
     return {"bucket": bucket, "episode": bucket * size, "episodes": 0, **sums, **numbers}
 
 
@@ -349,7 +350,8 @@ def add(bucket: dict[str, Any], cell: Row, task: Any, names: dict[str, int]) -> 
     """Add what belongs to one pair of agents to a bucket.
 
     Switches are changes of the agent, as in `History.switches`. Where hand-overs take time, one of them is several changes:
-    hand-overs are changes of the member who is, or will be, in control.
+    hand-overs are changes of the member who is, or will be, in control. Unpriced are those of which the task says neither that
+    they are possible nor what they cost (`Task.is_unpriced`); nothing of them is in the cost.
     """
     prev, agent, steps, overrides = cell[2], cell[3], int(cell[4]), int(cell[5])
     if prev == EPISODES:
@@ -357,10 +359,14 @@ def add(bucket: dict[str, Any], cell: Row, task: Any, names: dict[str, int]) -> 
         return
     bucket["steps"] += steps
     bucket["overrides"] += overrides
+    bucket["unpriced"] += steps * bool(task.is_unpriced[prev, agent])
     bucket["control"][names[task.members[task.acting[agent]]]] += steps
-    for name, amount in zip(bucket["parts"], cell[6:9], strict=True):
-        bucket["parts"][name] += float(amount)
-        bucket["cost"] += float(amount)
+    environment, control, switching = map(float, cell[6:9])
+    if not isfinite(switching):  # an earlier cede summed it up, which took a hand-over that is not possible for infinitely dear
+        switching = steps * float(task.control_costs(0, prev, agent)[1]) if task.switch_cost.ndim == 2 else 0.0
+    for name, amount in zip(bucket["parts"], (environment, control, switching), strict=True):
+        bucket["parts"][name] += amount
+        bucket["cost"] += amount
     bucket["switches"] += steps * (prev != agent)
     giver, taker = task.aim[prev], task.aim[agent]
     if giver != taker:

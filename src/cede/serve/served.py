@@ -30,7 +30,7 @@ ALGORITHMS: dict[str, Callable[..., Learner]] = {
     one.__name__: one for one in (algorithms.recommended, algorithms.ucrl2_mc, algorithms.posterior_sampling, algorithms.greedy)
 }
 NOT_IN_JSON = ("task", "seed", "structure", "known_environment", "forget", "forget_environment")  # arguments of these
-OF_TEAM = ("agents", "control_cost", "switch_cost", "start_agent", "varies_with", "takeover_delay", "on_takeover")
+OF_TEAM = ("agents", "control_cost", "switch_cost", "grab_cost", "start_agent", "varies_with", "takeover_delay", "on_takeover")
 OF_TASK = (
     *OF_TEAM,
     "env_cost",
@@ -47,7 +47,7 @@ OF_TASK = (
     "action_names",
 )
 MOST_AGENTS, MOST_ROWS, MOST_ENTRIES = 1000, 10**7, 10**8  # of tasks that are served: agents, states x actions, policy
-MISSING = {"env_cost": math.nan, "enter_cost": math.nan, "switch_cost": math.inf}  # what null means in these
+MISSING = {"env_cost": math.nan, "enter_cost": math.nan, "switch_cost": math.inf, "grab_cost": math.inf}  # what null means in these
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,8 +201,9 @@ def team_from(owner: str, environment: Served, given: Mapping[str, Any]) -> Serv
         if "agents" not in own:
             check.fail(owner, "agents", "missing", f"given with {check.show(next(iter(own)))}")
         check_sizes(owner, {**own, "n_states": task.n_states, "horizon": task.horizon})
-        own = {name: filled(one, MISSING[name]) if name in MISSING else one for name, one in own.items()}
-        plain: dict[str, Any] = {"control_cost": 0.0, "switch_cost": 0.0, "start_agent": 0, "varies_with": None, "modes": None}
+        own = {name: filled(one, MISSING[name]) if isinstance(one, list) and name in MISSING else one for name, one in own.items()}
+        plain: dict[str, Any] = {"control_cost": 0.0, "switch_cost": 0.0, "start_agent": 0}
+        plain |= dict.fromkeys(("varies_with", "modes", "grab_cost"))
         try:
             task = replace(task, **{**plain, **own})
         except (TypeError, OverflowError) as error:

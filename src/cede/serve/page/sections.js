@@ -7,9 +7,9 @@ const NOBODY = "all others";
 
 // Adds up buckets of a history.
 function total(buckets) {
-  const sum = { episodes: 0, steps: 0, cost: 0, switches: 0, hand_overs: 0, overrides: 0, control: [], parts: {}, pairs: new Map() };
+  const sum = { episodes: 0, steps: 0, cost: 0, switches: 0, hand_overs: 0, overrides: 0, unpriced: 0, control: [], parts: {}, pairs: new Map() };
   for (const one of buckets) {
-    for (const name of ["episodes", "steps", "cost", "switches", "hand_overs", "overrides"]) sum[name] += one[name];
+    for (const name of ["episodes", "steps", "cost", "switches", "hand_overs", "overrides", "unpriced"]) sum[name] += one[name];
     one.control.forEach((n, i) => (sum.control[i] = (sum.control[i] || 0) + n));
     for (const [name, value] of Object.entries(one.parts)) sum.parts[name] = (sum.parts[name] || 0) + value;
     for (const [giver, taker, n] of one.pairs) sum.pairs.set(`${giver} ${taker}`, (sum.pairs.get(`${giver} ${taker}`) || 0) + n);
@@ -55,6 +55,7 @@ export function Story({ history, plan, whole }) {
       In ${size}${whole ? " of all teams" : ""} <${Name}>${agents[first] ?? NOBODY}</${Name}> was in control <b>${percent(shares[first])}</b> of the time.
       ${" "}${capital(word.a)} cost <b>${amount(cost)}</b>${compared}.
       ${" "}Control changed hands <b>${turns(now)}</b> times ${word.per}.
+      ${now.unpriced ? ` ${plural(now.unpriced, "hand-over")} should not be possible by the task; what that cost is not known, and left out.` : ""}
     </p>
     <div class="share" role="img" aria-label=${`Share of control: ${shares.map((one, i) => `${agents[i] ?? NOBODY} ${percent(one)}`).join(", ")}`}>
       ${shares.map((one, i) => html`<span style=${{ flexGrow: one }} class=${one > 0 ? "part" : "none"}><i style=${{ background: `var(--agent-${i % 8})` }}></i></span>`)}
