@@ -185,7 +185,7 @@ def test_evaluation_at_intervals():
     own, called = cede.ucrl2_mc(mdp.task, scale=0.3), Wrapped(cede.ucrl2_mc(mdp.task, scale=0.3))
     runs = [cede.simulate(mdp, one, 20, evaluate_every=3, progress=False) for one in (own, called)]
     np.testing.assert_allclose(runs[0].regret, runs[1].regret, rtol=1e-12)
-    assert runs[1].settings["regret"] == "exact in one of 3 episodes, carried on between"
+    assert runs[1].settings["regret"] == "exact in one of 3 episodes, drawn at random, which stands for all of them"
 
 
 def test_a_learner_that_overrides_a_method_runs_as_it_says():

@@ -211,17 +211,6 @@ def test_a_plan_handed_out_is_never_overwritten():
         np.testing.assert_array_equal(plan.value, value)
 
 
-def test_evaluation_at_intervals_carries_the_cost_on():
-    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
-    exact, some = (
-        cede.simulate(mdp, cede.ucrl2_mc(mdp.task, scale=0.3), 100, seed=2, evaluate_every=every, progress=False)
-        for every in (1, 8)
-    )
-    np.testing.assert_array_equal(some.expected_cost, np.repeat(exact.expected_cost[::8], 8)[:100])
-    np.testing.assert_array_equal(some.cost, exact.cost)
-    assert (exact.settings["evaluate_every"], some.settings["evaluate_every"]) == (1, 8)
-
-
 def test_readonly_policies_are_taken():
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     policy = np.zeros((20, 6, 2), dtype=np.int16)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cede._kernels.backup import CHOOSE, FOLLOW
 from cede._kernels.backward import POLICY, VALUE, backward, begin, start_mean
 from cede._kernels.baseline import RECORD, negate_costs, record_episode
-from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Float4, Int1, Int2, Int3, Int16s3, Int16s4, UInt64s2
+from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Float3, Float4, Int1, Int2, Int3, Int16s3, Int16s4, UInt64s2
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.costs import N_SUMS, add_part, count_costs, forget_costs, parts_of_sums, restore_row, rows_of_costs
 from cede._kernels.endless import Endless, find_reached, settle, settle_gains
@@ -103,6 +103,7 @@ class Workspace(Bundle):
 class LedgerArrays(Bundle):
     """What is written down of each team in a round."""
 
+    evaluated: Bool1  # (episodes,) whether policies are evaluated before the episode; expected_cost is carried on between
     expected_cost: Float2  # (teams, episodes) exact, of the policy; without horizon see `play_block`
     regret: Float2  # (teams, episodes) without horizon, of a block of steps; else written later
     cost: Float2  # (teams, episodes) realised
@@ -365,12 +366,11 @@ def play_greedily(workspace, policy, seed):
         t += 1
 
 
-@unit(types.none, Workspace, TeamArrays, RadiiAhead, types.int64, types.int64, types.int64, LedgerArrays, POLICY, VALUE)
-def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, policy, value):
+@unit(types.none, Workspace, TeamArrays, RadiiAhead, types.int64, types.int64, LedgerArrays, POLICY, VALUE)
+def play_team(workspace, teams, ahead, i, episode, ledger, policy, value):
     """Play the next episodes of team i, which has come to work: plan where it is due, evaluate, play, count.
 
-    episode: k of the first one. policy, value: the team's plan, if there is one (teams.planned). With evaluate_every = m policies
-    are evaluated before episodes 1, m + 1, ..., and the cost carried on between.
+    episode: k of the first one. policy, value: the team's plan, if there is one (teams.planned).
     """
     learner, truth, steps, chance = workspace.learner, workspace.truth, workspace.steps, workspace.chance
     scratch, true_scratch, thread = workspace.scratch, workspace.true_scratch, workspace.thread
@@ -386,7 +386,7 @@ def play_team(workspace, teams, ahead, i, episode, evaluate_every, ledger, polic
         k = episode + e
         set_radii(learner.radii, ahead, age, e)
         ties = tie_seed(teams.seed[i], k)
-        looking = teams.judged[i] == 0 or (k - 1) % evaluate_every == 0
+        looking = ledger.evaluated[e]
         if (looking or not greedy) and not teams.fresh[i] and is_due(learner, k, teams.planned[i]):
             plan_step(learner, policy, value, ties, scratch, thread)
             teams.planned[i] = k
@@ -519,7 +519,7 @@ def has_come(learner, workspace, at, steps):
 
 
 @kernel
-def play_teams(workspace, teams, ahead, episodes, evaluate_every, first, last, ledger, at):
+def play_teams(workspace, teams, ahead, episodes, first, last, ledger, at):
     """Play the next episodes of the teams from first to last, as many as the ledger has room for; at[0]: the team that comes next.
 
     episodes: (ages,) k of the first episode of each age. Whatever stops this, up to at[0] all is done. The caller has made all
@@ -548,7 +548,7 @@ def play_teams(workspace, teams, ahead, episodes, evaluate_every, first, last, l
         value = teams.value[min(i, teams.value.shape[0] - 1)]
         workspace.counted = 0
         if policy.shape[0] == workspace.steps.actions.size and learner.model.problem.left.size > 0:
-            play_team(workspace, teams, ahead, i, episodes[teams.age[i]], evaluate_every, ledger, policy, value)
+            play_team(workspace, teams, ahead, i, episodes[teams.age[i]], ledger, policy, value)
         else:
             for e in range(ledger.cost.shape[1]):
                 first_step = episodes[teams.age[i]] + workspace.counted

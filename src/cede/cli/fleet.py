@@ -53,7 +53,7 @@ def fleet(
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Number of workers; by default one for each processor.", min=1)] = None,
     sync_every: Annotated[int, typer.Option(help="Teams exchange what they have seen after so many episodes.", min=1)] = 1,
-    evaluate_every: Annotated[int, typer.Option(help="Compute exact costs in every n-th episode only.", min=1)] = 1,
+    evaluate_every: Annotated[int, typer.Option(help="Compute exact costs in one of every n episodes only.", min=1)] = 1,
     checkpoint_every: Annotated[float, typer.Option(help="Least number of seconds between two checkpoints.", min=0)] = 60.0,
     resume: Annotated[bool, flag("--resume", help="Continue from the checkpoint in the directory.")] = False,
     out: Out = Path("out/fleet"),

@@ -68,7 +68,7 @@ def learn(
     replan: Annotated[
         str, typer.Option(help="When to make a new plan: every (episode), doubling (a count has doubled), or a number of episodes.")
     ] = "every",
-    evaluate_every: Annotated[int, typer.Option(help="Compute the exact cost in every n-th episode only.", min=1)] = 1,
+    evaluate_every: Annotated[int, typer.Option(help="Compute the exact cost in one of every n episodes only.", min=1)] = 1,
     threads: Annotated[int, typer.Option(help="Number of threads for one plan; more than one pays for large problems.", min=1)] = 1,
     save: Annotated[str | None, typer.Option(help="Write the learner to this file, for `cede show` and `cede.load`.")] = None,
     seed: Seed = 0,

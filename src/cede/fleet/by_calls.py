@@ -13,7 +13,9 @@ from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.progress import Progress
 from cede._kernels.episodes import step as play_step
+from cede.fleet.evaluations import Evaluations
 from cede.fleet.history import RunRecord
+from cede.fleet.run import stream_of
 from cede.fleet.shard import new_steps, numbers_drawn, true_problem
 from cede.learning.endless import EndlessLearner
 from cede.learning.learner import Learner
@@ -54,20 +56,20 @@ class Judge:
         self.best = plan.value.reshape(-1, self.task.n_states, self.task.n_agents)
         self.optimum = start_cost(mdp, self.best) if plan.gain is None else plan.gain
         self.policy: Policy | None = None
+        self.evaluated: Policy | None = None  # the policy that `value` is the value of
         self.value: Floats = self.best
-        self.knows_all = True
 
     def look_at(self, learner: Any) -> None:
-        """Look which policy a learner shows now; evaluate it if it is another one than before."""
-        policy, before = shown_policy(self.task, learner), self.policy
-        self.policy, self.knows_all = policy, self.knows_all and policy is not None
-        if policy is not None and (before is None or not np.array_equal(before, policy)):
-            self.value = true_value(self.mdp, policy)
+        """Look which policy a learner shows now."""
+        self.policy = shown_policy(self.task, learner)
 
-    @property
-    def cost(self) -> float:
-        """Return the expected cost of the policy that is shown; NaN if none is."""
-        return np.nan if self.policy is None else start_cost(self.mdp, self.value)
+    def evaluate(self) -> float:
+        """Return the expected cost of the policy that is shown, and keep its value; NaN if none is."""
+        if self.policy is None:
+            return np.nan
+        if self.evaluated is None or not np.array_equal(self.evaluated, self.policy):
+            self.value, self.evaluated = true_value(self.mdp, self.policy), self.policy.copy()
+        return start_cost(self.mdp, self.value)
 
     def checked_choice(self, given: Any, t: int, state: int, prev: int) -> int:
         """Check what a learner chose: an agent who can get control, and the one that its policy says."""
@@ -137,11 +139,12 @@ class Player:
         expected = regret = total = 0.0
         for _ in range(block):
             judge.look_at(self.learner)
+            cost_from_start = judge.evaluate()
             state, prev = int(steps.states[0]), int(steps.who[0])
             if task.discount is None:
                 expected += np.nan if judge.policy is None else judge.value[0, state, prev]
             else:
-                expected += judge.cost
+                expected += cost_from_start
                 regret += np.nan if judge.policy is None else judge.value[0, state, prev] - judge.best[0, state, prev]
             chance = self.rng.random(self.drawn)
             agent, to, cost = self.step(0, (chance[0], chance[1], chance[-1]))
@@ -168,7 +171,8 @@ def play_by_calls(
     """Run any learner; return the results, and in words whether regret is exact. length: episodes or blocks, steps of a block."""
     episodes, block = length
     player, record = Player(mdp, learner, rng), RunRecord.empty([mdp], episodes)
-    judge, ledger = player.judge, record.ledger
+    judge, ledger, is_shown = player.judge, record.ledger, np.ones(episodes, dtype=np.bool_)
+    evaluations = Evaluations(stream_of(rng.bit_generator), episodes, 1 if mdp.horizon is None else evaluate_every)
     record.optimum[0] = judge.optimum
     if mdp.horizon is None:
         player.steps.states[0], player.steps.who[0] = player.first_state(rng.random(player.drawn)[2]), mdp.task.start_agent
@@ -179,8 +183,8 @@ def play_by_calls(
                     player.play_block(record, k, block)
                 else:
                     judge.look_at(learner)
-                    looking = k % evaluate_every == 0
-                    ledger.expected_cost[0, k] = judge.cost if looking else ledger.expected_cost[0, k - 1]
+                    ledger.expected_cost[0, k] = judge.evaluate() if evaluations.is_chosen[k] else 0.0
+                    is_shown[k] = judge.policy is not None
                     player.play_episode(record, k)
             except BaseException:
                 drop_episode(learner)
@@ -189,6 +193,9 @@ def play_by_calls(
     if mdp.horizon is None:
         learner.end_episode()
     else:
+        evaluations.carry(ledger)
+        ledger.expected_cost[0, ~is_shown] = np.nan
         ledger.regret[0] = ledger.expected_cost[0] - judge.optimum
-    exact = EXACT if evaluate_every == 1 else f"{EXACT} in one of {evaluate_every} episodes, carried on between"
-    return record, exact if judge.knows_all else NOT_KNOWN
+    every = evaluations.every
+    exact = EXACT if every == 1 else f"{EXACT} in one of {every} episodes, drawn at random, which stands for all of them"
+    return record, NOT_KNOWN if np.isnan(ledger.regret).any() else exact

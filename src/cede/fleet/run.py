@@ -21,6 +21,7 @@ from cede._base.progress import Progress
 from cede._kernels.tables import Table
 from cede.fleet.checkpoint import Checkpoint, RunState, fingerprint
 from cede.fleet.engines import Engine, Threads
+from cede.fleet.evaluations import Evaluations
 from cede.fleet.grouping import Grouping, Streams, cut_into_shards, group_teams
 from cede.fleet.history import RunRecord
 from cede.fleet.shard import Order, Report
@@ -43,8 +44,8 @@ def streams_of(seed: int, n: int) -> Streams:
     return np.array([stream_of(np.random.PCG64(child)) for child in children], dtype=np.uint64).reshape(n, 4)
 
 
-def stream_of(bits: np.random.PCG64) -> list[int]:
-    """Return the state of a generator as kernels read it: state and increment, each as two 64-bit numbers, upper half first."""
+def stream_of(bits: np.random.BitGenerator) -> list[int]:
+    """Return the state of a PCG64 as kernels read it: state and increment, each as two 64-bit numbers, upper half first."""
     state, low = bits.state["state"], 2**64 - 1
     return [state["state"] >> 64, state["state"] & low, state["inc"] >> 64, state["inc"] & low]
 
@@ -88,6 +89,7 @@ class Run:
         self.mdps, self.learners, self.episodes = mdps, learners, episodes
         self.engine = Threads(1) if engine is None else engine
         self.sync_every, self.evaluate_every = sync_every, evaluate_every
+        self.evaluations = Evaluations(streams[0], episodes, 1 if mdps[0].horizon is None else evaluate_every)
         self.teams: Grouping = group_teams(mdps, learners, streams, block)
         self.per_entry = block if mdps[0].horizon is None else 1  # what counts as an episode is a step where there is no horizon
         self.sizes = [radius_sizes(group.task, group.told) for group in self.teams.groups]
@@ -129,6 +131,7 @@ class Run:
             if checkpoint is not None:
                 checkpoint.save(self.now, self.record, self.all_states())
             self.end()
+            self.evaluations.carry(self.record.ledger)
         except BaseException as error:
             # An OSError may come from the checkpoint itself.
             if not self.is_over and self.end() and checkpoint is not None and not isinstance(error, OSError):
@@ -199,7 +202,8 @@ class Run:
             owned.append(np.array([own + done for _, own in ages], dtype=np.int64))
             numbers.append(here)
         by_group = tuple({name: np.array([one[name][:n] for one in here]) for name in here[0]} for here in numbers)
-        order = (now.number + 1, n, tuple(first), by_group, self.evaluate_every, now.table, now.costs)
+        evaluated = self.evaluations.is_chosen[now.done : now.done + n]
+        order = (now.number + 1, n, tuple(first), by_group, evaluated, now.table, now.costs)
         return Order(*order, tuple(owned), now.prior)
 
     def until_fit(self) -> int:

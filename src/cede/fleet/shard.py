@@ -48,7 +48,7 @@ class Order:
     episodes: int
     first: tuple[Ints, ...]  # by group: (ages,) number k of the first episode, for learners of each age
     radii: tuple[dict[str, Floats], ...]  # by group: arrays (ages, episodes) by the names of `Radii`
-    evaluate_every: int
+    evaluated: NDArray[np.bool_]  # (episodes,) whether policies are evaluated before the episode
     snapshot: Table | None  # counts of the shared environment before the round, read only; None: no team shares it
     cost_snapshot: Table | None  # the same of the sums of costs
     own: tuple[Ints, ...] = ()  # by group: (ages,) episodes in such a learner's own environment counts before the round
@@ -266,7 +266,7 @@ class WorkingGroup:
         """Let all teams play that have not played in this round yet. number: index of the group in the order."""
         self._take_scratch()
         first, radii = order.first[number], RadiiAhead(**order.radii[number])
-        ledger = LedgerArrays(**self.ledger.columns)
+        ledger = LedgerArrays(evaluated=order.evaluated, **self.ledger.columns)
         alone = order.episodes == 1 and self.group.task.horizon is not None and self.worth_threads()
         while self.at[0] < self.n_teams:
             begin = int(self.at[0])
@@ -276,7 +276,7 @@ class WorkingGroup:
             self._make_room(begin, end, order.episodes)
             if alone:
                 self._plan_with_threads(begin, first, order.radii[number])
-            kernels.play_teams(self.workspace, self.teams, radii, first, order.evaluate_every, begin, end, ledger, self.at)
+            kernels.play_teams(self.workspace, self.teams, radii, first, begin, end, ledger, self.at)
         for i in range(self.n_teams if self.priors is not None else 0):
             self._refit(i, order, number)
 

@@ -101,9 +101,9 @@ def simulate(
     record_every of its steps are recorded together (by default about a thousandth of all). seed: of what happens, an integer or a
     NumPy generator. Of a generator with other bits than PCG64, NumPy's default, one number is drawn, as the seed of the whole call.
 
-    evaluate_every: compute the exact cost of the policy in every n-th episode only, and use it for those in between too. The regret
-    is then an approximation, and `settings` say so. This pays where evaluating costs more than learning: greedy planning makes no
-    whole policy, so one must be made to evaluate it.
+    evaluate_every: compute the exact cost of the policy in one of every n episodes only. Which one is drawn at random, and its cost
+    stands for all n, so the regret after every n-th episode and at the end is not exact, but right in the mean (unbiased). This
+    pays where evaluating costs more than learning: greedy planning makes no whole policy, so one must be made to evaluate it.
 
     progress: True shows a progress bar in a terminal if this takes longer than two seconds; False hides it; a function is called
     with the number of episodes done.
