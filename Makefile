@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check lint bench bench-service hunt docs dist figures paper verdicts api clean
+.PHONY: demo test check lint bench bench-service hunt audit docs dist figures paper verdicts api clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -65,6 +65,10 @@ hunt: $(READY)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	cd tests && ../$(BIN)/python -m hunt --minutes $(MINUTES) --seed $(SEED) $(if $(KEEP),--out hunt/result.json)
 	$(if $(KEEP),cd tests && ../$(BIN)/python -m hunt --page)
+
+# A second opinion on every answer: random problems with every feature against a slow reference; 0 if nothing differs.
+audit: $(READY)
+	cd tests && ../$(BIN)/python -m audit --minutes $(MINUTES) --seed $(SEED)
 
 # The site, strictly: a broken link or name fails. The documents' code is executed by the tests. Open out/site/index.html.
 docs: $(READY)
