@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check lint bench bench-service hunt mutants docs dist figures paper verdicts api clean
+.PHONY: demo test check lint bench bench-service hunt audit mutants docs dist figures paper verdicts api clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
@@ -65,6 +65,10 @@ hunt: $(READY)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
 	cd tests && ../$(BIN)/python -m hunt --minutes $(MINUTES) --seed $(SEED) $(if $(KEEP),--out hunt/result.json)
 	$(if $(KEEP),cd tests && ../$(BIN)/python -m hunt --page)
+
+# A second opinion on every answer: random problems with every feature against a slow reference; 0 if nothing differs.
+audit: $(READY)
+	cd tests && ../$(BIN)/python -m audit --minutes $(MINUTES) --seed $(SEED)
 
 # The source is changed in one place at a time, and a test must fail; 0 if at least 95% do. 60 to 90 minutes on two quiet cores for 300;
 # goes on where it was stopped. With KEEP=1 the result goes into docs/reliability.md.

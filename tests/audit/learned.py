@@ -1,0 +1,222 @@
+"""Comparisons of what learners know and plan: counts, sets, costs, plans, bounds, mean plans."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from audit.known import random_policy
+from audit.optimism import robust, robust_gain
+from audit.reference import best, scale_of, start_value
+from audit.sets import layers, with_sets
+
+BELIEFS = ("printed", "kl", "kl-value", "bernstein", "calibrated")
+DELTA = 0.1
+
+
+def play(session, episodes):
+    """Return steps (t, s, prev, mode, a, s_next, cost, enter) of random choices, by episode; the reference's own dice."""
+    model, problem, rng = session.model, session.problem, session.rng
+    runs = []
+    for _ in range(episodes):
+        steps, prev = [], model.start_mode
+        s = int(rng.choice(len(model.start), p=model.start))
+        for t in range(model.horizon or int(rng.integers(1, 30))):
+            now = 0 if model.horizon is None else t
+            mode = int(rng.choice(np.flatnonzero(model.possible[prev])))
+            action = int(rng.choice(problem.n_actions, p=model.acts[now, prev, mode, s]))
+            then = int(rng.choice(problem.n_states, p=model.tables[now, s, action]))
+            steps.append((t, s, prev, mode, action, then, float(rng.choice(problem.cost[s, action])), float(model.enter[then])))
+            s, prev = then, mode
+            if model.end[s]:
+                break
+        runs.append(steps)
+    return runs
+
+
+def learn(session, name, call, runs):
+    """Make a learner and let it learn from a log; return whether it did."""
+    problem = session.problem
+    if not session.run("learner", f"{name} = {call}"):
+        return False
+    steps = [(k, *step) for k, run in enumerate(runs) for step in run]
+    if not steps:
+        return True
+    columns = list(zip(*steps, strict=True))
+    names = ["episode", "t", "state", "prev_agent", "agent", "action", "next_state"]
+    if problem.unknown is not None:
+        names += ["cost"] if problem.enter is None else ["cost", "enter_cost"]
+        mean = problem.cost.mean(axis=2)
+        columns[7] = [
+            c if problem.unknown[s, a] else float(mean[s, a]) for c, s, a in zip(columns[7], columns[2], columns[5], strict=True)
+        ]
+    log = ", ".join(f"{one!r}: {list(column)}".replace(", ", ",") for one, column in zip(names, columns, strict=False))
+    planned = session.run("learner", f"{name}.learn_from({{{log}}})")
+    return planned and (not problem.endless or session.run("learner", f"{name}.replan()"))
+
+
+def cost_sets(problem, steps, scale):
+    """Return low, mean and high of the environment's costs, (S, A), and of arriving, (S,), after steps."""
+    mean = problem.cost.mean(axis=2)
+    enter = np.zeros(problem.n_states) if problem.enter is None else problem.enter
+    if problem.unknown is None:
+        return (mean, mean, mean), (enter, enter, enter)
+    labels = np.arange(mean.size).reshape(mean.shape) if problem.cost_labels is None else np.asarray(problem.cost_labels)
+    enter_unknown = np.zeros(problem.n_states, dtype=bool) if problem.enter is None else problem.enter_unknown
+    rows = len(np.unique(labels[problem.unknown])) + int(enter_unknown.sum())
+    found = [mean.copy() for _ in range(3)]
+    for s, a in np.argwhere(problem.unknown):
+        seen = [c for _, x, _, _, b, _, c, _ in steps if labels[x, b] == labels[s, a] and problem.unknown[x, b]]
+        for one, end in zip(found, cost_interval(seen, problem.cost_range, rows, scale), strict=True):
+            one[s, a] = end
+    arrive = [enter.copy() for _ in range(3)]
+    for s in np.flatnonzero(enter_unknown):
+        seen = [e for _, _, _, _, _, then, _, e in steps if then == s]
+        for one, end in zip(arrive, cost_interval(seen, problem.cost_range, rows, scale), strict=True):
+            one[s] = end
+    return found, arrive
+
+
+def cost_interval(seen, ends, rows, scale):
+    """Return low, mean and high of one learned cost (empirical Bernstein, delta / 3)."""
+    n, (least, most) = len(seen), ends
+    if not n:
+        return least, (least + most) / 2, most
+    x = np.log(3 * rows * n * (n + 1) / (DELTA / 3))
+    part = (np.array(seen) - least) / (most - least)
+    squares = np.round(part**2 * 2**30) / 2**30  # decision 13: squares are kept in units of 2^-30
+    mean = np.mean(seen)
+    spread = max(0.0, np.mean(squares) - np.mean(part) ** 2)
+    half = scale * (most - least) * (np.sqrt(2 * spread * x / n) + 3 * x / n)
+    return max(least, mean - half), mean, min(most, mean + half)
+
+
+def sets_of(session, belief, runs, scale=1.0):
+    """Return the reference's sets of agents and environment after a log."""
+    problem, model = session.problem, session.model
+    steps = [step for run in runs for step in run]
+    agents, environment = layers(problem, model, steps)
+    t = max(1, len(runs) * model.horizon if model.horizon is not None else len(steps))
+    delta = DELTA if problem.unknown is None else DELTA * 2 / 3
+    modes = len(model.names)
+    times = model.horizon or 1
+    users = [len({int(d) for _, _, d in np.argwhere(model.slot == slot)}) for slot in range(model.n_slots)]  # modes that act by it
+    return (
+        with_sets(agents, belief["agents"], t, delta, scale, times * np.array(users)[:, None] * agents.places),
+        with_sets(environment, belief["environment"], t, delta, scale, max(1, times - 1) * modes * environment.places),
+    )
+
+
+def with_costs(model, costs, arrive, which):
+    """Return a model with the least (0), mean (1) or greatest (2) costs that are believed."""
+    cost = np.where(model.end[:, None], model.cost, costs[which])
+    return model.but(cost=cost, enter=arrive[which])
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the reference says that a learner knows."""
+
+    agents: Any  # the sets, as layers
+    environment: Any
+    least: Any  # the model with the least, the mean and the greatest costs that are believed
+    mean: Any
+    most: Any
+    size: float  # what rounding is relative to
+    belief: dict[str, str]
+    runs: list[Any]
+
+    @property
+    def bounded(self):
+        """Return whether the truth is believed to be in the sets: else there are no bounds."""
+        return "kl-value" not in self.belief.values()
+
+    @property
+    def sure(self):
+        """Return the frequencies seen, as sets without width."""
+        return self.agents.exact(), self.environment.exact()
+
+
+def compare_learner(session):
+    """Let a UCRL2-MC learner see some episodes, and compare all that it then knows and plans."""
+    rng, problem, model = session.rng, session.problem, session.model
+    names = ("printed", "kl", "bernstein") if problem.endless else ("printed", "kl", "kl-value", "bernstein")
+    belief = {"agents": str(rng.choice(names)), "environment": str(rng.choice(names))}
+    scale = float(rng.choice([1.0, 0.1, 0.01]))
+    runs = play(session, int(rng.choice([0, 1, 3, 10, 40])))
+    if not learn(session, "learner", f"cede.ucrl2_mc(task, belief={belief}, scale={scale}, seed=3, **told)", runs):
+        return None
+    agents, environment = sets_of(session, belief, runs, scale)
+    agents = compare_sets(session, "agents", 0, agents)
+    environment = compare_sets(session, "environment", 1, environment)
+    costs, arrive = cost_sets(problem, [step for run in runs for step in run], scale)
+    size = max(np.abs(np.array(costs)).max(), 1e-300)
+    for name, wanted in zip(("low", "mean", "high"), costs, strict=True):
+        session.same("costs learned", f"learner.costs.{name}", np.where(model.end[:, None], model.cost, wanted), scale=size)
+    least, mean, most = (with_costs(model, costs, arrive, which) for which in range(3))
+    known = Known(agents, environment, least, mean, most, scale_of(least, *costs, *arrive) or 1.0, belief, runs)
+    compare_plans(session, known)
+    return known
+
+
+def compare_plans(session, known):
+    """Compare the optimistic plan, bounds of a policy, and the plan by frequencies."""
+    problem, size = session.problem, known.size
+    sets = known.agents, known.environment
+    given = "task, *learner.beliefs" + (", costs=learner.costs" if problem.unknown is not None else "")
+    told = {"scale": size, "close": 1e-8}
+    policy = random_policy(session)
+    session.run("bounds", f"policy = np.array({repr(policy.tolist()).replace(' ', '')})")
+    if problem.averages:
+        wanted = robust_gain(known.least, *sets)
+        if wanted is not None:
+            session.same("optimistic plan: gain", f"cede.optimistic_plan({given}).gain", wanted, **told)
+        for end, model, sign in (("low", known.least, 1.0), ("high", known.most, -1.0)):
+            wanted = robust_gain(model, *sets, policy, sign)
+            if wanted is not None:
+                session.same("bounds", f"cede.bounds(learner, policy).{end}", np.full(policy.shape, wanted), **told)
+    else:
+        wanted = robust(known.least, *sets)
+        session.same(f"optimistic plan: {kinds(known.belief)}", f"cede.optimistic_plan({given}).value", wanted, **told)
+        if not problem.endless:
+            session.same("learner's plan", "learner.plan.value", wanted, **told)
+        elif session.run("learner's plan", "plan = learner.plan"):
+            plan = session.script.get("plan")
+            apart = float(np.abs(plan.value - wanted).max())
+            session.at_most("learner's plan: error", "plan.error", apart, plan.error, **told)
+        if known.bounded:
+            for end, model, sign in (("low", known.least, 1.0), ("high", known.most, -1.0)):
+                session.same("bounds", f"cede.bounds(learner, policy).{end}", robust(model, *sets, policy, sign), **told)
+    seen = by_frequencies(known)
+    if problem.averages:
+        session.same("mean_plan: gain", "cede.mean_plan(learner).gain", start_value(seen, best(seen)[0]), model=seen, **told)
+    else:
+        session.same("mean_plan: value", "cede.mean_plan(learner).value", best(seen)[0], **told)
+
+
+def by_frequencies(known):
+    """Return the model in which what was seen is the truth."""
+    model = known.mean
+    agents, environment = known.sure
+    return model.but(acts=agents.centre[model.slot], tables=environment.centre[model.period])
+
+
+def kinds(belief):
+    return " and ".join(sorted({*belief.values()}))
+
+
+def compare_sets(session, name, number, layer):
+    """Compare centres and widths of a layer, place by place; return the layer, with cede's widths where they differ.
+
+    So whatever is found after that is something else.
+    """
+    shape = layer.visits.shape
+    if not session.run("sets", f"belief = learner.beliefs[{number}]"):
+        return layer
+    told = f"belief.width[belief.row].reshape({shape})"
+    wide = ~np.isfinite(layer.width)
+    scale = np.where(wide, 1.0, np.maximum(layer.width, 1e-3))
+    same = session.same(
+        f"widths of {name}", f"np.where({told} > 1e299, -1.0, {told})", np.where(wide, -1.0, layer.width), scale=scale
+    )
+    return layer if same else replace(layer, width=session.script.get(told))
