@@ -221,7 +221,7 @@ def test_a_newer_version(saved, tmp_path):
     header, arrays = files.load_arrays(path, "learner", SCHEMA)
     kind = {name: value for name, value in header.items() if name not in ("kind", "schema")}
     files.save_arrays(path, "learner", SCHEMA + 1, kind, arrays)
-    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 6, must be at most 5: it is of a newer cede"):
+    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 7, must be at most 6: it is of a newer cede"):
         cede.load(path)
 
 
