@@ -63,6 +63,8 @@ class Recorder:
         self.task = check.instance(owner, "task", task, Task)
         self.sync = str(check.choice(owner, "sync", sync, SYNCS))
         more = check.mapping(owner, "about", about, "a mapping, as learner.settings is")
+        if recorded is not None:
+            check.instance(owner, "recorded", recorded, Recorded, ", as learner.recorded")
         self._header = header_of(task)
         self._process = os.getpid()
         self._episode: int | None = None  # of the learner, that its next step must have if nothing was left out
