@@ -12,7 +12,7 @@ import pytest
 
 import cede
 from cede._base import archive as files
-from cede.fleet.checkpoint import Checkpoint
+from cede.fleet.checkpoint import SCHEMA, Checkpoint
 from cede.worlds import riverswim_teams
 from fleet.test_engines import every_round, mixed_fleet, same
 
@@ -115,8 +115,8 @@ def test_a_file_of_another_kind_or_version_is_refused(tmp_path):
     with pytest.raises(ValueError, match="is a learner of schema 1, must be a checkpoint of schema 6"):
         go(path, 4, resume=True)
     go(tmp_path / "old.npz", 2)
-    header, arrays = files.load_arrays(tmp_path / "old.npz", "checkpoint", 6)
-    files.save_arrays(tmp_path / "old.npz", "checkpoint", 6, {**header, "cede": "0.0.1"}, arrays)
+    header, arrays = files.load_arrays(tmp_path / "old.npz", "checkpoint", SCHEMA)
+    files.save_arrays(tmp_path / "old.npz", "checkpoint", SCHEMA, {**header, "cede": "0.0.1"}, arrays)
     with pytest.raises(ValueError, match=r"was written by cede 0.0.1, must be"):
         go(tmp_path / "old.npz", 4, resume=True)
 
@@ -137,7 +137,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_as_it_was(tmp_path, whole, monke
         with pytest.raises(OSError, match=r"could not be written \(No space left on device\); the last checkpoint is as it was"):
             go(path, jobs=1)
     assert list(tmp_path.iterdir()) == [path]
-    assert files.load_arrays(path, "checkpoint", 6)[0]["done"] == 3
+    assert files.load_arrays(path, "checkpoint", SCHEMA)[0]["done"] == 3
     same(go(path, resume=True, jobs=1), whole)
 
 
@@ -161,12 +161,12 @@ def test_killed_and_resumed_from_the_command_line(tmp_path):
     process = subprocess.Popen(command(tmp_path / "broken"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     path, deadline = tmp_path / "broken" / "checkpoint.npz", time.monotonic() + 120
     while time.monotonic() < deadline:
-        if path.exists() and files.load_arrays(path, "checkpoint", 6)[0]["done"] > 0:
+        if path.exists() and files.load_arrays(path, "checkpoint", SCHEMA)[0]["done"] > 0:
             break
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert 0 < files.load_arrays(path, "checkpoint", 6)[0]["done"] < 900
+    assert 0 < files.load_arrays(path, "checkpoint", SCHEMA)[0]["done"] < 900
     assert not (tmp_path / "broken" / "curve.csv").exists()
     refused = subprocess.run(command(tmp_path / "broken"), check=False, capture_output=True, text=True)
     assert refused.returncode == 2
@@ -211,8 +211,10 @@ def drop(name):
 def test_arrays_that_kernels_could_not_trust_are_refused(tmp_path, change):
     path = tmp_path / "run.npz"
     go(path, 3, jobs=1)
-    header, arrays = files.load_arrays(path, "checkpoint", 6)
-    files.save_arrays(path, "checkpoint", 6, {key: header[key] for key in header if key not in ("kind", "schema")}, change(arrays))
+    header, arrays = files.load_arrays(path, "checkpoint", SCHEMA)
+    files.save_arrays(
+        path, "checkpoint", SCHEMA, {key: header[key] for key in header if key not in ("kind", "schema")}, change(arrays)
+    )
     with pytest.raises(ValueError, match=r"run.npz: cannot be read, must be a checkpoint of cede; it is damaged"):
         go(path, 6, resume=True)
 
@@ -221,7 +223,7 @@ def test_an_interrupt_is_written_down(tmp_path, whole):
     path = tmp_path / "run.npz"
     with pytest.raises(Stop):
         go(path, jobs=1, seconds=1000.0, progress=stop_at(6))
-    assert files.load_arrays(path, "checkpoint", 6)[0]["done"] == 6
+    assert files.load_arrays(path, "checkpoint", SCHEMA)[0]["done"] == 6
     same(go(path, resume=True, jobs=1), whole)
 
 

@@ -1,9 +1,9 @@
 """Which recorded episodes a learner has counted, exactly: by the run that wrote them, and their place in it.
 
 The number of an episode does not identify it: a learner that lost its last episodes in a crash gives their numbers again, and one
-that learns from a log skips numbers. So every run of a recorder has a random name, and the episodes that begin in a run are numbered
-from 0: these are their places. Without a horizon steps have places. A learner keeps the places that it has dealt with, as intervals,
-and its file holds them.
+that learns from a log skips numbers. So every run of a recorder has a random name, and the episodes that begin in a run are
+numbered from 0: these are their places. Without a horizon steps have places. A learner keeps the places that it has dealt with, as
+intervals, and its file holds them.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Writes down every step of one's own loop as it happens, in a file of JSON lines: a kill loses at most the running step.
 
 The first line of a file is its header: what the task is called and how large it is. A line with "event": "run" follows whenever a
-recorder opens the file, with a name that no other run has, the learner's settings, seed and version. Then there is one line for each
-step, without "event", and a line for the end of each episode ("end"), for one that was dropped ("drop"), and where the learner
+recorder opens the file, with a name that no other run has, the learner's settings, seed and version. Then there is one line for
+each step, without "event", and a line for the end of each episode ("end"), for one that was dropped ("drop"), and where the learner
 learned from something that is not in the record ("gap"). record.py reads all that.
 
 Every line is handed to the operating system before `observe` returns. So it outlives the process, however that ends; `sync` says
@@ -63,6 +63,8 @@ class Recorder:
         self.task = check.instance(owner, "task", task, Task)
         self.sync = str(check.choice(owner, "sync", sync, SYNCS))
         more = check.mapping(owner, "about", about, "a mapping, as learner.settings is")
+        if recorded is not None:
+            check.instance(owner, "recorded", recorded, Recorded, ", as learner.recorded")
         self._header = header_of(task)
         self._process = os.getpid()
         self._episode: int | None = None  # of the learner, that its next step must have if nothing was left out
