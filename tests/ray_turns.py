@@ -1,4 +1,4 @@
-"""Lets one process of the tests at a time have a cluster of Ray: two that start at once take each other's token."""
+"""Clusters of Ray for tests: one process at a time has one, since two that start at once take each other's token."""
 
 import fcntl
 import os
@@ -6,6 +6,11 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TRIES = 3  # to start a cluster: Ray has limits of its own, which a busy machine may miss
 
 
 @contextmanager
@@ -21,3 +26,24 @@ def restore(before: Mapping[str, str]) -> None:
     token = {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
     os.environ.clear()
     os.environ.update({**before, **token})
+
+
+@contextmanager
+def local_cluster() -> Iterator[ModuleType]:
+    """Start a cluster, as a program that uses Ray itself would have; with a token, where Ray has that."""
+    pytest.importorskip("ray", reason='Ray is not installed: pip install "cede[ray]"')
+    from cede.fleet import worker_engines
+
+    with one_at_a_time():
+        before = dict(os.environ)
+        for left in reversed(range(TRIES)):
+            try:
+                module, ours = worker_engines.connect(None, 2)
+                break
+            except (RuntimeError, ConnectionError, TimeoutError) as error:
+                if not left:
+                    pytest.skip(f"Ray cannot start here: {error}")
+        assert ours
+        yield module
+        module.shutdown()
+        restore(before)

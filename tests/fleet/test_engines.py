@@ -14,7 +14,7 @@ import pytest
 import cede
 from cede.fleet import engines, worker_engines, workers
 from cede.worlds import riverswim, riverswim_teams
-from ray_turns import one_at_a_time, restore
+from ray_turns import local_cluster
 
 FIELDS = ("regret", "team_regret", "expected_cost", "cost", "control", "switches", "optimum")
 
@@ -268,13 +268,18 @@ def test_without_ray_the_way_to_get_it_is_told(monkeypatch):
         run(engine="ray")
 
 
-def test_no_cluster_at_the_address_is_said_at_once():
+def test_no_cluster_at_the_address_is_said_at_once(monkeypatch):
     if importlib.util.find_spec("ray") is None:
         pytest.skip("Ray is not installed")
-    begun = time.monotonic()
+    monkeypatch.setattr("ray.init", None)  # which would wait for minutes: it is not even tried
     with pytest.raises(OSError, match=r"engine 'ray': no cluster answers at address '127.0.0.1:9' \(.*refused"):
         run(engine=engines.Ray(address="127.0.0.1:9"))
-    assert time.monotonic() - begun < 60
+
+
+@pytest.mark.parametrize("value", [0, -1.0, 1e9, float("nan"), float("inf"), "soon", None])
+def test_the_time_to_start_is_a_number_of_seconds(value):
+    with pytest.raises(ValueError, match=r"engine 'ray': start_timeout is .*, must be (a finite number|from 1 to 86400 seconds)"):
+        engines.Ray(start_timeout=value)
 
 
 # ------------------------------------------------------------------------------------------------- Ray itself
@@ -282,19 +287,9 @@ def test_no_cluster_at_the_address_is_said_at_once():
 
 @pytest.fixture(scope="module")
 def ray():
-    """One local cluster for all tests, as a program that uses Ray itself would have; with a token, where Ray has that."""
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip("Ray is not installed")
-    with one_at_a_time():
-        before = dict(os.environ)
-        try:
-            module, ours = worker_engines.connect(None, 2)
-        except (RuntimeError, ConnectionError, TimeoutError) as error:  # a machine on which Ray itself cannot start
-            pytest.skip(f"Ray cannot start here: {error}")
-        assert ours
+    """One cluster for all tests."""
+    with local_cluster() as module:
         yield module
-        module.shutdown()
-        restore(before)
 
 
 def actor_process():
@@ -368,10 +363,10 @@ def test_a_program_keeps_its_own_connection_to_ray(ray, expected):
 
 
 @pytest.mark.slow
-def test_a_busy_cluster_is_said_to_be_busy(ray, monkeypatch):
-    monkeypatch.setattr(workers, "START", 5.0)
+def test_a_busy_cluster_is_said_to_be_busy(ray):
     holder = ray.remote(num_cpus=2)(workers.ShardServer).remote()
     ray.get(holder.version.remote())
-    with pytest.raises(OSError, match="no worker could be started within 5 s; are the processors of the cluster busy"):
-        run(engine="ray", jobs=1)
+    expected = "no worker could be started within start_timeout=5 seconds; are the processors of the cluster busy"
+    with pytest.raises(OSError, match=expected):
+        run(engine=engines.Ray(1, start_timeout=5))
     ray.kill(holder)

@@ -768,7 +768,12 @@ def constructors():
     )
     yield "Threads", lambda: Call(cede.engines.Threads, {"jobs": (2, optional(Integer(1, 10_000)))})
     yield "Processes", lambda: Call(cede.engines.Processes, {"jobs": (2, optional(Integer(1, 10_000)))})
-    yield "Ray", lambda: Call(cede.engines.Ray, {"jobs": (2, optional(Integer(1, 10_000)))})
+    yield (
+        "Ray",
+        lambda: Call(
+            cede.engines.Ray, {"jobs": (2, optional(Integer(1, 10_000))), "start_timeout": (300.0, Number(1.0, 86_400.0))}
+        ),
+    )
 
 
 def functions():

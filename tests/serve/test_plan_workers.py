@@ -18,14 +18,13 @@ from typer.testing import CliRunner
 import cede
 from cede import cli
 from cede._base.archive import UnreadableFile
-from cede.fleet import worker_engines
 from cede.serve import plan_work
 from cede.serve.database import Database, run
 from cede.serve.plan_work import PlanServer, packed
 from cede.serve.plan_workers import PlanWorkers
 from cede.serve.planning import Planner, unpacked_policy, work_of
 from cede.serve.store import Store
-from ray_turns import one_at_a_time, restore
+from ray_turns import local_cluster
 from traffic import episodes, put, report, river, rows
 
 
@@ -193,18 +192,9 @@ def test_workers_end_with_their_planner(tmp_path, number):
 
 @pytest.fixture(scope="module")
 def ray():
-    """One local cluster, as a program that uses Ray itself would have."""
-    if importlib.util.find_spec("ray") is None:
-        pytest.skip("Ray is not installed")
-    with one_at_a_time():
-        before = dict(os.environ)
-        try:
-            module, _ = worker_engines.connect(None, 2)
-        except (RuntimeError, ConnectionError, TimeoutError) as error:  # a machine on which Ray itself cannot start
-            pytest.skip(f"Ray cannot start here: {error}")
+    """One cluster for all tests."""
+    with local_cluster() as module:
         yield module
-        module.shutdown()
-        restore(before)
 
 
 @pytest.mark.slow

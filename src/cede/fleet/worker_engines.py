@@ -6,6 +6,7 @@ started again from there, and plays again what it had played. Orders are numbere
 This is the only file that imports Ray. What a worker is, and which messages are exchanged, is in workers.py.
 """
 
+import math
 import os
 import secrets
 import socket
@@ -30,6 +31,8 @@ from cede.learning.state import Arrays
 MOST_LOSSES = 3  # of one shard in one round; more are not taken for accidents
 MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # of the orders that are kept; beyond these, the states are kept instead
 PATIENCE = 10.0  # seconds for a cluster to answer
+START_TIMEOUT, LONGEST_START = 300.0, 86_400.0  # seconds for a worker of Ray: a few on an idle machine, minutes on a busy one
+RAY_LIMITS = ("RAY_worker_register_timeout_seconds", "RAY_gcs_server_port_wait_time_s")  # of a new cluster, in seconds
 
 
 class WorkerEngine(Engine):
@@ -174,18 +177,22 @@ class Ray(WorkerEngine):
 
     jobs: the number of actors; None: one for each processor of the cluster. address: of the cluster, as for `ray.init`: "auto" or
     host:port. Without an address, the cluster is used to which the program is already connected; if there is none, one is started,
-    with token authentication, and stopped after the run.
+    with token authentication, and stopped after the run. start_timeout: seconds for each worker to start; on a machine or a cluster
+    that is very busy, give more.
     """
 
-    def __init__(self, jobs: int | None = None, address: str | None = None) -> None:
+    def __init__(self, jobs: int | None = None, address: str | None = None, *, start_timeout: float = START_TIMEOUT) -> None:
         super().__init__(None if jobs is None else checked_jobs(jobs))
         self.address = address
+        self.start_timeout = check.number("engine 'ray'", "start_timeout", start_timeout)
+        if not 1.0 <= self.start_timeout <= LONGEST_START:
+            check.fail("engine 'ray'", "start_timeout", self.start_timeout, f"from 1 to {LONGEST_START:g} seconds")
         self.ray: Any = None
         self.ours = False  # whether this engine opened the connection, and must close it
 
     def shards(self, n_teams: int) -> int:
         """Connect to the cluster, and return into how many shards to cut so many teams: at most one for each of its processors."""
-        self.ray, self.ours = connect(self.address, self.jobs)
+        self.ray, self.ours = connect(self.address, self.jobs, self.start_timeout)
         cpus = int(self.ray.cluster_resources().get("CPU", 0))
         jobs = self.jobs or cpus
         if jobs > cpus:
@@ -193,7 +200,7 @@ class Ray(WorkerEngine):
         return min(jobs, n_teams)
 
     def launch(self, index: int) -> Worker:
-        return RayWorker(self.ray, self.server)
+        return RayWorker(self.ray, self.server, self.start_timeout)
 
     def broadcast(self, message: bytes) -> Any:
         return self.ray.put(message)  # stored once, read by all actors
@@ -205,8 +212,8 @@ class Ray(WorkerEngine):
             ray.shutdown()
 
 
-def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
-    """Connect to a cluster, and return the module `ray` and whether the connection is new."""
+def connect(address: str | None, jobs: int | None, start_timeout: float = START_TIMEOUT) -> tuple[Any, bool]:
+    """Connect to a cluster, and return the module `ray` and whether the connection is new. start_timeout: see `Ray`."""
     if "ray" not in sys.modules and address is None:
         os.environ.setdefault("RAY_AUTH_MODE", "token")  # read when Ray is loaded; a cluster that is there has its own mode
     ray = need("ray", "ray")
@@ -218,6 +225,8 @@ def connect(address: str | None, jobs: int | None) -> tuple[Any, bool]:
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None:
         secure_new_cluster()
+        for limit in RAY_LIMITS:
+            os.environ.setdefault(limit, str(math.ceil(start_timeout)))
         ray.init(address="local", num_cpus=checked_jobs(jobs), include_dashboard=False, **quiet)
         return ray, True
     try:

@@ -15,7 +15,6 @@ from cede._base.processes import spawn_context
 from cede.fleet.shard import Shard
 
 PATIENCE = 10.0  # seconds to wait for the exit code of a process that is gone
-START = 60.0  # seconds for a worker of Ray to start
 OUT_OF_MEMORY = "a machine that is out of memory does that: use fewer teams, or more machines"
 
 
@@ -145,19 +144,19 @@ def serve(pipe: Connection, kind: type[Server]) -> None:
 
 
 class RayWorker:
-    """The handle of a shard in a Ray actor. server: what runs there, a class."""
+    """The handle of a shard in a Ray actor. server: what runs there, a class. start_timeout: seconds for it to start."""
 
-    def __init__(self, ray: Any, server: type[Server] = ShardServer) -> None:
+    def __init__(self, ray: Any, server: type[Server], start_timeout: float) -> None:
         self.ray = ray
         remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(server)
         self.actor = remote.remote()
         self.answer: Any = None
         try:
-            ray.get(self.actor.version.remote(), timeout=START)
+            ray.get(self.actor.version.remote(), timeout=start_timeout)
         except ray.exceptions.GetTimeoutError as error:
             ray.kill(self.actor)
-            text = f"engine 'ray': no worker could be started within {START:.0f} s; are the processors of the cluster busy?"
-            raise OSError(text) from error
+            text = f"engine 'ray': no worker could be started within start_timeout={start_timeout:g} seconds"
+            raise OSError(f"{text}; are the processors of the cluster busy?") from error
         except ray.exceptions.RayActorError:
             pass  # handled when its first answer is received
 
