@@ -7,7 +7,7 @@ generate      makes problem number i of a seed
 problems      a problem as plain data, and its source
 reference     values and best policies of a model; averages: in the long run; limits: within limits of control
 sets          counts, radii, and the least mean within a set; optimism: plans over sets
-session       one problem under comparison; known, learned, ...: what is compared
+session       one problem under comparison; compare: what is compared, in known, learned, insight and runs
 shrink        makes a problem that shows a difference smaller
 coverage      how often intervals hold, by repetition
 

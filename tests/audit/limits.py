@@ -10,28 +10,30 @@ from audit.reference import at_end, chain, price, scale_of, steps_of
 
 def shares_of(model, policy):
     """Return how many steps each member acts in, (members,): in an episode; discounted, or part of all, without horizon."""
+    return np.bincount(model.acting, occupation(model, policy).sum(axis=0), minlength=len(model.names))
+
+
+def occupation(model, policy):
+    """Return how many steps each mode has control in each state, (S, D): in an episode; discounted, or part of all."""
     n, modes = model.control.shape
-    steps = np.zeros(modes)
+    steps, here = np.zeros((n, modes)), np.zeros((n, modes))
+    here[:, model.start_mode] = model.start
     if model.horizon is None:
         cost, chances = chain(model, policy)
-        begin = np.zeros((n, modes))
-        begin[:, model.start_mode] = model.start
         far = limit(chances) if model.factor == 1.0 else np.linalg.inv(np.eye(len(cost)) - model.factor * chances)
-        visits = (begin.ravel() @ far).reshape(n, modes)
+        visits = (here.ravel() @ far).reshape(n, modes)
         for s, prev in np.ndindex(n, modes):
-            steps[policy[s, prev]] += 0.0 if model.end[s] else visits[s, prev]
-    else:
-        here = np.zeros((n, modes))
-        here[:, model.start_mode] = model.start
-        for t in range(model.horizon):
-            go, after = steps_of(model, model.acts[t], model.tables[t]), np.zeros((n, modes))
-            for s, prev in np.ndindex(n, modes):
-                if not model.end[s] and here[s, prev] > 0:
-                    d = policy[t, s, prev]
-                    steps[d] += here[s, prev]
-                    after[:, d] += here[s, prev] * go[prev, d, s]
-            here = after
-    return np.bincount(model.acting, steps, minlength=modes)
+            steps[s, policy[s, prev]] += 0.0 if model.end[s] else visits[s, prev]
+        return steps
+    for t in range(model.horizon):
+        go, later = steps_of(model, model.acts[t], model.tables[t]), np.zeros((n, modes))
+        for s, prev in np.ndindex(n, modes):
+            if not model.end[s] and here[s, prev] > 0:
+                d = policy[t, s, prev]
+                steps[s, d] += here[s, prev]
+                later[:, d] += here[s, prev] * go[prev, d, s]
+        here = later
+    return steps
 
 
 def best_within(model, most, least, slack=0.0):

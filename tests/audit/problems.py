@@ -37,6 +37,7 @@ class Problem:
     known_agents: tuple[int, ...] = ()
     known_environment: bool = False
     features: frozenset[str] = frozenset()
+    most_runs: int = 1000  # of a log, at most
     number: int = 0
     seed: int = 0
 

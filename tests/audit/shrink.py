@@ -21,6 +21,7 @@ def shrink(problem, kind, part, seconds=30.0):
     best = shown(problem)
     if best is None:
         return problem, None
+    least = min(best.size / 30, 1e-3)  # what is left must not be another, smaller matter
     changed = True
     while changed and time.monotonic() < until:
         changed = False
@@ -28,7 +29,7 @@ def shrink(problem, kind, part, seconds=30.0):
             if time.monotonic() > until:
                 break
             found = shown(smaller)
-            if found is not None:
+            if found is not None and found.size >= least:
                 problem, best, changed = smaller, found, True
                 break
     return problem, best
@@ -36,6 +37,7 @@ def shrink(problem, kind, part, seconds=30.0):
 
 def simpler(problem):
     """Yield problems that are simpler by one step, the greatest steps first."""
+    yield from (problem.but(most_runs=most) for most in (0, 1, 5, 20) if most < problem.most_runs)
     yield from without_features(problem)
     for i in range(problem.n_members):
         if problem.n_members > 1:
