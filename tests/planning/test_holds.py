@@ -1,4 +1,4 @@
-"""Whether the truth lies in a set, at the edge of each kind of set: rounding may not decide, and nothing larger may be let through."""
+"""Whether the truth lies in a set, at the edge of each kind of set: rounding may not decide, and nothing larger is let through."""
 
 from dataclasses import replace
 from math import log, sqrt

@@ -13,7 +13,8 @@ def test_agents_of_a_plan_exist(place, wrong):
     policy = np.zeros((3, 2, 2), dtype=np.int64)
     assert cede.Plan(policy, np.zeros((4, 2, 2))).policy.dtype == np.int16
     policy[place] = wrong
-    with pytest.raises(ValueError, match=rf"Plan: policy\[{place[0]}, {place[1]}, {place[2]}\] is {wrong}, must be an agent from 0 to 1"):
+    at = ", ".join(map(str, place))
+    with pytest.raises(ValueError, match=rf"Plan: policy\[{at}\] is {wrong}, must be an agent from 0 to 1"):
         cede.Plan(policy, np.zeros((4, 2, 2)))
 
 
