@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import cede
-from cede.learning.counts import Counts, check_sums, checked_counts
+from cede.learning.counts import Counts, check_sums, checked_counts, cost_places
 
 TASK = cede.worlds.riverswim([0.3, 0.7]).task
 EPISODE = {"states": [0, 1, 1], "prev_agents": [0, 1], "agents": [1, 0], "actions": [1, 0], "costs": [0.0, 0.5]}
@@ -86,6 +86,26 @@ def test_costs_lie_in_the_range_that_the_task_says():
 def test_what_holds_where_nothing_is_said(make, name, value):
     """As the documents have it. Guarantees follow from these: changing one changes what is promised."""
     assert inspect.signature(make).parameters[name].default == value
+
+
+def test_an_episode_is_no_longer_than_the_horizon():
+    task = cede.Task(agents=["a"], env_cost=np.zeros((1, 1)), horizon=2)
+    learner = cede.ucrl2_mc(task)
+    learner.observe_episode(cede.Episode([0] * 3, [0] * 2, [0] * 2, [0] * 2, [0.0] * 2))
+    learner.end_episode()
+    with pytest.raises(ValueError, match="the number of steps of the episode is 3, must be at most 2, the horizon"):
+        learner.observe_episode(cede.Episode([0] * 4, [0] * 3, [0] * 3, [0] * 3, [0.0] * 3))
+
+
+def test_where_unknown_costs_are_counted():
+    """First those of actions that are not known, in order, then those of arriving."""
+    cost, enter = np.array([[np.nan, 1.0], [2.0, np.nan], [0.0, 0.0]]), np.array([np.nan, 0.5, np.nan])
+    ranges = {"cost_range": (0.0, 4.0), "enter_cost_range": (-1.0, 2.0)}
+    found = cost_places(cede.Task(agents=["a"], env_cost=cost, enter_cost=enter, horizon=3, **ranges))
+    assert found.place.tolist() == [[0, -1], [-1, 1], [-1, -1]]
+    assert found.enter_place.tolist() == [2, -1, 3]
+    assert found.least.tolist() == [0.0, 0.0, -1.0, -1.0]
+    assert found.spread.tolist() == [4.0, 4.0, 3.0, 3.0]
 
 
 def test_zero_counts():
