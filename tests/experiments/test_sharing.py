@@ -86,7 +86,7 @@ def test_the_radius_with_the_t_of_one_team():
     S, A, t = task.n_states, task.n_actions, episodes * task.horizon
     visits = np.asarray(learner.counts.environment.sum(axis=1)).ravel()
     assert visits.sum() == n * t
-    constant = 2 * (7 * log(t) + log(S * A) + (S + 1) * log(2) - log(DELTA))
+    constant = 2 * (7 * log(t) + log(S * A) + (S + 1) * log(2) - log(0.1))
     for s in range(S):
         for a in range(A):
             expected = sqrt(constant / max(1, visits[s * A + a]))

@@ -18,7 +18,7 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
-from mutants.running import ROOT, SOURCE, TESTS, WORK, Map, Tree, files, files_of_tests, run, warm
+from mutants.running import ROOT, SECONDS, SOURCE, TESTS, WORK, Map, Tree, files, files_of_tests, run, warm
 from mutants.sites import mutants_of, sampled
 
 HERE = TESTS / "mutants"
@@ -100,7 +100,7 @@ def worker(number, mutants, texts, told):
         kept = before.get(line)
         if kept and (kept["end"] == KILLED or told.keep) and not told.only:
             continue
-        tests = tests or Map(tree.compiled())
+        tests = tests or Map(tree.compiled(), told.seconds)
         begun = time.monotonic()
         end, by = tried(tree, tests, mutant, told.near)
         spent = time.monotonic() - begun
@@ -176,6 +176,7 @@ def main():
     )
     parser.add_argument("--files", default="*", help="a pattern of files within src/cede")
     parser.add_argument("--only", help="the number of one mutant, of all that there are")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests that are tried on a mutant, twice: near, and far")
     parser.add_argument("--near", action="store_true", help="only with the tests of the mutant's own package")
     parser.add_argument("--keep", action="store_true", help="do not try again what survived before")
     parser.add_argument("--out", type=Path, default=WORK / "result.json")

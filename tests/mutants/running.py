@@ -265,8 +265,8 @@ def reached(tree, name):
 class Map:
     """Which tests belong to a line of the source; measured when it is first asked for."""
 
-    def __init__(self, tree):
-        self.tree, self.told = tree, {}
+    def __init__(self, tree, most=SECONDS):
+        self.tree, self.most, self.told = tree, most, {}
 
     def of(self, name):
         if name not in self.told:
@@ -278,24 +278,27 @@ class Map:
 
     def stages(self, mutant):
         """The tests for a mutant: first those of its own package, then all others, each in the order in which they are tried."""
-        folder = mutant.file.split("/")[0]
+        folder, stem = mutant.file.split("/")[0], Path(mutant.file).stem
         if folder == "_kernels":
-            names = [name for name in OF_KERNELS[Path(mutant.file).stem] if (TESTS / name).exists()]
-            yield limited((i, test, spent) for i, name in enumerate(names) for test, spent in self.of(name)["tests"].items())
-            yield limited((0, test, spent) for test, spent in self.of("test_golden.py")["tests"].items())
-            return
-        near = [name for name in files_of_tests() if name.split("/")[0] in (folder, EVERYWHERE)]
-        far = [name for name in files_of_tests() if name not in near]
-        yield limited(
-            (Path(name).stem != f"test_{Path(mutant.file).stem}", *each) for name in near for each in self.running(mutant, name)
-        )
-        yield limited((0, *each) for name in far for each in self.running(mutant, name))
+            stages = [name for name in OF_KERNELS[stem] if (TESTS / name).exists()], ["test_golden.py"]
+        else:
+            near = [name for name in files_of_tests() if name.split("/")[0] in (folder, EVERYWHERE)]
+            near = sorted(near, key=lambda name: not Path(name).stem.startswith(f"test_{stem}"))
+            stages = near, [name for name in files_of_tests() if name not in near]
+        for names in stages:
+            found = []
+            for place, name in enumerate(names):
+                nearness = place if folder == "_kernels" else not Path(name).stem.startswith(f"test_{stem}")
+                found += [(nearness, *each) for each in self.running(mutant, name)]
+            yield limited(found, self.most)
 
     def running(self, mutant, name):
         """The tests of a file that run the mutant's line, with their seconds; for what is run on import, those that run anything of
-        its file.
+        its file; for kernels all.
         """
         told = self.of(name)
+        if mutant.file.startswith("_kernels/"):
+            return list(told["tests"].items())
         lines, tests = told["lines"].get(mutant.file, {}), list(told["tests"].items())
         numbers = set(lines.get(str(mutant.line), ()) if mutant.lines else ())
         if not numbers:
@@ -304,11 +307,11 @@ class Map:
         return [tests[number] for number in sorted(numbers)]
 
 
-def limited(found):
-    """The nearest and quickest tests, as long as they take no more than SECONDS together. found: nearness, test, seconds."""
+def limited(found, most):
+    """The nearest and quickest tests, as long as they take no more than `most` seconds together. found: nearness, test, seconds."""
     chosen, total = [], 0.0
     for _, test, spent in sorted(found, key=lambda each: (each[0], each[2])):
-        if spent <= LONG and total + spent <= SECONDS:
+        if spent <= LONG and total + spent <= most:
             chosen.append(test)
             total += spent
     return chosen

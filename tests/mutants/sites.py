@@ -309,6 +309,8 @@ class Finder(ast.NodeVisitor):
                     elif before:
                         self.add(node, start - len(before.group()), end, "", f"{keyword.arg}= dropped")
         self.visit(node.func)
+        if name == "reshape" and ast.unparse(node.args[0]) == "-1":
+            return  # "whatever is left"
         for each in (*node.args, *(keyword.value for keyword in node.keywords if keyword.arg not in QUIET)):
             self.visit(each)
 

@@ -10,6 +10,8 @@ from cede.planning.belief import true_environment
 from cede.worlds import drivers, lane_driving, riverswim, road
 from cede.worlds.lane_driving import drive
 
+CELL_COST = np.array([0.0, 2.0, 4.0, 10.0])  # road, grass, stone, car
+
 
 @pytest.mark.parametrize(
     ("version", "agents", "optimum"),
@@ -104,7 +106,7 @@ def test_human_by_another_quadrature(sigma):
     np.testing.assert_allclose(policy.sum(axis=1), 1, atol=1e-12)
     for state in (0, 200, 333, 700, 959, 960, 1151):
         reachable = [i for i in range(3) if s.ahead[state, i] != road.WALL]
-        cost = {i: road.CELL_COST[s.ahead[state, i]] for i in reachable}
+        cost = {i: CELL_COST[s.ahead[state, i]] for i in reachable}
         for i in range(3):
             if i not in reachable:
                 assert policy[state, i] == 0
@@ -119,7 +121,7 @@ def test_human_by_another_quadrature(sigma):
 def test_a_human_without_noise_takes_the_best_cell_and_flips_a_coin_between_equals():
     policy, s = drivers.human_policy(0.0), road.states()
     for state in (0, 500, 1000):
-        cost = np.append(road.CELL_COST, np.inf)[s.ahead[state]]
+        cost = np.append(CELL_COST, np.inf)[s.ahead[state]]
         np.testing.assert_allclose(policy[state], (cost == cost.min()) / (cost == cost.min()).sum())
 
 

@@ -1,0 +1,114 @@
+"""Episodes and counts that are wrong are refused; the values that hold where nothing is said."""
+
+import inspect
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cede
+from cede.learning.counts import Counts, check_sums, checked_counts, cost_places
+
+TASK = cede.worlds.riverswim([0.3, 0.7]).task
+EPISODE = {"states": [0, 1, 1], "prev_agents": [0, 1], "agents": [1, 0], "actions": [1, 0], "costs": [0.0, 0.5]}
+
+
+def test_an_episode_has_as_many_of_everything_as_steps():
+    assert len(cede.Episode(**EPISODE).actions) == 2
+    for name in EPISODE:
+        with pytest.raises(ValueError, match="Episode: the number of states - 1, prev_agents, agents, actions and costs is"):
+            cede.Episode(**{**EPISODE, name: EPISODE[name][:-1]})
+    with pytest.raises(ValueError, match=r"costs is \(1, 2, 2, 2, 2\), must be equal"):
+        cede.Episode(**{**EPISODE, "states": [0, 1]})
+    with pytest.raises(ValueError, match="the number of steps is 0, must be at least 1"):
+        cede.Episode([0], [], [], [], [])
+    one = cede.Episode([0, 1], [0], [0], [0], [0.5])
+    assert len(one.actions) == 1
+    with pytest.raises(ValueError, match=r"prev_agents\[1\] is 0, must be 1, who was in control in the step before"):
+        cede.Episode(**{**EPISODE, "prev_agents": [0, 0]})
+
+
+def test_counts_add_up():
+    learners = [cede.ucrl2_mc(TASK, seed=i) for i in range(2)]
+    for i, learner in enumerate(learners):
+        cede.simulate(cede.worlds.riverswim([0.3, 0.7]), learner, 3 + i, seed=i, progress=False)
+    one, two = (learner.counts for learner in learners)
+    both = one + two
+    assert (one.episodes, two.episodes, both.episodes, both.environment_episodes) == (3, 4, 7, 7)
+    assert both.agents.sum() == both.environment.sum() == 7 * 20
+    np.testing.assert_array_equal(both.agents.toarray(), one.agents.toarray() + two.agents.toarray())
+    with pytest.raises(ValueError, match=r"Counts \+: the shape of agents is \(18, 2\), must be \(12, 2\), as on the left"):
+        one + cede.ucrl2_mc(cede.worlds.riverswim([0.1, 0.2, 0.3]).task).counts
+
+
+def test_counts_are_sparse_and_no_less_than_nothing():
+    for wrong in (np.ones((2, 2)), None, sp.csr_array(np.ones((2, 2), dtype=complex)), [[1.0]]):
+        with pytest.raises(ValueError, match=r"x: agents is .*, must be a SciPy matrix of counts, \(rows, columns\)"):
+            checked_counts("x", "agents", wrong)
+    for wrong in (-1.0, np.nan, np.inf, 2.0**63):
+        with pytest.raises(ValueError, match="x: a count of agents is"):
+            checked_counts("x", "agents", sp.csr_array([[wrong]]))
+    assert checked_counts("x", "agents", sp.csr_array([[2.0**62]])).sum() == 2.0**62
+
+
+def test_sums_of_costs_are_those_of_numbers_from_0_to_1():
+    check_sums("x", sp.csr_array([[3.0, 2.0, 0.5, 2.5], [1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]))
+    for wrong in ([3.0, 3.0, 0.1, 1.0], [3.0, 1.0, 0.0, 1.1]):
+        with pytest.raises(ValueError, match=r"x: costs\[1\] is"):
+            check_sums("x", sp.csr_array([[0.0, 0.0, 0.0, 0.0], wrong]))
+    with pytest.raises(ValueError, match="x: the number of columns of costs is 3, must be 4"):
+        check_sums("x", sp.csr_array((2, 3)))
+
+
+def test_costs_lie_in_the_range_that_the_task_says():
+    task = TASK.with_unknown_costs((-1.0, 3.0))
+    learner = cede.ucrl2_mc(task)
+    for right in (-1.0, 3.0):
+        learner.observe(0, 0, 0, 0, 0, 0, cost=right)
+        learner.drop_episode()
+    for wrong in (-1.01, 3.01):
+        with pytest.raises(ValueError, match="must be from -1 to 3, the cost_range of the task"):
+            learner.observe(0, 0, 0, 0, 0, 0, cost=wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "value"),
+    [
+        (cede.ucrl2_mc, "delta", 0.1),
+        (cede.ucrl2_mc, "alpha", 0.1),
+        (cede.ucrl2_mc, "scale", 1.0),
+        (cede.recommended, "alpha", 0.1),
+        (cede.ucrl2, "delta", 0.1),
+        (cede.posterior_sampling, "prior", 1.0),
+        (cede.check_structure, "alpha", 0.01),
+    ],
+)
+def test_what_holds_where_nothing_is_said(make, name, value):
+    """As the documents have it. Guarantees follow from these: changing one changes what is promised."""
+    assert inspect.signature(make).parameters[name].default == value
+
+
+def test_an_episode_is_no_longer_than_the_horizon():
+    task = cede.Task(agents=["a"], env_cost=np.zeros((1, 1)), horizon=2)
+    learner = cede.ucrl2_mc(task)
+    learner.observe_episode(cede.Episode([0] * 3, [0] * 2, [0] * 2, [0] * 2, [0.0] * 2))
+    learner.end_episode()
+    with pytest.raises(ValueError, match="the number of steps of the episode is 3, must be at most 2, the horizon"):
+        learner.observe_episode(cede.Episode([0] * 4, [0] * 3, [0] * 3, [0] * 3, [0.0] * 3))
+
+
+def test_where_unknown_costs_are_counted():
+    """First those of actions that are not known, in order, then those of arriving."""
+    cost, enter = np.array([[np.nan, 1.0], [2.0, np.nan], [0.0, 0.0]]), np.array([np.nan, 0.5, np.nan])
+    ranges = {"cost_range": (0.0, 4.0), "enter_cost_range": (-1.0, 2.0)}
+    found = cost_places(cede.Task(agents=["a"], env_cost=cost, enter_cost=enter, horizon=3, **ranges))
+    assert found.place.tolist() == [[0, -1], [-1, 1], [-1, -1]]
+    assert found.enter_place.tolist() == [2, -1, 3]
+    assert found.least.tolist() == [0.0, 0.0, -1.0, -1.0]
+    assert found.spread.tolist() == [4.0, 4.0, 3.0, 3.0]
+
+
+def test_zero_counts():
+    assert Counts.zeros(TASK).episodes == 0
+    assert Counts.zeros(TASK).agents.shape == (12, 2)
+    assert Counts.zeros(TASK).environment.shape == (12, 6)
