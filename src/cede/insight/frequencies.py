@@ -1,13 +1,14 @@
 """What was seen, taken for the truth: frequencies as beliefs of width 0, and the plan that is best if they are right."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from cede._base import check
 from cede.learning.endless import new_learner
 from cede.learning.learner import Learner
-from cede.learning.state import LearnerState
+from cede.learning.state import PRIOR, LearnerState
 from cede.planning.belief import Belief
 from cede.planning.passes import Plan, best_plan
 from cede.problem.task import Task
@@ -36,12 +37,13 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     """
     if learner.told.flat:
         return learner.beliefs
-    told = replace(learner.told, radius=None, agents_radius=None, prior=0.0, planning="full", policy=None, baseline=None)
+    nothing: dict[str, Any] = dict.fromkeys(("radius", "agents_radius", "features", "policy", "baseline"))
+    told = replace(learner.told, prior=0.0, planning="full", **nothing)
     plain, state = new_learner(learner.task, told, seed=learner.seed, checked=True), learner.state
     if learner.shared_environment is not None:
         plain._join(learner.shared_environment)
     start = LearnerState()
-    gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "found", "bounds", "record")}
+    gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "found", "bounds", "record", *PRIOR)}
     plain._remember(replace(state, **gone))
     return plain.beliefs
 
