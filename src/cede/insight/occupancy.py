@@ -2,7 +2,7 @@
 
     x_0(s, d) = start(s) [d = start agent],    x_{t+1}(s', d') = sum_{s, d, a} x_t(s, d) [pi_t(s, d) = d'] p_d'(a | s) p(s' | s, a)
 
-Nobody is in control where an episode has ended.
+Nobody is in control where an episode has ended. Without a horizon it is a linear system, which is solved.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,8 @@ import scipy.sparse as sp
 
 from cede._base.arrays import Floats, Ints, Policy
 from cede.planning.belief import Belief
+from cede.planning.chains import chain_of, recurrent_classes, solved
 from cede.problem.task import BY_PREV_AGENT, BY_TIME, Task
-
-MOST_STEPS = 20_000  # without a horizon
-CLOSE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +51,32 @@ def occupancy(task: Task, agents: Belief, environment: Belief, policy: Policy, s
             result[t] = now
             now = after_step(task, tables, policy[t], now, t)
         return result
-    total, weight = np.zeros_like(now), 1.0
-    for _ in range(MOST_STEPS):
-        following = after_step(task, tables, policy[0], now, 0)
-        if task.discount is None:  # a lazy chain has the same shares in the long run, and no periods
-            total, following = following, (now + following) / 2
-            if np.abs(following - now).sum() < CLOSE:
-                break
-        else:
-            total, weight = total + weight * now, weight * task.discount
-            if weight * float(following.sum()) < CLOSE:
-                break
-        now = following
-    return total[None]
+    matrix = chain_of(task, agents, environment, policy).matrix
+    visits = (
+        long_run_visits(matrix, now.ravel()) if task.discount is None else discounted_visits(matrix, now.ravel(), task.discount)
+    )
+    result = visits.reshape(1, *now.shape)
+    result[:, task.is_terminal] = 0.0
+    return result
+
+
+def discounted_visits(matrix: sp.csr_array, start: Floats, discount: float) -> Floats:
+    """Return how often each state of a chain comes up, each step counted less by the discount, (n,): x = start + discount x P."""
+    system = sp.eye_array(matrix.shape[0]) - discount * matrix
+    return np.maximum(solved(system.T, start[:, None])[:, 0], 0.0)
+
+
+def long_run_visits(matrix: sp.csr_array, start: Floats) -> Floats:
+    """Return the part of all steps, in the long run, in which each state of a chain comes up, (n,)."""
+    result, classes = np.zeros(matrix.shape[0]), recurrent_classes(matrix)
+    others = np.setdiff1d(np.arange(matrix.shape[0]), np.concatenate(classes))
+    passed = discounted_visits(matrix[others][:, others], start[others], 1.0) if len(others) else np.zeros(0)
+    for members in classes:
+        comes = float(start[members].sum() + (passed @ matrix[others][:, members]).sum())
+        balance = (sp.eye_array(len(members)) - matrix[members][:, members]).T.tocsr()[1:]  # one of them follows from the others
+        system = sp.vstack([sp.csr_array(np.ones((1, len(members)))), balance])
+        result[members] = comes * np.maximum(solved(system, np.eye(len(members))[:, :1])[:, 0], 0.0)
+    return result
 
 
 def after_step(task: Task, tables: Tables, policy: Policy, now: Floats, t: int) -> Floats:
