@@ -25,16 +25,12 @@ def walk(mdp, learner, steps, seed=0, begin=(0, 0)):
     return state, agent
 
 
-@pytest.mark.parametrize("mdp", [AVERAGE, DISCOUNTED], ids=["average", "discount"])
+TOLD = [{}, {"replan": 7}, {"belief": "bernstein"}, {"forget": cede.HalfLife(100.0), "replan": 5}]
+
+
 @pytest.mark.parametrize(
-    "told",
-    [
-        {},
-        {"replan": 7},
-        {"belief": "bernstein"},
-        {"forget": cede.HalfLife(100.0), "replan": 5},
-        {"at_most": {"p=0.8": 0.5}, "replan": 11},
-    ],
+    ("mdp", "told"),
+    [*((mdp, told) for mdp in (AVERAGE, DISCOUNTED) for told in TOLD), (AVERAGE, {"at_most": {"p=0.8": 0.5}, "replan": 11})],
 )
 def test_a_file_in_the_middle_changes_nothing(mdp, told, tmp_path):
     one, other = (cede.ucrl2_mc(mdp.task, scale=0.1, **told) for _ in range(2))
@@ -190,8 +186,8 @@ def test_runs_end_and_begin_anew():
     assert hand.steps == 3
 
 
-@pytest.mark.parametrize("mdp", [AVERAGE, DISCOUNTED], ids=["average", "discount"])
-def test_limits_are_kept(mdp):
+def test_limits_are_kept():
+    mdp = AVERAGE
     learner = cede.posterior_sampling(mdp.task, at_most={"p=0.8": 0.4}, replan=20)
     history = cede.simulate(mdp, learner, steps=20_000, progress=False)
     late = history.control[len(history.control) // 2 :]

@@ -18,7 +18,7 @@ DISCOUNTS = (0.5, 0.9, 0.99, 0.999, 0.99999)
 
 
 def ending_mdp(seed, *, n_states=None, discount=None):
-    """A random problem with ends and a discount: deterministic and random steps, costs of many sizes, hand-overs that are barred."""
+    """A random problem with ends and a discount; its steps may be random or not, and hand-overs impossible."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 13)) if n_states is None else n_states
     n_actions, n_agents = int(rng.integers(1, 4)), int(rng.integers(1, 4))
@@ -45,7 +45,7 @@ def ending_mdp(seed, *, n_states=None, discount=None):
 
 
 def choices_of(mdp):
-    """Costs of a step, (n, D), and where it leads, (n, D, n), from places s * D + prev; where it ends, it stays and costs nothing."""
+    """Costs of a step, (n, D), and where it leads, (n, D, n), from places s * D + prev; an end is never left and costs nothing."""
     task, (p, *_, ended, _) = mdp.task, parts(mdp)
     cost = options(mdp, 0, np.zeros((task.n_states, task.n_agents)))
     leads = np.zeros((task.n_states, task.n_agents, task.n_agents, task.n_states, task.n_agents))

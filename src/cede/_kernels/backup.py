@@ -6,8 +6,9 @@
 
 with w(s', d') = c_arrive(s') + discount v_{t+1}(s', d'), from the inside out: the environment's minimum for each row (s, a) and
 agent, the agent's minimum, then the switch. In a state where an episode ends nobody is in control, and v_t is what the rest of the
-steps cost there; without a horizon such a state is never left and costs nothing, v_t = discount v_{t+1}. A finite horizon is a loop over it (backward.py), a discount or an average a fixed point of it (endless.py).
-Width 0 makes the inner minima means; a given policy takes the place of the outer minimum.
+steps cost there; without a horizon such a state is never left and costs nothing, v_t = discount v_{t+1}. A finite horizon is a loop
+over it (backward.py), a discount or an average a fixed point of it (endless.py). Width 0 makes the inner minima means; a given
+policy takes the place of the outer minimum.
 """
 
 import numpy as np
@@ -117,11 +118,12 @@ def best_agent(q, seed, place):
 
 
 @inlined
-def switch(problem, mode, s, seed, place, scratch, thread):
+def switch(problem, mode, t, s, seed, scratch, thread):
     """Take the outer minimum in state s for every previous agent; with FOLLOW, the policy's choice. Return whether a value changed.
 
     Ties are broken by seed and place.
     """
+    priced = problem.price.size > 0
     m, q, policy, value, same_start = thread.m, thread.q, thread.policy, thread.value, scratch.same_start
     vary = problem.vary
     control_cost = problem.control_cost[min(s, problem.control_cost.shape[0] - 1)]
@@ -133,6 +135,8 @@ def switch(problem, mode, s, seed, place, scratch, thread):
             d = np.int64(policy[s, prev])
             c = prev if vary[d] == BY_PREV_AGENT else 0
             found = (control_cost[d] + switch_cost[prev, d]) + m[c, d]
+            if priced:
+                found += problem.price[d] * problem.worth[t]
         elif same_start[prev] < prev:
             policy[s, prev] = policy[s, same_start[prev]]
             found = value[s, same_start[prev]]
@@ -140,7 +144,9 @@ def switch(problem, mode, s, seed, place, scratch, thread):
             for d in range(n_agents):
                 c = prev if vary[d] == BY_PREV_AGENT else 0
                 q[d] = (control_cost[d] + switch_cost[prev, d]) + m[c, d]
-            d = best_agent(q, seed, place)
+                if priced:
+                    q[d] += problem.price[d] * problem.worth[t]
+            d = best_agent(q, seed, t * value.shape[0] + s)
             policy[s, prev] = d
             found = q[d]
         if mode == RAISE:
@@ -200,14 +206,14 @@ def mark_needed(model, mode, t, policy, before, stamp, first, last, scratch):
 @unit(types.none, ModelArrays, INT, INT, INT, INT, INT, PassScratch, ThreadScratch)
 def back_up_states(model, mode, t, seed, first, last, scratch, thread):
     """Take the agents' minima and the switch in the states from first to last (exclusive)."""
-    changed, policy, before, n_states = scratch.changed, thread.policy, thread.before, thread.value.shape[0]
+    changed, policy, before = scratch.changed, thread.policy, thread.before
     for s in range(first, last):
         if ends_in(model.problem, s):
             if stay_at_end(model.problem, mode, t, s, thread):
                 changed[t] = 1
         elif must_do(mode, changed[t + 1], policy, before, s):
             agents_minima(model, mode, t, s, scratch, thread)
-            if switch(model.problem, mode, s, seed, t * n_states + s, scratch, thread):
+            if switch(model.problem, mode, t, s, seed, scratch, thread):
                 changed[t] = 1
 
 

@@ -5,8 +5,8 @@ With f = T x - x, low = min f and high = max f, whatever x is,
     discount g < 1    T x + g / (1 - g) low <= v* <= T x + g / (1 - g) high       (MacQueen 1966; Porteus 1971)
     average           low <= cost of a step in the long run <= high                (Odoni 1969)
 
-and the policy that attains T x is as good as these bounds, too. They rest on T (x + c) = T x + g c for every number c. So a state in
-which a run ends is one that is never left and costs nothing: its value moves with c like all others, and is 0 in the end.
+and the policy that attains T x is as good as these bounds, too. They rest on T (x + c) = T x + g c for every number c. So a state
+in which a run ends is one that is never left and costs nothing: its value moves with c like all others, and is 0 in the end.
 
 For averages, low and high are taken over the places (a state and who was in control before) that a run can come to: what cannot be
 reached from there has its own long run.
@@ -65,7 +65,7 @@ def begin_sweep(scratch):
 
 @unit(types.none, ModelArrays, types.float64[::1], types.int64, PLACES)
 def find_reached(model, start, start_agent, reached):
-    """Write which places a run can come to whoever is put in control, (S, D). model: the true tables. start: (S,) of first states."""
+    """Write which places a run can come to, (S, D). model: the true tables. start: (S,) probabilities of the first state."""
     problem, agents, environment = model.problem, model.agents, model.environment
     n_states, n_agents = reached.shape
     for s in range(n_states):
@@ -170,7 +170,7 @@ def solve_normal(points, images, reached, newest, n, normal):
 
 
 @unit(types.none, ModelArrays, types.int64, POLICY_NOW, VALUES, types.int64, types.float64, Endless, PassScratch, ThreadScratch)
-def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread):
+def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread):  # noqa: PLR0912 (one loop, compiled as one)
     """Iterate the Bellman operator from value[0] until the bounds are within 2 `accuracy` of one another, or nothing more is
     gained.
 

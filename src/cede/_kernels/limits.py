@@ -28,6 +28,7 @@ class Limits(Bundle):
     acting: Int1  # (D,) the member who acts when each agent is in control
     control_cost: Float2  # (S or 1, D) what control costs by itself
     priced: Float2  # (S or 1, D) and with prices: control_cost of the problem that is planned for
+    price: Float1  # (D,) with a horizon and a discount the prices instead, which are not discounted: a step is a step; else empty
     taken: Int1  # (members,) without horizon: steps of each since the plan was made; else empty
     ends_early: int  # 1: episodes may end before the horizon
     prices: Annotated[NDArray[np.void], PRICE, 1]  # (members,)
@@ -76,6 +77,8 @@ def set_prices(limits):
     for d in range(limits.priced.shape[1]):
         price = limits.prices[limits.acting[d]]
         extra = (price.above - price.below) - common
+        if limits.price.size > 0:
+            limits.price[d], extra = extra, 0.0
         for s in range(limits.priced.shape[0]):
             limits.priced[s, d] = limits.control_cost[s, d] + extra
 

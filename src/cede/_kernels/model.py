@@ -38,6 +38,8 @@ class ProblemArrays(Bundle):
     terminal: Bool1  # (S,) whether an episode ends where it arrives; empty: nowhere
     left: Float1  # (L + 1,) what a cost of 1 in every step from t on adds up to
     period: Int1  # (L,) which block of S rows of environment.row holds at each time; empty: there is one
+    price: Float1  # (D,) what a step of each counts beyond its cost, whenever it is, as seen from the first step; empty: nothing
+    worth: Float1  # (L,) how much more a price counts at time t, where costs are discounted: discount^-t; empty: nothing
     discount: float  # by how much less counts what comes one step later; 1: not less
 
 

@@ -6,7 +6,7 @@ environment, control and switching is found by the same recursion with the other
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import wrap
 
@@ -17,7 +17,7 @@ from cede._base.archive import path_to_write
 from cede._base.arrays import Floats, Policy
 from cede._base.extras import label, pyplot, save_picture
 from cede.insight.figures import figure
-from cede.insight.frequencies import frequencies, with_prices
+from cede.insight.frequencies import frequencies, prices_in_force
 from cede.learning.baseline import is_kept_to
 from cede.learning.counts import places_of
 from cede.learning.learner import Learner
@@ -97,7 +97,7 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     prev = task.agent_index(owner, "prev_agent", prev_agent)
     plan = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
     chosen = learner.choose(now, state, prev) if learner.told.planning == "greedy" else int(plan[now, state, prev])
-    priced, extra = with_prices(learner)
+    prices = prices_in_force(learner)
     averages = task.horizon is None and task.discount is None
     bounded = learner.told.has_sets and not averages
     plain_sets, costs = frequencies(learner), learner.costs
@@ -111,17 +111,19 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     for agent in candidates:
         here = (state, prev, agent)
         parts = {part: value_of["plain"].cost(part, only(plain_task, fields), *here) for part, fields in COSTS.items()}
-        if extra is not None:
-            parts["limits"] = value_of["plain"].cost("limits", extra, *here)
+        if prices is not None:
+            parts["limits"] = value_of["plain"].cost("limits", task.only_costs(), *here, prices)
         plain = low = high = sum(parts.values())
         if bounded:
-            low = value_of["low"].cost("all", costs.least(owner, priced), *here)
-            high = 0.0 - value_of["high"].cost("all", negated(costs.most(owner, priced)), *here)
+            low = value_of["low"].cost("all", costs.least(owner, task), *here, prices)
+            opposite = None if prices is None else -prices
+            high = 0.0 - value_of["high"].cost("all", negated(costs.most(owner, task)), *here, opposite)
         rows = seen_here(learner, sets, now, state, prev, agent)
         options.append(Option(task.agents[agent], low, plain, high, parts, *rows, agent))
     certain = bounded and not learner.told.is_scaled  # what scaled sets allow is no interval that one could rely on
     text = in_words(learner, options, candidates, chosen, state, prev, certain)
-    whole = check.printable(kept_to(learner) + text + dearer(learner.prices))  # names are data
+    worth = task.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
+    whole = check.printable(kept_to(learner) + text + dearer(learner.prices, worth))  # names are data
     return Explanation(None if task.horizon is None else now, state, prev, chosen, tuple(options), bounded, whole)
 
 
@@ -135,17 +137,19 @@ class Ahead:
         self.sets, self.plan, self.t = sets, plan, t
         self.values: dict[str, tuple[Task, Floats, float]] = {}  # by kind of costs: task, value after this step, gain
 
-    def cost(self, kind: str, task: Task, state: int, prev: int, agent: int) -> float:
-        """Return the cost from a state on, after prev, if an agent takes over. kind, task: what counts as cost."""
+    def cost(self, kind: str, task: Task, state: int, prev: int, agent: int, prices: Floats | None = None) -> float:
+        """Return the cost from a state on, after prev, if an agent takes over. kind, task, prices: what counts as cost."""
+        if prices is not None and task.horizon is None:
+            task, prices = replace(task, control_cost=task.control_cost + prices), None
         if kind not in self.values:
-            value = value_under(task, *self.sets, self.plan)
+            value = value_under(task, *self.sets, self.plan, prices)
             averages = task.horizon is None and task.discount is None
             gain = gain_under(task, *self.sets, self.plan) if averages else 0.0
             self.values[kind] = (task, value[self.t + 1 if task.horizon is not None else 0], gain)
         task, after, gain = self.values[kind]
         policy = self.plan[self.t].copy()
         policy[state, prev] = agent
-        return float(follow_once(task, *self.sets, after, policy, t=self.t)[state, prev]) - gain
+        return float(follow_once(task, *self.sets, after, policy, t=self.t, prices=prices)[state, prev]) - gain
 
 
 def kept_to(learner: Learner) -> str:
@@ -156,10 +160,10 @@ def kept_to(learner: Learner) -> str:
     return f"The learner keeps to the baseline ({baseline.name}) in this episode: it is not proven yet what deviating may cost. "
 
 
-def dearer(prices: dict[str, float]) -> str:
-    """Return the sentence that says what limits add to the costs of members; empty if they add nothing."""
+def dearer(prices: dict[str, float], worth: float) -> str:
+    """Return the sentence that says what limits add to the costs of members; empty if they add nothing. worth: of a price now."""
     found = [
-        f"a step of {name} counts {figure(abs(price), digits=2)} {'more' if price > 0 else 'less'}"
+        f"a step of {name} counts {figure(abs(price) * worth, digits=2)} {'more' if price > 0 else 'less'}"
         for name, price in prices.items()
         if price
     ]

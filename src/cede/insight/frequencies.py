@@ -3,15 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from cede._base import check
+from cede._base.arrays import Floats
 from cede.learning.endless import new_learner
 from cede.learning.learner import Learner
+from cede.learning.limits import prices_of_steps
 from cede.learning.state import PRIOR, LearnerState
 from cede.planning.belief import Belief
 from cede.planning.passes import Plan, best_plan
-from cede.problem.task import Task
 
 
 def mean_plan(learner: Learner) -> Plan:
@@ -26,8 +25,8 @@ def mean_plan(learner: Learner) -> Plan:
     check.instance(owner, "learner", learner, Learner)
     if learner.told.flat:
         check.fail(owner, "learner", learner.told.name, "one that tells agents and environment apart")
-    priced, _ = with_prices(learner)
-    return best_plan(learner.costs.middle(owner, priced), *frequencies(learner), seed=learner.seed)
+    costs = learner.costs.middle(owner, learner.task)
+    return best_plan(costs, *frequencies(learner), seed=learner.seed, prices=prices_in_force(learner))
 
 
 def frequencies(learner: Learner) -> tuple[Belief, Belief]:
@@ -48,12 +47,6 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     return plain.beliefs
 
 
-def with_prices(learner: Learner) -> tuple[Task, Task | None]:
-    """Return the task with the prices of limits added to its control costs, and a task with nothing but these prices (None: no
-    limits).
-    """
-    task, prices = learner.task, learner.prices
-    if not prices:
-        return task, None
-    extra = np.array([prices[name] for name in task.members])[task.acting]
-    return replace(task, control_cost=task.control_cost + extra), task.only_costs(control_cost=extra)
+def prices_in_force(learner: Learner) -> Floats | None:
+    """Return what limits add to a step of each agent, (D,); None if the learner has no limits."""
+    return prices_of_steps(learner.task, learner._working.arrays) if learner.prices else None

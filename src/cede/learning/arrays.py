@@ -31,7 +31,7 @@ from cede.learning.state import LearnerState, Sizes
 from cede.planning.belief import RADII, Belief, true_environment
 from cede.planning.endless import new_endless
 from cede.planning.flatten import certain_policies
-from cede.planning.passes import empty_plan, pass_scratch, problem_of, run_pass, share_pass, thread_scratch
+from cede.planning.passes import empty_plan, pass_scratch, problem_of, run_pass, share_pass, thread_scratch, worth_of
 from cede.planning.scale import Scale
 from cede.problem.structure import Outcomes
 from cede.problem.takeover import next_agent_towards
@@ -75,7 +75,8 @@ def new_arrays(task: Task, told: Settings, tally: Tally) -> LearnerArrays:
     if costs.enter_place.size:
         problem.enter_cost = np.where(np.isnan(task.enter_cost), enter[0], task.enter_cost)  # the planner reads what is believed
     if told.limits is not None:
-        problem.control_cost = limits.priced  # the planner reads what `set_prices` writes
+        problem.control_cost, problem.price = limits.priced, limits.price  # the planner reads what `set_prices` writes
+        problem.worth = worth_of(task) if limits.price.size else np.empty(0)
     model = ModelArrays(agents=agents.belief, environment=environment.belief, problem=problem)
     none = np.empty((0, 0, 0))
     bounds = {"values": none, "arrival": none, "least": np.empty((0, 0)), "least_at": np.empty((0, 0), dtype=np.int64)}

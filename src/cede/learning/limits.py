@@ -17,6 +17,7 @@ def limits_arrays(task: Task, limits: tuple[Floats, Floats] | None) -> kernels.L
         acting=task.acting,
         control_cost=task.control_cost.reshape(-1, task.n_agents),
         priced=np.zeros(task.control_cost.reshape(-1, task.n_agents).shape if len(most) else (0, 0)),
+        price=np.zeros(task.n_agents if len(most) and task.weighs_steps else 0),
         prices=np.zeros(len(most), dtype=kernels.PRICE),
         taken=np.zeros(len(most) if task.horizon is None else 0, dtype=np.int64),
         ends_early=int(bool(task.terminal)),
@@ -39,6 +40,14 @@ def ends_of_step_costs(arrays: LearnerArrays, control_cost: Floats) -> tuple[flo
         arrays.least_cost, arrays.spread, *arriving, control_cost, problem.switch_cost, problem.terminal
     )
     return float(least), float(most)
+
+
+def prices_of_steps(task: Task, arrays: LearnerArrays) -> Floats:
+    """Return what a step of each agent counts beyond its cost, (D,), as the learner plans: what `set_prices` adds."""
+    prices, limits = arrays.limits.prices, arrays.limits
+    common = float((prices["above"] * limits.most - prices["below"] * limits.least).sum()) if limits.ends_early else 0.0
+    result: Floats = (prices["above"] - prices["below"])[task.acting] - common
+    return result
 
 
 def prices_by_name(task: Task, arrays: LearnerArrays) -> dict[str, float]:

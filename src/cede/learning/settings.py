@@ -18,7 +18,7 @@ from cede.learning.baseline import Baseline
 from cede.learning.features import Features
 from cede.learning.forgetting import Forget, HalfLife, Window
 from cede.planning.belief import RADII
-from cede.planning.control_shares import limits_of
+from cede.planning.control_shares import limits_of, limits_or_none
 from cede.planning.scale import Scale, StepDown
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.structure import Outcomes, Structure, checked_structure
@@ -468,4 +468,8 @@ def checked_forgetting(owner: str, task: Task, forget: Any, forget_environment: 
 
 def checked_limits(owner: str, task: Task, at_most: Any, at_least: Any) -> dict[str, Any]:
     """Check the arguments `at_most` and `at_least` of `ucrl2_mc`, and return the setting `limits`."""
-    return {"limits": None if at_most is None and at_least is None else limits_of(owner, task, at_most, at_least)}
+    limits = limits_or_none(owner, task, at_most, at_least)
+    if limits is not None and task.horizon is None and task.discount is not None:
+        expected = "left out with a discount and no horizon: such a run has no share of steps that could be compared with its costs"
+        check.fail(owner, "at_most or at_least", "given", f"{expected}; give a horizon, or no discount")
+    return {"limits": limits}

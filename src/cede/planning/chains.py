@@ -56,7 +56,7 @@ def distributions(belief: Belief) -> sp.csr_array:
 
 
 def chain_of(task: Task, agents: Belief, environment: Belief, policy: Policy) -> Chain:
-    """Return the chain of a policy, (1, S, D), if the centres of beliefs are the truth. Where runs end, they stay and pay nothing."""
+    """Return the chain of a policy, (1, S, D), if the centres of beliefs are the truth. An end is never left and costs nothing."""
     n_agents, n_states, n_actions = task.n_agents, task.n_states, task.n_actions
     n = n_states * n_agents
     states, prevs = np.divmod(np.arange(n), n_agents)

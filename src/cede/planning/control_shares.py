@@ -1,5 +1,9 @@
 """The least cost when agents may, or must, hold control for a limited share of the steps.
 
+A share is one of all steps, over all episodes: the expected steps of a member by the expected steps of all. Every step counts
+alike, whatever the discount of costs is. Only without a horizon, where with a discount there is no last step, a step counts for
+shares as much as for costs.
+
 Shares are met in expectation, by a mixture of policies of which one is drawn at the start of an episode: a single deterministic
 policy cannot meet most shares exactly. The best mixture solves a linear programme over all policies,
 
@@ -30,6 +34,7 @@ from cede.problem.task import Task
 
 MOST_ROUNDS, MOST_REFINEMENTS = 2000, 20
 CLOSE, CLOSE_TO_LIMIT = 1e-9, 1e-7  # sums of shares, and shares, that miss a limit by less are rounding
+LEAST_WORTH = 1e-250  # of what a step costs beside a first one: prices, which are not discounted, would overflow
 ROUNDING = 1e-13  # of a sum, relative to its parts
 TOLERANCE, FAR = 1e-10, 1e6  # of the solver; and reduced costs, relative to the worst, that cannot matter at this tolerance
 
@@ -64,6 +69,9 @@ def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floa
                 check.fail(owner, f"{name}[{agent!r}]", value, "a share, at most 1")
             end[name_index(owner, f"an agent of {name}", agent, task.members)] = value
     least, most = ends
+    if task.weighs_steps and task.factor ** (task.plan_steps - 1) < LEAST_WORTH:
+        expected = "larger with at_most or at_least: nothing that the last steps cost would count any more beside a share of them"
+        check.fail(owner, "discount", task.discount, expected)
     for agent, name in enumerate(task.members):
         if least[agent] > most[agent]:
             check.fail(owner, f"at_least[{name!r}]", least[agent], f"at most {most[agent]}, its at_most")
@@ -223,15 +231,22 @@ def minimise(costs: Floats, rows: Floats, right: Floats, n: int) -> tuple[Floats
 def priced(mdp: TwoLayerMDP, prices: Floats, seed: int, nearest_only: bool) -> Policy:
     """Find the best policy when each step of control costs `prices`, (members,), more; or if nearest_only, nothing but that."""
     task, extra = mdp.task, prices[mdp.task.acting]
-    dearer = task.only_costs(control_cost=extra) if nearest_only else replace(task, control_cost=task.control_cost + extra)
-    plan = best_plan(dearer, *true_beliefs(mdp), seed=seed, start=mdp.environment.start)
+    costs = counted_alike(task).only_costs() if nearest_only else task
+    plan = best_plan(costs, *true_beliefs(mdp), seed=seed, start=mdp.environment.start, prices=extra)
     return plan.policy.reshape(-1, task.n_states, task.n_agents)
 
 
+def counted_alike(task: Task) -> Task:
+    """Return the task in which each step counts as shares count it: with a horizon all alike, whatever the discount of costs is."""
+    return replace(task, discount=None) if task.weighs_steps else task
+
+
 def most_steps(task: Task) -> float:
-    """Return how many steps an episode can have, each counted as much less as the discount says; 1 for averages."""
+    """Return how many steps an episode can have. Without a horizon later ones count as much less as the discount says; for averages
+    it is 1.
+    """
     if task.horizon is not None:
-        return float(task.left[0])
+        return float(task.horizon)
     return 1.0 if task.discount is None else 1.0 / (1.0 - task.discount)
 
 
@@ -247,7 +262,8 @@ def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
         found = chain_value(chain.matrix, acts, 1.0).level.reshape(task.n_states, task.n_agents, -1)[:, task.start_agent]
         shares: Floats = weighted(mdp.environment.start, found)
     else:
-        counting = (task.only_costs(control_cost=(task.acting == member) / most_steps(task)) for member in members)
+        alike, most = counted_alike(task), most_steps(task)
+        counting = (alike.only_costs(control_cost=(task.acting == member) / most) for member in members)
         shares = np.array([start_cost(mdp, value_under(one, *true_beliefs(mdp), policy)) for one in counting])
     if task.terminal:
         return shares

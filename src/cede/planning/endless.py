@@ -88,8 +88,8 @@ def fixed_point(
 def check_connected(owner: str, mdp: TwoLayerMDP) -> None:
     """Check that the least average cost of a problem does not depend on where a run begins.
 
-    That is so if every place can be reached from every other one, except for places that are left for good whoever is in control.
-    (A place: a state and who was in control before.)
+    That is so if, of all places that can be reached from the start, every one can be reached from every other one, except for
+    those that are left for good whoever is in control. (A place: a state and who was in control before.)
     """
     task, n_agents = mdp.task, mdp.task.n_agents
     n = task.n_states * n_agents
@@ -122,13 +122,17 @@ def check_connected(owner: str, mdp: TwoLayerMDP) -> None:
         one = len({place // n_agents for place in part}) == 1
         what = "never left" if len(closed) > 1 else "such that it can be stayed in for ever, or left for good"
         why = "so the average depends on where a run begins; use a discount"
-        expected = f"connected to all others: {places(task, part)} {'is' if one else 'are'} {what}, {why}"
+        expected = f"connected to all others: {places(task, part, reached)} {'is' if one else 'are'} {what}, {why}"
         check.fail(owner, "a part of the problem without horizon", "apart", expected)
 
 
-def places(task: Task, part: Sequence[int]) -> str:
-    """Return the states of some places of a chain in words, the first few of them."""
-    states = sorted({p // task.n_agents for p in part})
+def places(task: Task, part: Sequence[int], reached: np.ndarray) -> str:
+    """Return the states of some places of a chain in words, the first few of them; and the agents, if others can be before them
+    there. reached: (S*D,) places that can be reached.
+    """
+    states, agents = (sorted(set(side)) for side in np.divmod(np.asarray(part), task.n_agents))
     names = [repr(task.state_names[s]) if task.state_names else str(s) for s in states[:5]]
     more = f" and {len(states) - 5} more" if len(states) > 5 else ""
-    return f"state{'s' if len(states) > 1 else ''} {', '.join(names)}{more}"
+    others = reached.reshape(-1, task.n_agents)[states].sum() > len(part)
+    after = f" after {' or '.join(repr(task.agents[d]) for d in agents)}" if others else ""
+    return f"state{'s' if len(states) > 1 else ''} {', '.join(names)}{more}{after}"

@@ -94,13 +94,24 @@ def empty_plan(task: Task) -> tuple[Policy, Floats]:
     return np.empty(shape, dtype=np.int16), np.empty((shape[0] + 1, *shape[1:]))
 
 
-def best_plan(task: Task, agents: Belief, environment: Belief, *, seed: int = 0, start: Floats | None = None) -> Plan:
+def best_plan(
+    task: Task,
+    agents: Belief,
+    environment: Belief,
+    *,
+    seed: int = 0,
+    start: Floats | None = None,
+    prices: Floats | None = None,
+) -> Plan:
     """Find the best policy under beliefs that are known to fit the task. Ties between agents are broken by the seed.
 
-    start: for averages under tables that are known, (S,) where runs begin; see `fixed_point`.
+    start: for averages under tables that are known, (S,) where runs begin; see `fixed_point`. prices: (D,) what each step of an
+    agent counts beyond its cost; with a horizon every step the same, also if costs are discounted.
     """
     policy, value = empty_plan(task)
-    model = model_of(task, agents, environment)
+    if prices is not None and task.horizon is None:
+        task, prices = replace(task, control_cost=task.control_cost + prices), None
+    model = model_of(task, agents, environment, prices)
     if task.horizon is not None:
         run_pass(model, CHOOSE, policy, value, seed)
         return new_plan(task, policy, value)
@@ -131,12 +142,14 @@ def new_plan(task: Task, policy: Policy, value: Floats, gain: float = 0.0, error
     return Plan(policy[0], value[0], gain if task.discount is None else None, error)
 
 
-def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy) -> Floats:
+def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy, prices: Floats | None = None) -> Floats:
     """Return value[t, s, prev_agent], (L + 1, S, D), of a checked policy under beliefs; where these are sets, the least possible
-    value. With a discount and no horizon: (1, S, D).
+    value. With a discount and no horizon: (1, S, D). prices: see `best_plan`.
     """
     _, value = empty_plan(task)
-    model = model_of(task, agents, environment)
+    if prices is not None and task.horizon is None:
+        task, prices = replace(task, control_cost=task.control_cost + prices), None
+    model = model_of(task, agents, environment, prices)
     if task.horizon is not None:
         run_pass(model, FOLLOW, for_kernels(policy), value, 0)
         return value
@@ -185,9 +198,20 @@ def backup(
     return value[t], policy[t]
 
 
-def follow_once(task: Task, agents: Belief, environment: Belief, after: Floats, policy: Policy, *, t: int = 0) -> Floats:
-    """Apply the Bellman operator once, with a given policy, (S, D), instead of the best one. after: v_{t+1}, (S, D). Return v_t."""
-    model, (_, value) = model_of(task, agents, environment), empty_plan(task)
+def follow_once(
+    task: Task,
+    agents: Belief,
+    environment: Belief,
+    after: Floats,
+    policy: Policy,
+    *,
+    t: int = 0,
+    prices: Floats | None = None,
+) -> Floats:
+    """Apply the Bellman operator once, with a given policy, (S, D), instead of the best one. after: v_{t+1}, (S, D). Return v_t.
+    prices: see `best_plan`.
+    """
+    model, (_, value) = model_of(task, agents, environment, prices), empty_plan(task)
     scratch, thread = pass_scratch(model, value[:-1].shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
     begin(model.problem, 1, value, scratch)
     given, who = np.require(after, np.float64, ["C"]), for_kernels(policy)
@@ -228,29 +252,41 @@ def negated(task: Task) -> Task:
 # ------------------------------------------------------------------------------------------------- for the kernels
 
 
-def problem_of(task: Task, env_cost: Floats | None = None) -> ProblemArrays:
-    """Return a task in the form that compiled code reads. env_cost: (S, A), if it shall differ from that of the task."""
-    n_agents = task.n_agents
+def problem_of(task: Task, env_cost: Floats | None = None, prices: Floats | None = None) -> ProblemArrays:
+    """Return a task in the form that compiled code reads. env_cost: (S, A), if it shall differ from that of the task. prices: see
+    `best_plan`.
+    """
+    n_agents, control_cost = task.n_agents, task.control_cost
+    if prices is not None and not task.weighs_steps:
+        control_cost, prices = control_cost + prices, None
     return ProblemArrays(
         slot=task.slot,
         vary=task.vary,
         env_cost=task.env_cost if env_cost is None else env_cost,
-        control_cost=task.control_cost.reshape(-1, n_agents),
+        control_cost=control_cost.reshape(-1, n_agents),
         switch_cost=task.switch_cost.reshape(-1, n_agents, n_agents),
         enter_cost=np.empty(0) if task.enter_cost is None else task.enter_cost,
         terminal=task.is_terminal if task.terminal else np.empty(0, dtype=np.bool_),
         left=task.left,
         period=np.empty(0, dtype=np.int64) if task.periods is None else task.periods,
+        price=np.empty(0) if prices is None else np.require(prices, np.float64, ["C"]),
+        worth=np.empty(0) if prices is None else worth_of(task),
         discount=task.factor,
     )
+
+
+def worth_of(task: Task) -> Floats:
+    """Return how much more than in the first step a price counts at each time, (L,), if costs are discounted and prices are not."""
+    result: Floats = task.factor ** -np.arange(float(task.plan_steps))
+    return result
 
 
 _problems: "WeakKeyDictionary[Task, ProblemArrays]" = WeakKeyDictionary()  # made once for each task; read only
 
 
-def model_of(task: Task, agents: Belief, environment: Belief) -> ModelArrays:
-    """Return a task and two beliefs in the form that compiled code plans with."""
-    problem = _problems.get(task)
+def model_of(task: Task, agents: Belief, environment: Belief, prices: Floats | None = None) -> ModelArrays:
+    """Return a task and two beliefs in the form that compiled code plans with. prices: see `best_plan`."""
+    problem = problem_of(task, prices=prices) if prices is not None else _problems.get(task)
     if problem is None:
         problem = _problems[task] = problem_of(task)
     return ModelArrays(agents=agents.arrays, environment=environment.arrays, problem=problem)

@@ -412,6 +412,11 @@ class Task(Remade):
         return read_only(result)
 
     @property
+    def weighs_steps(self) -> bool:
+        """Return whether later steps of an episode cost less, though there is a last one: costs are weighed then, steps are not."""
+        return self.horizon is not None and self.discount is not None
+
+    @property
     def plan_steps(self) -> int:
         """Return how many time steps a plan tells apart: L, or 1 where there is no horizon."""
         return 1 if self.horizon is None else self.horizon
