@@ -179,8 +179,8 @@ def forget(counts, episode, keys):
 
 @kernel
 def part_kept(fading):
-    """Return the part of all counts that is left after an episode, if all rows fade by one rule; of a window of w episodes, 1 - 1/w:
-    what a fading count must lose to remember as much.
+    """Return the part of all counts that is left after an episode, if all rows fade by one rule. Of a window of w episodes it is
+    1 - 1/w: what a fading count must lose to remember as much.
     """
     if fading.factor.size == 0:
         return 1.0
