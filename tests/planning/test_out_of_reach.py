@@ -117,3 +117,15 @@ def test_a_refusal_names_the_agents():
     mdp = cede.TwoLayerMDP(environment, cede.Team(agents, [[0.0, 0.0], [np.inf, 0.0]]), None)
     with pytest.raises(ValueError, match=r"state 0 after 'first' is such that it can be stayed in for ever, or left for good"):
         cede.solve(mdp)
+
+
+def test_learners_who_are_told_the_environment_plan_for_what_its_start_leads_to():
+    """State 1 is cheap, and nobody ever comes there."""
+    environment = cede.Environment([[[1.0, 0.0]], [[0.0, 1.0]]], [[1.0], [0.7]], start=[1.0, 0.0])
+    agents = [cede.Agent("a", [[1.0]] * 2), cede.Agent("b", [[1.0]] * 2, control_cost=0.3)]
+    mdp = cede.TwoLayerMDP(environment, cede.Team(agents, 0.1), None)
+    learner = cede.ucrl2_mc(mdp.task, known_environment=environment)
+    cede.simulate(mdp, learner, steps=50, progress=False)
+    for plan in (learner.plan, cede.mean_plan(learner)):
+        assert plan.gain == pytest.approx(1.0)
+        assert plan.error < 1e-9

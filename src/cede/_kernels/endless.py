@@ -63,9 +63,26 @@ def begin_sweep(scratch):
     scratch.stamp += 1
 
 
+@kernel
+def outcomes_of(table, r, n_columns):
+    """Return how many outcomes of a row there are to look at: all if it has no counts."""
+    return table.size[r] if table.total[r] > 0.0 else np.int64(n_columns)
+
+
+@kernel
+def outcome_of(table, r, j):
+    """Return the j-th of these outcomes; -1 if its probability is 0."""
+    if not table.total[r] > 0.0:
+        return np.int64(j)
+    i = table.start[r] + j
+    return np.int64(table.column[i] if table.weight[i] > 0.0 else -1)
+
+
 @unit(types.none, ModelArrays, types.float64[::1], types.int64, PLACES)
 def find_reached(model, start, start_agent, reached):
-    """Write which places a run can come to, (S, D). model: the true tables. start: (S,) probabilities of the first state."""
+    """Write which places a run can come to, (S, D). model: the true tables; a row without counts leads everywhere. start: (S,)
+    probabilities of the first state.
+    """
     problem, agents, environment = model.problem, model.agents, model.environment
     n_states, n_agents = reached.shape
     for s in range(n_states):
@@ -83,13 +100,12 @@ def find_reached(model, start, start_agent, reached):
                     if not problem.switch_cost[min(s, problem.switch_cost.shape[0] - 1), prev, d] < np.inf:
                         continue
                     r = agents.row[problem.slot[d] + (prev if problem.vary[d] == BY_PREV_AGENT else 0), s]
-                    for j in range(agents.table.start[r], agents.table.start[r] + agents.table.size[r]):
-                        if not agents.table.weight[j] > 0.0:
-                            continue
-                        row = environment.row[s, agents.table.column[j]]
-                        for k in range(environment.table.start[row], environment.table.start[row] + environment.table.size[row]):
-                            to = environment.table.column[k]
-                            if environment.table.weight[k] > 0.0 and not reached[to, d]:
+                    for j in range(outcomes_of(agents.table, r, environment.row.shape[1])):
+                        a = outcome_of(agents.table, r, j)
+                        row = environment.row[s, max(0, a)]
+                        for k in range(outcomes_of(environment.table, row, n_states) if a >= 0 else 0):
+                            to = outcome_of(environment.table, row, k)
+                            if to >= 0 and not reached[to, d]:
                                 reached[to, d] = True
                                 found = True
 

@@ -25,8 +25,9 @@ def mean_plan(learner: Learner) -> Plan:
     check.instance(owner, "learner", learner, Learner)
     if learner.told.flat:
         check.fail(owner, "learner", learner.told.name, "one that tells agents and environment apart")
-    costs = learner.costs.middle(owner, learner.task)
-    return best_plan(costs, *frequencies(learner), seed=learner.seed, prices=prices_in_force(learner))
+    costs, known = learner.costs.middle(owner, learner.task), learner.told.known_environment
+    start = None if known is None else known.start
+    return best_plan(costs, *frequencies(learner), seed=learner.seed, start=start, prices=prices_in_force(learner))
 
 
 def frequencies(learner: Learner) -> tuple[Belief, Belief]:

@@ -17,6 +17,7 @@ from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels import learner as kernels
 from cede._kernels.backup import CHOOSE
 from cede._kernels.costs import CostLayer
+from cede._kernels.endless import Endless, find_reached
 from cede._kernels.layer import LayerArrays
 from cede._kernels.learner import GreedyBounds, LearnerArrays
 from cede._kernels.model import BeliefArrays, ModelArrays
@@ -31,7 +32,7 @@ from cede.learning.state import LearnerState, Sizes
 from cede.planning.belief import RADII, Belief, true_environment
 from cede.planning.endless import new_endless
 from cede.planning.flatten import certain_policies
-from cede.planning.passes import empty_plan, pass_scratch, problem_of, run_pass, share_pass, thread_scratch, worth_of
+from cede.planning.passes import empty_plan, model_of, pass_scratch, problem_of, run_pass, share_pass, thread_scratch, worth_of
 from cede.planning.scale import Scale
 from cede.problem.structure import Outcomes
 from cede.problem.takeover import next_agent_towards
@@ -96,7 +97,7 @@ def new_arrays(task: Task, told: Settings, tally: Tally) -> LearnerArrays:
         replan=replan_code(told),
         radii=Radii(),
         sizes=sizes,
-        endless=new_endless(task),
+        endless=endless_of(task, told),
         greedy=GreedyBounds(**bounds),
         limits=limits,
         baseline=baseline_arrays(task, told.baseline, told.delta, model),
@@ -105,6 +106,18 @@ def new_arrays(task: Task, told: Settings, tally: Tally) -> LearnerArrays:
         low, high = ends_of_step_costs(arrays, limits.control_cost)
         arrays.accuracy = ACCURACY * (high - low or abs(high) or 1.0) / (1.0 if task.discount is None else 1.0 - task.discount)
     return arrays
+
+
+def endless_of(task: Task, told: Settings) -> Endless:
+    """Make the arrays of a plan without horizon. Where the environment is known, averages are about what its start can lead to."""
+    endless, known = new_endless(task), told.known_environment
+    if known is not None and task.horizon is None and task.discount is None:
+        anything = np.ones((int(task.n_slots.sum()), task.n_states, task.n_actions)) / task.n_actions
+        for number, policy in told.known_agents.items():
+            anything[task.first_slot[number] : task.first_slot[number] + task.n_slots[number]] = policy
+        agents = Belief.of(anything.reshape(-1, task.n_actions), 0.0, anything.shape[:2])
+        find_reached(model_of(task, agents, true_environment(known)), known.start, task.start_agent, endless.reached)
+    return endless
 
 
 def auditions_of(task: Task) -> Ints:
