@@ -110,7 +110,7 @@ def test_words():
     scaled.learn_from(log)
     text = str(cede.explain(learner, 0, 1, "machine"))
     assert text.startswith("human takes over: expected to save ")
-    assert "although the hand-over costs 0.1. human was seen acting here " in text
+    assert "after paying 0.1 for the hand-over. human was seen acting here " in text
     assert "(between " in text
     assert "(between " not in str(cede.explain(scaled, 0, 1, "machine"))  # scaled sets give no interval to rely on
     assert str(cede.explain(learner, 0, 1, "human")).startswith("human stays in control: expected to save ")

@@ -228,7 +228,7 @@ def in_words(
             text += f", but it may save up to {figure(most, stake)}"
     handing = float(task.control_costs(state, prev, chosen)[1])
     if not stays and handing > 0:
-        text += f", although the hand-over costs {figure(handing)}" if saved > 0 else f"; the hand-over costs {figure(handing)}"
+        text += f", after paying {figure(handing)} for the hand-over" if saved > 0 else f"; the hand-over costs {figure(handing)}"
     return f"{text}. {seen_in_words(learner, chosen, mine.visits)}"
 
 
