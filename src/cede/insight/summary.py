@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.archive import path_to_write
 from cede._base.arrays import Floats, Policy
-from cede._base.extras import AGENT_COLOURS, label, pyplot, save_picture
+from cede._base.extras import AGENT_COLOURS, pyplot, save_picture, wrapped_label
 from cede._base.reprs import listed, plural, short_repr
 from cede.insight.bounds import bounds
 from cede.insight.figures import figure, interval
@@ -281,12 +281,17 @@ def draw(summary: Summary, path: Path) -> Path:
     """Draw a summary and write the picture to a file."""
     plt = pyplot()
     groups = summary.groups
-    picture, axes = plt.subplots(figsize=(6.6, 1.4 + 0.32 * len(groups)), layout="constrained")
+    shown = [wrapped_label(f"{group.name} ({group.how_often})", 40) for group in groups]
+    high = max(0.32, 0.05 + 0.15 * max(name.count("\n") + 1 for name in shown))  # of a group, in inches
+    members = [wrapped_label(name) for name in summary.agents]
+    beside = 2 if max(map(len, members)) > 15 else 4  # entries of the legend, of which there may be three more than members
+    above = 0.15 * (1 + max(name.count("\n") for name in members)) * -(-(len(members) + 3) // beside)
+    picture, axes = plt.subplots(figsize=(6.6, 1.1 + above + high * len(groups)), layout="constrained")
     shares: Floats = np.array([group.shares if group.is_met else (0.0,) * len(summary.agents) for group in groups])
     left = np.zeros(len(shares))
-    for agent, name in enumerate(summary.agents):
+    for agent, name in enumerate(members):
         colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
-        axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=label(name), height=0.7)
+        axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=name, height=0.7)
         left += shares[:, agent]
     why = [
         "" if g.is_met else "episodes end" if g.ends else "never met" if g.visits == 0 else "hardly ever, by the plan"
@@ -296,12 +301,12 @@ def draw(summary: Summary, path: Path) -> Path:
         places = [i for i, one in enumerate(why) if one == text]
         if places:
             axes.barh(places, 1.0, color="white", edgecolor="#BBBBBB", hatch=hatch, height=0.7, linewidth=0, label=text)
-    axes.set_yticks(range(len(shares)), [label(f"{group.name} ({group.how_often})") for group in groups], fontsize=8)
+    axes.set_yticks(range(len(shares)), shown, fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel(f"who acts if the plan is followed (in brackets: {summary.steps_of})")
-    picture.legend(loc="outside upper center", ncols=min(len(summary.agents) + 3, 4), fontsize=8, frameon=False)
+    picture.legend(loc="outside upper center", ncols=beside, fontsize=8, frameon=False)
     try:
-        return save_picture(picture, path)
+        return save_picture(picture, path, bbox_inches="tight")  # whatever the names: nothing is cut off
     finally:
         plt.close(picture)

@@ -32,10 +32,11 @@ def stakes(learner: Learner, policy: Policy, met: Floats) -> tuple[Floats, Float
     """Return what each place could change in the cost of an episode: (slots, S) of the agents, (P * S, A) of the environment.
 
     It is the product of three numbers, added over time steps: how often the plan leads there, by what was seen; how much
-    probability may be elsewhere than it was seen (half the width, at most 1, which it is where nothing was seen); and how much the cost of what follows differs, by
-    what was seen: of an agent between its possible actions, of the environment between next states. An agent counts wherever
-    control could be handed to it, also where the plan does not do so; then what it costs more than the agent of the plan, to be in
-    control and to be handed it, is taken off. policy, met: (L, S, D), who is in control and how often that comes up.
+    probability may be elsewhere than it was seen (half the width, at most 1, and 1 where nothing was seen); and how much the cost
+    of what follows differs, by what was seen: of an agent between its possible actions, of the environment between next states. An
+    agent counts wherever control could be handed to it, also where the plan does not do so; then what it costs more than the agent
+    of the plan, to be in control and to be handed it, is taken off. policy, met: (L, S, D), who is in control and how often that
+    comes up.
     """
     task = learner.costs.middle("summarise", learner.task)
     seen, sets = frequencies(learner), learner.beliefs
