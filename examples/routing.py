@@ -1,9 +1,9 @@
 """Route a ticket once, as a bandit does, or hand it on while it is answered: what each learns, and what each costs in the long run.
 
-The bandit is UCB1 with a table of its own for each kind of ticket. It is a learner written by hand: anything with `choose`,
-`observe` and `end_episode` runs in `cede.simulate`.
+There are two bandits, UCB1 and Thompson sampling, each with a table for each kind of ticket. They are learners written by hand:
+anything with `choose`, `observe` and `end_episode` runs in `cede.simulate`, and what shows its `policy` has an exact regret.
 
-    python examples/routing.py --episodes 5000 --repeats 10 --out routing.png
+    python examples/routing.py --episodes 5000 --repeats 20 --out routing.png
 """
 
 import argparse
@@ -15,28 +15,27 @@ import numpy as np
 
 import cede
 
-COLOURS = {"bandit": "#777777", "recommended": "#D55E00", "posterior sampling": "#0072B2"}
+COLOURS = {"UCB1": "#777777", "Thompson": "#009E73", "recommended": "#D55E00", "posterior sampling": "#0072B2"}
+MARKS = (300, 1000, 3000, 5000)
 
 
 class RoutesOnce:
-    """Gives a ticket to one agent for good: to the one that looks best for its kind, with a bonus for those tried seldom (UCB1)."""
+    """Gives a ticket to one agent for good: to the one that looks best for its kind. How that looks is up to a subclass."""
 
-    def __init__(self, task, width=0.5):
-        self.task, self.width, self.episode = task, width, 1
+    def __init__(self, task, seed=0):
+        self.task, self.episode, self.rng = task, 1, np.random.default_rng(seed)
         self.tried, self.spent = np.zeros((task.n_states, task.n_agents)), np.zeros((task.n_states, task.n_agents))
         self.first, self.total = None, 0.0
+        self.policy = self.next_policy()
 
-    @property
-    def policy(self):
-        """(L, S, D): at first the one that looks best, then whoever has it."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            looks = self.spent / self.tried - np.sqrt(self.width * np.log(self.episode + 1) / self.tried)
+    def next_policy(self):
+        """(L, S, D): at first the one that looks best, then whoever has the ticket."""
         stays = np.tile(np.arange(self.task.n_agents), (*self.task.policy_shape[:2], 1))
-        stays[0] = np.where(self.tried > 0, looks, -np.inf).argmin(axis=1)[:, None]
+        stays[0] = self.looks().argmin(axis=1)[:, None]
         return stays
 
     def choose(self, t, state, prev_agent):
-        return int(self.policy[t, state, prev_agent]) if t == 0 else prev_agent
+        return int(self.policy[t, state, prev_agent])
 
     def observe(self, t, state, prev_agent, agent, action, next_state, *, cost, enter_cost):
         self.first = (state, agent) if t == 0 else self.first
@@ -46,6 +45,26 @@ class RoutesOnce:
         self.tried[self.first] += 1
         self.spent[self.first] += self.total
         self.total, self.episode = 0.0, self.episode + 1
+        self.policy = self.next_policy()
+
+
+class UCB1(RoutesOnce):
+    """The mean cost so far, less a bonus for those tried seldom; each is tried once first."""
+
+    def looks(self):
+        tried = np.maximum(self.tried, 1)
+        return np.where(self.tried > 0, self.spent / tried - np.sqrt(0.5 * np.log(self.episode + 1) / tried), -np.inf)
+
+
+class Thompson(RoutesOnce):
+    """A mean cost drawn from a normal belief, which begins as if one ticket had cost nothing. spread: of the cost of a ticket."""
+
+    def __init__(self, task, seed=0, spread=0.25):
+        self.spread = spread
+        super().__init__(task, seed)
+
+    def looks(self):
+        return self.rng.normal(self.spent / (self.tried + 1), self.spread / np.sqrt(self.tried + 1))
 
 
 def best_that_routes_once(mdp):
@@ -61,7 +80,8 @@ def best_that_routes_once(mdp):
 def main(episodes, repeats, out):
     mdp = cede.worlds.support_desk()
     learners = {
-        "bandit": lambda seed: RoutesOnce(mdp.task),
+        "UCB1": lambda seed: UCB1(mdp.task),
+        "Thompson": lambda seed: Thompson(mdp.task, seed),
         "recommended": lambda seed: cede.recommended(mdp.task, seed=seed),
         "posterior sampling": lambda seed: cede.posterior_sampling(mdp.task, seed=seed),
     }
@@ -70,16 +90,19 @@ def main(episodes, repeats, out):
     optimum = cede.expected_cost(mdp, cede.solve(mdp))
     print(f"best that routes once: {best_that_routes_once(mdp):.3f}; best that may hand on: {optimum:.3f}")
     picture, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
+    ends = {}
     for name, make in learners.items():
-        runs = [cede.simulate(mdp, make(s), episodes, seed=s, evaluate_every=20 if name == "bandit" else 1) for s in range(repeats)]
-        regret = np.mean([run.regret for run in runs], axis=0)
-        marks = [k for k in (300, 1000, 2000, 5000) if k <= episodes]
-        print(f"{name}: regret " + ", ".join(f"{regret[k - 1]:.0f} after {k:,}" for k in marks))
+        runs = np.array([cede.simulate(mdp, make(s), episodes, seed=s).regret for s in range(repeats)])
+        regret, error = runs.mean(axis=0), runs.std(axis=0, ddof=min(1, repeats - 1)) / np.sqrt(repeats)
+        marks = [k for k in MARKS if k <= episodes]
+        print(f"{name}: regret " + ", ".join(f"{regret[k - 1]:.0f} ± {error[k - 1]:.0f} after {k:,}" for k in marks))
         axes.plot(np.arange(1, episodes + 1), regret, color=COLOURS[name])
-        axes.annotate(
-            name, (episodes, regret[-1]), (4, 0), textcoords="offset points", va="center", color=COLOURS[name], fontsize=8
-        )
-    axes.set(xlabel="tickets", ylabel="total cost above the best possible", xlim=(0, 1.25 * episodes), ylim=(0, None))
+        ends[name] = regret[-1]
+    apart, height = 0.06 * max(ends.values()), -np.inf
+    for name in sorted(ends, key=ends.get):  # names beside the ends of their curves, but not upon one another
+        height = max(ends[name], height + apart)
+        axes.text(1.02 * episodes, height, name, va="center", color=COLOURS[name], fontsize=8)
+    axes.set(xlabel="tickets", ylabel="total cost above the best possible", xlim=(0, episodes), ylim=(0, None))
     axes.spines[["top", "right"]].set_visible(False)
     picture.savefig(out, dpi=150)
     print(f"picture: {out}")
@@ -88,6 +111,6 @@ def main(episodes, repeats, out):
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--episodes", type=int, default=5000)
-    options.add_argument("--repeats", type=int, default=10)
+    options.add_argument("--repeats", type=int, default=20)
     options.add_argument("--out", type=Path, default=Path("routing.png"))
     main(**vars(options.parse_args()))

@@ -1,5 +1,7 @@
 """Explanations: their numbers against evaluations made apart, their words, their picture."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -110,7 +112,7 @@ def test_words():
     scaled.learn_from(log)
     text = str(cede.explain(learner, 0, 1, "machine"))
     assert text.startswith("human takes over: expected to save ")
-    assert "although the hand-over costs 0.1. human was seen acting here " in text
+    assert "after paying 0.1 for the hand-over. human was seen acting here " in text
     assert "(between " in text
     assert "(between " not in str(cede.explain(scaled, 0, 1, "machine"))  # scaled sets give no interval to rely on
     assert str(cede.explain(learner, 0, 1, "human")).startswith("human stays in control: expected to save ")
@@ -224,3 +226,28 @@ def test_bad_input():
     }.items():
         with pytest.raises(ValueError, match=text):
             make()
+
+
+LONG = ["the regional on-call operations engineer of the night shift in the northern control centre", "W" * 90, "a_b" * 40, "x"]
+
+
+@pytest.mark.parametrize("draw", ["explain", "summary"])
+def test_long_names_leave_room_for_what_is_drawn(monkeypatch, tmp_path, draw):
+    """Names are broken into lines, the figure grows with them, and nothing that is written lies outside of what is saved."""
+    drawn = {}
+
+    def look(picture, path, **options):
+        picture.canvas.draw()
+        whole = picture.get_tightbbox(picture.canvas.get_renderer()).width
+        drawn.update(options, parts=[axes.get_window_extent().width / picture.dpi / whole for axes in picture.axes])
+        return path
+
+    monkeypatch.setattr(f"cede.insight.{draw}.save_picture", look)
+    environment = cede.Environment(np.ones((1, 2, 1)), [[1.0, 0.0]], [1.0], state_names=[LONG[0]])
+    mdp = cede.TwoLayerMDP(environment, cede.Team([cede.Agent(name, [[0.5, 0.5]]) for name in LONG], 0.1), 4)
+    learner = cede.ucrl2_mc(mdp.task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Matplotlib warns where there is no room left
+        (cede.explain(learner, 0, 0, 0) if draw == "explain" else cede.summarise(learner)).draw(tmp_path / "picture.png")
+    assert drawn["bbox_inches"] == "tight"
+    assert min(drawn["parts"]) > 0.15

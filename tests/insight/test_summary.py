@@ -96,8 +96,7 @@ def test_numbers(structured):
         assert group.shares is None or sum(group.shares) == pytest.approx(1.0)
     whole = np.sum([np.multiply(group.shares or 0.0, group.steps) for group in found.groups], axis=0)
     np.testing.assert_allclose(whole / mdp.horizon, found.planned)
-    assert all(row.width > 0 and row.visits > 0 for row in found.widest)
-    assert [row.visits for row in found.widest] == sorted((row.visits for row in found.widest), reverse=True)
+    assert all(row.width > 0 and row.matters > 0 for row in found.widest)
     if not structured:
         assert sum(group.visits for group in found.groups) == history.control.sum()
 

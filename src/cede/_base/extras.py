@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from cede._base import check
@@ -30,6 +31,12 @@ def label(name: object) -> str:
     """Return a name in the form in which Matplotlib shows it as it is: no formula, no escape code, no hidden entry of a legend."""
     text = check.printable(name).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
+
+
+def wrapped_label(name: object, width: int = 30) -> str:
+    """Return a name as `label` does, in up to four lines of so many characters; what is longer ends in dots."""
+    lines = wrap(check.printable(name), width, max_lines=4, placeholder=" ...")
+    return "\n".join(label(line) for line in lines)
 
 
 def save_picture(picture: Any, path: Path, **options: Any) -> Path:

@@ -15,7 +15,7 @@ import numpy as np
 from cede._base import check
 from cede._base.archive import path_to_write
 from cede._base.arrays import Floats, Policy
-from cede._base.extras import label, pyplot, save_picture
+from cede._base.extras import label, pyplot, save_picture, wrapped_label
 from cede.insight.figures import figure
 from cede.insight.frequencies import frequencies, prices_in_force
 from cede.learning.baseline import is_kept_to
@@ -232,7 +232,7 @@ def in_words(
             text += f", but it may save up to {figure(most, stake)}"
     handing = float(task.control_costs(state, prev, chosen)[1])
     if not stays and handing > 0:
-        text += f", although the hand-over costs {figure(handing)}" if saved > 0 else f"; the hand-over costs {figure(handing)}"
+        text += f", after paying {figure(handing)} for the hand-over" if saved > 0 else f"; the hand-over costs {figure(handing)}"
     return f"{text}. {seen_in_words(learner, chosen, mine.visits)}"
 
 
@@ -265,9 +265,11 @@ def draw(explanation: Explanation, path: Path) -> Path:
     """Draw an explanation and write the picture to a file."""
     plt = pyplot()
     chosen = next(i for i, option in enumerate(explanation.options) if option.index == explanation.chosen)
-    picture, (left, right) = plt.subplots(
-        1, 2, figsize=(7.6, 1.5 + 0.5 * len(explanation.options)), layout="constrained", sharey=True
-    )
+    shown, title = [wrapped_label(option.agent) for option in explanation.options], wrap(explanation.text, 100)
+    shown[chosen] += " (chosen)"
+    high = max(0.5, 0.1 + 0.15 * max(name.count("\n") + 1 for name in shown))  # of an option, in inches
+    size = (7.6, 1.4 + 0.14 * len(title) + high * len(shown))
+    picture, (left, right) = plt.subplots(1, 2, figsize=size, layout="constrained", sharey=True)
     for place, option in enumerate(explanation.options):
         colour = "#D55E00" if place == chosen else "#888888"
         left.plot([option.optimistic, option.pessimistic], [place, place], color=colour, linewidth=4, alpha=0.35)
@@ -277,14 +279,13 @@ def draw(explanation: Explanation, path: Path) -> Path:
             begin = begin_up if amount >= 0 else begin_down
             right.barh(place, amount, left=begin, color=COLOURS[name], height=0.5, label=name if place == 0 else None)
             begin_up, begin_down = begin_up + max(amount, 0.0), begin_down + min(amount, 0.0)
-    names = [f"{option.agent}{' (chosen)' if i == chosen else ''}" for i, option in enumerate(explanation.options)]
-    left.set_yticks(range(len(names)), [label(name) for name in names])
-    left.set_ylim(len(names) - 0.5, -0.5)
-    left.set_xlabel("cost of the rest of the episode" if explanation.t is not None else "cost in the long run")
-    right.set_xlabel("what it is made of, by what was seen")
+    left.set_yticks(range(len(shown)), shown, fontsize=8)
+    left.set_ylim(len(shown) - 0.5, -0.5)
+    left.set_xlabel("cost of the rest of the episode" if explanation.t is not None else "cost in the long run", fontsize=8)
+    right.set_xlabel("what it is made of, by what was seen", fontsize=8)
     picture.legend(loc="outside lower center", ncols=len(COLOURS), fontsize=7, frameon=False)
-    picture.suptitle("\n".join(label(line) for line in wrap(explanation.text, 110)), fontsize=8)
+    picture.suptitle("\n".join(label(line) for line in title), fontsize=8)
     try:
-        return save_picture(picture, path)
+        return save_picture(picture, path, bbox_inches="tight")  # whatever the names: nothing is cut off
     finally:
         plt.close(picture)

@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.archive import path_to_write
 from cede._base.arrays import Floats, Policy
-from cede._base.extras import AGENT_COLOURS, label, pyplot, save_picture
+from cede._base.extras import AGENT_COLOURS, pyplot, save_picture, wrapped_label
 from cede._base.reprs import listed, plural, short_repr
 from cede.insight.bounds import bounds
 from cede.insight.figures import figure, interval
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import occupancy
 from cede.insight.starts import normalised, starts_of, state_visits
+from cede.insight.uncertain import WideRow, widest
 from cede.learning.counts import places_of
 from cede.learning.learner import Learner
 from cede.planning.passes import value_under
@@ -26,7 +27,6 @@ from cede.planning.passes import value_under
 MOST_GROUPS = 40  # with more groups by default, all states are shown as one
 FEW_STATES = 12  # with so few states, each is shown by itself
 RARE = 1e-3  # steps in an episode: where the plan leads less often, it is not drawn who acts
-WIDEST = 8  # rows with wide sets that are listed at most
 GUESSED = 0.01  # part of the steps planned from which on a guess is worth a warning
 ROUNDING = 1e-9
 Rows = list[tuple[str, ...]]
@@ -70,16 +70,6 @@ class Group:
 
 
 @dataclass(frozen=True)
-class WideRow:
-    """A row of a belief whose confidence set is still wide."""
-
-    layer: str  # "environment", or the name of an agent
-    place: str
-    visits: float
-    width: float
-
-
-@dataclass(frozen=True)
 class Summary:
     """What a learner knows, for `cede show` and pictures. `summarise` returns it."""
 
@@ -90,7 +80,7 @@ class Summary:
     planned: tuple[float, ...]  # (members,) part of the steps in which each acts if the plan is followed, by what was seen
     starts: str  # where episodes are taken to start, in words
     groups: tuple[Group, ...]
-    widest: tuple[WideRow, ...]  # rows with wide sets, the most visited first
+    widest: tuple[WideRow, ...]  # rows with wide sets, first what could change most in the cost
     warnings: tuple[str, ...] = ()  # see `Learner.warnings`
     unit: str = "episodes"  # what `episodes` counts: steps where there is no horizon
     steps_of: str = "steps per episode"  # what `Group.steps` is
@@ -134,8 +124,11 @@ class Summary:
         columns = ("states", "number", self.steps_of, *self.agents, self.cost_of)
         found.append(("Who acts where if the plan is followed", columns, [group.row(len(self.agents)) for group in self.groups]))
         if self.widest:
-            wide: Rows = [(row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}") for row in self.widest]
-            found.append(("Where belief is still wide, most visited first", ("belief", "where", "visits", "width"), wide))
+            wide: Rows = [
+                (row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}", figure(row.matters)) for row in self.widest
+            ]
+            columns = ("belief", "where", "visits", "width", "could change the cost by")
+            found.append(("Where belief is still wide, first what could change most", columns, wide))
         return found
 
     def draw(self, path: str | Path) -> Path:
@@ -201,7 +194,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         tuple((acts.sum(axis=1) / max(float(acts.sum()), 1e-300)).tolist()),
         starts.source,
         tuple(groups),
-        widest(learner, names),
+        widest(learner, names, policy, met),
         (*learner.warnings, *guesses(learner, policy, met, names)),
         **about,
     )
@@ -284,44 +277,21 @@ def grouped(names: list[str], by: Any) -> list[str]:
     return labels if len(set(labels)) <= MOST_GROUPS else ["all states"] * len(names)
 
 
-def widest(learner: Learner, names: list[str]) -> tuple[WideRow, ...]:
-    """Return visited rows whose sets are still wide, at least of median width; the most visited first, at most WIDEST of them."""
-    if not learner.told.has_sets:
-        return ()
-    task, counts = learner.task, learner.counts
-    agents_place, environment_place = places_of(task, structure=learner.told.structure)
-    actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
-    agents, environment = learner.beliefs
-    seen_agents, seen_environment = counts.agents.sum(axis=1), counts.environment.sum(axis=1)
-    found: dict[tuple[str, int], WideRow] = {}
-    for table, name in enumerate(task.tables):
-        for slot in range(int(task.first_slot[table]), int(task.first_slot[table] + task.n_slots[table])):
-            for s in range(task.n_states):
-                row, width = int(agents_place[slot, s]), float(agents.distances[agents.row[slot, s]])
-                if width > 0:
-                    found.setdefault((name, row), WideRow(name, names[s], float(seen_agents[row]), width))
-    for i, a in np.ndindex(*environment_place.shape):
-        row, width = int(environment_place[i, a]), float(environment.distances[environment.row[i, a]])
-        if width > 0:
-            period, s = divmod(i, task.n_states)
-            place = f"{names[s]}, {actions[a]}" + (f", period {period}" if task.periods is not None else "")
-            found.setdefault(("environment", row), WideRow("environment", place, float(seen_environment[row]), width))
-    seen = [row for row in found.values() if row.visits > 0]
-    typical = float(np.median([row.width for row in seen])) if seen else 0.0
-    wide = sorted((row for row in seen if row.width >= typical), key=lambda row: -row.visits)
-    return tuple(wide[:WIDEST])
-
-
 def draw(summary: Summary, path: Path) -> Path:
     """Draw a summary and write the picture to a file."""
     plt = pyplot()
     groups = summary.groups
-    picture, axes = plt.subplots(figsize=(6.6, 1.4 + 0.32 * len(groups)), layout="constrained")
+    shown = [wrapped_label(f"{group.name} ({group.how_often})", 40) for group in groups]
+    high = max(0.32, 0.05 + 0.15 * max(name.count("\n") + 1 for name in shown))  # of a group, in inches
+    members = [wrapped_label(name) for name in summary.agents]
+    beside = 2 if max(map(len, members)) > 15 else 4  # entries of the legend, of which there may be three more than members
+    above = 0.15 * (1 + max(name.count("\n") for name in members)) * -(-(len(members) + 3) // beside)
+    picture, axes = plt.subplots(figsize=(6.6, 1.1 + above + high * len(groups)), layout="constrained")
     shares: Floats = np.array([group.shares if group.is_met else (0.0,) * len(summary.agents) for group in groups])
     left = np.zeros(len(shares))
-    for agent, name in enumerate(summary.agents):
+    for agent, name in enumerate(members):
         colour = AGENT_COLOURS[agent % len(AGENT_COLOURS)]
-        axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=label(name), height=0.7)
+        axes.barh(range(len(shares)), shares[:, agent], left=left, color=colour, label=name, height=0.7)
         left += shares[:, agent]
     why = [
         "" if g.is_met else "episodes end" if g.ends else "never met" if g.visits == 0 else "hardly ever, by the plan"
@@ -331,12 +301,12 @@ def draw(summary: Summary, path: Path) -> Path:
         places = [i for i, one in enumerate(why) if one == text]
         if places:
             axes.barh(places, 1.0, color="white", edgecolor="#BBBBBB", hatch=hatch, height=0.7, linewidth=0, label=text)
-    axes.set_yticks(range(len(shares)), [label(f"{group.name} ({group.how_often})") for group in groups], fontsize=8)
+    axes.set_yticks(range(len(shares)), shown, fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel(f"who acts if the plan is followed (in brackets: {summary.steps_of})")
-    picture.legend(loc="outside upper center", ncols=min(len(summary.agents) + 3, 4), fontsize=8, frameon=False)
+    picture.legend(loc="outside upper center", ncols=beside, fontsize=8, frameon=False)
     try:
-        return save_picture(picture, path)
+        return save_picture(picture, path, bbox_inches="tight")  # whatever the names: nothing is cut off
     finally:
         plt.close(picture)

@@ -18,14 +18,11 @@ from cede.worlds.drivers import human_policy
 FORGETTING = {"never forgets": None, "half-life of 200 episodes": HalfLife(200), "window of 400 episodes": Window(400)}
 
 
-def human_changes(
-    forgetting: str, sigmas: list[float], episodes: int, seed: int, progress: Callable[[int], None], every: int = 20
-) -> Outcome:
+def human_changes(forgetting: str, sigmas: list[float], episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:
     """Run posterior sampling in lane driving and return its regret "curve".
 
     forgetting: a name in FORGETTING; sigmas: the human's noise in the first and in the second half of the episodes. The learner is
-    not told of the change. The regret is to the best policy for the human as they drive at the time; the exact cost is computed
-    for every so many episodes.
+    not told of the change. The regret is to the best policy for the human as they drive at the time.
     """
     before = lane_driving(sigma=sigmas[0])
     human = Agent("human", human_policy(sigmas[1]))
@@ -37,7 +34,7 @@ def human_changes(
     rng, regret = generator("human_changes", seed), []
     for mdp, done in ((before, 0), (after, episodes // 2)):
         n = episodes // 2 if mdp is before else episodes - episodes // 2
-        record = play(mdp, learner, n, rng, partial(report_work, progress, 1, done), evaluate_every=every)
+        record = play(mdp, learner, n, rng, partial(report_work, progress, 1, done))
         regret.append(record.ledger.expected_cost[0] - record.optimum[0])
     about: Row = {"learner": "posterior sampling, structured", "forgetting": forgetting, "before": sigmas[0], "after": sigmas[1]}
     return {"curve": curve_rows(np.cumsum(np.concatenate(regret)), {**about, "seed": seed, **learner_settings(learner)})}

@@ -195,12 +195,13 @@ export function Uncertain({ summary }) {
     <h2 id="uncertain">What is still uncertain</h2>
     ${summary.warnings.map((one) => html`<p class="problem"><bdi>${one}</bdi></p>`)}
     ${summary.widest.length ? html`<p
-      class="note">Places that are visited often, and where the learner still holds much possible. A width of 0 is certainty; 2 or more excludes nothing.</p>
+      class="note">Where the learner still holds much possible, first what could change most in the cost. A width of 0 is certainty; 2 or more excludes nothing.</p>
       <div class="scroll" tabindex="0" role="region" aria-label="Table of what is uncertain"><table><caption class="unseen">What is uncertain</caption>
-        <thead><tr><th scope="col">Of what</th><th scope="col" class="places">Where</th><th scope="col">Seen</th><th scope="col">Width</th></tr></thead>
+        <thead><tr><th scope="col">Of what</th><th scope="col" class="places">Where</th><th scope="col">Seen</th><th scope="col">Width</th><th scope="col">Could change</th></tr></thead>
         <tbody>${summary.widest.map((one) => html`<tr><th scope="row"><${Name}>${one.layer}</${Name}></th><td><${Name}>${one.place}</${Name}></td>
           <td>${number(one.visits, 0)}</td>
-          <td><span class="amount" style=${{ "--part": Math.min(1, one.width / 2) }}>${number(one.width)}</span></td></tr>`)}</tbody></table></div>`
+          <td><span class="amount" style=${{ "--part": Math.min(1, one.width / 2) }}>${number(one.width)}</span></td>
+          <td>${amount(one.matters)}</td></tr>`)}</tbody></table></div>`
     : html`<p class="note">${summary.episodes ? "This learner keeps no confidence sets, or they are all narrow." : "Nothing was seen yet: all is uncertain."}</p>`}
     ${groups.length ? html`<h3>${from}</h3>
       <p class="note">From best to worst within what the learner holds possible,
