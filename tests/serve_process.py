@@ -7,7 +7,7 @@ import time
 
 import httpx2
 
-client = httpx2.Client()
+client = httpx2.Client(timeout=60)
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(["cede.serve.app", "uvicorn"])
 
@@ -35,7 +35,7 @@ class Server:
     def start(self):
         self.process = context.Process(target=serve, args=(self.url, self.port, self.plans), daemon=True)
         self.process.start()
-        for _ in range(3000):
+        for _ in range(30_000):
             try:
                 if client.get(f"{self.address}/readyz").status_code == 200:
                     return

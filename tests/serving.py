@@ -28,7 +28,7 @@ class Server:
             time.sleep(0.01)
         port = self.server.servers[0].sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        self.client = httpx2.Client(base_url=self.url, timeout=60)
+        self.client = httpx2.Client(base_url=self.url, timeout=600)
         self.mdp = river()
         costs = self.mdp.task.env_cost.tolist()
         task = {"env_cost": costs, "agents": list(agents), "horizon": 20, "switch_cost": 0.1, **more}

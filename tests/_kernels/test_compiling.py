@@ -101,7 +101,7 @@ def test_one_line_says_that_something_compiles(monkeypatch, capsys):
     for _ in range(3):
         notice.on_start(ours)
         notice.on_start(ours)
-        notice.timer.join(5.0)
+        notice.timer.join(60.0)
         notice.on_end(ours)
         notice.on_end(ours)
     assert capsys.readouterr().err.count("cede: compiling for this machine, once") == 1
@@ -128,7 +128,7 @@ one = np.array([[0]])
 index = OutcomeIndex(entry=one, begin=np.array([0, 1]), to=np.array([5]), outcome=np.array([3]))
 try:
     assert outcome_of(index, 0, 0, 5) == 3
-    time.sleep(5)
+    time.sleep(60)
     print("nothing came")
 except KeyboardInterrupt:
     print("came afterwards", outcome_of(index, 0, 0, 5))
@@ -145,6 +145,6 @@ def test_an_interrupt_while_a_unit_compiles_comes_afterwards(tmp_path, monkeypat
 def test_a_unit_whose_compilation_was_ended_from_outside_is_compiled_after_all(tmp_path, monkeypatch):
     """An interrupt in the moment in which compiled code calls Python ended the run: the kernel "could not be compiled"."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    ended = INTERRUPTED.replace("raise KeyboardInterrupt", "raise MemoryError").replace("time.sleep(5)", "pass")
+    ended = INTERRUPTED.replace("raise KeyboardInterrupt", "raise MemoryError").replace("time.sleep(60)", "pass")
     done = subprocess.run([sys.executable, "-c", ended], check=False, capture_output=True, text=True)
     assert done.stdout == "nothing came\n", done.stderr

@@ -252,13 +252,13 @@ def test_killed_and_continued_gives_the_same_table(tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     subprocess.run(figure_command(whole), check=True, capture_output=True)
     process = subprocess.Popen(figure_command(broken), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    parts, deadline = broken / "parts", time.monotonic() + 120
+    parts, deadline = broken / "parts", time.monotonic() + 600
     while not list(parts.glob("*.json")) and time.monotonic() < deadline:
         time.sleep(0.02)
     workers = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while any(map(runs, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [pid for pid in workers if runs(pid)]

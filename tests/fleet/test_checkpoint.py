@@ -159,7 +159,7 @@ def test_killed_and_resumed_from_the_command_line(tmp_path):
     """kill -9 in the middle, then --resume: the same tables, byte for byte."""
     subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True)
     process = subprocess.Popen(command(tmp_path / "broken"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    path, deadline = tmp_path / "broken" / "checkpoint.npz", time.monotonic() + 120
+    path, deadline = tmp_path / "broken" / "checkpoint.npz", time.monotonic() + 600
     while time.monotonic() < deadline:
         if path.exists() and files.load_arrays(path, "checkpoint", SCHEMA)[0]["done"] > 0:
             break

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import cede
+from cede.gym.actors import keyboard as lines_typed
 from cede.gym.encoders import Grid, encoder_of
 
 # ------------------------------------------------------------------------------------------------- encoders
@@ -122,15 +123,23 @@ def test_a_person_answers_or_is_stood_in_for(keyboard):
     assert person.taken_by_fallback == 1
     assert "you: state 7. 0 left, 1 right? (0.3 s)" in screen.getvalue()
     type_in(keys, "right\n")  # too late: no answer to the next question
-    time.sleep(0.2)
+    while lines_typed(source).empty():
+        time.sleep(0.01)
     assert person.act(None, 7, rng) == 0
-    patient = cede.gym.ConsoleAgent("you", ["left", "right"], lambda state: 0, timeout=20, source=source, target=screen)
-    screen.truncate(0)
+
+    class Screen(io.StringIO):
+        text = ""  # what the person types at the next question
+
+        def flush(self):
+            if self.text:
+                type_in(keys, self.text)
+                self.text = ""
+
+    screen = Screen()
+    patient = cede.gym.ConsoleAgent("you", ["left", "right"], lambda state: 0, timeout=600, source=source, target=screen)
 
     def answer(text):
-        import threading
-
-        threading.Timer(0.3, type_in, (keys, text)).start()
+        screen.text = text
         return patient.act(None, 1, rng)
 
     assert answer("right\n") == 1

@@ -170,7 +170,9 @@ def test_limits_are_of_the_steps_that_are_taken(seed):
     mdp = rich_mdp(seed, horizon=3)
     task = mdp.task
     if task.n_agents < 2:
-        pytest.skip("one agent")
+        with pytest.raises(ValueError, match="must be at least 1: somebody must be in control"):
+            cede.solve(mdp, at_most={task.agents[0]: 0.8})
+        return
     rng = np.random.default_rng(seed)
     member, share = int(rng.integers(task.n_agents)), float(rng.uniform(0.2, 0.8))
     found = cede.solve(mdp, at_most={task.agents[member]: share})

@@ -46,7 +46,7 @@ async def play(team, episodes, seed):
 
 async def counted(client, name, n):
     """Wait until so many episodes were counted, and planned for."""
-    for _ in range(4500):
+    for _ in range(30_000):
         found = (await client.ask("GET", f"/v1/teams/{name}")).json()
         if found["episodes"] == n and found["due"] is None:
             return
@@ -67,7 +67,7 @@ def test_teams_at_once_in_one_loop(server, tmp_path):
             assert teams[0].agents == TASK.agents
             assert await teams[0].refresh()
             await asyncio.gather(*(play(team, 2, i) for i, team in enumerate(teams)))
-            await client.flush(60)
+            await client.flush(600)
             await asyncio.to_thread(server.stop)
             try:
                 before = teams[0].age
@@ -77,7 +77,7 @@ def test_teams_at_once_in_one_loop(server, tmp_path):
                     await client.flush(0.2)
             finally:
                 await asyncio.to_thread(server.start)
-            await client.flush(60)
+            await client.flush(600)
             await asyncio.gather(*(counted(client, f"a{i}", 3) for i in range(3)))
             assert await teams[0].begin() >= 0
             assert (await teams[0].decide(0, 0, 0))["plan"] in ("fresh", "stale", "fallback")
@@ -110,7 +110,7 @@ def test_a_loop_with_await_is_a_loop_with_a_learner(server):
                     state = following
                 await team.end_episode()
                 learner.end_episode()
-                await client.flush(60)
+                await client.flush(600)
 
     asyncio.run(main())
 
@@ -142,7 +142,7 @@ def test_whoever_is_cancelled_while_a_step_is_written_has_observed_it(tmp_path, 
                 await team.observe(0, 0, 0, 0, 0, 0)
             await team.observe(1, 0, 0, 0, 0, 0)
             await team.end_episode()
-            await client.flush(60)
+            await client.flush(600)
             assert (await client.ask("GET", "/v1/teams/cancelled/episodes")).json()["episodes"][0]["received"] == 2
 
     asyncio.run(main())
@@ -163,11 +163,11 @@ def test_closing_that_is_cancelled_loses_nothing(server):
             await team.end_episode()
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
-                    await client.close(60)
+                    await client.close(600)
         finally:
             await asyncio.to_thread(server.start)
         await counted(client, "closing", 1)
-        await client.close(60)
+        await client.close(600)
         with pytest.raises(ValueError, match="AsyncClient: it is closed, must be open"):
             await client.flush()
 
@@ -187,7 +187,7 @@ def test_what_was_left_is_sent_by_the_next_one(server, tmp_path):
 
     async def send():
         async with cede.AsyncClient(server.address, server.token, timeout=30, spool=path) as client:
-            await client.flush(60)
+            await client.flush(600)
             return (await client.ask("GET", "/v1/teams/left/episodes")).json()["episodes"]
 
     asyncio.run(leave())

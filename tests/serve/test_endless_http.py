@@ -120,7 +120,7 @@ def test_steps_that_were_counted_are_told_to_those_who_listen(server):
 
     def listen():
         headers = {"authorization": f"Bearer {server.token}"}
-        with httpx2.stream("GET", f"{server.url}/v1/events?team=canoe", headers=headers, timeout=60) as answer:
+        with httpx2.stream("GET", f"{server.url}/v1/events?team=canoe", headers=headers, timeout=600) as answer:
             for line in answer.iter_lines():
                 if line.startswith(": welcome"):
                     welcome.set()
@@ -132,11 +132,11 @@ def test_steps_that_were_counted_are_told_to_those_who_listen(server):
     welcome = threading.Event()
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
-    assert welcome.wait(30)
+    assert welcome.wait(600)
     while not len(server.app.state.service.when_counted[0].__self__):  # who listens is noted after the welcome
         pass
     assert server("POST", "/v1/teams/canoe/steps", {"steps": told(3, 7)}).json()["counted"] == 7
-    thread.join(60)
+    thread.join(600)
     assert {"team": "canoe", "episodes": 7} in found
     assert found[-1]["episodes"] == 7
 

@@ -183,15 +183,15 @@ def test_who_may_ask_and_how_much(asked):
 def test_too_many_who_wait_are_told_to_come_later(asked, monkeypatch):
     service, go = asked.app.state.service, threading.Event()
     monkeypatch.setattr(estimates, "MOST_WAITING", 2)
-    monkeypatch.setattr(estimates, "estimate", lambda *_, **__: go.wait(30) and cede.estimate(cede.recommended(river().task)))
+    monkeypatch.setattr(estimates, "estimate", lambda *_, **__: go.wait(600) and cede.estimate(cede.recommended(river().task)))
     team = service.store.team("boat")
     waiting = [service.estimates.ask(team, {"seed": seed}) for seed in (7, 8)]
     found = asked.get("/v1/teams/boat/estimate?seed=9")
     assert (found.status_code, found.headers["retry-after"].isdecimal()) == (429, True)
     assert asked.get("/v1/teams/boat/explain?t=0&state=0&prev_agent=0").status_code == 200  # others do not wait for estimates
     go.set()
-    assert all(one.result(60)["episodes"] == 0 for one in waiting)
-    for _ in range(1000):
+    assert all(one.result(600)["episodes"] == 0 for one in waiting)
+    for _ in range(30_000):
         if asked.get("/v1/teams/boat/estimate?seed=9").status_code == 200:
             return
         time.sleep(0.02)

@@ -42,7 +42,7 @@ class Caller:
 
     def until(self, path, done):
         """Ask again until an answer is as it should be."""
-        for _ in range(4500):
+        for _ in range(12_000):
             found = self("GET", path)
             if found.status_code == 200 and done(found.json()):
                 return found.json()
@@ -155,7 +155,7 @@ def test_a_team_without_a_plan_has_its_fallback(call):
     service.plans.forget(["asleep"])
     found = call("POST", "/v1/teams/asleep/decide", {"t": 0, "state": 0, "prev_agent": 0}).json()
     assert (found["agent"], found["plan"], found["version"], found["reason"]) == (1, "fallback", 0, "fallback")
-    for _ in range(2000):  # it was woken by that
+    for _ in range(30_000):  # it was woken by that
         found = call("POST", "/v1/teams/asleep/decide", {"t": 0, "state": 0, "prev_agent": 0}).json()
         if found["plan"] != "fallback":
             break

@@ -99,7 +99,7 @@ def open_page(chromium, server):
         context = chromium.new_context(**more)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(300_000)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: wrong.append(dialog.message))
         page.on("console", lambda said: wrong.append(said.text) if "Content Security Policy" in said.text else None)
@@ -118,7 +118,7 @@ def open_page(chromium, server):
 
 def until(page, true):
     """Wait for an expression to be true. Playwright's own way evaluates text within the page, which the page forbids."""
-    for _ in range(1500):
+    for _ in range(15_000):
         if page.evaluate(true):
             return
         page.wait_for_timeout(20)

@@ -51,7 +51,7 @@ def with_team(server, name):
     """Make a team, and wait for its first plan."""
     with cede.Client(server.address, server.token, timeout=30) as client:
         client.put_team(name, "river")
-        for _ in range(4500):
+        for _ in range(30_000):
             if client.ask("GET", f"/v1/teams/{name}").json()["version"]:
                 return
             time.sleep(0.02)
@@ -135,7 +135,7 @@ def test_nothing_that_was_observed_is_lost_by_kills_and_outages(server, tmp_path
     if not up:
         server.start()
     with cede.Client(server.address, server.token, spool=path, timeout=30) as client:
-        client.flush(120)
+        client.flush(600)
     log, counted = in_log(server, "killed")
     told = [line.split() for note in notes if note.exists() for line in note.read_text().splitlines()]
     assert len(told) > 500
@@ -164,7 +164,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
     assert path.stat().st_mode & 0o777 == 0o600
     with cede.Client(server.address, server.token, spool=path, timeout=30) as client:
-        client.flush(60)
+        client.flush(600)
     log, counted = in_log(server, "cut")
     assert sorted(t for _, t in log) == [0, 1, 2]
     assert not counted
@@ -198,12 +198,12 @@ def test_a_client_that_is_restarted_during_an_outage_decides_by_the_last_policy(
     with cede.Client(server.address, server.token, spool=path, refresh=0.05) as client:
         team = client.team("restarted")
         team.choose(0, 0, 0)
-        for _ in range(4500):
+        for _ in range(30_000):
             if team.age < 50:
                 break
             time.sleep(0.02)
         assert team.age < 50
-        client.flush(60)
+        client.flush(600)
     log, counted = in_log(server, "restarted")
     assert (len(log), len(counted)) == (1, 1)
 
@@ -216,8 +216,8 @@ def test_what_is_refused_is_kept_with_the_reason(server, tmp_path):
         client.unsent.put("refused", 2, step(0, episode=2), held=False)
         client.wake()
         with pytest.raises(ValueError, match="state is 99, must be an integer from 0 to 5"):
-            client.flush(60)
-        client.flush(60)  # it was told
+            client.flush(600)
+        client.flush(600)  # it was told
     ((team, episode, reason, body),) = table(path, "SELECT team, episode, reason, body FROM refused")
     assert (team, episode, json.loads(body)) == ("refused", 1, step(0, state=99))
     assert "must be an integer from 0 to 5" in reason
@@ -234,7 +234,7 @@ def test_a_token_that_holds_no_longer_throws_nothing_away(server, tmp_path):
         with pytest.raises(ValueError, match="token is missing or holds no longer"):
             ask(60)
     with cede.Client(server.address, server.token, spool=path, timeout=30) as client:
-        client.flush(60)
+        client.flush(600)
     assert list(in_log(server, "token")[0]) == [(1, 0)]
 
 
@@ -255,7 +255,7 @@ def test_after_a_fork_each_process_tells_its_own(server, tmp_path):
                     team.observe(t, 0, 0, 0, i % 2, 0)
                 if i < 2:
                     team.end_episode()
-                    client.flush(60)
+                    client.flush(600)
             except BaseException:
                 os._exit(1)
             os._exit(0)  # the last one leaves an episode
@@ -265,7 +265,7 @@ def test_after_a_fork_each_process_tells_its_own(server, tmp_path):
     team.end_episode()
     client.unsent.adopt()  # it would look within some seconds, too
     client.wake()
-    client.flush(60)
+    client.flush(600)
     client.close()
     log, counted = in_log(server, "forks")
     assert (len(log), len(counted)) == (2 + 3 * 5, 3)
@@ -402,7 +402,7 @@ except OSError as error:
 resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 team.observe(1, 0, 0, 0, 0, 0)
 team.end_episode()
-client.flush(60)
+client.flush(600)
 client.close()
 """
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout

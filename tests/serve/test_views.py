@@ -297,7 +297,7 @@ def read_events(server, n, path="/v1/events", token=None, **headers):
 
     def listen():
         headers_ = {"authorization": f"Bearer {token or server.token}", **headers}
-        with httpx2.stream("GET", server.url + path, headers=headers_, timeout=60) as answer:
+        with httpx2.stream("GET", server.url + path, headers=headers_, timeout=600) as answer:
             assert answer.headers["content-type"].startswith("text/event-stream")
             event = {}
             for line in answer.iter_lines():
@@ -316,7 +316,7 @@ def read_events(server, n, path="/v1/events", token=None, **headers):
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
-    ready.wait(30)
+    ready.wait(600)
     return thread, found
 
 
@@ -326,17 +326,17 @@ def test_events_are_told_and_told_again(server):
     one, heard = read_events(server, 2)
     two, of_boat = read_events(server, 1, token=some)
     server.tell("canoe", 50, server.told[0])
-    one.join(30)
+    one.join(600)
     assert {event["event"] for event in heard} == {"counted", "plan"}
     plan = next(event for event in heard if event["event"] == "plan")
     assert plan["data"]["team"] == "canoe"
     assert plan["data"]["episodes"] == 1
     assert of_boat == []
     server.tell("boat", 51, server.told[0])
-    two.join(30)
+    two.join(600)
     assert of_boat[0]["data"]["team"] == "boat"
     three, again = read_events(server, 1, "/v1/events?team=canoe", **{"last-event-id": str(int(plan["id"]) - 1)})
-    three.join(30)
+    three.join(600)
     assert again == [plan]
     assert server("GET", "/v1/events", **{"last-event-id": "x"}).status_code == 422
 

@@ -14,7 +14,7 @@ from cede import __version__
 from cede._base.processes import spawn_context
 from cede.fleet.shard import Shard
 
-PATIENCE = 10.0  # seconds to wait for the exit code of a process that is gone
+PATIENCE = 60.0  # seconds to wait for the exit code of a process that is gone
 OUT_OF_MEMORY = "a machine that is out of memory does that: use fewer teams, or more machines"
 
 
