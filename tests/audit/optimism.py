@@ -57,6 +57,11 @@ def robust(model, agents, environment, policy=None, sign=1.0):
 
 def robust_gain(model, agents, environment, policy=None, sign=1.0):
     """Return the least (sign 1) or greatest average cost over sets, or None where the iteration does not settle to one number."""
+    return gain_and_pace(model, agents, environment, policy, sign)[0]
+
+
+def gain_and_pace(model, agents, environment, policy=None, sign=1.0):
+    """Return the same, and how slowly runs settle: the part of a difference that is left after a step, 1 for ever."""
     given = first_policy(model) if policy is None else np.asarray(policy).astype(int)
     n, modes = given.shape
     value = np.zeros((n, modes))
@@ -75,9 +80,11 @@ def robust_gain(model, agents, environment, policy=None, sign=1.0):
         gain = far @ cost
         size = np.abs(cost).max() + 1e-300
         if np.ptp(gain) > 1e-9 * size:
-            return None
-        value = np.linalg.solve(np.eye(len(cost)) - chances + far, cost - gain).reshape(n, modes)
-        if last is not None and abs(gain.mean() - last) <= 1e-12 * size:
-            return float(gain.mean())
+            return None, 1.0
+        bias = np.linalg.solve(np.eye(len(cost)) - chances + far, cost - gain).reshape(n, modes)
+        same = np.abs(bias - value).max() <= 1e-10 * (size + np.abs(bias).max())
+        value = bias
+        if last is not None and same and abs(gain.mean() - last) <= 1e-12 * size:
+            return float(gain.mean()), float(np.sort(np.abs(np.linalg.eigvals(chances - far)))[-1])
         last = float(gain.mean())
-    return None
+    return None, 1.0

@@ -45,7 +45,8 @@ def layers(problem, model, log):
     """Return the layers of agents and environment after a log of steps (t, s, prev, mode, a, s_next, ...)."""
     n, a = problem.n_states, problem.n_actions
     alone = np.arange(n)
-    labels = [np.unique(dict(problem.agent_labels).get(i, alone), return_inverse=True)[1] for i in range(problem.n_members)]
+    told = {i: labels for i, labels in problem.agent_labels if i not in problem.known_agents}  # of who is known nothing is learned
+    labels = [np.unique(told.get(i, alone), return_inverse=True)[1] for i in range(problem.n_members)]
     of_slot, known, truth = [], [], []
     extra = [(i, policy[None]) for i, policy in enumerate(problem.on_takeover) if policy is not None and problem.delays[i]]
     for i, policy in [*enumerate(problem.policies), *extra]:
