@@ -8,6 +8,8 @@ import scipy.sparse as sp
 
 import cede
 from cede.learning.counts import Counts, check_sums, checked_counts, cost_places
+from cede.learning.learner import Learner
+from cede.learning.logs import numbers
 
 TASK = cede.worlds.riverswim([0.3, 0.7]).task
 EPISODE = {"states": [0, 1, 1], "prev_agents": [0, 1], "agents": [1, 0], "actions": [1, 0], "costs": [0.0, 0.5]}
@@ -108,7 +110,31 @@ def test_where_unknown_costs_are_counted():
     assert found.spread.tolist() == [4.0, 4.0, 3.0, 3.0]
 
 
+def test_a_learner_that_begins_with_counts():
+    """They are whole where nothing is forgotten; counts that have faded need not be."""
+    seen = cede.ucrl2_mc(TASK)
+    cede.simulate(cede.worlds.riverswim([0.3, 0.7]), seen, 3, seed=0, progress=False)
+    counts = seen.counts
+    assert Learner(TASK, seen.told, counts=counts).counts.agents.sum() == 60
+    half = Counts(agents=counts.agents * 0.5, environment=counts.environment, episodes=3, environment_episodes=3)
+    with pytest.raises(ValueError, match="a count of agents is .*, must be whole: it forgets nothing"):
+        Learner(TASK, seen.told, counts=half)
+    faded = Learner(TASK, cede.ucrl2_mc(TASK, forget=cede.HalfLife(10)).told, counts=half)
+    assert faded.counts.agents.sum() == 30
+
+
 def test_zero_counts():
     assert Counts.zeros(TASK).episodes == 0
     assert Counts.zeros(TASK).agents.shape == (12, 2)
     assert Counts.zeros(TASK).environment.shape == (12, 6)
+
+
+def test_columns_of_a_log_are_whole_numbers_in_range():
+    assert numbers("x", "state", np.array([0.0, 4.0]), None, 5).tolist() == [0, 4]
+    assert numbers("x", "state", np.array([0, 4]), None, 5).tolist() == [0, 4]
+    for wrong in (np.nan, np.inf, -np.inf, 0.5, -1.0, 5.0):
+        with pytest.raises(ValueError, match=r"x: state\[1\] is .*, must be an integer from 0 to 4"):
+            numbers("x", "state", np.array([2.0, wrong]), None, 5)
+    for wrong in (-1, 5):
+        with pytest.raises(ValueError, match=r"x: state\[1\] is .*, must be an integer from 0 to 4"):
+            numbers("x", "state", np.array([2, wrong]), None, 5)

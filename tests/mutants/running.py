@@ -42,6 +42,7 @@ MORE = (
     "serve/test_views.py",
     "serve/test_planning.py",
     "serve/test_memory.py",
+    "serve/test_sizes.py",
 )
 
 # Which tests run a kernel cannot be seen from Python: the files to try for each, the nearest first. All end with the golden runs.
