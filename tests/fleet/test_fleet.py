@@ -398,9 +398,12 @@ def test_teams_that_share_must_live_in_one_world():
 def test_a_learner_is_in_a_fleet_once():
     mdp = riverswim()
     flat = cede.ucrl2(mdp.task)
-    one, two = cede.Fleet([flat]), cede.Fleet([cede.ucrl2(mdp.task), flat])
-    with pytest.raises(ValueError, match=r"Fleet.merge: learner 1 of the other fleet is in this one already"):
-        one.merge(two)
+    one, other = cede.Fleet([flat]), cede.ucrl2(mdp.task)
+    with pytest.raises(ValueError, match=r"Fleet: learners\[1\] is in another fleet, must be a learner that was removed from it"):
+        cede.Fleet([other, flat])
+    two = cede.Fleet([other, one.remove(flat)])
+    one.merge(two)
+    assert (one.learners, two.learners) == ((other, flat), ())
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,9 @@ def test_cases_of_an_environment_that_varies_with_time():
     varies = cede.Task(agents=["a"], env_cost=np.zeros((2, 1)), horizon=3, periods=[0, 1, 0])
     told = cede.ucrl2_mc(plain, structure=declared).told
     check_task("x", plain, told)
-    with pytest.raises(ValueError, match="x: structure.environment is given, must be left out where the environment varies with time"):
+    with pytest.raises(
+        ValueError, match="x: structure.environment is given, must be left out where the environment varies with time"
+    ):
         check_task("x", varies, told)
 
 

@@ -1,4 +1,8 @@
-"""Interrupts (Ctrl-C) and other signals at moments when an exception would leave things in pieces: they wait until it is over."""
+"""Interrupts (Ctrl-C) and other signals at moments when an exception would leave things in pieces: they wait until it is over.
+
+This is for changes that are made in place: the counts of one step or one episode, a round of a run. Larger changes are built
+beside what holds, and put into force as one (learning/turns.py).
+"""
 
 # Of `signal` we use what it wraps: `signal.getsignal` turns every answer into an enumeration, at ten times the price.
 import _signal  # type: ignore[import-not-found]
@@ -9,21 +13,22 @@ from functools import wraps
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-NAMES = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1", "SIGUSR2")
-SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
+NAMES = ("INT", "TERM", "ALRM", "HUP", "USR1", "USR2", "QUIT", "VTALRM", "PROF", "CHLD", "WINCH")
+SIGNALS = [getattr(signal, f"SIG{name}") for name in NAMES if hasattr(signal, f"SIG{name}")]
 
 
 class interrupts_later:
-    """A context in which no signal handler of Python runs; those that were due run at its end.
+    """A context in which no signal handler of Python runs; those that were due run at its end, once for each signal.
 
     Its value is a list of the signals that come; whoever takes some out of it sees to them.
     """
 
-    __slots__ = ("came", "handlers")
+    __slots__ = ("came", "handlers", "is_over")
 
     def __enter__(self) -> list[int]:
         self.came: list[int] = []
         self.handlers: dict[int, Any] = {}
+        self.is_over = False
         if threading.current_thread() is threading.main_thread():  # handlers run in the main thread only
             try:
                 for number in SIGNALS:
@@ -32,41 +37,39 @@ class interrupts_later:
                         self.handlers[number] = handler
                         _signal.signal(number, self.note)
             except BaseException:  # a handler has run that was not replaced yet
+                self.is_over = True
                 self.put_back()
                 raise
         return self.came
 
     def note(self, number: int, frame: Any) -> None:
-        """Take note of a signal."""
-        self.came.append(number)
+        """Take note of a signal. Where an exception came while handlers were put back, the rest is put back here."""
+        if self.is_over:
+            _signal.signal(number, self.handlers[number])
+            self.handlers[number](number, frame)
+        else:
+            self.came.append(number)
 
     def put_back(self) -> None:
-        """Put all handlers back, even if one of them runs at once and raises an exception; that is raised at the end."""
-        raised, left = None, list(self.handlers.items())
-        while left:
-            try:
-                while left:
-                    _signal.signal(*left[-1])
-                    left.pop()
-            except BaseException as error:
-                raised = error
-        if raised is not None:
-            raise raised
+        """Put all handlers back. One of them may run at once and raise an exception."""
+        for number, handler in self.handlers.items():
+            _signal.signal(number, handler)
 
     def __exit__(self, *_: object) -> None:
-        if self.handlers:
-            try:
-                self.put_back()
-            finally:
-                self.call(self.came)
+        self.is_over = True
+        try:
+            self.put_back()
+        finally:
+            raise_all(list(dict.fromkeys(self.came)))
 
-    def call(self, numbers: list[int]) -> None:
-        """Call the handlers of signals, all of them even if one raises an exception."""
-        if numbers:
-            try:
-                self.handlers[numbers[0]](numbers[0], None)
-            finally:
-                self.call(numbers[1:])
+
+def raise_all(numbers: list[int]) -> None:
+    """Raise signals, each once: all of them, even if the handler of one raises an exception."""
+    if numbers:
+        try:
+            _signal.raise_signal(numbers[0])
+        finally:
+            raise_all(numbers[1:])
 
 
 def uninterrupted(function: Function) -> Function:

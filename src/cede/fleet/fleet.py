@@ -4,6 +4,7 @@ Section 4 of the paper: N instances of UCRL2-MC with one confidence set for the 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from numpy.typing import ArrayLike
 from cede import __version__
 from cede._base import check
 from cede._base.archive import path_to_write, save_arrays
-from cede._base.interrupts import uninterrupted
 from cede._base.reprs import listed, plural, short_repr
 from cede._kernels.tables import Sums, Table
 from cede.fleet.files import SavedFleet, pack_fleet
@@ -25,7 +25,7 @@ from cede.learning.files import SCHEMA
 from cede.learning.learner import Learner
 from cede.learning.settings import Settings, checked_task, for_newcomer
 from cede.learning.state import Sizes
-from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
+from cede.learning.turns import Assignments, Change, Turn, one_at_a_time
 from cede.problem.structure import Structure
 from cede.problem.task import Task
 
@@ -44,8 +44,8 @@ class Fleet:
     """
 
     def __init__(self, learners: Sequence[Learner]) -> None:
-        self.turn = Turn()
-        self._learners: list[Learner] = []
+        self.turn = Turn(is_fleet=True)
+        self._learners: tuple[Learner, ...] = ()
         self._environment: EnvironmentTally | None = None
         given = check.items("Fleet", "learners", learners, "at least one Learner")
         if not given:
@@ -61,24 +61,29 @@ class Fleet:
         for i in sharing:
             check_features("Fleet", f"learner {i}", [given[j].told for j in sharing[:i]], given[i].told)
             same_structure("Fleet", f"learner {i}", shared_structure(given[sharing[0]].told), shared_structure(given[i].told))
-        for i, learner in enumerate(given):
-            with learner.turn:  # nobody uses it meanwhile; what was checked may have changed
+        change = Change(waits=True)
+        with change.lock:
+            change.claim("Fleet", [self, *given])  # nobody uses them meanwhile; what was checked may have changed
+            for i, learner in enumerate(given):
                 self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
-                self._take_in(learner)
+            change.after = self._with(given)
+            change.finish()
 
     @classmethod
     def restored(cls, task: Task, learners: Sequence[Learner], environment: EnvironmentTally | None) -> "Fleet":
         """Make a fleet from a file. environment: the shared counts, in which those of the learners are contained already."""
         fleet = cls.__new__(cls)
-        fleet._learners, fleet._environment, fleet._task = [], environment, task
-        fleet.turn = Turn() if environment is None else environment.turn
+        fleet._learners, fleet._environment, fleet._task = (), environment, task
+        fleet.turn = Turn(is_fleet=True)
+        if environment is not None:
+            environment.turn = fleet.turn
         for i, learner in enumerate(learners):
             fleet._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
-            if learner.told.can_share:
-                if environment is None:
-                    check.fail("Fleet", "environment", "missing", f"what learner {i} shares")
-                learner._join(environment)
-            fleet._learners.append(learner)
+            if learner.told.can_share and environment is None:
+                check.fail("Fleet", "environment", "missing", f"what learner {i} shares")
+        change = Change()
+        change.after = fleet._members(learners, environment)
+        change.finish()
         return fleet
 
     @one_at_a_time
@@ -102,10 +107,11 @@ class Fleet:
     @property
     def learners(self) -> tuple[Learner, ...]:
         """Return the learners of all teams, in order."""
-        return tuple(self._learners)
+        self.turn.settle()
+        return self._learners
 
     def __len__(self) -> int:
-        return len(self._learners)
+        return len(self.learners)
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
@@ -118,7 +124,7 @@ class Fleet:
         return short_repr(self, parts)
 
     def __iter__(self) -> Iterator[Learner]:
-        return iter(self._learners)
+        return iter(self.learners)
 
     @property
     @one_at_a_time
@@ -145,37 +151,39 @@ class Fleet:
         """Return how many episodes, of all teams, were counted into `environment`."""
         return 0 if self._environment is None else self._environment.episodes
 
-    @one_at_a_time
-    @uninterrupted
     def add(self, learner: Learner) -> None:
         """Add a team. From now on it plans from what the fleet has seen, and the fleet from what it has seen."""
-        with checked_learner("Fleet.add", "learner", learner).turn:  # nobody uses it meanwhile
+        checked_learner("Fleet.add", "learner", learner)
+        change = Change(waits=True)
+        with change.lock:
+            change.claim("Fleet.add", [self, learner])
             self._check("Fleet.add", "learner", "the learner", learner)
-            if any(learner is other for other in self._learners):
-                check.fail("Fleet.add", "learner", "in the fleet already", "another one")
-            self._take_in(learner)
+            change.after = self._with([learner])
+            change.finish()
 
-    @one_at_a_time
-    @uninterrupted
     def remove(self, learner: Learner | int) -> Learner:
         """Remove a team, given by its learner or its index, and return the learner.
 
         The learner keeps a copy of what the fleet knows; what it has seen stays in the fleet.
         """
-        if isinstance(learner, Learner):
-            places = [i for i, other in enumerate(self._learners) if other is learner]
-            if not places:
-                check.fail("Fleet.remove", "learner", "not in the fleet", "one of its learners")
-            place = places[0]
-        else:
-            place = check.index("Fleet.remove", "learner", learner, len(self))
-        no_running_episode("Fleet.remove", "the learner", self._learners[place])
-        gone = self._learners.pop(place)
-        gone._leave()
+        change = Change(waits=True)
+        with change.lock:
+            change.claim("Fleet.remove", [self])
+            if isinstance(learner, Learner):
+                places = [i for i, other in enumerate(self._learners) if other is learner]
+                if not places:
+                    check.fail("Fleet.remove", "learner", "not in the fleet", "one of its learners")
+                place = places[0]
+            else:
+                place = check.index("Fleet.remove", "learner", learner, len(self))
+            gone = self._learners[place]
+            change.claim("Fleet.remove", [gone])
+            no_running_episode("Fleet.remove", "the learner", gone)
+            others = tuple(other for other in self._learners if other is not gone)
+            change.after = ((self, "_learners", others), *gone._removed(change))
+            change.finish()
         return gone
 
-    @one_at_a_time
-    @uninterrupted
     def welcome(self, task: Task, *, known_agents: Mapping[str, ArrayLike] | None = None, seed: int = 0) -> Learner:
         """Make a learner for a new team, add it to the fleet, and return it. It starts with all that the fleet knows of the
         environment.
@@ -189,53 +197,53 @@ class Fleet:
         holds for all of the new team.
         """
         owner = "Fleet.welcome"
-        first = next((learner for learner in self._learners if learner.told.can_share), None)
-        if first is None:
-            check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
-        known = checked_task(owner, task).known_agents(owner, {} if known_agents is None else known_agents)
-        same_environment(owner, "the newcomer", self._task, task)
-        newcomer = new_learner(task, for_newcomer(task, first.told, first.task, known), seed=seed)
-        self._check(owner, "task", "the newcomer", newcomer)
-        self._take_in(newcomer)
+        change = Change(waits=True)
+        with change.lock:
+            change.claim(owner, [self])
+            first = next((learner for learner in self._learners if learner.told.can_share), None)
+            if first is None:
+                check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
+            known = checked_task(owner, task).known_agents(owner, {} if known_agents is None else known_agents)
+            same_environment(owner, "the newcomer", self._task, task)
+            newcomer = new_learner(task, for_newcomer(task, first.told, first.task, known), seed=seed)
+            self._check(owner, "task", "the newcomer", newcomer)
+            change.after = self._with([newcomer])
+            change.finish()
         return newcomer
 
     def merge(self, other: "Fleet") -> None:
         """Take over all teams of another fleet, which is empty afterwards. What both have seen of the environment is added."""
         if not isinstance(other, Fleet) or other is self:
             check.fail("Fleet.merge", "other", check.show(other), "another Fleet")
-        with run_of("Fleet.merge", [self, other, *self._learners, *other._learners]):
-            self._merge("Fleet.merge", other)
+        change = Change(waits=True)
+        with change.lock:
+            change.claim("Fleet.merge", [self, other])
+            change.claim("Fleet.merge", [*self._learners, *other._learners])
+            change.after = self._merged("Fleet.merge", other)
+            change.finish()
 
-    @uninterrupted
-    def _merge(self, owner: str, other: "Fleet") -> None:
-        """Do the work of `merge`, while nobody else uses either fleet."""
+    def _merged(self, owner: str, other: "Fleet") -> Assignments:
+        """Check that another fleet can be taken over, and return what does it."""
         same_environment(owner, "the other fleet", self._task, other._task)
         if self._environment is not None and other._environment is not None:
             same_structure(owner, "the other fleet", self._environment.structure, other._environment.structure)
-        mine = {id(learner) for learner in self._learners}
         for i, learner in enumerate(other._learners):
-            if id(learner) in mine:
-                check.fail(owner, f"learner {i} of the other fleet", "in this one already", "another one")
             no_running_episode(owner, f"learner {i} of the other fleet", learner)
             if learner.told.can_share:
                 check_features(owner, f"learner {i} of the other fleet", [one.told for one in self._learners], learner.told)
         theirs, environment = other._learners, other._environment
-        other._learners, other._environment = [], None
-        if environment is not None:
-            self._count(environment.table.sums(), environment.costs.sums(), environment)
-            assert self._environment is not None
-            self._environment.prior = self._environment.prior or environment.prior
-        for learner in theirs:
-            if learner.shared_environment is not None:
-                assert self._environment is not None
-                learner._join(self._environment)
-            self._learners.append(learner)
+        counted = None if environment is None else self._counted(environment)
+        return (
+            (other, "_learners", ()),
+            (other, "_environment", None),
+            *(() if counted is None else self._into(counted)),
+            *self._members(theirs, self._environment or counted),
+        )
 
     def _check(self, owner: str, argument: str, who: str, learner: Any) -> None:
         """Check that a learner may join the fleet. argument, who: how it is called in errors."""
-        not_in_run(owner, argument, checked_learner(owner, argument, learner).turn)
         same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
-        if learner.shared_environment is not None:
+        if learner._fleet is not None:
             check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove)")
         if learner.told.can_share:
             check_features(owner, who, [one.told for one in self._learners], learner.told)
@@ -243,37 +251,80 @@ class Fleet:
             same_structure(owner, who, self._environment.structure, shared_structure(learner.told))
         no_running_episode(owner, who, learner)
 
-    def _take_in(self, learner: Learner) -> None:
-        """Append a learner that was checked; add its environment counts to those of the fleet, if it can share."""
-        if learner.told.can_share:
-            state, (_, counts, sums) = learner._packed(), shapes(learner.task, structure=learner.told.structure)
-            tables = (Table.empty(*counts), Table.empty(*sums))
-            sizes = EnvironmentTally(*tables, counts[0], state.environment_episodes, shared_structure(learner.told))
-            seen, costs = (
-                Sums(*np.divmod(one.key, n), one.number) for one, n in ((state.environment, counts[1]), (state.costs, sums[1]))
-            )
-            self._count(seen, costs, sizes)
-            assert self._environment is not None
-            if self._environment.prior is None and learner.told.features is not None:
-                self._environment.prior = prior_of("environment", Sizes(learner.task, learner.told), state.__dict__)
-            learner._join(self._environment)
-        self._learners.append(learner)
+    def _with(self, learners: Sequence[Learner]) -> Assignments:
+        """Return what appends learners that were checked. What those that can share have seen is added to what the fleet knows."""
+        counted = None
+        for learner in learners:
+            if learner.told.can_share:
+                counted = self._counted(seen_by(learner), counted)
+        into = () if counted is None else self._into(counted)
+        return (*into, *self._members(learners, self._environment or counted))
 
-    def _count(self, seen: Sums, costs: Sums, like: EnvironmentTally) -> None:
-        """Add sparse counts, and sums of costs, to what the fleet knows of the environment. Its tables are replaced as a whole, so
-        that copies stay as they are.
+    def _counted(self, more: EnvironmentTally, so_far: EnvironmentTally | None = None) -> EnvironmentTally:
+        """Return what the fleet knows of the environment with what else was seen of it, in a tally and tables of its own.
 
-        like: a tally with the sizes and the structure of the environment's tables, and the number of episodes that are added.
+        so_far: what was returned before, if there is yet more to add.
         """
+        if so_far is None:
+            like, known = self._environment or more, self._environment is not None
+            tables = [one.copy() if known else Table.empty(one.n_rows, one.n_columns) for one in (like.table, like.costs)]
+            so_far = replace(like, table=tables[0], costs=tables[1], turn=self.turn)
+            so_far.episodes, so_far.prior = (like.episodes, like.prior) if known else (0, None)
+        for mine, sums in ((so_far.table, more.table.sums()), (so_far.costs, more.costs.sums())):
+            if len(sums.row):
+                mine.add(sums)
+        so_far.episodes += more.episodes
+        so_far.prior = so_far.prior or more.prior
+        return so_far
+
+    def _into(self, counted: EnvironmentTally) -> Assignments:
+        """Return what lets the fleet know what was counted. Its tables are replaced as a whole, so that copies stay as they are."""
         if self._environment is None:
-            table, sums = (Table.empty(one.n_rows, one.n_columns) for one in (like.table, like.costs))
-            self._environment = EnvironmentTally(table, sums, like.rows, 0, like.structure, turn=self.turn)
-        for name, more in (("table", seen), ("costs", costs)):
-            if len(more.row):
-                table = getattr(self._environment, name).copy()
-                table.add(more)
-                setattr(self._environment, name, table)
-        self._environment.episodes += like.episodes
+            return ((self, "_environment", counted),)
+        return tuple((self._environment, name, getattr(counted, name)) for name in ("table", "costs", "episodes", "prior"))
+
+    def _members(self, learners: Sequence[Learner], environment: EnvironmentTally | None) -> Assignments:
+        """Return what makes learners members of the fleet. environment: what those that can share know from then on."""
+        result: list[tuple[Any, str, Any]] = [(self, "_learners", (*self._learners, *learners))]
+        for learner in learners:
+            result.append((learner, "_fleet", self.turn))
+            if learner.told.can_share and environment is not None:
+                result += learner._joined(environment)
+        return tuple(result)
+
+    @one_at_a_time
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a pickle holds: all learners, and what they share."""
+        shared = self._environment
+        environment = None if shared is None else replace(shared, turn=Turn(), **shared.as_it_is())
+        parts = [one._copied() if one.shared_environment is not None else one.__getstate__() for one in self._learners]
+        learners = [(type(one), {**part, "_shared": None}) for one, part in zip(self._learners, parts, strict=True)]
+        return {**self.__dict__, "_learners": learners, "_environment": environment, "turn": Turn()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.turn, learners = Turn(is_fleet=True), []
+        if self._environment is not None:
+            self._environment.turn = self.turn
+        for kind, part in state["_learners"]:
+            learner = kind.__new__(kind)
+            learner.__dict__.update(part)
+            learner._fleet = self.turn
+            if learner.told.can_share:
+                learner._shared, learner.turn = self._environment, self.turn
+            learners.append(learner)
+        self._learners = tuple(learners)
+
+
+def seen_by(learner: Learner) -> EnvironmentTally:
+    """Return what a learner that belongs to no fleet has seen of the environment, as a tally."""
+    state, (_, counts, sums) = learner._packed(), shapes(learner.task, structure=learner.told.structure)
+    sparse = ((state.environment, counts), (state.costs, sums))
+    table, costs = (Table.of(Sums(*np.divmod(one.key, sides[1]), one.number).matrix(*sides)) for one, sides in sparse)
+    found = EnvironmentTally(table, costs, counts[0], state.environment_episodes, shared_structure(learner.told))
+    if learner.told.features is not None:
+        found.prior = prior_of("environment", Sizes(learner.task, learner.told), state.__dict__)
+    return found
 
 
 def checked_learner(owner: str, argument: str, learner: Any) -> Learner:

@@ -25,7 +25,7 @@ from cede.learning.counts import Episode
 from cede.learning.learner import Learner
 from cede.learning.protocol import SwitchingLearner, checked_learner, settings_of
 from cede.learning.settings import MOST_EPISODES
-from cede.learning.turns import run_of
+from cede.learning.turns import Change
 from cede.planning.belief import true_beliefs
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, model_of
@@ -115,7 +115,9 @@ def simulate(
     progress, rng = check.progress("simulate", progress), generator("simulate", seed)
     recorded: dict[str, Any] = {"evaluate_every": evaluate_every} if mdp.horizon is not None else {"record_every": block}
     if isinstance(learner, Learner) and is_own(learner):
-        with run_of("simulate", [learner]):
+        run = Change()
+        with run.lock:
+            run.claim("simulate", [learner])
             fits("simulate", mdp, learner)
             record = play(mdp, learner, episodes, rng, progress, evaluate_every, block)
     else:
@@ -280,7 +282,10 @@ def simulate_fleet(
     for i, mdp in enumerate(mdps):
         checked_mdp(owner, f"mdps[{i}]", mdp)
     chosen = engine_of(owner, engine, jobs)
-    with run_of(owner, [fleet, *fleet]):
+    run = Change()
+    with run.lock:
+        run.claim(owner, [fleet])
+        run.claim(owner, fleet)
         if len(mdps) != len(fleet) or not len(fleet):
             check.fail(owner, "the number of mdps", len(mdps), f"{len(fleet)}, one for each learner, and at least 1")
         for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):

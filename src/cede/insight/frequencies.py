@@ -40,8 +40,9 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     nothing: dict[str, Any] = dict.fromkeys(("radius", "agents_radius", "features", "policy", "baseline"))
     told = replace(learner.told, prior=0.0, planning="full", **nothing)
     plain, state = new_learner(learner.task, told, seed=learner.seed, checked=True), learner.state
-    if learner.shared_environment is not None:
-        plain._join(learner.shared_environment)
+    shared = learner.shared_environment
+    if shared is not None:
+        plain._shared, plain.turn = shared, shared.turn
     start = LearnerState()
     gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "found", "bounds", "record", *PRIOR)}
     plain._remember(replace(state, **gone))

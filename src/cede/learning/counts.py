@@ -490,6 +490,10 @@ class EnvironmentTally:
         """Return the sums of costs as a matrix, (rows, 4)."""
         return self.costs.matrix()
 
+    def as_it_is(self) -> dict[str, Any]:
+        """Return all that changes in it, by name; of tables a copy."""
+        return {"table": self.table.copy(), "costs": self.costs.copy(), "episodes": self.episodes, "prior": self.prior}
+
 
 def check_counted(owner: str, structure: Outcomes | None, rows: Ints, columns: Ints) -> None:
     """Check that counts from outside lie in columns that are outcomes of their case, which kernels trust.

@@ -81,12 +81,13 @@ class EndlessLearner(Learner):
     def _count_steps(self, steps: LoggedSteps) -> None:
         """Count steps, one after the other, without planning."""
         live = self._working
-        for i in range(len(steps.states)):
-            count_steps(live.tally, one_step(steps, i))
-            if live.arrays.limits.taken.size:
-                live.arrays.limits.taken[self.task.acting[int(steps.agents[i])]] += 1
-            live.tally.end_episode()
-        live.stale = True
+        with self.turn.whole:
+            for i in range(len(steps.states)):
+                count_steps(live.tally, one_step(steps, i))
+                if live.arrays.limits.taken.size:
+                    live.arrays.limits.taken[self.task.acting[int(steps.agents[i])]] += 1
+                live.tally.end_episode()
+            live.stale = True
 
     @one_at_a_time
     def end_episode(self, *, replan: bool | None = None) -> None:
@@ -118,9 +119,8 @@ class EndlessLearner(Learner):
             self._count_steps(found)
             self._steps, self._charged = [], []
 
-    @uninterrupted
     def _count_logged(self, steps: LoggedSteps) -> None:
-        """Count one logged run, with a plan wherever one would have been made."""
+        """Count one logged run, of a log that is counted as a whole, with a plan wherever one would have been made."""
         for i in range(len(steps.states)):
             self._plan_if_due()
             self._count_steps(one_step(steps, i))

@@ -51,7 +51,7 @@ from cede.learning.recorder import Recorder
 from cede.learning.settings import Settings, check_fits, check_task, shown
 from cede.learning.state import NOTHING, PRIOR, LearnerState, Seen, Sizes, check_possible, plan_arrays
 from cede.learning.steps import Given, Observed, check_goes_on, checked_step
-from cede.learning.turns import Turn, not_in_run, one_at_a_time, run_of
+from cede.learning.turns import Assignments, Change, Turn, one_at_a_time
 from cede.planning.belief import Belief, CostBelief, snapshot
 from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
 from cede.planning.scale import Scale
@@ -99,7 +99,8 @@ class Learner:
             self._state = LearnerState.of(total)
             check_possible(told.name, Sizes(task, told), self._state)
         self._live: Live | None = None  # the working form; either this or _state is None
-        self._shared: EnvironmentTally | None = None  # the environment counts of the fleet, if it belongs to one
+        self._shared: EnvironmentTally | None = None  # the environment counts of the fleet, if it belongs to one and shares
+        self._fleet: Turn | None = None  # that of the fleet that it belongs to
         self._steps: list[Step] = []  # steps of the running episode, observed one by one
         self._charged: list[tuple[float, float]] = []  # and what the environment charged in each, for the action and for arriving
         self._episode: Episode | None = None  # the running episode, if it was observed all at once
@@ -180,13 +181,16 @@ class Learner:
             check.fail("observe", "t", t, f"{len(self._steps)}, the next step of this episode{hint}")
         step, costs = self._checked(t, (state, prev_agent, agent, action, next_state), cost, enter_cost, moved)
         if self._recorder is None:
-            self._steps.append(step)
-            self._charged.append(costs)
+            self._take_note(step, costs)
             return
         with interrupts_later(), self._together():  # the record and the learner agree
             self._record([step], [costs], begins=not self._steps)
-            self._steps.append(step)
-            self._charged.append(costs)
+            self._take_note(step, costs)
+
+    def _take_note(self, step: Step, costs: tuple[float, float]) -> None:
+        """Append a step to the running episode: it is there as soon as it is in `_steps`."""
+        self._charged[len(self._steps) :] = [costs]
+        self._steps.append(step)
 
     def _checked(self, t: int, given: Given, cost: Any, enter_cost: Any, moved: Any, owner: str = "observe") -> Observed:
         """Check a step against the task and the last one; see `checked_step`."""
@@ -207,7 +211,7 @@ class Learner:
             expected = "at least 1: observe them first; to plan again, call replan"
             check.fail("end_episode", "the number of steps of the running episode", 0, expected)
         self._scale(self.episode + 1)  # a schedule that fails must fail before anything is counted
-        with interrupts_later(), self._together():  # an episode is counted as a whole
+        with self.turn.whole, interrupts_later(), self._together():  # an episode is counted as a whole
             if self._recorder is not None:
                 self._recorder.end_episode(self.episode)
             self._count_episode()
@@ -219,13 +223,12 @@ class Learner:
         else:
             self._keep_plan()
 
-    @one_at_a_time
     def learn_from(self, log: Any, *, again: bool = False, progress: bool | Callable[[int], None] = True) -> int:
         """Count the logged steps of any past controller, plan again, and return the number of episodes.
 
         log: columns state, agent, action and next_state, and t or episode (see `logs.read_log`), as a mapping of arrays, a data
-        frame or a structured array; or Episodes; or a Record. Everything is checked before anything is counted. progress: as for
-        `simulate`.
+        frame or a structured array; or Episodes; or a Record. Everything is checked before anything is counted, and all of it is
+        counted or, after an error or an interrupt, nothing: `episode` tells which. progress: as for `simulate`.
 
         A Record with episodes that the learner has counted already, live or from that record, is refused: they would count twice.
         `record.after(learner)` is the rest. again: True to count all of it once more.
@@ -235,11 +238,16 @@ class Learner:
         the log do not count for them.
         """
         progress, again = check.progress("learn_from", progress), check.truth("learn_from", "again", again)
-        with run_of("learn_from", [self]):  # what it asks of the user's functions must not come back to it
-            return self._learn_from("learn_from", log, again, progress)
+        change = Change(waits=True)
+        with change.lock:
+            change.claim("learn_from", [self])  # what it asks of the user's functions must not come back to it
+            try:
+                return self._learn_from("learn_from", change, log, again, progress)
+            finally:
+                change.finish()
 
-    def _learn_from(self, owner: str, log: Any, again: bool, progress: bool | Callable[[int], None]) -> int:
-        """Do the work of `learn_from`."""
+    def _learn_from(self, owner: str, change: Change, log: Any, again: bool, progress: bool | Callable[[int], None]) -> int:
+        """Do the work of `learn_from`. If it does not reach its end, the change makes everything as it was."""
         if self.observed:
             check.fail(owner, "the number of steps of the running episode", self.observed, "0: end it first (end_episode)")
         episodes = read_log(owner, self.task, log)
@@ -252,6 +260,7 @@ class Learner:
         for episode in range(self.episode, self.episode + len(episodes) + 1):
             self._scale(episode)  # a schedule that fails must fail before anything is counted
         last_only = self.told.planning == "greedy" or self.told.replan in ("every", 1)
+        change.after = self._as_it_is()
         with Progress("log", len(episodes), progress, 1) as bar:
             for number, steps in enumerate(episodes):
                 if not last_only:
@@ -265,11 +274,18 @@ class Learner:
                 if not last_only or number == len(episodes) - 1:
                     self._keep_plan()
                 bar.advance(1)
+        change.after = ()  # now it is done
         return len(episodes)
 
-    @uninterrupted
+    def _as_it_is(self) -> Assignments:
+        """Return what makes the learner again what it is now, and what it shares with a fleet."""
+        now = {name: value for name, value in self.__dict__.items() if name != "turn"}
+        now |= {"_state": self._packed(), "_live": None, "_scales": self._scales.copy()}
+        shared = {} if self._shared is None else self._shared.as_it_is()
+        return (*((self, *one) for one in now.items()), *((self._shared, *one) for one in shared.items()))
+
     def _count_logged(self, steps: LoggedSteps) -> None:
-        """Count one logged episode."""
+        """Count one logged episode, of a log that is counted as a whole."""
         if self.told.planning == "greedy":
             for t, state in zip(steps.times, steps.states, strict=True):
                 self._visit(int(t), int(state))
@@ -429,12 +445,11 @@ class Learner:
         """Return the environment counts of the fleet it belongs to; None if it belongs to none, or does not share."""
         return self._shared
 
-    @uninterrupted
-    def _join(self, environment: EnvironmentTally) -> None:
-        """Share the environment counts of a fleet from now on: count into them, and plan from what all teams have seen.
+    def _joined(self, environment: EnvironmentTally) -> Assignments:
+        """Return what lets it share the environment counts of a fleet: count into them, and plan from what all teams have seen.
 
-        The learner drops its own counts of the environment; the caller, `Fleet`, has added them to the shared ones before. Its plan
-        is dropped too.
+        The learner drops its own counts of the environment; the caller, `Fleet`, adds them to the shared ones. Its plan is dropped
+        too.
         """
         state = self._packed()
         gone: dict[str, Any] = {
@@ -447,20 +462,29 @@ class Learner:
             "value": LearnerState().value,
             "planned": 0,
         }
-        self._shared = environment
-        self._remember(replace(state, record=undecided(state.record), **gone))
-        self.turn = environment.turn  # last: from now on others may use it
+        new = self._with_state(replace(state, record=undecided(state.record), **gone))
+        return (*new, (self, "_shared", environment), (self, "turn", environment.turn))
 
-    @uninterrupted
-    def _leave(self) -> None:
-        """Leave the fleet, and keep a copy of what it has seen of the environment. `Fleet.remove` calls it."""
-        if self._shared is not None:
-            state, shared = self._packed(), self._shared
-            self._shared = None
-            seen: dict[str, Any] = {"environment": Seen.of(shared.counts), "costs": Seen.of(shared.cost_sums)}
-            seen |= self._prior_fields(state, shared.prior)
-            self._remember(replace(state, **seen, environment_episodes=shared.episodes))
-            self.turn = Turn()  # last: from now on others may use it
+    def _removed(self, change: Change) -> Assignments:
+        """Return what makes it a learner that belongs to no fleet. change: in which this happens."""
+        if self._shared is None:
+            return ((self, "_fleet", None),)
+        new = {"_shared": None, "_fleet": None, "turn": Turn(change=change)}
+        return (*self._with_state(self._alone()), *((self, *one) for one in new.items()))
+
+    def _with_state(self, state: LearnerState) -> Assignments:
+        """Return what replaces everything that it keeps by a state, and drops the running episode."""
+        new: dict[str, Any] = {"_state": state, "_live": None, "_steps": [], "_charged": [], "_episode": None}
+        return tuple((self, *one) for one in new.items())
+
+    def _alone(self) -> LearnerState:
+        """Return its state if it belonged to no fleet: with a copy of what the fleet has seen of the environment."""
+        state, shared = self._packed(), self._shared
+        if shared is None:
+            return state
+        seen: dict[str, Any] = {"environment": Seen.of(shared.counts), "costs": Seen.of(shared.cost_sums)}
+        seen |= self._prior_fields(state, shared.prior)
+        return replace(state, **seen, environment_episodes=shared.episodes)
 
     def _prior_fields(self, state: LearnerState, environment: LayerPrior | None) -> dict[str, Any]:
         """Return the fields of a state that hold priors from features, with another prior of the environment."""
@@ -597,11 +621,14 @@ class Learner:
     @property
     def episode(self) -> int:
         """Return the number of the episode that is running or comes next: k = 1, 2, ..."""
+        if self.turn.change is not None:
+            self.turn.settle()
         return (self._packed().episodes if self._live is None else self._live.tally.episodes) + 1
 
     @property
     def environment_episodes(self) -> int:
         """Return how many episodes, of all teams that share it, were counted into what it knows of the environment."""
+        self.turn.settle()
         if self._shared is not None:
             return self._shared.episodes
         return self._packed().environment_episodes if self._live is None else self._live.tally.environment_tally.episodes
@@ -649,6 +676,7 @@ class Learner:
         return result
 
     @property
+    @one_at_a_time
     def warnings(self) -> tuple[str, ...]:
         """Return what its user should know, in sentences: who was never in control, and whether a baseline was never left."""
         if self.episode == 1:
@@ -699,7 +727,7 @@ class Learner:
             self._put_radii(live.arrays)
             make_plan(live.arrays, policy, value, self._tie_seed())
             plan = new_plan(self.task, policy, value, live.arrays.endless.gain, live.arrays.endless.error)
-        with interrupts_later():
+        with self.turn.whole, interrupts_later():
             if self.told.policy is None:
                 kernels.finish_plan(live.arrays)
             live.plan, live.planned, live.stale = plan, self.episode, False
@@ -748,15 +776,18 @@ class Learner:
 
         return short_repr(self, parts)
 
+    @one_at_a_time
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a pickle holds: the packed state instead of the working form.
+        """Return what a copy or a pickle holds. One of a learner in a fleet belongs to none, as if it had been removed."""
+        return {**self._copied(), "_state": self._alone(), "_shared": None, "_fleet": None}
 
-        The arrays of the working form share memory, which copying would undo.
+    def _copied(self) -> dict[str, Any]:
+        """Return what a copy in a copy of its fleet holds: the packed state instead of the working form, of which the arrays share
+        memory. All that may change is copied, since others may use the learner when this is read.
         """
-        not_in_run("Learner", "a copy of it", self.turn)
-        lists = {"_steps": list(self._steps), "_charged": list(self._charged)}
-        own = {"_state": self._packed(), "_live": None, "_recorder": None, "_recorded": self.recorded, "_why": None}
-        return {**self.__dict__, **own, **lists}
+        own: dict[str, Any] = {name: getattr(self, name).copy() for name in ("_steps", "_charged", "_scales")}
+        none = {"_live": None, "_recorder": None, "_why": None}
+        return {**self.__dict__, **none, **own, "_state": self._packed(), "_recorded": self.recorded, "turn": Turn()}
 
     def __copy__(self) -> "Learner":
         """Return a copy that shares nothing: one that counted into the same fleet would be one team too many."""

@@ -3,96 +3,194 @@
 Calls wait for one another. While a learner is in a run (`simulate`), any other call that would read or change what it has learned
 is refused: it would see what the run began with, and what it changed would be lost when the run ends. Learners of a fleet that
 share what they see of the environment take turns together.
+
+Whatever takes longer than one call, or touches several learners, is a `Change`: a run, a log that is counted, a team that joins.
+It claims what it needs, one lock at a time and never two, in one order; so no two changes wait for each other.
+
+Signals may raise an exception after any call of a function, so a lock must be its own context manager (`with turn.lock`): an
+`__enter__` in Python could be interrupted when the lock is taken and the block is not entered yet.
 """
 
+import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Callable, Iterable
 from functools import wraps
+from itertools import count
+from threading import get_ident
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from cede._base import check
-from cede._base.interrupts import interrupts_later
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Assignments = tuple[tuple[Any, str, Any], ...]  # object, attribute, value
+
+NAMES = {"__getstate__": "a copy of it"}  # what methods are called in errors
+PATIENCE, MOMENT = 20, 0.00005  # how often, and for how many seconds, a call lets others go first
+_numbers = count()
+_turns: "WeakSet[Turn]" = WeakSet()
+
+
+class Change:
+    """Something that happens to learners and fleets as a whole or not at all.
+
+    It goes on as long as its lock is held (`with change.lock`); meanwhile nobody else uses what it claimed. `after` is what holds
+    when it is over: at first nothing, or what makes everything as it was; from one assignment on what makes it new. `finish` puts
+    it into force; if an interrupt came before, the next who uses one of the claimed things does that.
+
+    waits: whether other threads wait until it is over; else their calls are refused, as during a run.
+    """
+
+    __slots__ = ("after", "lock", "settling", "thread", "waits")
+
+    def __init__(self, *, waits: bool = False) -> None:
+        self.lock, self.settling = threading.Lock(), threading.Lock()
+        self.thread, self.waits = get_ident(), waits
+        self.after: Assignments = ()
+
+    def claim(self, owner: str, things: Iterable[Any]) -> None:
+        """Take learners and fleets for this change, and wait for calls and changes that go on; fails if one of them is in a run.
+
+        owner: named in the error. things: objects with a `turn`.
+        """
+        wanted = list(things)
+        while True:
+            turns = sorted({thing.turn for thing in wanted}, key=lambda turn: turn.order)  # always in one order
+            for turn in turns:
+                turn.give(owner, self)
+            if all(thing.turn.change is self for thing in wanted):
+                return
+            for turn in turns:  # one of them joined or left a fleet meanwhile
+                with turn.lock:
+                    turn.change = None
+
+    def finish(self) -> None:
+        """Put what is to hold into force. It may be repeated."""
+        with self.settling:
+            for thing, name, value in self.after:
+                setattr(thing, name, value)
+            self.after = ()
 
 
 class Turn:
-    """Whose turn it is: a lock for short calls, and whether a run is going on. A copy is free, whoever has the original.
+    """Whose turn it is: a lock for calls, and the change that goes on, if one does. A copy is free, whoever has the original.
 
-    Used as a context manager. Who waits stands in the door, so that a thread which calls again and again cannot always be first.
+    whole: held while something is changed in place, so that a process that is forked meanwhile has it whole. waiting: the threads
+    that wait for the lock; one that calls again and again lets them go first. is_fleet: whether it is that of a fleet.
     """
 
-    __slots__ = ("door", "in_run", "lock")
+    __slots__ = ("__weakref__", "change", "is_fleet", "lock", "order", "waiting", "whole")
 
-    def __init__(self) -> None:
-        self.door = threading.Lock()
-        self.lock = threading.RLock()
-        self.in_run = False
+    def __init__(self, *, is_fleet: bool = False, change: Change | None = None) -> None:
+        self.lock, self.whole = threading.RLock(), threading.RLock()
+        self.waiting: dict[int, None] = {}
+        self.change = change
+        self.is_fleet, self.order = is_fleet, (not is_fleet, next(_numbers))  # fleets come first: they know their learners
+        _turns.add(self)
 
-    def __enter__(self) -> None:
-        if self.lock._is_owned():  # type: ignore[attr-defined]  # as threading.Condition asks it
-            self.lock.acquire()
-        else:
-            with self.door:
-                self.lock.acquire()
+    def is_free(self, owner: str, place: str) -> bool:
+        """Return whether no change goes on; one that was interrupted is settled first. The caller has the lock.
 
-    def __exit__(self, *_: object) -> None:
-        self.lock.release()
+        Fails in a run, and if this thread is in the change itself. owner, place: who was called and what, for the error.
+        """
+        change = self.change
+        if change is not None and change.lock.locked():
+            if not change.waits or change.thread == get_ident():
+                check.fail(
+                    owner, place, "used during a run", "used before or after it: a run (simulate) has its learners to itself"
+                )
+            return False
+        if change is not None:
+            change.finish()
+            self.change = None
+        return True
+
+    def settle(self) -> None:
+        """Put into force what a change has left that was interrupted, before something is read without waiting."""
+        change = self.change
+        if change is not None and change.after and not change.lock.locked():
+            change.finish()
+
+    def give(self, owner: str, change: Change) -> None:
+        """Let a change have what this turn is of, as soon as no other call or change has it. owner: for errors."""
+        while True:
+            with self.lock:
+                before = self.change
+                if before is change or self.is_free(owner, "a learner"):
+                    self.change = change
+                    return
+            wait_for(before)
+
+    def let_others_go_first(self) -> None:
+        """Wait a moment, since other threads wait for the lock. Who was interrupted may stand in the list: it is emptied then."""
+        if not self.lock._is_owned():  # type: ignore[attr-defined]  # as threading.Condition asks it
+            for _ in range(PATIENCE):
+                time.sleep(MOMENT)
+                if not self.waiting:
+                    return
+            self.waiting.clear()
 
     def __reduce__(self) -> Any:
         return Turn, ()
 
 
+def wait_for(change: Change | None) -> None:
+    """Wait until a change is over."""
+    if change is not None:
+        with change.lock:
+            pass
+
+
 def one_at_a_time(method: Method) -> Method:
     """Let a method of an object with a `turn` wait until no other thread is in one, and refuse it while the object is in a run."""
+    place = NAMES.get(method.__name__, method.__name__)
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        turn = self.turn
-        with turn:
-            if turn is self.turn:
-                if turn.in_run:
-                    not_in_run(type(self).__name__, method.__name__, turn)
-                return method(self, *args, **kwargs)
-        return call(self, *args, **kwargs)  # it joined or left a fleet while this thread was waiting
+        me = get_ident()
+        while True:
+            turn = self.turn
+            if turn.waiting:
+                turn.let_others_go_first()
+            turn.waiting[me] = None
+            with turn.lock:
+                turn.waiting.pop(me, None)
+                change = turn.change
+                if (change is None or turn.is_free(type(self).__name__, place)) and turn is self.turn:
+                    return method(self, *args, **kwargs)
+            wait_for(change)  # or it joined or left a fleet while this thread was waiting
 
     return call  # type: ignore[return-value]
 
 
-def not_in_run(owner: str, place: str, turn: Turn) -> None:
-    """Check that no run is going on. place: what was called, for the error."""
-    if turn.in_run:
-        check.fail(owner, place, "used during a run", "used before or after it: a run (simulate) has its learners to itself")
+# ------------------------------------------------------------------------------------------------- a process that is forked
+
+_held: list[Any] = []  # locks that are held during a fork
 
 
-@contextmanager
-def run_of(owner: str, things: Iterable[Any]) -> Iterator[None]:
-    """A context in which learners and fleets are in a run; fails if one of them is in another run already.
+def before_fork() -> None:
+    """Wait until nothing is being changed in place."""
+    for turn in list(_turns):
+        turn.whole.acquire()
+        _held.append(turn.whole)
 
-    owner: named in the error. things: objects with a `turn`.
-    """
-    found = {id(thing.turn): thing.turn for thing in things}
-    turns = [turn for _, turn in sorted(found.items())]  # always in one order: no two runs wait for each other
-    ours: list[Turn] = []
-    try:
-        with interrupts_later(), ExitStack() as locks:
-            for turn in turns:
-                locks.enter_context(turn)
-            for turn in turns:
-                not_in_run(owner, "a learner", turn)
-            for turn in turns:
-                turn.in_run = True
-            ours += turns
-        yield
-    finally:
-        raised = None
-        while ours:  # an interrupt may come in any call, also in that of a context which would put it off
-            try:
-                while ours:
-                    ours[-1].in_run = False
-                    ours.pop()
-            except BaseException as error:
-                raised = error
-        if raised is not None:
-            raise raised
+
+def after_fork() -> None:
+    """Let changes go on."""
+    while _held:
+        _held.pop().release()
+
+
+def after_fork_in_child() -> None:
+    """Free what other threads had: they are not there. Their changes are settled by whoever comes next."""
+    after_fork()
+    for turn in list(_turns):
+        turn.lock, turn.waiting = threading.RLock(), {}
+        change = turn.change
+        if change is not None and change.thread != get_ident():
+            change.lock, change.settling = threading.Lock(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=before_fork, after_in_parent=after_fork, after_in_child=after_fork_in_child)
