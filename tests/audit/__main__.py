@@ -5,14 +5,17 @@ python -m audit --seed 7 --only 4711         one problem again
 """
 
 import argparse
+import os
 import re
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
+from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations
+from multiprocessing import get_context
 from pathlib import Path
 
-from audit.compare import compare
+from audit.compare import compared
 from audit.features import EXCLUDED, FEATURES, PAIRS
 from audit.generate import problem
 from audit.shrink import shrink
@@ -32,31 +35,45 @@ class Audit:
         self.refused, self.gave_up, self.found = Counter(), Counter(), Counter()
         self.largest, self.shown = {}, []
 
-    def add(self, number):
-        """Compare one problem."""
-        one = problem(self.seed, number)
-        session = compare(one)
+    def add(self, number, told):
+        """Add what was compared in one problem, as `compared` returns it."""
+        features, counts, largest, found = told
         self.problems += 1
-        self.features.update(one.features)
-        self.pairs.update(tuple(sorted(pair)) for pair in combinations(one.features, 2))
-        self.compared.update(session.compared)
-        self.refused.update(session.refused)
-        self.gave_up.update(session.gave_up)
-        beyond = {found.kind for found in session.found}
-        for kind, size in session.largest.items():
-            if kind not in beyond:
+        self.features.update(features)
+        self.pairs.update(tuple(sorted(pair)) for pair in combinations(features, 2))
+        for mine, more in zip((self.compared, self.refused, self.gave_up), counts, strict=True):
+            mine.update(more)
+        for kind, size in largest.items():
+            if kind not in found:
                 self.largest[kind] = max(self.largest.get(kind, 0.0), size)
-        for kind in dict.fromkeys(found.kind for found in session.found):
+        for kind, (first, part) in found.items():
             self.found[kind] += 1
             if self.found[kind] <= MOST_OF_A_KIND:
-                first = next(found for found in session.found if found.kind == kind)
-                self.shown.append((one, first, session.part_of[id(first)]))
+                self.shown.append((number, first, part))
                 print(f"FOUND in problem {number}, {kind}: {first.what[:200]}", flush=True)
+
+    def run(self, until, jobs):
+        """Compare problems 0, 1, 2, ... until some time, several at once; what is added is added in their order."""
+        begun = shown = time.monotonic()
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            waiting, number = deque(), 0
+            while waiting or time.monotonic() < until:
+                while len(waiting) < 4 * jobs and time.monotonic() < until:
+                    waiting.append((number, pool.submit(compared, self.seed, number)))
+                    number += 1
+                if waiting:
+                    first, answer = waiting.popleft()
+                    self.add(first, answer.result())
+                if time.monotonic() > shown + 60:
+                    shown = time.monotonic()
+                    minutes, found = (shown - begun) / 60, sum(self.found.values())
+                    print(f"{minutes:5.1f} min {self.problems:7,d} problems, {found} found", flush=True)
 
     def write(self):
         """Shrink what was found, print it and write it to files; return their paths."""
         paths = []
-        for one, found, part in self.shown:
+        for number, found, part in self.shown:
+            one = problem(self.seed, number)
             _, smaller = shrink(one, found.kind, part, SHRINKING)
             shown = smaller or found
             OUT.mkdir(parents=True, exist_ok=True)
@@ -113,21 +130,17 @@ def main():
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10**6)
     parser.add_argument("--only", type=int, help="the number of one problem")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="problems that are compared at once")
     told = parser.parse_args()
     audit, begun = Audit(told.seed), time.monotonic()
     if told.only is not None:
-        audit.add(told.only)
+        audit.add(told.only, compared(told.seed, told.only))
         audit.write()
-        print(*sorted(problem(told.seed, told.only).features), sep=", ")
+        print(*sorted(audit.features), sep=", ")
         print(f"{sum(audit.compared.values())} comparisons, {sum(audit.found.values())} found")
         return bool(audit.found)
     print(f"seed {told.seed}", flush=True)
-    until, shown = begun + 60 * told.minutes * (1 - SHARE_OF_COVERAGE), begun
-    while time.monotonic() < until:
-        audit.add(audit.problems)
-        if time.monotonic() > shown + 60:
-            shown = time.monotonic()
-            print(f"{(shown - begun) / 60:5.1f} min {audit.problems:7,d} problems, {sum(audit.found.values())} found", flush=True)
+    audit.run(begun + 60 * told.minutes * (1 - SHARE_OF_COVERAGE), told.jobs)
     seldom = coverage(told.seed, 60 * told.minutes * SHARE_OF_COVERAGE)
     audit.report(time.monotonic() - begun)
     paths = audit.write()

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from audit.generate import problem as make
 from audit.insight import compare_explanation, compare_summary
 from audit.known import compare_known, compare_limits, compare_oracle
 from audit.learned import compare_learner
@@ -54,3 +55,13 @@ def run_part(session, part):
             compare_summary(session, known)
     else:
         OTHERS[part](session)
+
+
+def compared(seed, number):
+    """Compare one problem; return its features, what was counted, the largest differences, and what was found, by kind."""
+    one = make(seed, number)
+    session = compare(one)
+    found = {}
+    for each in session.found:
+        found.setdefault(each.kind, (each, session.part_of[id(each)]))
+    return sorted(one.features), (session.compared, session.refused, session.gave_up), session.largest, found

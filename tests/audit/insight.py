@@ -21,7 +21,7 @@ def compare_explanation(session, known):
         return
     seen = by_frequencies(known)
     can = np.flatnonzero(model.possible[prev])
-    told = {"scale": size, "close": 1e-8}
+    told = {"scale": size}
     now = 0 if t is None else t
     session.same("explain: options", "[one.index for one in found.options]", can, scale=1.0)
     session.same("explain: chosen", "found.chosen", plan[s, prev] if t is None else plan[t, s, prev], scale=1.0)
@@ -105,4 +105,4 @@ def compare_summary(session, known):
         session.same("summarise: steps", "[one.steps for one in summary.groups]", met.sum(axis=1), scale=1.0, close=1e-6)
     value = cost_of(seen, plan)[0]
     value = (value if problem.endless else value[0])[:, model.start_mode]
-    session.same("summarise: expected", "[one.expected for one in summary.groups]", value, scale=size, close=1e-8)
+    session.same("summarise: expected", "[one.expected for one in summary.groups]", value, scale=size)

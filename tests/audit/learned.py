@@ -11,8 +11,7 @@ from audit.optimism import gain_and_pace, robust, robust_gain
 from audit.reference import best, scale_of, start_value
 from audit.sets import layers, with_sets
 
-BELIEFS = ("printed", "kl", "kl-value", "bernstein", "calibrated")
-DELTA = 0.1
+DELTA = 0.1  # by default
 
 
 def play(session, episodes):
@@ -56,7 +55,7 @@ def learn(session, name, call, runs):
     return planned and (not problem.endless or session.run("learner", f"{name}.replan()"))
 
 
-def cost_sets(problem, steps, scale):
+def cost_sets(problem, steps, scale, delta=DELTA):
     """Return low, mean and high of the environment's costs, (S, A), and of arriving, (S,), after steps."""
     mean = problem.cost.mean(axis=2)
     enter = np.zeros(problem.n_states) if problem.enter is None else problem.enter
@@ -68,22 +67,22 @@ def cost_sets(problem, steps, scale):
     found = [mean.copy() for _ in range(3)]
     for s, a in np.argwhere(problem.unknown):
         seen = [c for _, x, _, _, b, _, c, _ in steps if labels[x, b] == labels[s, a] and problem.unknown[x, b]]
-        for one, end in zip(found, cost_interval(seen, problem.cost_range, rows, scale), strict=True):
+        for one, end in zip(found, cost_interval(seen, problem.cost_range, rows, scale, delta), strict=True):
             one[s, a] = end
     arrive = [enter.copy() for _ in range(3)]
     for s in np.flatnonzero(enter_unknown):
         seen = [e for _, _, _, _, _, then, _, e in steps if then == s]
-        for one, end in zip(arrive, cost_interval(seen, problem.cost_range, rows, scale), strict=True):
+        for one, end in zip(arrive, cost_interval(seen, problem.cost_range, rows, scale, delta), strict=True):
             one[s] = end
     return found, arrive
 
 
-def cost_interval(seen, ends, rows, scale):
-    """Return low, mean and high of one learned cost (empirical Bernstein, delta / 3)."""
+def cost_interval(seen, ends, rows, scale, delta):
+    """Return low, mean and high of one learned cost (empirical Bernstein, with a third of delta)."""
     n, (least, most) = len(seen), ends
     if not n:
         return least, (least + most) / 2, most
-    x = np.log(3 * rows * n * (n + 1) / (DELTA / 3))
+    x = np.log(3 * rows * n * (n + 1) / (delta / 3))
     part = (np.array(seen) - least) / (most - least)
     squares = np.round(part**2 * 2**30) / 2**30  # decision 13: squares are kept in units of 2^-30
     mean = np.mean(seen)
@@ -92,13 +91,13 @@ def cost_interval(seen, ends, rows, scale):
     return max(least, mean - half), mean, min(most, mean + half)
 
 
-def sets_of(session, belief, runs, scale=1.0):
+def sets_of(session, belief, runs, scale, delta):
     """Return the reference's sets of agents and environment after a log."""
     problem, model = session.problem, session.model
     steps = [step for run in runs for step in run]
     agents, environment = layers(problem, model, steps)
     t = max(1, len(runs) * model.horizon if model.horizon is not None else len(steps))
-    delta = DELTA if problem.unknown is None else DELTA * 2 / 3
+    delta = delta if problem.unknown is None else delta * 2 / 3  # a third is for the costs
     modes = len(model.names)
     times = model.horizon or 1
     users = [len({int(d) for _, _, d in np.argwhere(model.slot == slot)}) for slot in range(model.n_slots)]  # modes that act by it
@@ -143,14 +142,14 @@ def compare_learner(session):
     rng, problem, model = session.rng, session.problem, session.model
     names = ("printed", "kl", "bernstein") if problem.endless else ("printed", "kl", "kl-value", "bernstein")
     belief = {"agents": str(rng.choice(names)), "environment": str(rng.choice(names))}
-    scale = float(rng.choice([1.0, 0.1, 0.01]))
+    scale, delta = float(rng.choice([1.0, 0.1, 0.01])), float(rng.choice([DELTA, 0.5, 0.001]))
     runs = play(session, int(rng.choice([0, 1, 3, 10, 40])))
-    if not learn(session, "learner", f"cede.ucrl2_mc(task, belief={belief}, scale={scale}, seed=3, **told)", runs):
+    if not learn(session, "learner", f"cede.ucrl2_mc(task, belief={belief}, scale={scale}, delta={delta}, seed=3, **told)", runs):
         return None
-    agents, environment = sets_of(session, belief, runs, scale)
+    agents, environment = sets_of(session, belief, runs, scale, delta)
     agents = compare_sets(session, "agents", 0, agents)
     environment = compare_sets(session, "environment", 1, environment)
-    costs, arrive = cost_sets(problem, [step for run in runs for step in run], scale)
+    costs, arrive = cost_sets(problem, [step for run in runs for step in run], scale, delta)
     size = max(np.abs(np.array(costs)).max(), 1e-300)
     for name, wanted in zip(("low", "mean", "high"), costs, strict=True):
         session.same("costs learned", f"learner.costs.{name}", np.where(model.end[:, None], model.cost, wanted), scale=size)
@@ -165,7 +164,7 @@ def compare_plans(session, known):
     problem, size = session.problem, known.size
     sets = known.agents, known.environment
     given = "task, *learner.beliefs" + (", costs=learner.costs" if problem.unknown is not None else "")
-    told = {"scale": size, "close": 1e-8}
+    told = {"scale": size}
     policy = random_policy(session)
     session.run("bounds", f"policy = np.array({repr(policy.tolist()).replace(' ', '')})")
     if problem.averages:

@@ -86,8 +86,13 @@ def best_within(model, most, least, slack=0.0):
             bounds.append(sign * (mine - share) - slack)
     matrix = coo_array((values, (rows, columns)), shape=(len(right), len(moves))).tocsr()
     above = (np.array(bounds), np.zeros(len(bounds))) if bounds else (None, None)
-    sure = linprog(cost / size, *above, matrix, right, method="highs", options=TIGHT)
-    return float(sure.fun) * size if sure.status == 0 else None
+    answers = [linprog(cost / size, *above, matrix, right, method="highs", options=TIGHT)]
+    if answers[0].status != 0:  # infeasible, or too hard for this tolerance
+        answers.append(linprog(cost / size, *above, matrix, right, method="highs-ds", options={"presolve": False}))
+    found = next((one for one in answers if one.status == 0), None)
+    if found is None and any(one.status != 2 for one in answers):
+        raise RuntimeError("no answer to a linear programme")
+    return None if found is None else float(found.fun) * size
 
 
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
