@@ -208,7 +208,7 @@ def test_show(tmp_path):
         assert text in result.output
     for text in ("share so far", "share planned", "where episodes start: ", "expected cost per episode: plan ", "p=0.3 alone "):
         assert text in result.output
-    assert "confidence sets of 90%" in result.output
+    assert "confidence sets of 80%" in result.output
     assert (tmp_path / "who.png").read_bytes().startswith(b"\x89PNG")
     grouped = run(app, ["show", str(path), "--by", "s(1|6)"]).output
     assert "other states" in grouped

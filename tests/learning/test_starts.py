@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import linprog
 
 import cede
+from cede.insight.estimate import least_from_starts
+from cede.insight.starts import Starts, starts_of
 from cede.learning.learner import Learner
 from problems import random_mdp
 
@@ -113,13 +116,9 @@ def without_starts(mdp, learner):
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_not_counted_may_be_anywhere(seed):
     """The lower end is that of the best start that the counts allow: a linear program finds no lower one."""
-    from scipy.optimize import linprog
-
     mdp = small(seed)
     learner = cede.greedy(mdp.task, seed=seed)
     cede.simulate(mdp, learner, 400, seed=seed, progress=False)
-    from cede.insight.starts import starts_of
-
     where = starts_of("test", without_starts(mdp, learner))
     moves = sp.coo_array(learner.counts.environment)
     left, arrived = np.zeros(4), np.zeros(4)
@@ -147,3 +146,33 @@ def test_an_interval_without_counted_starts_says_so_and_holds():
         assert old.high >= 4.99
         assert any("give start= if it is known" in warning for warning in old.warnings)
         assert not any("start" in warning for warning in counted.warnings)
+
+
+def test_sets_allow_for_chance_in_counted_starts():
+    """Never above the least mean over the L1 ball, by linear programming; and below the truth as often as promised."""
+    rng, delta, n = np.random.default_rng(3), 0.2, 60
+    below = 0
+    for _ in range(300):
+        truth, values = rng.dirichlet(np.ones(3)), rng.random(3)
+        chances = rng.multinomial(n, truth) / n
+        low = least_from_starts(Starts(chances, "counted", n), values, np.ones(3, dtype=bool), delta)
+        width = np.sqrt(2 * np.log(2**3 / delta) / n)
+        cost = np.concatenate([values, np.zeros(3)])  # p and |p - chances|
+        apart = np.block([[np.eye(3), -np.eye(3)], [-np.eye(3), -np.eye(3)], [np.zeros((1, 3)), np.ones((1, 3))]])
+        least = linprog(
+            cost, A_ub=apart, b_ub=[*chances, *-chances, width], A_eq=[[1, 1, 1, 0, 0, 0]], b_eq=[1], bounds=[(0, 1)] * 6
+        )
+        assert low <= least.fun + 1e-9
+        assert low >= values.min() - 1e-12
+        below += low <= truth @ values + 1e-12
+    assert below >= 300 * (1 - delta)
+
+
+def test_sets_with_counted_starts_say_their_level():
+    mdp = small()
+    learner = cede.ucrl2_mc(mdp.task, belief="kl", delta=0.1)
+    cede.simulate(mdp, learner, 200, seed=1, progress=False)
+    counted, given = cede.estimate(learner), cede.estimate(learner, start=learner.counts.starts / 200)
+    assert (counted.level, given.level) == (pytest.approx(0.8), pytest.approx(0.9))
+    assert counted.low < given.low < given.high < counted.high
+    assert counted.mean == pytest.approx(given.mean)

@@ -10,7 +10,8 @@ Two kinds of intervals, and the result says which:
                        them the draws are spread a little too narrowly, since they stem from what was seen alone (by a factor of
                        1 + 1/n after n visits, more where outcomes are rare), so the interval of a difference is 1.1 times as wide.
                        Quantiles are those of the next draw (Weibull), not of the draws that there are: the truth is one more.
-    confidence sets    the least and the most within sets that hold the truth with probability 1 - delta (`bounds`)
+    confidence sets    the least and the most within sets that hold the truth with probability 1 - delta (`bounds`); 1 - 2 delta
+                       if where episodes start is counted: then there is a set around that, too
 
 Where episodes start is known or counted (starts.py). If it is counted, it is drawn too, in the same way. What of it is not known
 is where it is best for the lower end, and where it is worst for the upper end.
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
@@ -106,9 +107,10 @@ def estimate(
     start: (S,) probabilities of the first state. By default they follow from what was seen; `Estimate.starts` says how.
 
     interval: "sets" for the bounds of confidence sets, the default of learners whose sets hold the truth with probability 1 - delta
-    (`ucrl2_mc`, not scaled, nothing forgotten); "draws" for posterior draws, the default of all others. level: the part of the
-    draws that the interval holds, 0.9 by default. prior: pseudo-counts of each row that may be anything, at the ends; by default
-    those of the learner, or 1. draws, seed: how many, and of what.
+    (`ucrl2_mc`, not scaled, nothing forgotten; `Estimate.level` is 1 - 2 delta if starts are counted and not given); "draws" for
+    posterior draws, the default of all others. level: the part of the draws that the interval holds, 0.9 by default. prior:
+    pseudo-counts of each row that may be anything, at the ends; by default those of the learner, or 1. draws, seed: how many, and
+    of what.
 
     Without a horizon it is the discounted cost of all that comes, or the cost of a step in the long run. Prices of limits do not
     count: they are no costs.
@@ -125,7 +127,7 @@ def estimate(
     if kind == "sets" and not valid:
         check.fail(owner, "interval", "'sets'", f"'draws' with {told.name}: it has no sets that hold the truth with a probability")
     if kind == "sets" and level is not None:
-        check.fail(owner, "level", check.show(level), f"left out with sets, whose level is 1 - delta = {1 - told.delta:g}")
+        check.fail(owner, "level", check.show(level), "left out with sets, whose level follows from delta")
     held = LEVEL if level is None else check.probability(owner, "level", level)
     given = told.prior or PRIOR if prior is None else check.number(owner, "prior", prior)
     if not LEAST_PRIOR <= given <= MOST_PRIOR:
@@ -136,9 +138,9 @@ def estimate(
     if against is not None:
         parts.append(named_policy(owner, "against", learner, against))
     where = first if first is not None and start is None else starts_of(owner, learner, start)
-    warnings = warnings_of(learner, parts, where, kind)
+    warnings = warnings_of(learner, parts, where)
     if len(parts) == 2 and parts[0].is_same(parts[1]):
-        settled = (SETS, 1.0 - told.delta, None, None) if kind == "sets" else (DRAWS, held, number, given)
+        settled = (SETS, level_of_sets(learner, where), None, None) if kind == "sets" else (DRAWS, held, number, given)
         same = f"{parts[0].name} and {parts[1].name} are the same policy"
         return replace(made(learner, parts, where, (0.0, 0.0, 0.0), *settled), warnings=(check.printable(same), *warnings))
     if kind == "sets":
@@ -260,17 +262,35 @@ def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> 
     averages = task.horizon is None and task.discount is None
     for i, part in enumerate(parts):
         for policy, weight in zip(part.policies, part.weights, strict=True):
-            ends = (end[0, :, task.start_agent] for end in extremes(task, *sets, policy, costs))
             low, high = (
-                float(where.known @ end + where.anywhere * extreme(end[~task.is_terminal]))
-                for end, extreme in zip(ends, (np.min, np.max), strict=True)
+                least_from_starts(where, sign * end[0, :, task.start_agent], ~task.is_terminal, learner.told.delta) * sign
+                for end, sign in zip(extremes(task, *sets, policy, costs), (1.0, -1.0), strict=True)
             )
             if averages:
                 mean = gain_under(middle, *plain, policy)
             else:
                 mean = float(where.chances @ value_under(middle, *plain, policy)[0, :, task.start_agent])
             total += weight * np.array([mean, low, high] if i == 0 else [-mean, -high, -low])
-    return made(learner, parts, where, tuple(total.tolist()), SETS, 1.0 - learner.told.delta, None, None)
+    return made(learner, parts, where, tuple(total.tolist()), SETS, level_of_sets(learner, where), None, None)
+
+
+def level_of_sets(learner: Learner, where: Starts) -> float:
+    """Return the probability with which sets hold: delta for those of tables and costs, and delta for counted starts."""
+    return max(0.0, 1.0 - learner.told.delta * (1 if where.seen is None else 2))
+
+
+def least_from_starts(where: Starts, values: Floats, possible: NDArray[np.bool_], delta: float) -> float:
+    """Return the least mean of values, (S,), over where episodes may start. possible: (S,) states in which they can.
+
+    By Weissman et al. (2003) the frequencies of n starts in m states are, with probability 1 - delta, no more than
+    sqrt(2 log(2^m / delta) / n) away in L1 distance. Half of that may move from the greatest value to the least.
+    """
+    least, most = float(values[possible].min()), float(values[possible].max())
+    mean = float(where.known @ values + where.anywhere * least)
+    if where.seen is None:
+        return mean
+    moved = 0.5 * np.sqrt(2.0 * (possible.sum() * np.log(2.0) - np.log(delta)) / max(where.seen, 1.0))
+    return max(least, mean - float(moved) * (most - least))
 
 
 def made(
@@ -284,7 +304,7 @@ def made(
     return Estimate(mean, low, high, kind, level, parts[0].name, against, per, where.source, draws, prior)
 
 
-def warnings_of(learner: Learner, parts: list[Named], where: Starts, kind: str) -> tuple[str, ...]:
+def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[str, ...]:
     """Return what the reader of an estimate should know, in sentences: what was hardly seen, and what is not in the interval."""
     task, told, found = learner.task, learner.told, []
     known = {task.tables[table] for table in told.known_agents}
@@ -308,8 +328,6 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts, kind: str) 
         found.append(f"the next episode is an audition of {check.printable(audition)}: the plan gives it all control")
     if where.anywhere > 0.0:
         found.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
-    elif kind == "sets" and where.seen is not None:
-        found.append("where episodes start is taken as counted: the interval does not allow for chance in that")
     return tuple(dict.fromkeys(found))
 
 
