@@ -118,7 +118,7 @@ def test_a_learner_that_begins_with_counts():
     counts = seen.counts
     assert Learner(TASK, seen.told, counts=counts).counts.agents.sum() == 60
     half = Counts(agents=counts.agents * 0.5, environment=counts.environment, episodes=3, environment_episodes=3)
-    with pytest.raises(ValueError, match="a count of agents is .*, must be whole: it forgets nothing"):
+    with pytest.raises(ValueError, match=r"a count of agents is .*, must be whole: it forgets nothing"):
         Learner(TASK, seen.told, counts=half)
     faded = Learner(TASK, cede.ucrl2_mc(TASK, forget=cede.HalfLife(10)).told, counts=half)
     assert faded.counts.agents.sum() == 30
@@ -164,12 +164,12 @@ def test_what_is_declared_of_known_agents_is_dropped():
     assert cede.ucrl2_mc(TASK, structure=told, known_agents=both).told.structure is None
 
 
-@pytest.mark.parametrize("window", [1, 2])
+@pytest.mark.parametrize("window", [1, 2, 3])
 def test_costs_of_the_last_episodes(window):
     river = cede.worlds.riverswim([0.3, 0.7])
     learner = cede.ucrl2_mc(TASK.with_unknown_costs((0.0, 1.0)), forget_environment=cede.Window(window))
     expected = []
-    for seed in range(4):
+    for seed in range(8):
         episode = cede.rollout(river, TASK.always(seed % 2), seed)
         learner.learn_from([episode], progress=False)
         rows = np.zeros((6, 2))

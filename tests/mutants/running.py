@@ -47,10 +47,20 @@ MORE = (
 
 # Which tests run a kernel cannot be seen from Python: the files to try for each, the nearest first. All end with the golden runs.
 OF_KERNELS = {
-    "backup": ("_kernels/test_backup.py", "planning/test_same_start.py", "planning/test_planner.py", "planning/test_costs_ends_time.py"),
+    "backup": (
+        "_kernels/test_backup.py",
+        "planning/test_same_start.py",
+        "planning/test_planner.py",
+        "planning/test_costs_ends_time.py",
+    ),
     "backward": ("planning/test_same_start.py", "planning/test_planner.py", "planning/test_costs_ends_time.py"),
     "baseline": ("learning/test_baseline.py",),
-    "costs": ("learning/test_learned_costs.py", "learning/test_known_costs.py", "learning/test_greedy_with_costs.py"),
+    "costs": (
+        "learning/test_count_checks.py",
+        "learning/test_learned_costs.py",
+        "learning/test_known_costs.py",
+        "learning/test_greedy_with_costs.py",
+    ),
     "endless": ("planning/test_endless.py", "learning/test_endless_learner.py"),
     "episodes": ("fleet/test_simulate.py",),
     "intervals": ("planning/test_bernstein.py",),

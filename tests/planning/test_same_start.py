@@ -16,7 +16,11 @@ def test_plans_are_exact_where_hand_overs_cost_the_same(kinds, switch):
     slots = [{None: 1, "time": horizon, "prev_agent": n_agents}[kind] for kind in kinds]
     policies = [random_rows(rng, (n, n_states, n_actions)) for n in slots]
     costs = np.zeros((3, 3)) if switch == "none" else np.array([[0.0, 0.0, 0.7], [0.0, 0.0, 0.7], [0.2, 0.3, 0.0]])
-    transition, cost, control = random_rows(rng, (n_states, n_actions, n_states)), rng.normal(size=(n_states, n_actions)), rng.random(3)
+    transition, cost, control = (
+        random_rows(rng, (n_states, n_actions, n_states)),
+        rng.normal(size=(n_states, n_actions)),
+        rng.random(3),
+    )
     agents = [
         cede.Agent(f"agent {d}", policy if kind else policy[0], control[d], kind)
         for d, (policy, kind) in enumerate(zip(policies, kinds, strict=True))

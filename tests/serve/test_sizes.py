@@ -19,7 +19,10 @@ def test_tasks_that_are_too_large_are_refused_before_anything_is_made():
         ({"agents": ["a", "b"], "takeover_delay": {"a": 400, "b": 100}}, "hand-overs is 1002, must be at most 1000"),
         ({"n_states": 10**4, "n_actions": 10**3 + 1}, "states x actions is 10010000, must be at most 10000000"),
         ({"env_cost": [[0.0]] * 11, "n_actions": 10**6}, "states x actions is 11000000"),
-        ({"agents": ["a", "b"], "n_states": 5000, "horizon": 10**4 + 1}, "horizon x states x agents is 100010000, must be at most 1"),
+        (
+            {"agents": ["a", "b"], "n_states": 5000, "horizon": 10**4 + 1},
+            "horizon x states x agents is 100010000, must be at most 1",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             check_sizes("x", given)
