@@ -10,6 +10,7 @@ import cede
 from cede.learning.counts import Counts, check_sums, checked_counts, cost_places
 from cede.learning.learner import Learner
 from cede.learning.logs import numbers
+from cede.learning.state import Seen, Sizes, check_cost_sums
 
 TASK = cede.worlds.riverswim([0.3, 0.7]).task
 EPISODE = {"states": [0, 1, 1], "prev_agents": [0, 1], "agents": [1, 0], "actions": [1, 0], "costs": [0.0, 0.5]}
@@ -117,7 +118,7 @@ def test_a_learner_that_begins_with_counts():
     counts = seen.counts
     assert Learner(TASK, seen.told, counts=counts).counts.agents.sum() == 60
     half = Counts(agents=counts.agents * 0.5, environment=counts.environment, episodes=3, environment_episodes=3)
-    with pytest.raises(ValueError, match="a count of agents is .*, must be whole: it forgets nothing"):
+    with pytest.raises(ValueError, match=r"a count of agents is .*, must be whole: it forgets nothing"):
         Learner(TASK, seen.told, counts=half)
     faded = Learner(TASK, cede.ucrl2_mc(TASK, forget=cede.HalfLife(10)).told, counts=half)
     assert faded.counts.agents.sum() == 30
@@ -138,3 +139,40 @@ def test_columns_of_a_log_are_whole_numbers_in_range():
     for wrong in (-1, 5):
         with pytest.raises(ValueError, match=r"x: state\[1\] is .*, must be an integer from 0 to 4"):
             numbers("x", "state", np.array([2, wrong]), None, 5)
+
+
+def test_a_step_has_two_costs_at_most():
+    """That of its action and that of arriving: 40 in an episode of 20 steps."""
+    learner = cede.ucrl2_mc(TASK.with_unknown_costs((0.0, 1.0)))
+    sizes = Sizes(learner.task, learner.told)
+    for n, fits in ((40.0, True), (41.0, False)):
+        sums = np.zeros(sizes.layers[2])
+        sums[0, 0] = n
+        if fits:
+            check_cost_sums("x", sizes, Seen.of(sp.csr_array(sums)), 1)
+        else:
+            with pytest.raises(ValueError, match="x: the number of costs is 41, must be possible in 1 episodes"):
+                check_cost_sums("x", sizes, Seen.of(sp.csr_array(sums)), 1)
+
+
+def test_what_is_declared_of_known_agents_is_dropped():
+    river = cede.worlds.riverswim([0.3, 0.7])
+    told = cede.Structure.by(range(6), range(2), agents={"p=0.3": lambda s: s // 3, "p=0.7": lambda s: s // 2})
+    learner = cede.ucrl2_mc(TASK, structure=told, known_agents={"p=0.3": river.team.agents[0].policy})
+    assert list(learner.told.structure.agents) == ["p=0.7"]
+    both = {agent.name: agent.policy for agent in river.team.agents}
+    assert cede.ucrl2_mc(TASK, structure=told, known_agents=both).told.structure is None
+
+
+@pytest.mark.parametrize("window", [1, 2, 3])
+def test_costs_of_the_last_episodes(window):
+    river = cede.worlds.riverswim([0.3, 0.7])
+    learner = cede.ucrl2_mc(TASK.with_unknown_costs((0.0, 1.0)), forget_environment=cede.Window(window))
+    expected = []
+    for seed in range(8):
+        episode = cede.rollout(river, TASK.always(seed % 2), seed)
+        learner.learn_from([episode], progress=False)
+        rows = np.zeros((6, 2))
+        np.add.at(rows, (episode.states[:-1], episode.actions), 1)
+        expected.append(rows.ravel())
+        np.testing.assert_array_equal(learner.counts.costs.toarray()[:, 0], sum(expected[-window:]))

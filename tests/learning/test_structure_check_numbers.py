@@ -5,8 +5,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from cede.learning.structure_check import Case, accuse, deviation, homogeneity, moments, most_draws, statistic, without_zeros
+import cede
+from cede.learning.structure_check import (
+    Case,
+    accuse,
+    deviation,
+    homogeneity,
+    moments,
+    most_draws,
+    statistic,
+    unforeseen,
+    without_zeros,
+)
 
 TABLE = np.array([[3.0, 1.0, 0.0], [1.0, 1.0, 2.0]])
 
@@ -90,3 +102,16 @@ def test_the_place_that_is_least_like_the_others_is_named():
 @pytest.mark.parametrize(("tests", "alpha", "draws"), [(1, 0.05, 2000), (20, 0.05, 2000), (40, 0.05, 4000), (3, 0.001, 15_000)])
 def test_enough_tables_are_drawn(tests, alpha, draws):
     assert most_draws(tests, alpha) == draws
+
+
+def test_a_step_that_is_not_declared_is_named():
+    """State 2, action 1, to state 0, seen seven times, and one other: by the structure everybody stays."""
+    outcomes = cede.Outcomes.of(np.zeros((3, 2), dtype=int), np.arange(3)[:, None, None].repeat(2, axis=1))
+    task = cede.Task(agents=["a"], env_cost=np.zeros((3, 2)), horizon=2)
+    counts = np.zeros((6, 3))
+    counts[0, 0], counts[5, 0], counts[5, 1] = 4, 7, 2
+    found = unforeseen(task, cede.Structure(environment=outcomes), sp.csr_array(counts))
+    assert (found.place, found.visits, found.p_value) == ((2, 1), 7, 0.0)
+    assert "state 2, action 1: next state 0 was seen, but is not declared; so were 1 other steps" in found.text
+    counts[5] = 0
+    assert unforeseen(task, cede.Structure(environment=outcomes), sp.csr_array(counts)) is None

@@ -95,9 +95,12 @@ def worker(number, mutants, texts, told):
     warm()
     tree = Tree(number).refreshed()
     book, before, tests = Book(WORK / f"book{number}.json"), all_ends(), None
+    why = reasons()
     for i, mutant in enumerate(mutants):
         line = book.line(mutant, texts[mutant.file])
         kept = before.get(line)
+        if mutant.key in why and not told.only:
+            continue
         if kept and (kept["end"] == KILLED or told.keep) and not told.only:
             continue
         tests = tests or Map(tree.compiled(), told.seconds)
@@ -123,12 +126,11 @@ def result_of(mutants, texts, told):
     lines = []
     for mutant in mutants:
         kept = ends.get(book.line(mutant, texts[mutant.file]))
-        if kept is None:
+        if kept is None and mutant.key not in why:
             continue
         line = {"number": number_of(mutant), "file": mutant.file, "line": mutant.line, "in": mutant.where, "code": mutant.code}
-        line |= {"change": mutant.change, "end": kept["end"], "by": kept["by"]}
-        if kept["end"] == SURVIVED and mutant.key in why:
-            line |= {"end": EQUIVALENT, "by": why[mutant.key]}
+        line["change"] = mutant.change
+        line |= {"end": EQUIVALENT, "by": why[mutant.key]} if mutant.key in why else {"end": kept["end"], "by": kept["by"]}
         lines.append(line)
     return {"date": date.today().isoformat(), "seed": told.seed, "count": len(mutants), "tried": len(lines), "mutants": lines}
 

@@ -47,17 +47,27 @@ MORE = (
 
 # Which tests run a kernel cannot be seen from Python: the files to try for each, the nearest first. All end with the golden runs.
 OF_KERNELS = {
-    "backup": ("_kernels/test_backup.py", "planning/test_planner.py", "planning/test_costs_ends_time.py"),
-    "backward": ("planning/test_planner.py", "planning/test_costs_ends_time.py"),
+    "backup": (
+        "_kernels/test_backup.py",
+        "planning/test_same_start.py",
+        "planning/test_planner.py",
+        "planning/test_costs_ends_time.py",
+    ),
+    "backward": ("planning/test_same_start.py", "planning/test_planner.py", "planning/test_costs_ends_time.py"),
     "baseline": ("learning/test_baseline.py",),
-    "costs": ("learning/test_learned_costs.py", "learning/test_known_costs.py", "learning/test_greedy_with_costs.py"),
+    "costs": (
+        "learning/test_count_checks.py",
+        "learning/test_learned_costs.py",
+        "learning/test_known_costs.py",
+        "learning/test_greedy_with_costs.py",
+    ),
     "endless": ("planning/test_endless.py", "learning/test_endless_learner.py"),
     "episodes": ("fleet/test_simulate.py",),
     "intervals": ("planning/test_bernstein.py",),
     "kl": ("planning/test_kl.py",),
     "layer": ("learning/test_counts.py", "learning/test_forgetting.py", "problem/test_structure.py"),
     "learner": ("learning/test_algorithms.py", "learning/test_replanning.py", "learning/test_recommended.py"),
-    "limits": ("learning/test_limits.py", "planning/test_control_shares.py"),
+    "limits": ("learning/test_step_costs.py", "learning/test_limits.py", "planning/test_control_shares.py"),
     "minimum": ("planning/test_planner.py", "planning/test_kl.py"),
     "model": ("planning/test_planner.py", "learning/test_learned_costs.py"),
     "radii": (

@@ -7,20 +7,20 @@ import pytest
 import scipy.sparse as sp
 
 import cede
-from cede.problem.costs import by_hand_over, checked_range
+from cede.problem.costs import checked_range
 from cede.problem.takeover import handovers_until, next_agent_towards
 
 ROWS = [[0.5, 0.5], [1.0, 0.0]]
 
 
 def test_a_hand_over_is_a_pair():
-    names = ("a", "b", "c")
-    np.testing.assert_array_equal(by_hand_over("x", {("a", "c"): 2.0}, names), [[0, 0, 2], [0, 0, 0], [0, 0, 0]])
+    agents = [cede.Agent(name, ROWS) for name in "abc"]
+    np.testing.assert_array_equal(cede.Team(agents, {("a", "c"): 2.0}).switch_cost, [[0, 0, 2], [0, 0, 0], [0, 0, 0]])
     for wrong in (("a",), ("a", "b", "c"), "ab", ("a", "d")):
         with pytest.raises(ValueError, match="switch_cost"):
-            by_hand_over("x", {wrong: 1.0}, names)
+            cede.Team(agents, {wrong: 1.0})
     with pytest.raises(ValueError, match="given twice"):
-        by_hand_over("x", {("a", "b"): 1.0, (0, 1): 2.0}, names)
+        cede.Team(agents, {("a", "b"): 1.0, (0, 1): 2.0})
 
 
 def test_a_range_of_costs_has_a_length():
