@@ -90,3 +90,12 @@ def test_the_library_on_a_disk_that_is_full(tmp_path, monkeypatch):
     done = subprocess.run([sys.executable, "-c", limited], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, plain.stdout), done.stderr
     assert done.stderr.count("cede: compiled code could not be written (File too large)") == 1
+
+
+def test_kernels_are_compiled_for_those_who_debug_their_own(monkeypatch):
+    """NUMBA_DISABLE_JIT is for functions that people debug. Kernels are compiled all the same."""
+    plain = subprocess.run([sys.executable, "-c", WHOLE], check=True, capture_output=True, text=True)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    code = f"{WHOLE}; import numba; own = lambda: 1; print(numba.njit(own) is own)"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, plain.stdout + "True\n"), done.stderr

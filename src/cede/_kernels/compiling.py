@@ -31,6 +31,8 @@ Function = Any  # a Python function, or what Numba makes of it
 HERE = Path(__file__).parent
 TRIES = 3  # to compile a unit
 PATIENCE = 2.0  # seconds of compiling before a line says so
+_config: Any = numba.config
+_jit = threading.Lock()  # of Numba's setting DISABLE_JIT
 
 
 @cache
@@ -66,7 +68,12 @@ def compiled(function: Function, **extra: Any) -> Function:
     kernel calls another, constants are wrapped as in np.int64(0).
     """
     options = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True, **extra}
-    result = numba.njit(**options)(function)
+    with _jit:
+        disabled, _config.DISABLE_JIT = _config.DISABLE_JIT, 0  # NUMBA_DISABLE_JIT is for functions that users debug
+        try:
+            result = numba.njit(**options)(function)
+        finally:
+            _config.DISABLE_JIT = disabled
     with suppress(Exception):  # no directory can be written, or its name is no text
         result._cache = CodeCache(function)
     return result
