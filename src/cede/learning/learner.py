@@ -445,7 +445,7 @@ class Learner:
 
     def _with_state(self, state: LearnerState) -> Assignments:
         """Return what replaces everything that it keeps by a state, and drops the running episode."""
-        new = {"_state": state, "_live": None, "_steps": [], "_charged": [], "_episode": None}
+        new: dict[str, Any] = {"_state": state, "_live": None, "_steps": [], "_charged": [], "_episode": None}
         return tuple((self, *one) for one in new.items())
 
     def _alone(self) -> LearnerState:
