@@ -1,4 +1,4 @@
-"""Learners that are interrupted, forked and copied at any moment: their state is the old one or the new one, and no lock is lost."""
+"""Learners that are interrupted, forked and copied at any moment: their state is the old or the new one, and no lock is lost."""
 
 import copy
 import os

@@ -250,7 +250,7 @@ def set_threads(threads: int) -> int:
 
 def after_fork() -> None:
     """Make helpers anew in a process that was forked: threads are not copied."""
-    global _helpers, _helpers_lock
+    global _helpers, _helpers_lock  # noqa: PLW0603
     _helpers_lock = threading.Lock()
     if _helpers is not None:
         _helpers = ThreadPoolExecutor(_most_threads - 1, "cede")
