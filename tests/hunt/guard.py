@@ -16,10 +16,15 @@ import numpy as np
 
 TESTS = Path(__file__).parent.parent
 PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])  # where children find the hunt and the cede that it is of
-PATIENCE = 180.0  # seconds without a new trial after which a child hangs
+PATIENCE = 180.0  # seconds without a new trial after which a child hangs, on a machine that has nothing else to do
 MEMORY = 12 * 2**30  # bytes of address space of a child: what asks for more gets a MemoryError, and the machine stays usable
 
 REFUSED, SAME, SURVIVED, NO_MEMORY = "refused", "same result", "survived", "no memory"  # what trials may end in
+
+
+def patience(seconds):
+    """So many seconds, and more on a busy machine: as many times as there are processes for each processor."""
+    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 @dataclass
@@ -120,7 +125,7 @@ def watch(child, where):
         now = (where / "now").read_text(errors="replace") if (where / "now").exists() else ""
         if now != last:
             last, since = now, time.monotonic()
-        if time.monotonic() - since > PATIENCE:
+        if time.monotonic() - since > patience(PATIENCE):
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
             return True

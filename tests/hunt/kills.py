@@ -1,5 +1,6 @@
 """Processes that are killed while they save, work or wait; full and read-only disks; interrupts; threads."""
 
+import copy
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ import numpy as np
 import cede
 from hunt.calls import digest
 from hunt.catalogue import mdp
-from hunt.guard import SURVIVED, TESTS, Trial
+from hunt.guard import SURVIVED, TESTS, Trial, patience
 
 ENGINES = ("processes", "ray")
 
@@ -107,12 +108,24 @@ def threads_that_save(rng, note):
 # ------------------------------------------------------------------------------------------------- threads
 
 
+REFUSALS = ("used during a run", "in another fleet", "not in the fleet", "the number of mdps")  # which others may cause
+
+
+def torn(one):
+    """What does not add up in the counts of a learner, in words."""
+    counts, steps = one.counts, mdp().horizon * (one.episode - 1)
+    seen = counts.agents.sum(), counts.environment.sum()
+    expected = steps, mdp().horizon * one.environment_episodes
+    return [] if seen == expected else [f"{seen} steps of agents and environment counted instead of {expected}"]
+
+
 def threads(rng, note):
     """Several threads use one learner, or the learners of one fleet: no episode is lost, none is counted twice."""
     note("threads")
     teams = cede.Fleet([cede.ucrl2_mc(mdp().task, seed=i, planning=["full", "greedy"][rng.integers(2)]) for i in range(2)])
     alone = cede.ucrl2_mc(mdp().task)
     everybody, done, wrong, lock = [*teams, alone], [0, 0, 0], [], threading.Lock()
+    guest, guests = cede.ucrl2(mdp().task), cede.Fleet([cede.ucrl2(mdp().task)])  # they share nothing: counts add up all the same
     steps = cede.rollout(mdp(), cede.solve(mdp()), 1)
 
     def play(seed):
@@ -120,7 +133,7 @@ def threads(rng, note):
         try:
             for _ in range(8):
                 i = int(own.integers(3))
-                one, kind, counted = everybody[i], own.integers(6), 0
+                one, kind, counted = everybody[i], own.integers(9), 0
                 try:
                     if kind == 0:
                         one.learn_from([steps], progress=False)
@@ -138,8 +151,14 @@ def threads(rng, note):
                             done[0], done[1] = done[0] + 1, done[1] + 1
                     elif kind == 5:
                         one.replan()
+                    elif kind == 6:
+                        wrong.extend(torn(copy.deepcopy(one)))
+                    elif kind == 7:
+                        [teams, guests][own.integers(2)].add(guest)
+                    elif kind == 8:
+                        [lambda: teams.remove(guest), lambda: guests.merge(cede.Fleet([guests.remove(guest)]))][own.integers(2)]()
                 except ValueError as error:
-                    if "used during a run" not in str(error):
+                    if not any(text in str(error) for text in REFUSALS):
                         raise
                     counted = 0
                 with lock:
@@ -171,7 +190,7 @@ def uninterrupted():
 def interrupts(rng, note):
     """Interrupt a run at any moment, and go on: the end is the same as without."""
     note("interrupts")
-    one, stream, costs = cede.ucrl2_mc(mdp().task), np.random.default_rng(3), []
+    one, stream, costs, longest = cede.ucrl2_mc(mdp().task), np.random.default_rng(3), [], 0.03
 
     armed = []
 
@@ -185,7 +204,7 @@ def interrupts(rng, note):
             begun = one.episode
             try:
                 armed.append(True)
-                signal.setitimer(signal.ITIMER_REAL, 0.0005 + float(rng.random()) * 0.03)
+                signal.setitimer(signal.ITIMER_REAL, 0.0005 + float(rng.random()) * longest)
                 cede.simulate(mdp(), one, 401 - begun, seed=stream, progress=False)
                 armed.clear()
                 signal.setitimer(signal.ITIMER_REAL, 0)
@@ -193,6 +212,7 @@ def interrupts(rng, note):
                 armed.clear()
                 signal.setitimer(signal.ITIMER_REAL, 0)
                 costs.append(one.episode - begun)
+                longest *= 1.0 if costs[-1] else 1.3  # a busy machine takes longer for a round
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -201,7 +221,77 @@ def interrupts(rng, note):
     return Trial(SURVIVED)
 
 
+def in_another_thread(function, *arguments):
+    """Call something in another thread, which waits for ever if a lock was lost: then the guard finds that this trial hangs."""
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function(*arguments)))
+    thread.start()
+    thread.join()
+    return found
+
+
 def interrupted_calls(rng, note):
+    """Interrupt a learner that is used by hand, a fleet that is made, or a log that is counted."""
+    kind = [by_hand, by_hand, interrupted_fleet, interrupted_log][rng.integers(4)]
+    return kind(rng, note)
+
+
+def interrupt(seconds, function, *arguments, **named):
+    """Call a function and interrupt it after some seconds; return what it returned, None if it was interrupted."""
+    armed = [True]
+
+    def stop(*_):
+        if armed:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        return function(*arguments, **named)
+    except KeyboardInterrupt:
+        return None
+    finally:
+        armed.clear()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def interrupted_fleet(rng, note):
+    """Interrupt the making of a fleet: all learners are in it, or none."""
+    note("interrupted fleet")
+    learners, fleet, longest = [cede.ucrl2_mc(mdp().task, seed=i) for i in range(4)], None, 0.002
+    for one in learners:
+        cede.simulate(mdp(), one, 3, progress=False)
+    while fleet is None and learners[0]._fleet is None:
+        fleet = interrupt(0.00005 + float(rng.random()) * longest, cede.Fleet, learners)
+        longest *= 1.1
+        joined = {one._fleet for one in learners}
+        counted = {int(one.environment_episodes) for one in learners}
+        if len(joined) > 1 or counted != ({3} if joined == {None} else {12}):
+            return Trial("a part of a fleet was made", f"{counted}")
+        in_another_thread(learners[rng.integers(4)].choose, 0, 0, 0)
+    wrong = [text for one in learners for text in torn(one)]
+    return Trial("torn counts", str(wrong)) if wrong else Trial(SURVIVED)
+
+
+def interrupted_log(rng, note):
+    """Interrupt a log that is counted, and try again until it is: the end is the same as without."""
+    note("interrupted log")
+    told = [{}, {"replan": "doubling"}, {"forget": cede.HalfLife(50.0)}][rng.integers(3)]
+    log = [cede.rollout(mdp(), cede.solve(mdp()), int(seed)) for seed in rng.integers(1000, size=20)]
+    one, quiet, longest = cede.ucrl2_mc(mdp().task, **told), cede.ucrl2_mc(mdp().task, **told), 0.002
+    quiet.learn_from(log, progress=False)
+    while one.episode == 1:
+        interrupt(0.00005 + float(rng.random()) * longest, one.learn_from, log, progress=False)
+        longest *= 1.2
+        if one.episode not in (1, 21):
+            return Trial("a part of a log was counted", f"{told}: {one.episode - 1} episodes of 20")
+        in_another_thread(one.choose, 0, 0, 0)
+    _ = one.plan, quiet.plan
+    return Trial(SURVIVED) if digest(one) == digest(quiet) else Trial("another end after interrupts", str(told))
+
+
+def by_hand(rng, note):
     """Interrupt a learner that is used by hand, at any moment: an episode is counted as a whole or not at all."""
     note("interrupted calls")
     told = [{}, {"planning": "greedy"}, {"replan": "doubling"}, {"forget": cede.HalfLife(50.0)}][rng.integers(4)]
@@ -226,6 +316,7 @@ def interrupted_calls(rng, note):
                     one.end_episode()
             except KeyboardInterrupt:
                 signal.setitimer(signal.ITIMER_REAL, 0)
+                in_another_thread(one.choose, 0, 0, 0)
                 one.drop_episode()
                 interrupted += 1
     finally:
@@ -304,7 +395,7 @@ def disks(rng, note):
     code = SAVE.format(tests=str(TESTS), where=str(where), spoil=spoil, kind=kind)
     (where.parent / "save.py").write_text(code)
     mount = f"mount -t tmpfs -o size=400k tmpfs {where} && exec {sys.executable} {where.parent / 'save.py'}"
-    done = subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True, text=True, timeout=patience(100), check=False)
     if done.returncode or "whole" not in done.stdout:
         return Trial("a full disk broke something", f"{kind} {done.stdout} {done.stderr[-800:]}")
     return Trial(SURVIVED, done.stdout)
@@ -336,7 +427,7 @@ def run(path, engine):
     script = path.parent / "run.py"
     script.write_text(RUN)
     command = [sys.executable, str(script), str(path), engine, str(EPISODES)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(300), check=False)
     if done.returncode:
         raise RuntimeError(done.stderr[-1500:])
     return done.stdout.strip()
@@ -378,7 +469,7 @@ def workers(rng, note, engine="processes"):
         [sys.executable, str(script), str(path), engine, str(EPISODES)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     killed, begun = 0, time.monotonic()
-    while child.poll() is None and killed < 2 and time.monotonic() - begun < 100:
+    while child.poll() is None and killed < 2 and time.monotonic() - begun < patience(100):
         time.sleep(0.05 + float(rng.random()) * 0.6)
         found = [pid for pid in descendants(child.pid) if is_worker(pid, engine)] if path.exists() else []
         if found:
@@ -387,7 +478,7 @@ def workers(rng, note, engine="processes"):
                 killed += 1
             except ProcessLookupError:
                 continue
-    output, errors = child.communicate(timeout=200)
+    output, errors = child.communicate(timeout=patience(200))
     last = output.strip().split("\n")[-1]  # before it, Ray tells of the workers
     if child.returncode or last != wanted:
         return Trial("a lost worker changed a run", f"{killed} killed: {last} instead of {wanted}; {errors[-1200:]}")
@@ -413,7 +504,7 @@ def parents(rng, note):
         below = descendants(child.pid)
         child.kill()
         child.wait()
-        until = time.monotonic() + 20
+        until = time.monotonic() + patience(20)
         while any(Path(f"/proc/{pid}").exists() and not is_zombie(pid) for pid in below):
             if time.monotonic() > until:
                 return Trial("workers outlived their run", str(below))

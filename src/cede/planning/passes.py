@@ -4,6 +4,7 @@ A pass is one loop of the Bellman operator over the horizon (`_kernels/backward.
 `run_pass` or `share_pass`.
 """
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -311,6 +312,18 @@ def set_threads(threads: int) -> int:
             _helpers, _most_threads = ThreadPoolExecutor(threads - 1, "cede"), threads
         before, _threads = _threads, threads
     return before
+
+
+def after_fork() -> None:
+    """Make helpers anew in a process that was forked: threads are not copied."""
+    global _helpers, _helpers_lock  # noqa: PLW0603
+    _helpers_lock = threading.Lock()
+    if _helpers is not None:
+        _helpers = ThreadPoolExecutor(_most_threads - 1, "cede")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=after_fork)
 
 
 def threads_for(environment: BeliefArrays, horizon: int) -> int:
