@@ -998,6 +998,7 @@ def functions():
                 "task": (task(), Instance()),
                 "about": ({"seed": 3}, optional(About())),
                 "sync": ("episode", Choice()),
+                "recorded": (learner().recorded, optional(Instance())),
             },
         ),
     )

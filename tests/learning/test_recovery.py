@@ -67,6 +67,12 @@ class Life:
 
     def record(self):
         if self.learner.recorder is None:
+            if self.running is not None and self.running[0] in self.recorded:  # it has ended, only its file does not know
+                before = self.path.read_bytes()
+                with pytest.raises(ValueError, match="the running episode is one that ended in this record, must be dropped first"):
+                    self.learner.record_to(self.path)
+                assert self.path.read_bytes() == before
+                self.drop()
             self.learner.record_to(self.path)
 
     def observe(self, steps):

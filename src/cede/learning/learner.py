@@ -45,6 +45,7 @@ from cede.learning.layer_prior import LayerPrior
 from cede.learning.limits import prices_by_name, update_prices
 from cede.learning.live import Live, no_value
 from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps, read_log
+from cede.learning.read_record import check_still_runs
 from cede.learning.record import check_not_counted, entries_of
 from cede.learning.recorded import Recorded
 from cede.learning.recorder import Recorder
@@ -379,8 +380,11 @@ class Learner:
     def record_to(self, path: str | Path, *, sync: str = "never") -> Recorder:
         """Write down every step from now on in a file of JSON lines, and return the recorder; see `Recorder`.
 
-        path: a new file, or a record of the same task, which is continued. sync: when to wait until all is on the disk, "never",
-        after each "episode" or after each "step". A kill of the process loses at most the step that is being observed.
+        path: a new file, or a record of the same task, which is continued. If the learner comes from a file and is in the middle of
+        an episode, its steps are written first; if that episode has ended in the record, it must be dropped (drop_episode).
+
+        sync: when to wait until all is on the disk, "never", after each "episode" or after each "step". A kill of the process loses
+        at most the step that is being observed.
 
         Recorded is what goes through `observe`, `observe_episode`, `end_episode` and `drop_episode`. What is learned otherwise, by
         `learn_from` or `simulate`, is not; the record says that there is a gap. Copies of a learner do not record.
@@ -389,6 +393,7 @@ class Learner:
             now = f"recorded to {str(self._recorder.path)!r}"
             check.fail("record_to", "the learner", now, "recorded to one file: close that recorder first")
         about, recorded = {**self.settings, "episode": self.episode}, self.recorded
+        check_still_runs("record_to", path, recorded.running)
         recorder = Recorder(path, self.task, about=about, sync=sync, recorded=recorded)
         try:
             running = self._running() if self.observed else None

@@ -13,6 +13,7 @@ from cede._base.archive import RECORD, UnreadableFile, mode_of
 from cede._base.arrays import Ints
 from cede._base.columns import read_parquet
 from cede.learning.record import Record
+from cede.learning.recorded import Place
 from cede.learning.recorder import SCHEMA, header_of, is_json
 from cede.problem.task import Task
 
@@ -49,6 +50,18 @@ def read_record(path: str | Path) -> Record:
         raise
     except Exception as error:  # a file from outside may be wrong in any way
         raise UnreadableFile(f"{where}: cannot be read, must be a record of cede ({check.show(error)})") from error
+
+
+def check_still_runs(owner: str, path: Any, running: tuple[Place, ...]) -> None:
+    """Check that the running episode of a learner has not ended in a record that is to be continued: it would be there twice.
+
+    running: where it is recorded. Only a learner from a file that was written in the middle of an episode can be so far behind.
+    """
+    if running and is_record(check.path(owner, "path", path)):
+        ended = {(entry.run, entry.begin) for entry in read_record(path).entries()}
+        if not ended.isdisjoint(running):
+            expected = "dropped first (drop_episode): learn_from(record.after(learner)) counts it as it ended"
+            check.fail(owner, "the running episode", "one that ended in this record", expected)
 
 
 class Lines:
