@@ -22,7 +22,8 @@ from cede.learning.baseline import is_kept_to
 from cede.learning.counts import places_of
 from cede.learning.learner import Learner
 from cede.planning.belief import Belief
-from cede.planning.passes import follow_once, gain_under, negated, value_under
+from cede.planning.chains import chain_of, chain_value
+from cede.planning.passes import follow_once, negated, value_under
 from cede.problem.task import NOT_GIVEN, Task
 
 HOW = {None: "", "time": " at this time", "prev_agent": " after the same agent"}  # what a policy may vary with, in words
@@ -142,9 +143,12 @@ class Ahead:
         if prices is not None and task.horizon is None:
             task, prices = replace(task, control_cost=task.control_cost + prices), None
         if kind not in self.values:
-            value = value_under(task, *self.sets, self.plan, prices)
-            averages = task.horizon is None and task.discount is None
-            gain = gain_under(task, *self.sets, self.plan) if averages else 0.0
+            if task.horizon is None and task.discount is None:  # of what was seen: no sets
+                chain = chain_of(task, *self.sets, self.plan)
+                found = chain_value(chain.matrix, chain.cost, 1.0)
+                value, gain = found.relative.reshape(self.plan.shape), float(found.level[state * task.n_agents + prev])
+            else:
+                value, gain = value_under(task, *self.sets, self.plan, prices), 0.0
             self.values[kind] = (task, value[self.t + 1 if task.horizon is not None else 0], gain)
         task, after, gain = self.values[kind]
         policy = self.plan[self.t].copy()
