@@ -1,6 +1,7 @@
 """Radii, scales, and what they promise."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,3 +150,18 @@ def test_optimism_whenever_the_truth_is_inside():
             if now:
                 assert (learner.plan.value <= optimum + 1e-9).all()
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize("kind", [{}, {"kl": True}, {"linear": 3.0}])
+@pytest.mark.parametrize("width", [0.0, 0.1])
+def test_rows_that_were_never_seen(kind, width):
+    """Balls are around the uniform distribution, intervals exclude nothing: in the planner, and in what is said to hold."""
+    task = cede.Task([[0.0], [2.0]], ["a"], 2)
+    agents = cede.Belief.of(np.ones((2, 1)), 0.0, (1, 2))
+    unseen = replace(cede.Belief.of(np.zeros((2, 2)), width, (2, 1)), **kind)
+    least = {"linear": 0.0, "kl": 1.0 - np.sqrt(1 - np.exp(-2 * width))}.get(next(iter(kind), ""), 1.0 - width)  # mean of (0, 2)
+    plan = cede.optimistic_plan(task, agents, unseen)
+    np.testing.assert_allclose(plan.value[0, :, 0], [least, 2.0 + least], atol=1e-9)
+    far, near = (cede.Belief.of([[1 - p, p]] * 2, 0.0, (2, 1)) for p in (0.9, 0.5))
+    assert holds(unseen, near)
+    assert holds(unseen, far) == ("linear" in kind)

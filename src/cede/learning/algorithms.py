@@ -82,8 +82,8 @@ def ucrl2_mc(
     the same for counts of the environment.
 
     at_most, at_least: limits of the share of the steps in which agents have control, by name, as in at_most={"human": 0.3}. The
-    learner adds prices to the control costs and moves them after every episode, so that the average shares come to lie within the
-    limits.
+    learner adds prices to the control costs and moves them after every episode, so that the shares of all steps come to lie within
+    the limits.
 
     baseline: an agent (index or name) or a switching policy, (L, S, D) or a Plan, which the learner must not be much worse than. It
     deviates from the baseline only if it can prove that the expected cost of all episodes so far stays within 1 + alpha times that

@@ -61,6 +61,7 @@ from cede._base.arrays import Floats, Ints, distinct_rows
 from cede._base.remade import Remade
 from cede._kernels import radii as kernels
 from cede._kernels.model import BeliefArrays
+from cede._kernels.rows import NOTHING
 from cede._kernels.tables import Table
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.task import Task
@@ -81,6 +82,9 @@ class Belief(Remade):
     sqrt(2 p (1 - p) width) + linear width to both sides of p. If `kl`, it is a ball of relative entropy: all p with
     KL(centre || p) <= width. If `closed`, no outcomes are possible but those that a row of the centre lists, some perhaps with
     weight 0; else any outcome is.
+
+    A row of zeros was never seen. A ball is then one around the uniform distribution, of the width that is given. Intervals of such
+    a row exclude nothing, whatever the width is: they are around frequencies, and there are none.
     """
 
     centre: Table
@@ -117,9 +121,10 @@ class Belief(Remade):
     def of(cls, centre: Any, width: ArrayLike, places: tuple[int, int]) -> "Belief":
         """Make a belief with one row for each place.
 
-        centre: a (rows, outcomes) array or SciPy matrix of weights, which are normalised row by row; a row of zeros was never seen
-        and counts as uniform. width: (rows,) or one number for all. places: (slots, S) for the agents, (S, A) for the environment,
-        whose product is the number of rows.
+        centre: a (rows, outcomes) array or SciPy matrix of weights, which are normalised row by row; a row of zeros was never seen:
+        the ball of such a row is around the uniform distribution. (With intervals, as `dataclasses.replace(belief, linear=3.0)`
+        makes them, it may be any distribution.) width: (rows,) or one number for all. places: (slots, S) for the agents, (S, A) for
+        the environment, whose product is the number of rows.
         """
         owner = "Belief.of"
         if sp.issparse(centre):
@@ -246,7 +251,7 @@ def holds(belief: Belief, truth: Belief) -> bool:
         true, q = truth.centre.matrix().toarray()[truth.row], centre[belief.row]
         with np.errstate(divide="ignore", invalid="ignore"):
             apart = np.where(q > 0, q * (np.log(q) - np.log(true)), 0.0)
-        return bool(((apart.sum(axis=-1) <= width * (1 + 1e-12) + 1e-12) | (total == 0)[belief.row][..., 0]).all())
+        return bool(((apart.sum(axis=-1) <= width * (1 + 1e-12) + 1e-12) | (width >= NOTHING)).all())
     if belief.linear == 0.0:
         return bool((apart.sum(axis=-1) <= width + 1e-12).all())
     seen = (total > 0)[belief.row]

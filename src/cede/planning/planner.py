@@ -73,11 +73,12 @@ def solve(
 ) -> Plan | Mixture:
     """Find the best switching policy when the model is known (Eq. 2).
 
-    Without a horizon it is the policy of least discounted cost, or of least average cost of a step in the long run; the plan says
-    how exact that is (`error`).
+    Without a horizon it is the policy of least discounted cost, or of least average cost of a step in the long run, of what can be
+    reached from the start; the plan says how exact that is (`error`).
 
-    mdp: the problem. at_most, at_least: limits, by name, of the expected share of the steps in which an agent holds control, as in
-    at_most={"human": 0.3}. seed: breaks ties between agents.
+    mdp: the problem. at_most, at_least: limits, by name, of the share of the steps in which an agent holds control, as in
+    at_most={"human": 0.3}: its expected steps by those of all. Each step counts once, whatever the discount is; only without a
+    horizon, and with a discount, it counts as it does for costs. seed: breaks ties between agents.
 
     Return a `Plan`; with limits a `Mixture` of policies, of which one is drawn at the start of each episode.
     """
