@@ -33,11 +33,11 @@ def test_narrow_sets_are_noticed():
 DELTA = 0.07
 
 
-def learned(belief, costs):
+def learned(belief, costs, episodes=40):
     """A learner after some episodes, with costs known or learned; the same episodes for both."""
     rng = np.random.default_rng(5)
     mdp = world(rng, random_costs=True)
-    log = [cede.rollout(mdp, mdp.task.always(k % 2), k) for k in range(40)]
+    log = [cede.rollout(mdp, mdp.task.always(k % 2), k) for k in range(episodes)]
     task = mdp.task.with_unknown_costs((0.0, 1.0)) if costs else mdp.task
     learner = cede.ucrl2_mc(task, belief=belief, delta=DELTA)
     learner.learn_from(log, progress=False)
@@ -84,12 +84,13 @@ def test_learned_costs_take_a_third_of_delta_from_balls_of_relative_entropy(laye
 
 @pytest.mark.parametrize("belief", ["printed", "kl", "bernstein"])
 def test_intervals_of_learned_costs(belief):
-    _, learner = learned(belief, costs=True)
+    _, learner = learned(belief, costs=True, episodes=800)
     sums = learner.counts.costs.toarray()
     n, total, squares = sums[:, 0], sums[:, 1] + sums[:, 2], sums[:, 3]
     mean, rows = total / np.maximum(n, 1), len(n)
     x = np.log(3 * rows * n * (n + 1) / (DELTA / 3), where=n > 0, out=np.zeros(rows))
     half = np.sqrt(2 * np.maximum(squares / np.maximum(n, 1) - mean**2, 0) * x / np.maximum(n, 1)) + 3 * x / np.maximum(n, 1)
     low, high = (np.where(n > 0, np.clip(mean + sign * half, 0, 1), end) for sign, end in ((-1, 0.0), (1, 1.0)))
+    assert (high - low).min() < 0.9  # else all ends are those of the range
     np.testing.assert_allclose(learner.costs.low.ravel(), low, atol=1e-6)
     np.testing.assert_allclose(learner.costs.high.ravel(), high, atol=1e-6)
