@@ -11,12 +11,12 @@ from problems import random_mdp
 
 @pytest.mark.parametrize(("place", "wrong"), [((0, 1, 0), 2), ((2, 0, 1), -1)])
 def test_agents_of_a_plan_exist(place, wrong):
-    policy = np.zeros((3, 2, 2), dtype=np.int64)
-    assert cede.Plan(policy, np.zeros((4, 2, 2))).policy.dtype == np.int16
+    policy = np.zeros((3, 4, 2), dtype=np.int64)
+    assert cede.Plan(policy, np.zeros((4, 4, 2))).policy.dtype == np.int16
     policy[place] = wrong
     at = ", ".join(map(str, place))
     with pytest.raises(ValueError, match=rf"Plan: policy\[{at}\] is {wrong}, must be an agent from 0 to 1"):
-        cede.Plan(policy, np.zeros((4, 2, 2)))
+        cede.Plan(policy, np.zeros((4, 4, 2)))
 
 
 def test_shapes_of_a_plan():
