@@ -1,6 +1,7 @@
 """Episodes and counts that are wrong are refused; the values that hold where nothing is said."""
 
 import inspect
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import scipy.sparse as sp
 
 import cede
 from cede.learning.counts import Counts, check_sums, checked_counts, cost_places
+from cede.learning.files import pack_told, unpack_told
 from cede.learning.learner import Learner
 from cede.learning.logs import numbers
 from cede.learning.state import Seen, Sizes, check_cost_sums
@@ -176,3 +178,26 @@ def test_costs_of_the_last_episodes(window):
         np.add.at(rows, (episode.states[:-1], episode.actions), 1)
         expected.append(rows.ravel())
         np.testing.assert_array_equal(learner.counts.costs.toarray()[:, 0], sum(expected[-window:]))
+
+
+def test_a_step_after_the_end_names_where_it_ended():
+    task = cede.Task(agents=["a"], env_cost=np.zeros((3, 1)), horizon=4, terminal=[2])
+    learner = cede.ucrl2_mc(task)
+    learner.observe(0, 0, 0, 0, 0, 2)
+    with pytest.raises(ValueError, match=r"this episode is over since state 2, must be ended first"):
+        learner.observe(1, 0, 0, 0, 0, 1)
+    learner.end_episode()
+    learner.observe(0, 1, 0, 0, 0, 1)
+    with pytest.raises(ValueError, match=r"state is 0, must be 1, where the step before led"):
+        learner.observe(1, 0, 0, 0, 0, 1)
+
+
+def test_a_file_holds_a_task_and_settings():
+    learner = cede.ucrl2_mc(TASK)
+    header, arrays = pack_told(SimpleNamespace(task=TASK, told=learner.told))
+    task, told = unpack_told(header, arrays)
+    assert (task.agents, told.delta) == (TASK.agents, 0.1)
+    with pytest.raises(ValueError, match="file: task and settings is others, must be a Task and Settings"):
+        unpack_told({"task": header["told"], "told": header["told"]}, arrays)
+    with pytest.raises(ValueError, match="file: task and settings is others, must be a Task and Settings"):
+        unpack_told({"task": header["task"], "told": header["task"]}, arrays)

@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 
 import cede
+from cede.planning.belief import Belief
 from cede.planning.flatten import flatten
 from problems import random_mdp
 
 
 @pytest.mark.parametrize(("place", "wrong"), [((0, 1, 0), 2), ((2, 0, 1), -1)])
 def test_agents_of_a_plan_exist(place, wrong):
-    policy = np.zeros((3, 2, 2), dtype=np.int64)
-    assert cede.Plan(policy, np.zeros((4, 2, 2))).policy.dtype == np.int16
+    policy = np.zeros((3, 4, 2), dtype=np.int64)
+    assert cede.Plan(policy, np.zeros((4, 4, 2))).policy.dtype == np.int16
     policy[place] = wrong
     at = ", ".join(map(str, place))
     with pytest.raises(ValueError, match=rf"Plan: policy\[{at}\] is {wrong}, must be an agent from 0 to 1"):
-        cede.Plan(policy, np.zeros((4, 2, 2)))
+        cede.Plan(policy, np.zeros((4, 4, 2)))
 
 
 def test_shapes_of_a_plan():
@@ -36,3 +37,10 @@ def test_actions_of_a_flattened_problem_are_agents():
     assert flat.task.action_names == ("agent 0", "agent 1")
     timed = flatten(random_mdp(5, n_states=3, n_actions=2, n_agents=2, horizon=2, kinds=["time"]))
     assert timed.task.action_names == ("agent 0 0", "agent 0 1", "agent 1 0", "agent 1 1")
+
+
+def test_a_row_of_a_belief_that_does_not_exist_is_named():
+    sound = Belief.of(np.eye(2), 0.0, (1, 2))
+    for wrong in (2, -1):
+        with pytest.raises(ValueError, match=rf"Belief: row\[0, 1\] is {wrong}, must be an integer from 0 to 1"):
+            Belief(sound.centre, sound.width, np.array([[0, wrong]]))

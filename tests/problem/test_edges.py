@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import cede
 from cede.problem.costs import checked_range
+from cede.problem.solo import solo
 from cede.problem.takeover import handovers_until, next_agent_towards
 
 ROWS = [[0.5, 0.5], [1.0, 0.0]]
@@ -75,3 +76,28 @@ def test_how_many_values_a_plan_may_have():
     assert cede.Task(agents=["a", "b"], env_cost=cost, horizon=2**38 - 1).horizon == 2**38 - 1
     with pytest.raises(ValueError, match=r"\(horizon \+ 1\) x states x agents is 1099511627780, must be at most 1099511627776"):
         cede.Task(agents=["a", "b"], env_cost=cost, horizon=2**38)
+
+
+def test_the_least_and_the_most_that_actions_cost():
+    cost = [[1.0, -2.0, 5.0], [0.5, 0.5, 0.5]]
+    low, high = cede.Task(agents=["a"], env_cost=cost, horizon=2).extremes_of_env_cost
+    assert (low.tolist(), high.tolist()) == ([-2.0, 0.5], [5.0, 0.5])
+    partly = cede.Task(agents=["a"], env_cost=[[1.0, np.nan], [0.5, 0.25]], cost_range=(-3.0, 4.0), horizon=2)
+    low, high = partly.extremes_of_env_cost
+    assert (low.tolist(), high.tolist()) == ([-3.0, 0.25], [4.0, 0.5])
+
+
+def test_an_episode_must_be_able_to_begin():
+    with pytest.raises(ValueError, match="Task: terminal is"):
+        cede.Task(agents=["a"], env_cost=np.zeros((2, 1)), horizon=2, terminal=[0, 1])
+    with pytest.raises(ValueError, match=r"Task: terminal is \[1\], must be left out for averages"):
+        cede.Task(agents=["a"], env_cost=np.zeros((2, 1)), horizon=None, terminal=[1])
+    assert cede.Task(agents=["a"], env_cost=np.zeros((2, 1)), horizon=2, terminal=[1]).terminal == (1,)
+
+
+def test_one_agent_alone():
+    """Who acts by each action in turn: an ordinary problem, with its own optimum."""
+    transition = np.array([[[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]])
+    mdp = solo(cede.Environment(transition, [[1.0, 2.0], [0.0, 0.5]], [1.0, 0.0]), 2)
+    assert mdp.task.agents == ("0", "1")
+    assert cede.expected_cost(mdp, cede.solve(mdp)) == 1.0
