@@ -105,8 +105,8 @@ def test_a_fleet_can_be_made_again_after_any_interrupt(mdp):
                 came += 1
             signal.setitimer(signal.ITIMER_REAL, 0)
             assert all(one.counts.environment_episodes in (5, 30) for one in learners)
-            if learners[0]._fleet is not None and fleet is None:  # it was just made when the interrupt came
-                assert all(one._fleet is learners[0]._fleet for one in learners)
+            if learners[0].in_fleet and fleet is None:  # it was just made when the interrupt came
+                assert len({one.shared_environment for one in learners}) == 1
                 assert learners[0].environment_episodes == 30
                 learners = learned(mdp, 6)
             elif fleet is not None:
@@ -148,7 +148,8 @@ def test_joining_and_merging_do_not_wait_for_each_other(mdp):
 
     all_end(come_and_go, merge, beside, work, work)
     assert (len(fleet), len(lone)) == (1, 1)
-    assert one._fleet is flat._fleet is None
+    assert not one.in_fleet
+    assert not flat.in_fleet
 
 
 def test_merging_in_both_directions_at_once(mdp):

@@ -262,10 +262,10 @@ def interrupted_fleet(rng, note):
     learners, fleet, longest = [cede.ucrl2_mc(mdp().task, seed=i) for i in range(4)], None, 0.002
     for one in learners:
         cede.simulate(mdp(), one, 3, progress=False)
-    while fleet is None and learners[0]._fleet is None:
+    while fleet is None and not learners[0].in_fleet:
         fleet = interrupt(0.00005 + float(rng.random()) * longest, cede.Fleet, learners)
         longest *= 1.1
-        joined = {one._fleet for one in learners}
+        joined = {one.shared_environment for one in learners}
         counted = {int(one.environment_episodes) for one in learners}
         if len(joined) > 1 or counted != ({3} if joined == {None} else {12}):
             return Trial("a part of a fleet was made", f"{counted}")

@@ -446,8 +446,15 @@ class Learner:
     # ------------------------------------------------------------------------------------------------- in a fleet
 
     @property
+    def in_fleet(self) -> bool:
+        """Return whether it belongs to a fleet."""
+        self.turn.settle()
+        return self._fleet is not None
+
+    @property
     def shared_environment(self) -> EnvironmentTally | None:
         """Return the environment counts of the fleet it belongs to; None if it belongs to none, or does not share."""
+        self.turn.settle()
         return self._shared
 
     def _joined(self, environment: EnvironmentTally) -> Assignments:
