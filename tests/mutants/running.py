@@ -65,7 +65,12 @@ OF_KERNELS = {
     "episodes": ("fleet/test_simulate.py",),
     "intervals": ("planning/test_bernstein.py",),
     "kl": ("planning/test_kl.py",),
-    "layer": ("learning/test_counts.py", "learning/test_forgetting.py", "problem/test_structure.py"),
+    "layer": (
+        "learning/test_counts.py",
+        "learning/test_recommended.py",
+        "learning/test_forgetting.py",
+        "problem/test_structure.py",
+    ),
     "learner": ("learning/test_algorithms.py", "learning/test_replanning.py", "learning/test_recommended.py"),
     "limits": ("learning/test_step_costs.py", "learning/test_limits.py", "planning/test_control_shares.py"),
     "minimum": ("planning/test_planner.py", "planning/test_kl.py"),
