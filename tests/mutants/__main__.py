@@ -132,7 +132,13 @@ def result_of(mutants, texts, told):
         line["change"] = mutant.change
         line |= {"end": EQUIVALENT, "by": why[mutant.key]} if mutant.key in why else {"end": kept["end"], "by": kept["by"]}
         lines.append(line)
-    return {"date": date.today().isoformat(), "seed": told.seed, "count": len(mutants), "tried": len(lines), "mutants": lines}
+    about = {"date": date.today().isoformat(), "seed": told.seed, "count": len(mutants), "near": told.near}
+    return {**about, "mutants": lines}
+
+
+def is_complete(told):
+    """Whether a result file holds all mutants of its sample, each tried with all tests that belong to it."""
+    return len(told["mutants"]) == told["count"] and not told["near"]
 
 
 def table(told):
@@ -147,7 +153,8 @@ def table(told):
         score = ends[KILLED] / max(1, total - ends[EQUIVALENT])
         name = package if "*" in package else f"`{package}`"
         lines.append(f"| {name} | {total} | {ends[KILLED]} | {ends[EQUIVALENT]} | {ends[SURVIVED]} | {score:.1%} |")
-    lines += ["", f"*Seed {told['seed']}, {told['date']}. Score: killed, of those that are not equivalent.*"]
+    part = "" if is_complete(told) else f"Unfinished: {len(told['mutants'])} of {told['count']}, with the nearest tests only. "
+    lines += ["", f"*{part}Seed {told['seed']}, {told['date']}. Score: killed, of those that are not equivalent.*"]
     for end, title in ((SURVIVED, "Survived"), (EQUIVALENT, "Equivalent: what changes cannot be seen")):
         found = [mutant for mutant in told["mutants"] if mutant["end"] == end]
         if found:
