@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import time
+import traceback
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -215,15 +216,30 @@ def work(mutants, texts, told):
         worker(told.first, order, texts, told)
         return
     warm()
-    tests = Map(Tree(0).refreshed().compiled())
-    for name in files_of_tests():
-        tests.of(name)  # which tests run which lines: once, before the others begin with a copy
+    side_by_side(told.workers, lambda number: measure(number, files_of_tests()[number :: told.workers]))
+    side_by_side(told.workers, lambda number: worker(number, order[number :: told.workers], texts, told))
+
+
+def measure(number, names):
+    """Find out which lines the tests of some files run."""
+    tests = Map(Tree(number).refreshed().compiled())
+    for name in names:
+        tests.of(name)
+
+
+def side_by_side(workers, job):
+    """Do a job in so many processes at once. job: a function of the number of the process."""
     pids = []
-    for number in range(told.workers):
+    for number in range(workers):
         pid = os.fork()
         if pid == 0:
-            worker(number, order[number :: told.workers], texts, told)
-            os._exit(0)
+            try:
+                job(number)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                os._exit(0)
         pids.append(pid)
     for pid in pids:
         os.waitpid(pid, 0)

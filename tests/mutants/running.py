@@ -265,7 +265,7 @@ def reached(tree, name):
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         for old in kept.parent.glob(f"{name.replace('/', '+')}.*"):
-            old.unlink()
+            old.unlink(missing_ok=True)
         begun = time.monotonic()
         options = ["--maxfail=1000", "-m", "not slow", str(path.relative_to(ROOT))]
         code = run(tree, options, 1800, kept.with_suffix(".txt"), [Reach(tree.source, kept)])
