@@ -7,7 +7,7 @@ import cede
 from cede.learning.feature_models import environment_model
 from cede.learning.features import read_features
 
-NAMES = ["a=0 b=0", "a=0 b=1", "a=1 b=0", "a=1 b=1"]
+NAMES = ["a=0, b=0", "a=0, b=1", "a=1, b=0", "a=1, b=1"]
 TASK = cede.Task(agents=["x"], env_cost=np.zeros((4, 1)), horizon=2, state_names=NAMES)
 
 

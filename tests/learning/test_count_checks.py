@@ -12,7 +12,7 @@ from cede.learning.counts import Counts, check_sums, checked_counts, cost_places
 from cede.learning.files import pack_told, unpack_told
 from cede.learning.learner import Learner
 from cede.learning.logs import numbers
-from cede.learning.state import Seen, Sizes, check_cost_sums
+from cede.learning.state import Seen, Sizes, check_cost_sums, check_seen
 
 TASK = cede.worlds.riverswim([0.3, 0.7]).task
 EPISODE = {"states": [0, 1, 1], "prev_agents": [0, 1], "agents": [1, 0], "actions": [1, 0], "costs": [0.0, 0.5]}
@@ -201,3 +201,15 @@ def test_a_file_holds_a_task_and_settings():
         unpack_told({"task": header["told"], "told": header["told"]}, arrays)
     with pytest.raises(ValueError, match="file: task and settings is others, must be a Task and Settings"):
         unpack_told({"task": header["task"], "told": header["task"]}, arrays)
+
+
+def test_counts_of_several_teams_rise_within_each():
+    """Places ascend; they may begin again only where another team begins."""
+    two = np.array([1.0, 2.0, 3.0])
+    for keys, owners in (([1, 4, 2], [0, 0, 1]), ([1, 4, 5], [0, 0, 1]), ([4, 4, 4], [0, 1, 2])):
+        check_seen("x", "agents", Seen(np.array(keys), two), (2, 3), np.array(owners))
+    for keys, owners in (([1, 4, 2], [0, 1, 1]), ([4, 1, 2], [0, 0, 1]), ([1, 1, 2], [0, 0, 1])):
+        with pytest.raises(ValueError, match="agents"):
+            check_seen("x", "agents", Seen(np.array(keys), two), (2, 3), np.array(owners))
+    with pytest.raises(ValueError, match="agents"):
+        check_seen("x", "agents", Seen(np.array([2, 1]), two[:2]), (2, 3))

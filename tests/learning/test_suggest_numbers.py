@@ -9,7 +9,7 @@ import cede
 from cede.learning.features import read_features
 from cede.learning.suggest import tells_something
 
-NAMES = [f"room={i % 3} light={i // 3}" for i in range(6)]
+NAMES = [f"room={i % 3}, light={i // 3}" for i in range(6)]
 TASK = cede.Task(agents=["a"], env_cost=np.zeros((6, 1)), horizon=2, state_names=NAMES)
 
 

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import time
+import traceback
 from collections import Counter
 from datetime import date
 from pathlib import Path
@@ -132,7 +133,13 @@ def result_of(mutants, texts, told):
         line["change"] = mutant.change
         line |= {"end": EQUIVALENT, "by": why[mutant.key]} if mutant.key in why else {"end": kept["end"], "by": kept["by"]}
         lines.append(line)
-    return {"date": date.today().isoformat(), "seed": told.seed, "count": len(mutants), "tried": len(lines), "mutants": lines}
+    about = {"date": date.today().isoformat(), "seed": told.seed, "count": len(mutants), "near": told.near}
+    return {**about, "mutants": lines}
+
+
+def is_complete(told):
+    """Whether a result file holds all mutants of its sample, each tried with all tests that belong to it."""
+    return len(told["mutants"]) == told["count"] and not told["near"]
 
 
 def table(told):
@@ -147,7 +154,8 @@ def table(told):
         score = ends[KILLED] / max(1, total - ends[EQUIVALENT])
         name = package if "*" in package else f"`{package}`"
         lines.append(f"| {name} | {total} | {ends[KILLED]} | {ends[EQUIVALENT]} | {ends[SURVIVED]} | {score:.1%} |")
-    lines += ["", f"*Seed {told['seed']}, {told['date']}. Score: killed, of those that are not equivalent.*"]
+    part = "" if is_complete(told) else f"Unfinished: {len(told['mutants'])} of {told['count']}, with the nearest tests only. "
+    lines += ["", f"*{part}Seed {told['seed']}, {told['date']}. Score: killed, of those that are not equivalent.*"]
     for end, title in ((SURVIVED, "Survived"), (EQUIVALENT, "Equivalent: what changes cannot be seen")):
         found = [mutant for mutant in told["mutants"] if mutant["end"] == end]
         if found:
@@ -208,15 +216,30 @@ def work(mutants, texts, told):
         worker(told.first, order, texts, told)
         return
     warm()
-    tests = Map(Tree(0).refreshed().compiled())
-    for name in files_of_tests():
-        tests.of(name)  # which tests run which lines: once, before the others begin with a copy
+    side_by_side(told.workers, lambda number: measure(number, files_of_tests()[number :: told.workers]))
+    side_by_side(told.workers, lambda number: worker(number, order[number :: told.workers], texts, told))
+
+
+def measure(number, names):
+    """Find out which lines the tests of some files run."""
+    tests = Map(Tree(number).refreshed().compiled())
+    for name in names:
+        tests.of(name)
+
+
+def side_by_side(workers, job):
+    """Do a job in so many processes at once. job: a function of the number of the process."""
     pids = []
-    for number in range(told.workers):
+    for number in range(workers):
         pid = os.fork()
         if pid == 0:
-            worker(number, order[number :: told.workers], texts, told)
-            os._exit(0)
+            try:
+                job(number)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                os._exit(0)
         pids.append(pid)
     for pid in pids:
         os.waitpid(pid, 0)

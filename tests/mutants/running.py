@@ -65,7 +65,12 @@ OF_KERNELS = {
     "episodes": ("fleet/test_simulate.py",),
     "intervals": ("planning/test_bernstein.py",),
     "kl": ("planning/test_kl.py",),
-    "layer": ("learning/test_counts.py", "learning/test_forgetting.py", "problem/test_structure.py"),
+    "layer": (
+        "learning/test_counts.py",
+        "learning/test_recommended.py",
+        "learning/test_forgetting.py",
+        "problem/test_structure.py",
+    ),
     "learner": ("learning/test_algorithms.py", "learning/test_replanning.py", "learning/test_recommended.py"),
     "limits": ("learning/test_step_costs.py", "learning/test_limits.py", "planning/test_control_shares.py"),
     "minimum": ("planning/test_planner.py", "planning/test_kl.py"),
@@ -260,7 +265,7 @@ def reached(tree, name):
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         for old in kept.parent.glob(f"{name.replace('/', '+')}.*"):
-            old.unlink()
+            old.unlink(missing_ok=True)
         begun = time.monotonic()
         options = ["--maxfail=1000", "-m", "not slow", str(path.relative_to(ROOT))]
         code = run(tree, options, 1800, kept.with_suffix(".txt"), [Reach(tree.source, kept)])

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from mutants.__main__ import EQUIVALENT, FILE, KILLED, PAGE, SURVIVED, number_of, reasons, with_table
+from mutants.__main__ import EQUIVALENT, FILE, KILLED, PAGE, SURVIVED, is_complete, number_of, reasons, with_table
 from mutants.running import OF_KERNELS, SOURCE, TESTS, files, files_of_tests
 from mutants.sites import mutants_of, sampled
 
@@ -86,7 +86,8 @@ def test_the_page_and_the_reasons_are_up_to_date():
     told = json.loads(FILE.read_text())
     assert with_table(PAGE.read_text(), told) == PAGE.read_text()
     ends = [mutant["end"] for mutant in told["mutants"]]
-    assert ends.count(KILLED) >= 0.95 * (len(ends) - ends.count(EQUIVALENT))
+    if is_complete(told):
+        assert ends.count(KILLED) >= 0.95 * (len(ends) - ends.count(EQUIVALENT))
     for key in reasons():
         file = key.split(" | ")[0]
         assert (SOURCE / file).exists(), key
