@@ -24,22 +24,14 @@ def found_in(seed, numbers, *, keep):
     ]
 
 
-UNTIL_MENDED = pytest.mark.xfail(
-    reason="issue 28, items 1, 3, 4, 5, and what the audit found beyond: mended on other branches", strict=False
-)
-
-
-@UNTIL_MENDED
 def test_problems_with_a_horizon():
     assert found_in(1, range(80), keep=lambda one: "finite" in one.features) == []
 
 
-@UNTIL_MENDED
 def test_problems_with_a_horizon_and_a_discount():
     assert found_in(2, range(80), keep=lambda one: "finite discounted" in one.features) == []
 
 
-@UNTIL_MENDED
 def test_problems_without_a_horizon():
     assert found_in(2, range(60), keep=lambda one: one.endless) == []
 
