@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from audit.compare import compared
+from audit.coverage import coverages
 from audit.features import EXCLUDED, FEATURES, PAIRS
 from audit.generate import problem
 from audit.shrink import shrink
@@ -114,10 +115,6 @@ def matrix(features, pairs):
 
 def coverage(seed, seconds):
     """Print by repetition how often intervals hold; return how many hold less often than promised."""
-    try:
-        from audit.coverage import coverages
-    except ImportError:
-        return 0
     rows = coverages(seed, seconds)
     print(f"\n{'interval':50s} {'promised':>9s} {'held':>12s}")
     for row in rows:
