@@ -12,10 +12,10 @@ For averages, low and high are taken over the places (a state and who was in con
 reached from there has its own long run.
 
 Only differences of x matter, so x is kept near 0, whatever the discount is: its rounding is that of these differences. It may be
-chosen in any way that lets high - low become small. A plain step goes to T x, less the middle of low and high, for averages a part
-of the way, which makes periodic chains safe; it never widens the bounds. From the last few points we extrapolate (Anderson 1965).
-Where f hardly changes, as where two choices are nearly equal, we go on in the same direction by steps twice as long each time. What
-widens the bounds is taken back. The bounds at the end are the certificate.
+chosen in any way that lets high - low become small. A plain step goes to T x, less the middle of low and high; a part of the way
+for averages, and where nothing is gained, which makes chains safe that go in circles. It never widens the bounds. From the last few
+points we extrapolate (Anderson 1965). Where f hardly changes, as where two choices are nearly equal, we go on in the same direction
+by steps twice as long each time. What widens the bounds is taken back. The bounds at the end are the certificate.
 """
 
 import numpy as np
@@ -32,6 +32,7 @@ MEMORY = 6  # points that are remembered
 PART = 0.8  # for averages: how much of the way is gone at once
 MOST_WAIT = 1024  # steps between two tries to extrapolate, at most
 GAINED = 0.99  # bounds that have not come closer by this factor for `patience` steps never will
+STALLED = 50  # steps without gain after which, with a discount too, a part of the way is gone: a chain may go in circles
 SLOW = 0.9  # bounds that come closer by less than this in a step: the next one is longer
 ROUNDING = 32 * 2.0**-52  # of a value: bounds that are closer than this cannot be improved
 FLAT = 1e-12  # relative: directions shorter than this are left out of an extrapolation
@@ -46,6 +47,7 @@ class Endless(Bundle):
     images: Float3  # (MEMORY, S, D) and where plain iteration would have gone from there
     image: Float2  # (S, D) T x
     normal: Float2  # (MEMORY, MEMORY + 1) equations of the extrapolation
+    system: Float2  # (S*D, S*D + 1) equations of the chain of a policy; empty where none is solved
     reached: Bool2  # (S, D) the places that the bounds are about; with a discount all
     gain: float  # for averages: the cost of a step in the long run
     error: float  # the value, or the gain, and what the policy really costs, are at most so far from the best
@@ -211,6 +213,8 @@ def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
         since += 1
         if span < GAINED * goal:
             goal, since = span, 0
+        elif since == STALLED:
+            part = PART
         if 0.5 * factor * span <= max(accuracy, factor * ROUNDING * most) or since >= endless.patience:
             break
         if (extrapolated or stride > 1.0) and not span <= last_span + ROUNDING * most:
@@ -251,6 +255,64 @@ def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
     for s in range(x.shape[0]):
         for d in range(x.shape[1]):
             x[s, d] = 0.0 if ends_in(problem, s) else y[s, d] + level
+
+
+@unit(types.none, ModelArrays, POLICY_NOW, VALUES, Endless, PassScratch, ThreadScratch)
+def solve_chain(model, policy, value, endless, scratch, thread):
+    """Write the discounted value of a policy under known tables to value[0], from the linear system v = T v.
+
+    Of a given policy T is c + g P: its columns are found by moving one place of v at a time.
+    """
+    x, y, system = value[0], endless.image, endless.system
+    n_agents, n = x.shape[1], x.size
+    none, first, follow, size = np.int64(-1), np.int64(0), np.int64(1), 0.0
+    for j in range(-1, n):  # -1: nothing is moved
+        for i in range(n):
+            x[i // n_agents, i % n_agents] = size if i == j else 0.0
+        begin_sweep(scratch)
+        backup(model, follow, first, x, y, policy, policy, y, first, scratch, thread, none, first, first)
+        for i in range(n):
+            found = y[i // n_agents, i % n_agents]
+            if j < 0:
+                system[i, n] = found
+                size = max(size, abs(found))
+            else:
+                system[i, j] = (1.0 if i == j else 0.0) - (found - system[i, n]) / size
+        if size == 0.0:  # it costs nothing
+            return
+    for k in range(n):  # Gauss's elimination
+        pivot = k
+        for i in range(k + 1, n):
+            if abs(system[i, k]) > abs(system[pivot, k]):
+                pivot = i
+        for j in range(k, n + 1):
+            system[k, j], system[pivot, j] = system[pivot, j], system[k, j]
+        for i in range(k + 1, n):
+            factor = system[i, k] / system[k, k]
+            for j in range(k, n + 1):
+                system[i, j] -= factor * system[k, j]
+    for k in range(n - 1, -1, -1):
+        found = system[k, n]
+        for j in range(k + 1, n):
+            found -= system[k, j] * x[j // n_agents, j % n_agents]
+        x[k // n_agents, k % n_agents] = found / system[k, k]
+
+
+@kernel
+def is_far(problem, endless, accuracy):
+    """Return whether iterating with a discount has left more than rounding, and the chain can be solved."""
+    return problem.discount < 1.0 and endless.error * (1.0 - problem.discount) > 2.0 * accuracy and endless.system.size > 0
+
+
+@kernel
+def improve(model, policy, value, endless, scratch, thread):
+    """Take what is best in each place by value[0] into a policy, (S, D); return whether anything is better but by rounding."""
+    x, y = value[0], endless.image
+    none, first, choose = np.int64(-1), np.int64(0), np.int64(0)
+    begin_sweep(scratch)
+    backup(model, choose, first, x, y, policy, policy, y, first, scratch, thread, none, first, first)
+    low, _, most = differences(x, y, endless.reached)
+    return low < -ROUNDING * most
 
 
 @unit(types.none, ModelArrays, POLICY_NOW, VALUES, types.float64, Endless, PassScratch, ThreadScratch)

@@ -15,7 +15,7 @@ from cede._kernels.baseline import RECORD, negate_costs, record_episode
 from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Float3, Float4, Int1, Int2, Int3, Int16s3, Int16s4, UInt64s2
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.costs import N_SUMS, add_part, count_costs, forget_costs, parts_of_sums, restore_row, rows_of_costs
-from cede._kernels.endless import Endless, find_reached, settle, settle_gains
+from cede._kernels.endless import Endless, find_reached, improve, is_far, settle, settle_gains, solve_chain
 from cede._kernels.episodes import Steps, Truth, enter, first_state, is_over, step, step_with
 from cede._kernels.layer import LEAST_WEIGHT, CountsArrays, cells_of, forget, part_kept, row_has_doubled, slot_of
 from cede._kernels.learner import DOUBLING, NEVER, LearnerArrays, is_due, may_deviate, plan_step, visit
@@ -25,6 +25,8 @@ from cede._kernels.radii import RadiiAhead, put_constants, set_radii
 from cede._kernels.random_streams import draw_uniform, tie_seed
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede._kernels.tables import KeyTable, Table, add, add_key, growth, restore, take
+
+MOST_ROUNDS = 50  # of policy iteration
 
 
 class TeamArrays(Bundle):
@@ -447,6 +449,8 @@ def evaluate_endless(workspace, policy, s, d):
     if truth.model.problem.discount == 1.0 and endless.error > 2.0 * accuracy:  # the long run depends on where it begins
         settle_gains(truth.model, policy[0], value, accuracy, endless, scratch, thread)
         return value[1, s, d]
+    if is_far(truth.model.problem, endless, accuracy):
+        solve_chain(truth.model, policy[0], value, endless, scratch, thread)
     return endless.gain if truth.model.problem.discount == 1.0 else start_mean(truth.start, value, truth.start_agent)
 
 
@@ -572,6 +576,11 @@ def endless_optimum(workspace, teams, i, policy, value):
     settle(truth.model, mode, policy[0], value, none, accuracy, endless, workspace.true_scratch, workspace.thread)
     if truth.model.problem.discount == 1.0:
         return endless.gain
+    if is_far(truth.model.problem, endless, accuracy):  # policy iteration
+        for _ in range(MOST_ROUNDS):
+            solve_chain(truth.model, policy[0], value, endless, workspace.true_scratch, workspace.thread)
+            if not improve(truth.model, policy[0], value, endless, workspace.true_scratch, workspace.thread):
+                break
     for s in range(value.shape[1]):
         for d in range(value.shape[2]):
             teams.best_value[i, s, d] = value[0, s, d]

@@ -220,7 +220,7 @@ class WorkingGroup:
             delta=self.delta,
             cost_snapshot=self.cost_delta,
             cost_delta=self.cost_delta,
-            endless=new_endless(task),
+            endless=new_endless(task, known=True),
             accuracy=0.0 if task.horizon is not None else accuracy_for(known_costs(task, environment)),
         )
 

@@ -21,12 +21,16 @@ from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
 PATIENCE = 1000  # applications of the operator without gain before a search for a fixed point ends; more with more states
+SOLVED = 300  # places of a chain that runs solve where iterating is not exact
 CLOSE = 1e-11  # how exactly values are computed, relative to the largest cost of a step
 
 
-def new_endless(task: Task) -> Endless:
-    """Make the scratch arrays of a fixed point; of a task with a horizon, empty ones."""
+def new_endless(task: Task, *, known: bool = False) -> Endless:
+    """Make the scratch arrays of a fixed point; of a task with a horizon, empty ones. known: whether the tables are, so that the
+    chain of a policy can be solved where it is small.
+    """
     sides = (task.n_states, task.n_agents) if task.horizon is None else (0, 0)
+    places = sides[0] * sides[1] if known and task.discount is not None and sides[0] * sides[1] <= SOLVED else 0
     reached = np.ones(sides, dtype=np.bool_)
     if task.horizon is None and task.discount is None:
         reached[:] = [task.can_reach(d) for d in range(task.n_agents)]
@@ -35,6 +39,7 @@ def new_endless(task: Task) -> Endless:
         images=np.empty((MEMORY, *sides)),
         image=np.empty(sides),
         normal=np.empty((MEMORY, MEMORY + 1)),
+        system=np.empty((places, places + 1 if places else 0)),
         reached=reached,
         patience=PATIENCE + task.n_states,
     )
