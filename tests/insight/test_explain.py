@@ -189,6 +189,19 @@ def test_limits_are_in_what_is_compared():
     assert learner.prices["person"] > 0
     assert str(found).endswith("; the costs compared here include that.")
     assert all(option.plain == pytest.approx(sum(option.parts.values())) for option in found.options)
+    last = cede.explain(learner, mdp.horizon - 1, 0, 1).options  # in the last step, a price counts once
+    added = {option.agent: option.parts["limits"] for option in last}
+    assert len(added) > 1
+    for name, part in added.items():
+        assert part - added["person"] == pytest.approx(learner.prices[name] - learner.prices["person"])
+
+
+def test_who_cannot_stay_is_compared_with_the_next_best():
+    """After a, control must go to b or c, which costs 1 more."""
+    never = np.inf
+    task = cede.Task([[1.0]], ["a", "b", "c"], 1, control_cost=[0, 1, 2], switch_cost=[[never, 0, 0], [0, 0, 0], [0, 0, 0]])
+    expected = "b takes over: expected to save 1 against c over the rest of the episode. b was never seen acting here."
+    assert str(cede.explain(cede.fixed(task, "b"), 0, 0, "a")) == expected
 
 
 @pytest.mark.parametrize("agents", [2, 3, 4])

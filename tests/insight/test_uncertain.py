@@ -82,3 +82,15 @@ def test_agents_that_vary_and_take_time_to_take_over():
     learner = cede.ucrl2_mc(mdp.task, scale=0.1)
     cede.simulate(mdp, learner, 30, progress=False)
     assert {row.layer for row in cede.summarise(learner).widest} <= {"environment", *mdp.task.tables}
+
+
+def test_the_environment_by_hand():
+    """Nothing was seen. Of two steps the first may lead to a state that costs 1 or to one that costs 0, from either state; each is
+    the first in half of the episodes.
+    """
+    found = cede.summarise(cede.ucrl2_mc(cede.Task([[0.0], [1.0]], ["a"], 2))).widest
+    assert [(row.layer, row.place, row.visits) for row in found] == [
+        ("environment", "state 0, action 0", 0.0),
+        ("environment", "state 1, action 0", 0.0),
+    ]
+    assert [row.matters for row in found] == pytest.approx([0.5, 0.5])

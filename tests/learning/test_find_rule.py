@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 import cede
 from cede.learning.features import read_features
-from cede.learning.rules import find_rule, leaf_of, leaves, score
+from cede.learning.rules import Split, find_rule, leaf_of, leaves, score
 from cede.learning.transition_rules import moves_of, steps_for, variables_of
 
 STATES = list(product((0, 1), repeat=3))  # x, y, z
@@ -38,6 +38,9 @@ def test_what_the_action_decides_together_with_a_feature():
     chances = sorted(round(float(leaf.counts[leaf.labels == leaf.labels.max()].sum() / leaf.visits), 3) for leaf in leaves(told))
     assert chances[0] <= 0.4
     assert any(leaf.certain for leaf in leaves(told))
+    assert isinstance(plain, Split)
+    assert isinstance(told, Split)
+    assert (plain.variable, told.variable) == (2, ACTION)  # without a start, z is the only test that tells anything
 
 
 def test_a_leaf_that_copies():

@@ -1,0 +1,46 @@
+"""Where episodes start if that was not counted: what must have started somewhere, and what is not known."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cede
+from cede.insight.starts import counted_starts
+from cede.learning.learner import Learner
+
+TASK = cede.Task(np.zeros((3, 1)), ["a"], 1)
+
+
+def learner(told, environment=((0, 6, 0), (0, 4, 0), (0, 0, 0))):
+    """Ten episodes of one step: six from state 0 to 1, four from state 1 to 1. Starts were not counted."""
+    zeros = cede.Counts.zeros(TASK, structure=told.structure)
+    counts = replace(zeros, agents=sp.csr_array([[6], [4], [0]]), episodes=10, environment_episodes=10)
+    return Learner(TASK, told, counts=replace(counts, environment=sp.csr_array(np.array(environment))))
+
+
+def test_what_left_without_having_arrived_started_there():
+    """Six have left state 0 and none arrived; the other four arrived in state 1 as often as they left it."""
+    found = counted_starts(learner(cede.greedy(TASK).told))
+    assert found.known.tolist() == [0.6, 0.0, 0.0]
+    assert found.anywhere == pytest.approx(0.4)
+    assert found.chances.tolist() == [1.0, 0.0, 0.0]
+    assert (found.source, found.seen) == ("not counted: 40% of them may start anywhere", 10.0)
+
+
+def test_counts_of_the_environment_that_fade_bound_nothing():
+    rule = cede.HalfLife(5)
+    found = counted_starts(learner(cede.greedy(TASK, forget_environment=rule).told))
+    assert (found.anywhere, found.known.tolist()) == (1.0, [0.0, 0.0, 0.0])
+    assert found.source == "not counted: all of them may start anywhere"
+    found = counted_starts(learner(cede.greedy(TASK, forget=rule).told))  # of the agents: the environment's count
+    assert found.known.tolist() == [0.6, 0.0, 0.0]
+
+
+def test_outcomes_of_many_places_do_not_tell_what_left_a_state():
+    """All pairs are one case: a step is counted as "moved" or "stayed", wherever it was."""
+    structure = cede.Structure(environment=cede.Outcomes.by(range(3), range(1), lambda s, a: ("all", {"moved": (s + 1) % 3, "stayed": s})))
+    found = counted_starts(learner(cede.greedy(TASK, structure=structure).told, ((6, 4),)))
+    assert (found.anywhere, found.known.tolist()) == (1.0, [0.0, 0.0, 0.0])
+    assert found.source == "not counted: all of them may start anywhere"
