@@ -27,6 +27,12 @@ def test_a_guess_does_not_change_where_the_budget_runs_out(guess):
     assert (value, theta) == (0.25, 1.0)
 
 
+def test_a_right_guess_takes_one_pass():
+    """A budget of 0.375 runs out at 1, of which there is 0.25 to 0.5: 0.25 * 1 + 0.25 * 1 is left of the sum, less 0.375 * 1."""
+    assert least_sum(np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.25, 0.25]), 3, 0.375, 1.0) == (0.125, 1.0, 1)
+    assert least_sum(np.array([0.0, 1.0, 2.0]), np.array([0.5, 0.25, 0.25]), 3, 0.375, 2.0)[:2] == (0.125, 1.0)
+
+
 def test_nobody_is_the_same_before_agents_who_act_by_who_was_before():
     same, free = np.full(2, -1), np.zeros((1, 2, 2))
     find_same_start(free, np.full(2, BY_PREV_AGENT, dtype=np.int64), 0, 1, same)
