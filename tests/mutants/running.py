@@ -46,6 +46,7 @@ MORE = (
 )
 
 # Which tests run a kernel cannot be seen from Python: the files to try for each, the nearest first. All end with the golden runs.
+SMALL_STEPS = "_kernels/test_small_steps.py"
 OF_KERNELS = {
     "backup": (
         "_kernels/test_backup.py",
@@ -53,18 +54,23 @@ OF_KERNELS = {
         "planning/test_planner.py",
         "planning/test_costs_ends_time.py",
     ),
-    "backward": ("planning/test_same_start.py", "planning/test_planner.py", "planning/test_costs_ends_time.py"),
+    "backward": (SMALL_STEPS, "planning/test_same_start.py", "planning/test_planner.py", "planning/test_costs_ends_time.py"),
     "baseline": ("learning/test_baseline.py",),
+    "cache": ("_kernels/test_cache.py",),
     "costs": (
+        SMALL_STEPS,
         "learning/test_count_checks.py",
         "learning/test_learned_costs.py",
         "learning/test_known_costs.py",
         "learning/test_greedy_with_costs.py",
     ),
-    "endless": ("planning/test_endless.py", "learning/test_endless_learner.py"),
+    "endless": (SMALL_STEPS, "planning/test_endless.py", "learning/test_endless_learner.py"),
     "episodes": ("fleet/test_simulate.py",),
     "intervals": ("planning/test_bernstein.py",),
-    "kl": ("planning/test_kl.py",),
+    "kl": (
+        SMALL_STEPS,
+        "planning/test_kl.py",
+    ),
     "layer": (
         "learning/test_counts.py",
         "learning/test_recommended.py",
@@ -73,8 +79,8 @@ OF_KERNELS = {
     ),
     "learner": ("learning/test_algorithms.py", "learning/test_replanning.py", "learning/test_recommended.py"),
     "limits": ("learning/test_step_costs.py", "learning/test_limits.py", "planning/test_control_shares.py"),
-    "minimum": ("planning/test_planner.py", "planning/test_kl.py"),
-    "model": ("planning/test_planner.py", "learning/test_learned_costs.py"),
+    "minimum": (SMALL_STEPS, "planning/test_planner.py", "planning/test_kl.py"),
+    "model": ("_kernels/test_backup.py", "planning/test_planner.py", "learning/test_learned_costs.py"),
     "radii": (
         "_kernels/test_radii.py",
         "learning/test_radius_sizes.py",
@@ -82,7 +88,13 @@ OF_KERNELS = {
         "learning/test_learned_costs.py",
     ),
     "random_streams": ("_kernels/test_random_streams.py", "learning/test_posterior_sampling.py"),
-    "rows": ("planning/test_bernstein.py", "planning/test_kl.py", "problem/test_structure.py"),
+    "rows": (
+        "_kernels/test_backup.py",
+        "planning/test_work.py",
+        "planning/test_bernstein.py",
+        "planning/test_kl.py",
+        "problem/test_structure.py",
+    ),
     "sampling": ("learning/test_posterior_sampling.py",),
     "scratch": ("planning/test_planner.py", "learning/test_learned_costs.py"),
     "tables": ("learning/test_counts.py", "fleet/test_fleet.py"),

@@ -43,9 +43,19 @@ def test_what_is_outside_is_outside():
 
 
 def test_a_row_that_was_never_seen():
-    """Balls are around the uniform distribution; those of relative entropy exclude nothing."""
+    """Balls are around the uniform distribution; intervals exclude nothing, and neither does a ball that is wide enough."""
     nothing = [0.0, 0.0, 0.0]
-    assert holds(ball(nothing, 0.0, kl=True), one_row(TRUTH))
     apart = abs(0.5 - 1 / 3) + abs(0.375 - 1 / 3) + abs(0.125 - 1 / 3)
-    assert holds(ball(nothing, apart), one_row(TRUTH))
-    assert not holds(ball(nothing, apart - 1e-9), one_row(TRUTH))
+    entropy = (log(1 / 3 / 0.5) + log(1 / 3 / 0.375) + log(1 / 3 / 0.125)) / 3
+    for width, kind in ((apart, {}), (entropy, {"kl": True})):
+        assert holds(ball(nothing, width, **kind), one_row(TRUTH))
+        assert not holds(ball(nothing, width - 1e-9, **kind), one_row(TRUTH))
+    assert holds(ball(nothing, 0.0, linear=3.0), one_row(TRUTH))
+    assert holds(ball(nothing, 700.0, kl=True), one_row([1.0, 0.0, 0.0]))
+
+
+@pytest.mark.parametrize("kind", [{}, {"kl": True}, {"linear": 3.0}], ids=str)
+def test_one_row_outside_is_enough(kind):
+    truth = Belief.of(np.array([TRUTH, [0.5, 0.25, 0.25]]), 0.0, (2, 1))
+    assert holds(replace(Belief.of(np.array([TRUTH, SEEN]), 0.001, (2, 1)), **kind), truth)
+    assert not holds(replace(Belief.of(np.array([SEEN, SEEN]), 0.001, (2, 1)), **kind), truth)

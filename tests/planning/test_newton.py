@@ -80,3 +80,15 @@ def test_newton_finds_the_fixed_point_of_a_chain():
         value, error = by_newton(operator, np.zeros((n, 1)), discount, 1e-12)
         assert error <= 1e-10 * max(1.0, np.abs(value).max())
         np.testing.assert_allclose(operator(value), value, rtol=1e-10, atol=1e-9)
+
+
+def test_newton_returns_the_middle_of_its_bounds():
+    """Two places that lead to one another. From 0, T 0 = (1, 3): the fixed point, (10 / 3, 14 / 3), lies from 1 to 3 beyond it."""
+
+    def operator(value):
+        return np.array([[1.0], [3.0]]) + 0.5 * value[::-1]
+
+    value, error = by_newton(operator, np.zeros((2, 1)), 0.5, 1.0)  # (1, 3) + 1 * (1 + 3) / 2, give or take 1 * (3 - 1) / 2
+    assert value.ravel().tolist() == [3.0, 5.0]
+    assert error == 1.0
+    np.testing.assert_allclose(np.abs(value.ravel() - np.array([10 / 3, 14 / 3])).max(), 1 / 3)

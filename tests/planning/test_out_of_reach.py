@@ -5,6 +5,8 @@ import pytest
 from scipy.optimize import linprog
 
 import cede
+from cede.planning.belief import Belief
+from cede.planning.passes import gain_under
 from planning.test_endless_ends import choices_of
 from problems import random_rows
 
@@ -129,3 +131,10 @@ def test_learners_who_are_told_the_environment_plan_for_what_its_start_leads_to(
     for plan in (learner.plan, cede.mean_plan(learner)):
         assert plan.gain == pytest.approx(1.0)
         assert plan.error < 1e-9
+
+
+def test_the_least_average_of_states_that_are_never_left():
+    """A step costs 1 in one state and 3 in the other for ever: the least that a policy may cost is 1, not less."""
+    task = cede.Task([[1.0], [3.0]], ["a"], None)
+    agents, environment = Belief.of(np.ones((2, 1)), 0.0, (1, 2)), Belief.of(np.eye(2), 0.0, (2, 1))
+    assert gain_under(task, agents, environment, np.zeros((1, 2, 1), dtype=np.int16)) == pytest.approx(1.0, abs=1e-9)

@@ -101,3 +101,9 @@ def test_one_agent_alone():
     mdp = solo(cede.Environment(transition, [[1.0, 2.0], [0.0, 0.5]], [1.0, 0.0]), 2)
     assert mdp.task.agents == ("0", "1")
     assert cede.expected_cost(mdp, cede.solve(mdp)) == 1.0
+
+
+def test_hand_overs_that_cannot_be_in_the_only_state():
+    """Costs by state, of one state: there is no other in which they could be different."""
+    task = cede.Task([[1.0]], ["a", "b"], 2, switch_cost=[[[0.0, np.inf], [0.5, 0.0]]])
+    assert task.switch_cost.tolist() == [[[0.0, np.inf], [0.5, 0.0]]]
