@@ -39,8 +39,8 @@ def ways():
         "ucrl2": cede.ucrl2,
         "fixed": lambda task: cede.fixed(task, 1),
         "unknown costs": lambda task: cede.ucrl2_mc(task.with_unknown_costs((0.0, 2.0)), forget_environment=cede.Window(3)),
-        "endless": lambda task: cede.ucrl2_mc(task.with_unknown_costs((0.0, 2.0)), scale=0.1, at_most={"human": 0.5}, replan=9),
-        "average": cede.posterior_sampling,
+        "endless": lambda task: cede.ucrl2_mc(task.with_unknown_costs((0.0, 2.0)), scale=0.1, replan=9),
+        "average": lambda task: cede.posterior_sampling(task, at_most={"human": 0.5}),
         "ends": lambda task: cede.ucrl2_mc(task, scale=0.5),
     }
     return {name: (problems.get(name, mdp()), make) for name, make in told.items()}

@@ -994,7 +994,7 @@ def test_a_stream_of_bytes_does_not_fill_the_memory():
     [
         (lambda: cede.Window(10**5000), "Window: episodes is a int, must be an integer"),
         (lambda: cede.ucrl2_mc(task()).save("\ud800x"), "save: path is .*, must be the path of a file"),
-        (lambda: cede.Agent("\ud800", np.ones((1, 1))), "Agent: name is .*, must be a non-empty string"),
+        (lambda: cede.Agent("\ud800", np.ones((1, 1))), "Agent: name is .*, must be a string in UTF-8"),
         (lambda: learn(state=[1e300]), r"state\[0\] is 1e\+300, must be an integer from 0 to 2"),
         (lambda: learn(episode=np.array([{}], dtype=object)), r"episode\[0\] is \{\}, must be a number or a name"),
     ],

@@ -404,7 +404,7 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path):
 def test_a_name_that_is_not_utf_8_is_refused_in_words_that_can_be_printed(tmp_path):
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl"))
     for work in (cede.fixed(TASKS["horizon"], 0).record_to, cede.read_record):
-        with pytest.raises(ValueError, match="must be the path of a file, with a name in UTF-8") as found:
+        with pytest.raises(ValueError, match="must be the path of a file, in UTF-8") as found:
             work(path)
         str(found.value).encode()
 

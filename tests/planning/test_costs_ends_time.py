@@ -199,7 +199,7 @@ def test_limits_are_of_the_steps_that_are_taken(seed):
                 balance.setdefault((t + 1, s2, d), np.zeros(len(places)))[i] -= factor * to[s2]
     for t, s, q in balance:
         right[t, s, q] = mdp.environment.start[s] if t == 0 and q == task.start_agent else 0.0
-    limit = np.array([(d == member) - share for _, _, _, d in places], dtype=float)
+    limit = np.array([((d == member) - share) / factor**t for t, _, _, d in places])  # every step counts once, whatever it costs
     best = linprog(price, A_ub=limit[None], b_ub=[0.0], A_eq=np.array(list(balance.values())), b_eq=list(right.values()))
     assert found.cost == pytest.approx(best.fun, abs=1e-7)
     assert found.shares[member] <= share + 1e-7

@@ -84,7 +84,7 @@ def progress(owner: str, value: Any) -> bool | Callable[[int], None]:
     return result
 
 
-def path(owner: str, place: str, value: Any, expected: str = "the path of a file, with a name in UTF-8") -> Path:
+def path(owner: str, place: str, value: Any, expected: str = "the path of a file") -> Path:
     """Check that a value is the path of a file, text or a path object, and return it as a Path."""
     try:
         given = os.fspath(value) if isinstance(value, os.PathLike) else value

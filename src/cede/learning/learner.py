@@ -266,12 +266,9 @@ class Learner:
             for number, steps in enumerate(episodes):
                 if not last_only:
                     self._keep_plan()  # the plan that this episode would have had
-                with interrupts_later():  # an episode is counted, and known to be, or neither
-                    self._count_logged(steps)
-                    if entries is not None:
-                        self._recorded = self._recorded.add(
-                            entries[number], 1 if self.task.horizon is not None else len(steps.states)
-                        )
+                self._count_logged(steps)
+                if entries is not None:
+                    self._recorded = self._recorded.add(entries[number], 1 if self.task.horizon is not None else len(steps.states))
                 if not last_only or number == len(episodes) - 1:
                     self._keep_plan()
                 bar.advance(1)

@@ -197,7 +197,8 @@ export function Uncertain({ summary }) {
     ${summary.widest.length ? html`<p
       class="note">Where the learner still holds much possible, first what could change most in the cost. A width of 0 is certainty; 2 or more excludes nothing.</p>
       <div class="scroll" tabindex="0" role="region" aria-label="Table of what is uncertain"><table><caption class="unseen">What is uncertain</caption>
-        <thead><tr><th scope="col">Of what</th><th scope="col" class="places">Where</th><th scope="col">Seen</th><th scope="col">Width</th><th scope="col">Could change</th></tr></thead>
+        <thead><tr><th scope="col">Of what</th><th scope="col" class="places">Where</th><th scope="col">Seen</th><th scope="col">Width</th>
+          <th scope="col">Could change</th></tr></thead>
         <tbody>${summary.widest.map((one) => html`<tr><th scope="row"><${Name}>${one.layer}</${Name}></th><td><${Name}>${one.place}</${Name}></td>
           <td>${number(one.visits, 0)}</td>
           <td><span class="amount" style=${{ "--part": Math.min(1, one.width / 2) }}>${number(one.width)}</span></td>
