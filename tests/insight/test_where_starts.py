@@ -40,7 +40,9 @@ def test_counts_of_the_environment_that_fade_bound_nothing():
 
 def test_outcomes_of_many_places_do_not_tell_what_left_a_state():
     """All pairs are one case: a step is counted as "moved" or "stayed", wherever it was."""
-    structure = cede.Structure(environment=cede.Outcomes.by(range(3), range(1), lambda s, a: ("all", {"moved": (s + 1) % 3, "stayed": s})))
+    structure = cede.Structure(
+        environment=cede.Outcomes.by(range(3), range(1), lambda s, a: ("all", {"moved": (s + 1) % 3, "stayed": s}))
+    )
     found = counted_starts(learner(cede.greedy(TASK, structure=structure).told, ((6, 4),)))
     assert (found.anywhere, found.known.tolist()) == (1.0, [0.0, 0.0, 0.0])
     assert found.source == "not counted: all of them may start anywhere"
