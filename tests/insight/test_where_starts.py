@@ -7,7 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 import cede
-from cede.insight.starts import counted_starts
+from cede.insight.estimate import least_from_starts
+from cede.insight.figures import figure
+from cede.insight.starts import Starts, counted_starts
 from cede.learning.learner import Learner
 
 TASK = cede.Task(np.zeros((3, 1)), ["a"], 1)
@@ -40,7 +42,26 @@ def test_counts_of_the_environment_that_fade_bound_nothing():
 
 def test_outcomes_of_many_places_do_not_tell_what_left_a_state():
     """All pairs are one case: a step is counted as "moved" or "stayed", wherever it was."""
-    structure = cede.Structure(environment=cede.Outcomes.by(range(3), range(1), lambda s, a: ("all", {"moved": (s + 1) % 3, "stayed": s})))
+    structure = cede.Structure(
+        environment=cede.Outcomes.by(range(3), range(1), lambda s, a: ("all", {"moved": (s + 1) % 3, "stayed": s}))
+    )
     found = counted_starts(learner(cede.greedy(TASK, structure=structure).told, ((6, 4),)))
     assert (found.anywhere, found.known.tolist()) == (1.0, [0.0, 0.0, 0.0])
     assert found.source == "not counted: all of them may start anywhere"
+
+
+def test_the_least_mean_over_starts_by_hand():
+    """Of 200 starts half were in each of two states; with delta 0.1, half of sqrt(2 log(4 / 0.1) / 200) = 0.19206 may move from the
+    greatest value to the least.
+    """
+    values, possible = np.array([0.0, 2.0, 10.0]), np.array([True, True, False])
+    counted = Starts(np.array([0.5, 0.5, 0.0]), "counted", 200.0)
+    assert least_from_starts(counted, values, possible, 0.1) == pytest.approx(1.0 - 0.5 * 0.1920645 * 2.0, abs=1e-6)
+    given = Starts(np.array([0.5, 0.5, 0.0]), "as given", None)
+    assert least_from_starts(given, values, possible, 0.1) == 1.0
+    half = Starts(np.array([0.0, 1.0, 0.0]), "counted", None, anywhere=0.5)
+    assert least_from_starts(half, values, possible, 0.1) == 1.0
+
+
+def test_a_figure_without_a_stake_is_shown_as_it_is():
+    assert figure(0.0004) == "0.0004"

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 import cede
 from cede.learning.features import read_features
-from cede.learning.rules import Split, find_rule, leaf_of, leaves, score
+from cede.learning.rules import Leaf, find_rule, leaf_of, leaves, score
 from cede.learning.transition_rules import moves_of, steps_for, variables_of
 
 STATES = list(product((0, 1), repeat=3))  # x, y, z
@@ -38,9 +38,14 @@ def test_what_the_action_decides_together_with_a_feature():
     chances = sorted(round(float(leaf.counts[leaf.labels == leaf.labels.max()].sum() / leaf.visits), 3) for leaf in leaves(told))
     assert chances[0] <= 0.4
     assert any(leaf.certain for leaf in leaves(told))
-    assert isinstance(plain, Split)
-    assert isinstance(told, Split)
-    assert (plain.variable, told.variable) == (2, ACTION)  # without a start, z is the only test that tells anything
+
+
+def test_no_start_is_tried_where_nothing_is_told_apart():
+    """y becomes x xor the action in three of five steps: no single test tells anything, and one leaf says half and half."""
+    for start in (-1, ACTION):
+        found = find_rule(steps_of(lambda x, y, z, a: 0.4 + 0.2 * (x ^ a)), VARIABLES, count(), 30, start)
+        assert isinstance(found, Leaf)
+        assert (found.kind, found.labels.tolist(), found.counts.tolist()) == ("value", [0, 1], [3200.0, 3200.0])
 
 
 def test_a_leaf_that_copies():

@@ -46,3 +46,14 @@ def test_a_baseline_needs_whole_episodes():
     discounted = cede.Task(agents=RIVER.task.agents, env_cost=RIVER.task.env_cost, horizon=20, discount=0.9)
     with pytest.raises(ValueError, match=r"x: discount is 0\.9, must be left out with a baseline"):
         check_task("x", discounted, told)
+
+
+def test_who_shares_nothing_can_leave_a_fleet_and_join_another():
+    """The environment is known, so a fleet has nothing to share with it."""
+    mdp = cede.worlds.riverswim([0.3, 0.7])
+    learners = [cede.greedy(mdp.task, known_environment=mdp.environment) for _ in range(3)]
+    fleet = cede.Fleet(learners)
+    left = fleet.remove(1)
+    assert left is learners[1]
+    assert list(fleet.learners) == [learners[0], learners[2]]
+    assert list(cede.Fleet([left]).learners) == [left]

@@ -37,6 +37,7 @@ MORE = (
     EVERYWHERE,
     "test_golden.py",
     "hunt/test_defects.py",
+    "serve/test_counting.py",
     "serve/test_store.py",
     "serve/test_endless.py",
     "serve/test_estimates.py",
