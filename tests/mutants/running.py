@@ -79,7 +79,12 @@ OF_KERNELS = {
         "learning/test_forgetting.py",
         "problem/test_structure.py",
     ),
-    "learner": ("learning/test_algorithms.py", "learning/test_replanning.py", "learning/test_recommended.py"),
+    "learner": (
+        "learning/test_recommended.py",
+        "problem/test_structure.py",
+        "learning/test_algorithms.py",
+        "learning/test_replanning.py",
+    ),
     "limits": ("learning/test_step_costs.py", "learning/test_limits.py", "planning/test_control_shares.py"),
     "minimum": (SMALL_STEPS, "planning/test_planner.py", "planning/test_kl.py"),
     "model": ("_kernels/test_backup.py", "planning/test_planner.py", "learning/test_learned_costs.py"),
@@ -99,9 +104,9 @@ OF_KERNELS = {
     ),
     "sampling": ("learning/test_posterior_sampling.py",),
     "scratch": ("planning/test_planner.py", "learning/test_learned_costs.py"),
-    "tables": ("learning/test_counts.py", "fleet/test_fleet.py"),
+    "tables": ("learning/test_counts.py", "learning/test_forgetting.py", "fleet/test_fleet.py"),
     "teams": ("fleet/test_fleet.py", "learning/test_replanning.py", "learning/test_endless_learner.py"),
-    "vectors": ("planning/test_planner.py", "planning/test_bernstein.py"),
+    "vectors": ("planning/test_kl.py", "planning/test_planner.py", "planning/test_bernstein.py"),
 }
 
 SECONDS = 40.0  # of tests that are tried on a mutant, as long as they take without it
