@@ -25,7 +25,6 @@ WORK = ROOT / "out" / "mutants"
 PACKAGES = ("problem", "planning", "learning", "insight", "_kernels")
 OF_SERVE = ("serve/counting.py", "serve/served.py", "serve/reports.py")
 LEFT_OUT = {
-    "_kernels/cache.py",
     "_kernels/compiling.py",
     "_kernels/bundle.py",
 }  # how kernels are compiled and get their arrays: wrong, nothing runs at all
