@@ -33,6 +33,9 @@ PART = 0.8  # for averages: how much of the way is gone at once
 MOST_WAIT = 1024  # steps between two tries to extrapolate, at most
 GAINED = 0.99  # bounds that have not come closer by this factor for `patience` steps never will
 STALLED = 50  # steps without gain after which, with a discount too, a part of the way is gone: a chain may go in circles
+MOST_STRIDE = (
+    16.0  # of averages: where parts of a chain have costs of their own, values grow for ever, and their rounding with them
+)
 SLOW = 0.9  # bounds that come closer by less than this in a step: the next one is longer
 ROUNDING = 32 * 2.0**-52  # of a value: bounds that are closer than this cannot be improved
 FLAT = 1e-12  # relative: directions shorter than this are left out of an extrapolation
@@ -199,10 +202,11 @@ def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
     points, images, newest, kept = endless.points, endless.images, np.int64(0), np.int64(0)
     discounted = problem.discount < 1.0
     factor, part = (problem.discount / (1.0 - problem.discount), 1.0) if discounted else (1.0, PART)
+    most_stride, trust = (np.inf, 1e-2) if discounted else (MOST_STRIDE, 1e-9)
     none, first = np.int64(-1), np.int64(0)
     find_same_start(problem.switch_cost, problem.vary, first, problem.switch_cost.shape[0], scratch.same_start)
     begin_near_zero(problem, x, reached)
-    endless.sweeps, last_span, extrapolated, stride = 0, np.inf, False, 1.0
+    endless.sweeps, last_span, last_most, extrapolated, stride = 0, np.inf, 0.0, False, 1.0
     wait, waited, goal, since = 0, 0, np.inf, 0  # until the next extrapolation; until nothing more is gained
     while True:
         begin_sweep(scratch)
@@ -215,9 +219,11 @@ def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
             goal, since = span, 0
         elif since == STALLED:
             part = PART
-        if 0.5 * factor * span <= max(accuracy, factor * ROUNDING * most) or since >= endless.patience:
+        leapt = extrapolated or stride > 1.0
+        too_far = leapt and most > 2.0 * last_most and ROUNDING * most > trust * last_span  # f would be its own rounding
+        if not too_far and (0.5 * factor * span <= max(accuracy, factor * ROUNDING * most) or since >= endless.patience):
             break
-        if (extrapolated or stride > 1.0) and not span <= last_span + ROUNDING * most:
+        if too_far or (leapt and not span <= last_span + ROUNDING * most):
             # take it back: go on from where plain iteration would have gone
             for s in range(x.shape[0]):
                 for d in range(x.shape[1]):
@@ -228,8 +234,8 @@ def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
             continue
         if extrapolated:
             wait = wait // 2
-        stride = 2.0 * stride if span > SLOW * last_span and not extrapolated else 1.0
-        last_span = span
+        stride = min(2.0 * stride, most_stride) if span > SLOW * last_span and not extrapolated else 1.0
+        last_span, last_most = span, most
         waited += 1
         newest = (newest + 1) % MEMORY
         for s in range(x.shape[0]):

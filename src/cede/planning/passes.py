@@ -29,7 +29,7 @@ from cede._kernels.scratch import PassScratch, ThreadScratch, nbytes, new_pass_s
 from cede.planning.belief import Belief, true_beliefs
 from cede.planning.chains import chain_of, chain_value, is_point
 from cede.planning.endless import accuracy_for, fixed_point, is_exact
-from cede.planning.policy_iteration import by_newton, improved
+from cede.planning.policy_iteration import MOST_SLOPES, by_newton, improved
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
@@ -160,13 +160,13 @@ def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy,
         found = run_endless(task, model, FOLLOW, for_kernels(policy), value, 0)
         if not known and task.discount is not None and not is_exact(task, found.error):
             error = 0.5 * found.error
-            if policy.size <= SMALL:
+            if policy.size <= MOST_SLOPES:
 
                 def operator(after: Floats) -> Floats:
                     return follow_once(task, agents, environment, after, policy[0])
 
                 value[0], error = by_newton(operator, value[0], task.factor, accuracy_for(task))
-            value[0][~task.is_terminal] -= error  # the least that is possible
+            value[0] = np.where(task.is_terminal[:, None], 0.0, value[0] - error)  # the least that is possible
         known = known and not is_exact(task, found.error)
     if known:
         chain = chain_of(task, agents, environment, policy)

@@ -20,8 +20,8 @@ from cede.problem.task import Task
 MOST_ROUNDS = 200
 MOST_PLACES = 50_000  # beyond, a chain takes too much memory to be solved
 ROUNDING = 64 * 2.0**-52
-MOST_NEWTON = 40
-DIFFERENCE = 1e-7  # by which values are moved to find the slope of the operator, relative to their range
+MOST_NEWTON, MOST_SLOPES = 10, 400  # rounds of Newton's method, and places for which a slope is found
+LEAST_NOISE = 1e-7  # by which values are moved to tell equal ones apart, relative to their range
 
 Operator = Callable[[Task, Floats], tuple[Floats, NDArray[np.int16]]]  # (task, v) -> T v and the best agents, all (S, D)
 
@@ -85,7 +85,7 @@ def by_newton(operator: Callable[[Floats], Floats], value: Floats, discount: flo
     point (MacQueen's bounds). accuracy: an error that is small enough.
     """
     n, shape = value.size, value.shape
-    best, least, before, factor = value, np.inf, np.inf, discount / (1.0 - discount)
+    best, least, factor, rng = value, np.inf, discount / (1.0 - discount), np.random.default_rng(0)
     for i in range(MOST_NEWTON):
         base = value.flat[0]
         x = value - base
@@ -94,12 +94,15 @@ def by_newton(operator: Callable[[Floats], Floats], value: Floats, discount: flo
         error = 0.5 * factor * float(np.ptp(gained))
         if error < least:
             best, least = value + gained + factor * 0.5 * (gained.min() + gained.max()), error
-        if error <= accuracy or (i > 2 and error > 0.5 * before):
+        if error <= max(accuracy, factor * ROUNDING / 16.0 * float(np.abs(image).max())):
             break
-        before, size = error, DIFFERENCE * max(float(np.ptp(x)), float(np.abs(image).max()), 1e-300)
+        noise = max(10.0 ** -(4 + i), LEAST_NOISE) * max(float(np.ptp(x)), float(np.abs(image).max()), 1e-300)
+        size = noise * 1e-2
+        near = x + noise * rng.random(shape)  # where places cost the same, one of them is the better one
+        image = operator(near)
         slope = np.empty((n, n))  # [place, next place]: the chain of the tables that attain the minimum
         for j in range(n):
-            moved = x.copy()
+            moved = near.copy()
             moved.flat[j] += size
             slope[:, j] = (operator(moved) - image).ravel()
         slope = np.maximum(slope, 0.0)
