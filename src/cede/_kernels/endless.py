@@ -33,9 +33,8 @@ PART = 0.8  # for averages: how much of the way is gone at once
 MOST_WAIT = 1024  # steps between two tries to extrapolate, at most
 GAINED = 0.99  # bounds that have not come closer by this factor for `patience` steps never will
 STALLED = 50  # steps without gain after which, with a discount too, a part of the way is gone: a chain may go in circles
-MOST_STRIDE = (
-    16.0  # of averages: where parts of a chain have costs of their own, values grow for ever, and their rounding with them
-)
+MOST_STRIDE = 16.0  # for averages: where parts of a chain have costs of their own, values grow for ever, and so does rounding
+TRUST, TRUST_AVERAGE = 1e-2, 1e-9  # rounding of values over the last bounds, above which a leap is taken back
 SLOW = 0.9  # bounds that come closer by less than this in a step: the next one is longer
 ROUNDING = 32 * 2.0**-52  # of a value: bounds that are closer than this cannot be improved
 FLAT = 1e-12  # relative: directions shorter than this are left out of an extrapolation
@@ -202,7 +201,7 @@ def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
     points, images, newest, kept = endless.points, endless.images, np.int64(0), np.int64(0)
     discounted = problem.discount < 1.0
     factor, part = (problem.discount / (1.0 - problem.discount), 1.0) if discounted else (1.0, PART)
-    most_stride, trust = (np.inf, 1e-2) if discounted else (MOST_STRIDE, 1e-9)
+    most_stride, trust = (np.inf, TRUST) if discounted else (MOST_STRIDE, TRUST_AVERAGE)
     none, first = np.int64(-1), np.int64(0)
     find_same_start(problem.switch_cost, problem.vary, first, problem.switch_cost.shape[0], scratch.same_start)
     begin_near_zero(problem, x, reached)

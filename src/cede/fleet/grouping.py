@@ -128,7 +128,7 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
 def group_key(mdp: TwoLayerMDP, learner: Learner, state: LearnerState, memo: Memo) -> tuple[Any, ...]:
     """Return a hashable key that is equal for teams of one group. memo: see `key_of`."""
     task, told, roles = learner.task, learner.told, learner.task.roles
-    sides = (mdp.task.control_cost.ndim, mdp.task.switch_cost.ndim, task.horizon, task.discount, task.learns_costs)
+    sides = (task.control_cost.ndim, task.switch_cost.ndim, task.horizon, task.discount, task.learns_costs)
     costs = key_of((task.env_cost, task.enter_cost, task.cost_range, task.enter_cost_range), memo) if task.learns_costs else None
     problem = (roles.table, roles.acting, roles.aim, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment), sides, costs)
     return problem, alike_key(task, told, memo), learner.shared_environment is not None, keeps_plan(task, told, state)
@@ -244,8 +244,8 @@ def members_of(
     slots = [np.array([true_agents.slot(policy) for policy in mdps[i].policies])[mdps[i].task.table] for i in places]
     return GroupMembers(
         team=np.array(places, dtype=np.int64),
-        control_cost=np.array([mdps[i].task.control_cost for i in places]).reshape(n, -1, n_agents),
-        switch_cost=np.array([mdps[i].task.switch_cost for i in places]).reshape(n, -1, n_agents, n_agents),
+        control_cost=np.array([learners[i].task.control_cost for i in places]).reshape(n, -1, n_agents),
+        switch_cost=np.array([learners[i].task.switch_cost for i in places]).reshape(n, -1, n_agents, n_agents),
         slot=np.array(slots, dtype=np.int64).reshape(n, n_agents),
         start_agent=np.array([mdps[i].task.start_agent for i in places], dtype=np.int64),
         seed=np.array([learners[i].seed for i in places], dtype=np.int64),
