@@ -1,25 +1,39 @@
-# make demo: sets up, lets the recommended learner work, and writes a page.   make test: sets up and passes the tests.
+# make demo: installs core and plots, lets the recommended learner work, writes a page.   make test: installs all, runs the tests.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+DEMO := .venv-demo
+INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check lint bench bench-service hunt audit mutants docs dist figures paper verdicts api clean
 
-$(READY): pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $@
+IS_NEW := import sys; sys.exit("cede needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)
 
-demo: $(READY)
-	$(BIN)/cede demo --out out/demo
+$(READY): pyproject.toml
+	@$(PYTHON) -c '$(IS_NEW)'
+	@echo "installing cede with all that its tests need into .venv: 1.3 GB, some minutes"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python $(INSTALL) --editable '.[dev]'
+	@touch $@
+
+# The demo has an environment of its own, with core and plots only.
+$(DEMO)/.ready: pyproject.toml
+	@$(PYTHON) -c '$(IS_NEW)'
+	@echo "1/2 installing NumPy, SciPy, Numba, Matplotlib and cede into $(DEMO): 600 MB, about half a minute"
+	@$(PYTHON) -m venv $(DEMO)
+	@$(DEMO)/bin/python $(INSTALL) --editable '.[plots]'
+	@touch $@
+
+demo: $(DEMO)/.ready
+	@echo "2/2 running the demo: about half a minute"
+	@$(DEMO)/bin/cede demo --out out/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 # While you work: lint, types and a core of tests, about a minute once kernels are compiled.
-CORE := tests/_base tests/_kernels tests/problem tests/planning tests/learning/test_settings.py tests/learning/test_state.py \
-	tests/learning/test_counts.py tests/learning/test_algorithms.py tests/fleet/test_shard.py tests/test_golden.py
+CORE := tests/_base tests/_kernels tests/problem tests/beliefs tests/planning tests/learning/test_settings.py tests/learning/test_state.py \
+	tests/rows tests/steps/test_steps.py tests/learning/test_algorithms.py tests/fleet/test_shard.py tests/test_golden.py
 check: lint
 	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not slow' $(CORE)
 
@@ -30,24 +44,24 @@ lint: $(READY)
 
 # All figures at full size, some hours on two cores; goes on where it was stopped.
 figures: $(READY)
-	$(BIN)/cede figure all --out results
+	$(BIN)/python -m studies figure all --out studies/results
 
 # The paper, run again from nothing: its figures in its order, verdicts, errata and digests on one page, out/paper/paper.html, and which
-# tables came out as those in results/. Nearly three hours on two cores; goes on where it was stopped.
+# tables came out as those in studies/results/. Nearly three hours on two cores; goes on where it was stopped.
 paper: $(READY)
-	$(BIN)/cede paper --out out/paper --errata docs/paper-map.md --against results
+	$(BIN)/python -m studies paper --out out/paper --errata docs/paper-map.md --against studies/results
 
-# The table of verdicts and the page of figures in docs/, from results/.
+# The table of verdicts and the page of figures in docs/, from studies/results/.
 verdicts: $(READY)
-	$(BIN)/cede claims --out results --page docs/verdicts.md --gallery docs/figures.md
+	$(BIN)/python -m studies claims --out studies/results --page docs/verdicts.md --gallery docs/figures.md
 
 # The reference of the service's HTTP interface, from its OpenAPI document.
 api: $(READY)
-	$(BIN)/python -m cede.serve.api_page docs/service-api.md
+	$(BIN)/python tests/api_page.py docs/service-api.md
 
 # Ratios to what users would pick instead, measured in one run: a dated table and a plot in benchmarks/results/. Some minutes.
 bench: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python $(INSTALL) --editable '.[bench]'
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/fleets.py
 	$(BIN)/python benchmarks/cold_start.py
@@ -62,8 +76,8 @@ bench-service: $(READY)
 MINUTES ?= 10
 SEED ?= 1
 hunt: $(READY)
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
-	cd tests && ../$(BIN)/python -m hunt --minutes $(MINUTES) --seed $(SEED) $(if $(KEEP),--out hunt/result.json)
+	-$(BIN)/python $(INSTALL) atheris
+	cd tests && PYTHONPATH=.. ../$(BIN)/python -m hunt --minutes $(MINUTES) --seed $(SEED) $(if $(KEEP),--out hunt/result.json)
 	$(if $(KEEP),cd tests && ../$(BIN)/python -m hunt --page)
 
 # A second opinion on every answer: random problems with every feature against a slow reference; 0 if nothing differs.
@@ -80,7 +94,7 @@ mutants: $(READY)
 
 # The site, strictly: a broken link or name fails. The documents' code is executed by the tests. Open out/site/index.html.
 docs: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python $(INSTALL) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # sdist and wheel, and the wheel tried in an environment of its own, away from the repository.
@@ -88,9 +102,9 @@ dist: $(READY)
 	rm -rf dist
 	$(BIN)/python -m build --quiet
 	$(PYTHON) -m venv out/smoke --clear
-	out/smoke/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	out/smoke/bin/python $(INSTALL) dist/*.whl
 	cd out && smoke/bin/python ../tests/smoke.py
 
 clean:
-	rm -rf .venv out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(DEMO) out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

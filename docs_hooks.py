@@ -9,8 +9,8 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent
-OUTSIDE = re.compile(r"\]\((?:\.\./)+((?:results|benchmarks/results)/[\w.-]+)\)")
-FOLDERS = re.compile(r"\[([^\]]*)\]\((?:\.\./)+(?:benchmarks|results|examples)[\w/]*\)")
+OUTSIDE = re.compile(r"\]\((?:\.\./)+((?:studies/results|benchmarks/results)/[\w.-]+)\)")
+FOLDERS = re.compile(r"\[([^\]]*)\]\((?:\.\./)+(?:benchmarks|studies|examples)[\w/]*\)")
 
 
 def on_files(files, config):

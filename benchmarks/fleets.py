@@ -18,7 +18,8 @@ import cede
 from cede._base.extras import pyplot
 from cede.fleet.engines import ENGINES, Threads
 from cede.fleet.run import Run, streams_of
-from cede.worlds import lane_driving_teams, riverswim_teams
+from cede.worlds.lane_driving import lane_driving_teams
+from cede.worlds.riverswim import riverswim_teams
 from measure import machine, peak_memory, save
 
 Row = dict[str, Any]

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import cede
-from cede.planning.belief import Belief
+from cede.beliefs.belief import Belief
+from cede.planning.flatten import flatten
 
 
 @numba.njit
@@ -86,7 +87,7 @@ def quantecon_problem(mdp: cede.TwoLayerMDP) -> Any:
     """
     from quantecon.markov import DiscreteDP
 
-    flat = cede.flatten(mdp)
+    flat = flatten(mdp)
     task = flat.task
     n_times = task.plan_steps if task.vary.any() else 1
     shape = (n_times, task.n_states, task.n_agents)

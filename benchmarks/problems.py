@@ -4,9 +4,9 @@ import numpy as np
 import scipy.sparse as sp
 
 import cede
-from cede._kernels.radii import printed_constant
 from cede._kernels.tables import Table
-from cede.planning.belief import Belief, radii
+from cede.beliefs.belief import Belief
+from cede.beliefs.printed import printed_constant
 
 
 def two_humans(sigma: float = 2.0) -> cede.TwoLayerMDP:
@@ -29,8 +29,8 @@ def lane_belief(scale: cede.Scale, visits: int = 600) -> tuple[cede.Task, Belief
 
     def belief(matrix: sp.csr_array, layer: str, outcomes: int, places: tuple[int, int]) -> Belief:
         table = Table.of(matrix)
-        constant = printed_constant(20_000 * task.horizon, table.n_rows, outcomes, 0.1)
-        width = radii(table.total, constant, scale=scale.at(layer, 1))
+        constant = printed_constant(20_000 * task.horizon, table.n_rows, outcomes, 1, 0.1)
+        width = scale.at(layer, 1) * np.sqrt(constant / np.maximum(1.0, table.total))
         return Belief(table, width, np.arange(table.n_rows).reshape(places))
 
     agents = belief(sp.csr_array(policies), "agents", 3, (2, task.n_states))

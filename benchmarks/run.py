@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 import cede
-from cede._kernels import teams
+from cede.fleet import teams
 from cede.planning import passes
+from cede.planning.planner import optimistic_plan
 from measure import Taken, machine, peak_memory, save, seconds_of_process, times
 from peers import dense_plan, plain_arguments, plain_backup, quantecon_problem
 from problems import lane_belief, random_belief, two_humans
@@ -54,11 +55,11 @@ def planner(sizes: tuple[int, ...], repeats: int) -> list[Row]:
         arguments = plain_arguments(task, agents, environment)
 
         def again(problem: Any = (task, agents, environment)) -> None:
-            cede.optimistic_plan(*problem)
+            optimistic_plan(*problem)
 
         def scratch(problem: Any = (task, agents, environment)) -> None:
             forget()
-            cede.optimistic_plan(*problem)
+            optimistic_plan(*problem)
 
         second, first, plain = times(again, scratch, lambda arguments=arguments: plain_backup(*arguments), repeats=n)
         nonzeros = int(environment.centre.size.sum())
@@ -115,12 +116,12 @@ def threads(sizes: tuple[int, ...], repeats: int) -> list[Row]:
 
         def plan_with(n: int, problem: Any = problem, plans: Any = plans) -> None:
             passes.set_threads(n)
-            plans[n] = cede.optimistic_plan(*problem)
+            plans[n] = optimistic_plan(*problem)
 
         def side_by_side(problem: Any = problem) -> None:
             """Two plans that know nothing of each other: what this machine's second core is worth at this moment."""
             passes.set_threads(1)
-            list(pool.map(lambda _: cede.optimistic_plan(*problem), range(2)))
+            list(pool.map(lambda _: optimistic_plan(*problem), range(2)))
 
         n = repeats if task_size(problem) < 50_000 else 5
         with ThreadPoolExecutor(2) as pool:
@@ -173,9 +174,9 @@ def peers(repeats: int) -> list[Row]:
         rows.append(row("peers", f"solve, {name}", against, target, ours, quantecon, better="faster"))
     rows.append(endless(repeats))
     task, agents, environment = lane_belief(cede.Scale(0.1, 0.01))
-    value = cede.optimistic_plan(task, agents, environment).value
+    value = optimistic_plan(task, agents, environment).value
     np.testing.assert_allclose(dense_plan(task, agents, environment), value, atol=1e-9)
-    (ours,) = times(lambda: cede.optimistic_plan(task, agents, environment), repeats=repeats)
+    (ours,) = times(lambda: optimistic_plan(task, agents, environment), repeats=repeats)
     (dense,) = times(lambda: dense_plan(task, agents, environment), repeats=1)
     what = "optimistic plan, lane driving, 1,152 states"
     rows.append(row("peers", what, "dense NumPy transcription", ">= 100", ours, dense, better="faster"))
@@ -264,7 +265,8 @@ def kernel_share(mdp: cede.TwoLayerMDP, learner: Any, episodes: int, **options: 
 
 def memory(sizes: tuple[int, ...]) -> list[Row]:
     largest = max(sizes)
-    plan = f"from problems import random_belief\nimport cede\ncede.optimistic_plan(*random_belief({largest}))"
+    plan = "from problems import random_belief\nfrom cede.planning.planner import optimistic_plan\n"
+    plan += f"optimistic_plan(*random_belief({largest}))"
     lane = "import cede\nm = cede.worlds.lane_driving()\nlearner = cede.ucrl2_mc(m.task, scale=0.1)\n"
     lane += "cede.simulate(m, learner, 300, progress=False)"
     cases = {

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from sqlalchemy import text
 
-from cede.serve.database import Database
+from cede.serve.store.database import Database
 
 COLUMNS = ("team", "episode", "t", "state", "prev_agent", "agent", "action", "next_state")
 

@@ -185,19 +185,19 @@ def serve(url: str, port: int, plans: bool) -> None:
     """Serve until killed."""
     import uvicorn
 
-    from cede.serve.app import create_app
-    from cede.serve.database import Database
-    from cede.serve.service import Options
+    from cede.serve.http.app import create_app
+    from cede.serve.service import ServiceOptions
+    from cede.serve.store.database import Database
 
-    app = create_app(Database(url), Options(plans=plans, pause=0.2))
+    app = create_app(Database(url), ServiceOptions(plans=plans, pause=0.2))
     uvicorn.Server(uvicorn.Config(app, port=port, log_config=None, access_log=False)).run()
 
 
 def plan(url: str) -> None:
     """Plan until killed."""
-    from cede.serve.database import Database
-    from cede.serve.planning import Planner
-    from cede.serve.store import Store
+    from cede.serve.planner.planner import Planner
+    from cede.serve.store.database import Database
+    from cede.serve.store.store import Store
 
     Planner(Store(Database(url)), lease=LEASE).run(0.05)
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import cede
-from cede.serve import tokens
-from cede.serve.audit import verify
-from cede.serve.database import Database, run
-from cede.serve.planning import Planner, learner_of
-from cede.serve.store import Store
+from cede.serve.planner.planner import Planner
+from cede.serve.store import tokens
+from cede.serve.store.audit import verify
+from cede.serve.store.database import Database
+from cede.serve.store.store import Store
 from service_hosts import (
     ENVIRONMENT,
     HERE,
@@ -32,7 +32,7 @@ from service_hosts import (
 )
 from service_load import FIRST_ROUND, MARK
 from service_speed import BATCH, Host, Row, prepare
-from service_traffic import Steps, environment, play, river, rounds_file, shuffled_files
+from service_traffic import Steps, environment, play, river, rounds_file, run, shuffled_files
 
 CLIENTS = 8
 LIVING = 0.6  # seconds that a process lives at most before it is killed
@@ -80,7 +80,7 @@ def differences(url: str, log: Steps) -> Row:
     with database.read() as connection:
         found = verify(connection, store)
         for i, learner in enumerate(fleet):
-            served = learner_of(connection, store, store.team(f"team-{i}"))[0].counts
+            served = store.learner(connection, store.team(f"team-{i}")).counts
             wrong += int(abs(served.agents - learner.counts.agents).sum()) + int(abs(served.environment - outside).sum())
             wrong += abs(served.episodes - learner.counts.episodes)
     database.close()

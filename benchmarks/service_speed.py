@@ -5,13 +5,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cede.serve.audit import rebuild
-from cede.serve.database import Database, insert_new, run
-from cede.serve.reports import COLUMNS
-from cede.serve.served import environment_from
-from cede.serve.store import Store
+from cede.serve.http.setup import environment_from
+from cede.serve.store import schema
+from cede.serve.store.audit import rebuild
+from cede.serve.store.database import Database, insert_new
+from cede.serve.store.log import COLUMNS
+from cede.serve.store.store import Store
 from service_hosts import Files, Load, Postgres, Served, bare_server, memory, processor_seconds, real_server
-from service_traffic import FIELDS, decisions_file, environment, play, river, rounds_file
+from service_traffic import FIELDS, decisions_file, environment, play, river, rounds_file, run
 
 Row = dict[str, Any]
 Host = Files | Postgres
@@ -90,13 +91,13 @@ def register(url: str, registered: int, active: int) -> None:
         number, place, told, seed, fallback = run(connection, sql).first()
         columns = ("environment", "name", "told", "seed", "fallback", "episodes", "version", "created")
         rows = [(place, f"many-{i}", told, seed, fallback, 0, int(i < active), 0) for i in range(registered)]
-        insert_new(connection, "teams", columns, rows)
+        insert_new(connection, schema.teams, columns, rows)
         known = {name: other for other, name in run(connection, "SELECT id, name FROM teams")}
         policy = bytes(run(connection, "SELECT policy FROM policies WHERE team = ?", (number,)).scalar())
         numbers = [known[f"many-{i}"] for i in range(active)]
         columns = ("team", "version", "episodes", "environment_episodes", "made", "planner")
-        insert_new(connection, "plans", columns, [(one, 1, 0, 0, 0, "benchmark") for one in numbers])
-        insert_new(connection, "policies", ("team", "version", "policy"), [(one, 1, policy) for one in numbers])
+        insert_new(connection, schema.plans, columns, [(one, 1, 0, 0, 0, "benchmark") for one in numbers])
+        insert_new(connection, schema.policies, ("team", "version", "policy"), [(one, 1, policy) for one in numbers])
 
     database.write(teams)
     database.close()
@@ -171,7 +172,7 @@ def rebuilt(host: Host, place: Path, *, steps: int, teams: int = 50) -> Row:
         columns[1] = [first + i for i in columns[1]]
         more = [[None] * len(columns[0])] * (len(COLUMNS) - len(FIELDS))
         rows = list(zip(*columns, *more, [0] * len(columns[0]), strict=True))
-        database.write(lambda c, rows=rows: insert_new(c, "steps", (*COLUMNS, "received"), rows))
+        database.write(lambda c, rows=rows: insert_new(c, schema.steps, (*COLUMNS, "received"), rows))
         first, done = first + each, done + len(rows)
     begin, used = time.perf_counter(), time.process_time()
     database.write(lambda c: rebuild(c, store))

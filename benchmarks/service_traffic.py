@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sqlalchemy import Connection, text
 
 import cede
 from cede._base.arrays import Ints
@@ -87,3 +88,10 @@ def shuffled_files(place: Path, steps: Steps, clients: int, batch: int, seed: in
             for begin in range(0, len(part), batch):
                 file.write(body(steps, part[begin : begin + batch]) + b"\n")
     return paths
+
+
+def run(connection: Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:
+    """Run SQL with ? for its values."""
+    for i in range(len(values)):
+        sql = sql.replace("?", f":v{i}", 1)
+    return connection.execute(text(sql), {f"v{i}": value for i, value in enumerate(values)})

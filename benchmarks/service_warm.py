@@ -8,4 +8,4 @@ from service_traffic import play, river
 log = {name: column for name, column in play(1, 2, 0).items() if name not in ("team", "t")}
 learner = cede.recommended(river().task)
 learner.learn_from(log, progress=False)
-import_module("cede.serve.app")
+import_module("cede.serve.http.app")

@@ -9,18 +9,18 @@ import httpx2
 
 client = httpx2.Client(timeout=60)
 context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["cede.serve.app", "uvicorn"])
+context.set_forkserver_preload(["cede.serve.http.app", "uvicorn"])
 
 
 def serve(url, port, plans):
     """Serve until killed."""
     import uvicorn
 
-    from cede.serve.app import create_app
-    from cede.serve.database import Database
-    from cede.serve.service import Options
+    from cede.serve.http.app import create_app
+    from cede.serve.service import ServiceOptions
+    from cede.serve.store.database import Database
 
-    app = create_app(Database(url), Options(plans=plans, pause=0.1))
+    app = create_app(Database(url), ServiceOptions(plans=plans, pause=0.1))
     uvicorn.Server(uvicorn.Config(app, port=port, log_config=None, access_log=False)).run()
 
 

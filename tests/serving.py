@@ -6,10 +6,10 @@ import time
 import httpx2
 import uvicorn
 
-from cede.serve import tokens
-from cede.serve.app import create_app
-from cede.serve.database import Database
-from cede.serve.service import Options
+from cede.serve.http.app import create_app
+from cede.serve.service import ServiceOptions
+from cede.serve.store import tokens
+from cede.serve.store.database import Database
 from traffic import episodes, river
 
 
@@ -18,7 +18,7 @@ class Server:
 
     def __init__(self, path, agents=("left", "right"), **more):
         self.database = Database(f"sqlite:///{path}/cede.db")
-        self.app = create_app(self.database, Options(pause=0.05))
+        self.app = create_app(self.database, ServiceOptions(pause=0.05))
         self.token = self.make(["admin"])
         config = uvicorn.Config(self.app, port=0, log_level="critical", lifespan="on", timeout_graceful_shutdown=1)
         self.server = uvicorn.Server(config)

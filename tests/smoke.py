@@ -33,8 +33,6 @@ def asks_for(extra, use):
     return False
 
 
-import cede.experiments.catalogue  # noqa: E402 (figures are listed without any extra)
-
 assert asks_for("plots", lambda: cede.summarise(learner).draw("smoke.png"))
 assert asks_for("gym", lambda: cede.gym.run)
 assert asks_for("client", lambda: cede.Client("http://localhost:8000", "x").ask("GET", "/livez"))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede.planning.belief import Belief
+from cede.beliefs.belief import Belief
+from cede.planning.planner import optimistic_plan
 from problems import random_mdp
 
 HERE = Path(__file__).parent.parent / "benchmarks"
@@ -33,7 +34,7 @@ def beliefs(seed, widths):
 def test_dense_transcription(peers, width):
     task, agents, environment = beliefs(3, width)
     np.testing.assert_allclose(
-        peers.dense_plan(task, agents, environment), cede.optimistic_plan(task, agents, environment).value, atol=1e-12
+        peers.dense_plan(task, agents, environment), optimistic_plan(task, agents, environment).value, atol=1e-12
     )
 
 
@@ -44,7 +45,7 @@ def test_plain_backup(peers):
     environment = Belief.of(rng.integers(1, 9, (21, 7)), 0.0, (7, 3))
     arguments = peers.plain_arguments(task, agents, environment)
     peers.plain_backup(*arguments)
-    np.testing.assert_allclose(arguments[-1], cede.optimistic_plan(task, agents, environment).value, atol=1e-12)
+    np.testing.assert_allclose(arguments[-1], optimistic_plan(task, agents, environment).value, atol=1e-12)
 
 
 @pytest.mark.parametrize("kinds", [[None], ["time", None]])

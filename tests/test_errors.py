@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import cede
+from cede.beliefs.belief import Belief
+from cede.beliefs.scale import StepDown
 from problems import play, random_mdp
 
 P = np.tile(np.array([[0.5, 0.5], [0.1, 0.9]])[:, None, :], (1, 2, 1))  # (2, 2, 2)
@@ -158,10 +160,10 @@ CASES = {
         "simulate: the learner's switch_cost is another, must be that of mdp",
     ),
     "delta none": (lambda: cede.ucrl2_mc(task(), delta=None), r"ucrl2_mc: delta is None, must be a number in \(0, 1\)"),
-    "step down": (lambda: cede.StepDown(1.0, 0.1, 0, 0.1), "StepDown: every is 0.0, must be more than 0"),
+    "step down": (lambda: StepDown(1.0, 0.1, 0, 0.1), "StepDown: every is 0.0, must be more than 0"),
     "huge cost": (lambda: task(env_cost=C + 1e200), r"Task: the largest env_cost is 1e\+200, must be at most 1e\+100 in size"),
     "belief": (
-        lambda: cede.Belief.of([[0.5, -0.5]], 0.0, (1, 1)),
+        lambda: Belief.of([[0.5, -0.5]], 0.0, (1, 1)),
         "Belief.of: a weight of centre is -0.5, must be finite and at least 0",
     ),
     "other learner": (
@@ -256,6 +258,6 @@ def test_a_wrong_episode_leaves_the_learner_as_it_was():
 
 def test_belief_of_wrong_widths():
     with pytest.raises(ValueError, match=r"Belief: width\[1\] is -1.0, must be at least 0"):
-        cede.Belief.of(np.eye(2), [0.0, -1.0], (2, 1))
+        Belief.of(np.eye(2), [0.0, -1.0], (2, 1))
     with pytest.raises(ValueError, match=r"Belief.of: places is \(3, 1\), must be two numbers whose product is 2"):
-        cede.Belief.of(np.eye(2), 0.0, (3, 1))
+        Belief.of(np.eye(2), 0.0, (3, 1))

@@ -6,6 +6,7 @@ import importlib
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,17 @@ SOURCE = ROOT / "src" / "cede"
 RANKS = [
     {"_base"},
     {"_kernels", "problem"},
+    {"steps"},
+    {"rows"},
+    {"beliefs"},
     {"planning"},
     {"learning"},
     {"insight", "fleet"},
+    {"features"},
     {"worlds", "gym"},
+    {"comparison", "testing"},
+    {"client"},
     {"serve"},
-    {"experiments"},
     {"cli"},
 ]
 
@@ -47,10 +53,12 @@ def imports_of(path: Path) -> set[str]:
 
 
 def modules_imported_by(path: Path) -> set[str]:
-    """Modules, also where they are imported by name from their package."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cede"):
+    """Modules, also where they are imported by name from their package; without what only type checkers import."""
+    found, tree = set(), ast.parse(path.read_text())
+    typed = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    skipped = {id(node) for block in typed for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if id(node) not in skipped and isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cede"):
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 is_module = (SOURCE.parent / (whole.replace(".", "/") + ".py")).exists()
@@ -69,6 +77,8 @@ def test_imports_point_one_way():
 
 def test_public_names():
     assert len(cede.__all__) == len(set(cede.__all__))
+    assert len(cede.__all__) <= 49  # about forty names, six modules and the version
+    assert all(hasattr(cede.insight, name) for name in cede.insight.__all__)
     for name in cede.__all__:
         assert getattr(cede, name) is not None
     typed = re.findall(r"import (\w+) as (\w+)", (SOURCE / "__init__.py").read_text())
@@ -112,7 +122,8 @@ def test_importing_compiles_nothing():
     code = """
 from cede import worlds
 from cede.fleet import simulate
-from cede._kernels import compiling, teams
+from cede._kernels import compiling
+from cede.fleet import teams
 print(sum(len(kernel.inner.signatures) for kernel in vars(teams).values() if isinstance(kernel, compiling.Kernel)))
 """
     assert run(code).strip() == "0"
@@ -123,17 +134,17 @@ def test_kernels_work_without_a_place_for_a_cache():
     code = """
 import numba.core.caching as caching
 caching.CacheImpl._locator_classes = []
-from cede._kernels.radii import printed_constant
-print(round(printed_constant(10.0, 1, 1, 0.5)))
+from cede.beliefs.printed import printed_constant
+print(round(printed_constant(10.0, 1, 1, 1, 0.5)))
 """
     assert run(code).strip() == "36"
 
 
 def kernels():
-    from cede._kernels.compiling import Kernel
+    from cede._kernels.compiling import Kernel, has_compiled_code
 
-    for path in (SOURCE / "_kernels").glob("*.py"):
-        module = importlib.import_module(f"cede._kernels.{path.stem}")
+    for path in filter(has_compiled_code, SOURCE.rglob("*.py")):
+        module = importlib.import_module(".".join(("cede", *path.relative_to(SOURCE).with_suffix("").parts)))
         for value in vars(module).values():
             if isinstance(value, Kernel) and value.py_func.__module__ == module.__name__:
                 yield value
@@ -151,21 +162,24 @@ def test_an_edit_compiles_anew_what_rests_on_it_and_nothing_else(tmp_path, monke
     """numba's cache on disk does not see changes in other files than a kernel's own: the digest in the names must."""
     from cede._kernels import compiling
 
-    copies = tmp_path / "_kernels"
-    copies.mkdir()
-    for path in (SOURCE / "_kernels").glob("*.py"):
-        (copies / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(compiling, "HERE", copies)
+    copies = [tmp_path / path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if compiling.has_compiled_code(path)]
+    for copy in copies:
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_bytes((SOURCE / copy.relative_to(tmp_path)).read_bytes())
+    monkeypatch.setattr(compiling, "SOURCE", tmp_path)
 
     def digests():
         compiling.imported_by.cache_clear()
         compiling.digest_of.cache_clear()
-        return {path.stem: compiling.digest_of(path) for path in copies.glob("*.py")}
+        return {path.relative_to(tmp_path).as_posix(): compiling.digest_of(path) for path in copies}
 
     before = digests()
-    (copies / "sampling.py").write_text((copies / "sampling.py").read_text() + "\nMORE = 1\n")
+    edited = tmp_path / "planning" / "backward.py"
+    edited.write_text(edited.read_text() + "\nMORE = 1\n")
     after = digests()
-    assert {name for name in before if before[name] != after[name]} == {"sampling", "learner", "teams"}
+    changed = [name for name in sorted(before) if before[name] != after[name]]
+    above = ("fleet/teams", "learning/compiled", "learning/proof", "planning/backward", "planning/fixed_point")
+    assert changed == [f"{name}.py" for name in above]
     compiling.imported_by.cache_clear()
     compiling.digest_of.cache_clear()
 
@@ -199,8 +213,9 @@ def test_the_documents_tell_of_everything():
         module, _, last = name.rpartition(".")
         assert hasattr(importlib.import_module(module), last), name
     listed = {name.rpartition(".")[2] for name in reference}
-    public = set(cede.__all__) - {"__version__", "gym", "worlds", "engines", "encode"}
-    assert public | set(cede.gym.__all__) | set(cede.worlds.__all__) | set(cede.encode.__all__) <= listed
+    modules = [cede.encode, cede.gym, cede.insight, cede.worlds]
+    public = set(cede.__all__) - {"__version__", "encode", "engines", "gym", "insight", "testing", "worlds"}
+    assert public.union({"check_learner"}, *(module.__all__ for module in modules)) <= listed
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     page = (ROOT / "docs" / "command-line.md").read_text()
     assert all(f"`cede {command}" in page for command in commands), commands
@@ -215,14 +230,15 @@ def test_the_documents_tell_of_everything():
 
 def test_paper_map_names_things_that_exist():
     text = (ROOT / "docs" / "paper-map.md").read_text()
-    names = re.findall(r"`(?:src/)?cede/([\w/]+)\.py: (\w+)`", text)
-    tests = re.findall(r"`tests/([\w/]+)\.py: (\w+)`", text)
+    names = re.findall(r"`(cede/[\w/]+|studies/(?!tests)[\w/]+)\.py: (\w+)`", text)
+    tests = re.findall(r"`((?:studies/)?tests/[\w/]+)\.py: (\w+)`", text)
     assert len(names) > 10
     assert len(tests) > 10
     for module, name in names:
-        assert re.search(rf"\b(def|class) {name}\b", (SOURCE / f"{module}.py").read_text()), (module, name)
+        file = (SOURCE.parent if module.startswith("cede/") else ROOT) / f"{module}.py"
+        assert re.search(rf"\b(def|class) {name}\b", file.read_text()), (module, name)
     for module, name in tests:
-        assert f"def {name}(" in (ROOT / "tests" / f"{module}.py").read_text(), (module, name)
+        assert f"def {name}(" in (ROOT / f"{module}.py").read_text(), (module, name)
 
 
 def test_changelog_knows_this_version():
@@ -230,9 +246,9 @@ def test_changelog_knows_this_version():
 
 
 def test_the_map_is_small_and_says_what_is_where():
-    """At most fourteen entries at the top, each package with a first sentence; imports among modules have no cycle."""
+    """At most twenty entries at the top, each package with a first sentence; imports among modules have no cycle."""
     entries = [path for path in SOURCE.iterdir() if path.name != "__pycache__"]
-    assert len(entries) <= 14
+    assert len(entries) <= 20
     for path in entries:
         if path.is_dir():
             text = ast.get_docstring(ast.parse((path / "__init__.py").read_text()))
@@ -270,4 +286,41 @@ def test_no_test_reaches_into_private_attributes():
 def test_no_public_name_is_hidden_by_a_module():
     """`import cede.x` makes the module an attribute of the package, where it would take the place of a public name."""
     modules = {path.stem for path in SOURCE.glob("*.py")} | {path.name for path in SOURCE.iterdir() if path.is_dir()}
-    assert modules & set(cede.__all__) <= {"engines", "gym", "worlds"}
+    assert modules & set(cede.__all__) <= {"gym", "insight", "testing", "worlds"}
+    assert not {path.stem for path in (SOURCE / "insight").iterdir()} & set(cede.insight.__all__)
+
+
+# What the house measures today. Lower these numbers when they fall; DESIGN asks for chains of 20 and 15 modules in `learner`.
+LONGEST_CHAIN, LEARNER_IMPORTS, MOST_LINES = 31, 25, 36_500
+
+
+def graph_of_imports():
+    modules = {}
+    for path in SOURCE.rglob("*.py"):
+        name = ".".join(("cede", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+        modules[name] = path
+    return {name: {m for m in modules_imported_by(path) if m in modules} - {name, "cede"} for name, path in modules.items()}
+
+
+def test_chains_of_imports_do_not_grow():
+    graph = graph_of_imports()
+
+    @cache
+    def depth(name):
+        return 1 + max((depth(other) for other in graph[name]), default=0)
+
+    assert max(depth(name) for name in graph) <= LONGEST_CHAIN
+    assert len(graph["cede.learning.learner"]) <= LEARNER_IMPORTS
+
+
+def test_a_class_name_occurs_once():
+    where = {}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                where.setdefault(node.name, []).append(path.relative_to(SOURCE).as_posix())
+    assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
+
+
+def test_the_package_does_not_grow():
+    assert sum(len(path.read_text().splitlines()) for path in SOURCE.rglob("*.py")) <= MOST_LINES

@@ -60,7 +60,7 @@ def test_a_difference_would_be_found(files, tmp_path):
     import service_safety
     import service_speed
     import service_traffic
-    from cede.serve.database import Database
+    from cede.serve.store.database import Database
 
     url, log = files.new(), service_traffic.play(1, 2, 0)
     database = Database(url)

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
+from sqlalchemy import text
 
 import cede
-from cede.serve.reports import COLUMNS, Report
-from cede.serve.served import checked, checked_fallback
+from cede.serve.http.setup import checked, checked_fallback
+from cede.serve.store.log import COLUMNS, StepReport
 
 
 def river(n_agents=2, **more):
@@ -58,10 +59,17 @@ def rows(team, number, episode):
 
 def report(rows=(), ends=()):
     """A report."""
-    return Report(tuple(rows), tuple(ends))
+    return StepReport(tuple(rows), tuple(ends))
 
 
 def observe(learner, episode):
     """Let a learner see an episode."""
     learner.observe_episode(episode)
     learner.end_episode(replan=False)
+
+
+def run(connection, sql, values=()):
+    """Run SQL with ? for its values."""
+    for i in range(len(values)):
+        sql = sql.replace("?", f":v{i}", 1)
+    return connection.execute(text(sql), {f"v{i}": value for i, value in enumerate(values)})

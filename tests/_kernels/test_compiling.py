@@ -1,15 +1,18 @@
 """Bundles and units: by reference, compiled once, and the same from the cache in any order of imports."""
 
+import os
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numba import types
 
+from cede._kernels import compiling
 from cede._kernels.bundle import Bundle, Float1, Int2
-from cede._kernels.compiling import Notice, kernel, unit
+from cede._kernels.compiling import CompileTime, compile_notice, kernel, say_that_it_compiles, unit
 
 
 class Inside(Bundle):
@@ -79,8 +82,9 @@ def test_bundles_check_what_is_put_in():
 def test_cached_kernels_find_their_units_in_any_order_of_imports(tmp_path, monkeypatch):
     """Machine code on disk must not depend on which module was imported first when it was made."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     plan = "mdp = cede.worlds.riverswim(); print(float(cede.solve(mdp).value[0, 0, 0]))"
-    orders = ("", "import cede._kernels.sampling, cede._kernels.limits; ", "import cede._kernels.teams; ")
+    orders = ("", "import cede.beliefs.posterior, cede._kernels.limits; ", "import cede.fleet.teams; ")
     answers = []
     for order in orders:
         code = f"import cede; {order}{plan}"
@@ -91,29 +95,39 @@ def test_cached_kernels_find_their_units_in_any_order_of_imports(tmp_path, monke
     assert answers[1].stderr == answers[2].stderr == ""
 
 
-def test_one_line_says_that_something_compiles(monkeypatch, capsys):
-    monkeypatch.setattr("cede._kernels.compiling.PATIENCE", 0.0)
-    notice = Notice()
-    theirs, ours = (SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)}) for function in (np.mean, Notice.say))
-    notice.on_start(theirs)  # somebody else's code: not a word
-    notice.on_end(theirs)
-    assert notice.timer is None
+def test_one_line_says_that_something_compiles(tmp_path, monkeypatch, capsys):
+    """Once in a process and once in all processes of a run. Code that is loaded from disk does not count."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(compiling, "COMPILE_NOTICE_SECONDS", 0.0)
+    monkeypatch.setattr(CompileTime, "said", False)
+    monkeypatch.setattr(CompileTime, "seconds", 0.0)
+    dispatcher = SimpleNamespace(stats=SimpleNamespace(cache_hits={}))
     for _ in range(3):
-        notice.on_start(ours)
-        notice.on_start(ours)
-        notice.timer.join(60.0)
-        notice.on_end(ours)
-        notice.on_end(ours)
+        with compile_notice(dispatcher):
+            until = time.monotonic() + 60.0
+            while not list(tmp_path.iterdir()) and time.monotonic() < until:
+                time.sleep(0.001)
+    spent = CompileTime.seconds
+    assert spent > 0
+    with compile_notice(dispatcher):
+        dispatcher.stats.cache_hits["types"] = 1
+    assert CompileTime.seconds == spent
+    CompileTime.said = False  # as in another process
+    say_that_it_compiles()
     assert capsys.readouterr().err.count("cede: compiling for this machine, once") == 1
-    assert notice.spent > 0
+    CompileTime.said = False
+    (mark,) = tmp_path.iterdir()
+    os.utime(mark, (0.0, 0.0))  # another run, long after
+    say_that_it_compiles()
+    assert "cede: compiling for this machine, once" in capsys.readouterr().err
 
 
 INTERRUPTED = """
 import signal
 import time
 import numpy as np
-signal.signal(signal.SIGINT, signal.default_int_handler)  # even if whoever started the tests ignores it
-from cede._kernels.layer import Forgetting, CountsArrays, forget, outcome_of, OutcomeIndex, find_outcome
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may be run with it ignored
+from cede.rows.counting import Forgetting, CountsArrays, forget, outcome_of, OutcomeIndex, find_outcome
 
 compile, calls = type(find_outcome.inner).compile, []
 

@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 import cede
-from cede._kernels.backward import find_same_start
-from cede._kernels.costs import sample_mean
-from cede._kernels.endless import MEMORY, solve_normal
-from cede._kernels.kl import log_sum_over_supports
-from cede._kernels.learner import believe
-from cede._kernels.minimum import least_sum
-from cede._kernels.model import BY_PREV_AGENT
+from cede._kernels.problem import BY_PREV_AGENT
 from cede._kernels.random_streams import stream_at
-from cede.learning.arrays import new_arrays, new_tally
-from cede.planning.belief import true_beliefs
-from cede.planning.passes import CHOOSE, empty_plan, model_of, run_endless
+from cede.beliefs.costs import sample_mean
+from cede.beliefs.kl import log_sum_over_supports
+from cede.beliefs.known import true_beliefs
+from cede.beliefs.l1 import least_sum
+from cede.learning.arrays import load_counts, new_arrays
+from cede.learning.compiled import believe
+from cede.planning.backup import CHOOSE
+from cede.planning.backward import find_same_start
+from cede.planning.fixed_point import MEMORY, solve_normal
+from cede.planning.passes import empty_plan, model_of, run_endless
 from problems import random_rows
 
 
@@ -73,7 +74,7 @@ def test_costs_are_drawn_from_streams_beyond_those_of_all_tables():
     """Cost r has stream 2^40 + r: no table has so many rows, so what is drawn for a row is not drawn for a cost again."""
     task = cede.Task(np.zeros((2, 2)), ["a", "b"], 3).with_unknown_costs((1.0, 3.0))
     learner = cede.posterior_sampling(task, prior=1.0)
-    arrays = new_arrays(task, learner.told, new_tally(task, learner.told, learner.state, None))
+    arrays = new_arrays(task, learner.told, load_counts(task, learner.told, learner.state, None))
     believe(arrays, 7)
     expected = [1.0 + 2.0 * sample_mean(0.0, 0.0, 0.0, 1.0, np.uint64(stream_at(7, 2**40 + r))) for r in range(4)]
     assert arrays.costs.low.tolist() == expected

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from audit.forgetting import compare_forgetting
 from audit.generate import problem as make
 from audit.insight import compare_explanation, compare_summary
 from audit.known import compare_known, compare_limits, compare_oracle
@@ -11,15 +12,22 @@ from audit.learned import compare_learner
 from audit.runs import compare_frequencies, compare_limited_run, compare_regret, compare_ucrl2
 from audit.session import Session
 
-PARTS = ("known", "limits", "learner", "regret", "limited run", "frequencies", "ucrl2")
+PARTS = ("known", "limits", "learner", "regret", "limited run", "frequencies", "ucrl2", "forgetting")
 OTHERS = {
     "limits": compare_limits,
     "regret": compare_regret,
     "limited run": compare_limited_run,
     "frequencies": compare_frequencies,
     "ucrl2": compare_ucrl2,
+    "forgetting": compare_forgetting,
 }
-SELDOM = {"limits": 0.6, "regret": 0.6, "limited run": 0.15, "frequencies": 0.5}  # part of the problems, where not all
+SELDOM = {
+    "limits": 0.6,
+    "regret": 0.6,
+    "limited run": 0.15,
+    "frequencies": 0.5,
+    "forgetting": 0.3,
+}  # part of the problems, where not all
 
 
 def compare(problem, parts=None):

@@ -91,7 +91,7 @@ def estimates(rng):
     log = [cede.rollout(mdp, past[k % len(past)], rng) for k in range(min(episodes, 150))]
     told = {"draws": 60, "seed": seed}
     counts = learner.counts
-    before = cede.Counts(counts.agents, counts.environment, counts.episodes, counts.environment_episodes)
+    before = cede.Counts.of(task, counts.agents, counts.environment, counts.episodes)
     for who, source, more, note in (
         (learner, "own runs", {"start": start}, "start given"),
         (learner, "own runs", {}, "start counted"),
@@ -143,7 +143,7 @@ def is_inside(belief, truth):
 def sets(rng):
     """Yield whether the sets of agents and environment, the intervals of learned costs, and what follows from them held."""
     mdp, delta = world(rng, random_costs=True), float(rng.choice([0.1, 0.5]))
-    seed, belief = int(rng.integers(2**30)), str(rng.choice(["printed", "kl", "bernstein"]))
+    seed, belief = int(rng.integers(2**30)), str(rng.choice(["printed", "weissman", "kl", "bernstein"]))
     learner = cede.ucrl2_mc(mdp.task.with_unknown_costs((0.0, 1.0)), delta=delta, belief=belief, seed=seed)
     cede.simulate(mdp, learner, int(rng.choice([5, 40, 300])), seed=seed, progress=False)
     yield (f"sets and costs at once, {belief}", 1 - delta), all_inside(mdp, learner)

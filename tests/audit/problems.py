@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-HEAD = "import numpy as np, cede\ninf, nan = np.inf, np.nan"
+HEAD = "import numpy as np, cede\nfrom cede.planning.planner import optimistic_plan\ninf, nan = np.inf, np.nan"
 
 
 @dataclass(frozen=True, eq=False)

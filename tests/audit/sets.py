@@ -41,8 +41,12 @@ class Layer:
         return replace(self, kind="l1", width=np.zeros(self.visits.shape))
 
 
-def layers(problem, model, log):
-    """Return the layers of agents and environment after a log of steps (t, s, prev, mode, a, s_next, ...)."""
+def layers(problem, model, log, weights=None):
+    """Return the layers of agents and environment after a log of steps (t, s, prev, mode, a, s_next, ...).
+
+    weights: for each step, how much it counts for the agents and for the environment, where not 1.
+    """
+    weights = [(1.0, 1.0)] * len(log) if weights is None else weights
     n, a = problem.n_states, problem.n_actions
     alone = np.arange(n)
     told = {i: labels for i, labels in problem.agent_labels if i not in problem.known_agents}  # of who is known nothing is learned
@@ -60,11 +64,11 @@ def layers(problem, model, log):
     case = np.arange(n * a).reshape(n, a) if problem.case is None else np.unique(problem.case, return_inverse=True)[1].reshape(n, a)
     to = np.broadcast_to(np.arange(n), (n, a, n)) if problem.to is None else problem.to
     outcomes = np.zeros((tables, case.max() + 1, to.shape[2]))
-    for t, s, prev, mode, action, then, *_ in log:
+    for (t, s, prev, mode, action, then, *_), (of_agent, of_environment) in zip(log, weights, strict=True):
         now = 0 if model.horizon is None else t
         slot = model.slot[now, prev, mode]
-        agents[slot, of_slot[slot] == of_slot[slot][s], action] += 1
-        outcomes[model.period[now], case[s, action], np.flatnonzero(to[s, action] == then)[0]] += 1
+        agents[slot, of_slot[slot] == of_slot[slot][s], action] += of_agent
+        outcomes[model.period[now], case[s, action], np.flatnonzero(to[s, action] == then)[0]] += of_environment
     environment, allowed = np.zeros((tables, n, a, n)), np.zeros((n, a, n), dtype=bool)
     for s, b in np.ndindex(n, a):
         real = np.flatnonzero(to[s, b] >= 0)
@@ -99,6 +103,9 @@ def with_sets(layer, belief, t, delta, scale, values):
         kind, width = "l1", scale * np.sqrt(2 * (7 * np.log(t) + np.log(rows) + (m + 1) * np.log(2) - np.log(delta)) / seen)
     elif belief == "appendix":
         kind, width = "l1", scale * np.sqrt(14 * m * np.log(2 * t * rows / delta) / seen)
+    elif belief == "weissman":
+        x = np.log(rows * seen * (seen + 1) / delta) + (m + 1) * np.log(2)
+        kind, width = "l1", scale * np.sqrt(2 * x / seen)
     elif belief == "bernstein":
         x = np.log(6 * rows * m * seen * (seen + 1) / delta)
         kind, width = "interval", np.where(n > 0, scale**2 * x / seen, np.inf)

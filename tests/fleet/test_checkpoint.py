@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import pytest
 import cede
 from cede._base import archive as files
 from cede.fleet.checkpoint import SCHEMA, Checkpoint
-from cede.worlds import riverswim_teams
+from cede.worlds.riverswim import riverswim_teams
 from fleet.test_engines import every_round, mixed_fleet, same
 
 __all__ = ["every_round"]  # a fixture that is used by all tests here
@@ -112,7 +113,7 @@ def test_nothing_that_is_read_is_unpickled(tmp_path):
 def test_a_file_of_another_kind_or_version_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     files.save_arrays(path, "learner", 1, {}, {})
-    with pytest.raises(ValueError, match="is a learner of schema 1, must be a checkpoint of schema 6"):
+    with pytest.raises(ValueError, match="is a learner of schema 1, must be a checkpoint of schema 7"):
         go(path, 4, resume=True)
     go(tmp_path / "old.npz", 2)
     header, arrays = files.load_arrays(tmp_path / "old.npz", "checkpoint", SCHEMA)
@@ -149,16 +150,19 @@ def test_a_place_that_cannot_be_written_is_found_out_before_anything_runs():
     assert all(learner.episode == 1 for learner in fleet)
 
 
+ROOT = Path(__file__).parents[2]  # of the repository, where studies run
+
+
 def command(out, *more):
     size = ["--teams", "60", "--episodes", "900", "--checkpoint-every", "0.2", "--jobs", "1", "--seed", "3"]
-    return [sys.executable, "-m", "cede.cli", "fleet", "riverswim", *size, "--out", str(out), *more]
+    return [sys.executable, "-m", "studies", "fleet", "riverswim", *size, "--out", str(out), *more]
 
 
 @pytest.mark.slow
 def test_killed_and_resumed_from_the_command_line(tmp_path):
     """kill -9 in the middle, then --resume: the same tables, byte for byte."""
-    subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True)
-    process = subprocess.Popen(command(tmp_path / "broken"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True, cwd=ROOT)
+    process = subprocess.Popen(command(tmp_path / "broken"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)
     path, deadline = tmp_path / "broken" / "checkpoint.npz", time.monotonic() + 600
     while time.monotonic() < deadline:
         if path.exists() and files.load_arrays(path, "checkpoint", SCHEMA)[0]["done"] > 0:
@@ -168,10 +172,10 @@ def test_killed_and_resumed_from_the_command_line(tmp_path):
     process.wait()
     assert 0 < files.load_arrays(path, "checkpoint", SCHEMA)[0]["done"] < 900
     assert not (tmp_path / "broken" / "curve.csv").exists()
-    refused = subprocess.run(command(tmp_path / "broken"), check=False, capture_output=True, text=True)
+    refused = subprocess.run(command(tmp_path / "broken"), check=False, capture_output=True, text=True, cwd=ROOT)
     assert refused.returncode == 2
     assert "holds a run already: --resume it, or choose another directory" in refused.stderr
-    subprocess.run(command(tmp_path / "broken", "--resume"), check=True, capture_output=True)
+    subprocess.run(command(tmp_path / "broken", "--resume"), check=True, capture_output=True, cwd=ROOT)
     for name in ("curve.csv", "teams.csv"):
         assert (tmp_path / "broken" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 

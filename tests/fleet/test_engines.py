@@ -13,7 +13,8 @@ import pytest
 
 import cede
 from cede.fleet import engines, worker_engines, workers
-from cede.worlds import riverswim, riverswim_teams
+from cede.worlds import riverswim
+from cede.worlds.riverswim import riverswim_teams
 from ray_turns import local_cluster
 
 FIELDS = ("regret", "team_regret", "expected_cost", "cost", "control", "switches", "optimum")

@@ -19,7 +19,7 @@ from cede.fleet.history import Ledger
 from cede.fleet.load import restored
 from cede.insight.starts import starts_of
 from cede.learning.files import CLASSES, SCHEMA, SavedLearner, pack_learner, unpack_learner
-from cede.learning.state import LearnerState
+from cede.learning.state import LearnerState, Sizes
 from problems import play, random_structured
 
 MDP = random_structured(7)
@@ -213,7 +213,7 @@ def test_foreign_files(tmp_path):
     refused(tmp_path / "pickle.cede", buffer.getvalue())
     mdp = cede.worlds.riverswim()
     cede.simulate_fleet([mdp], cede.Fleet([cede.ucrl2_mc(mdp.task)]), 2, progress=False, checkpoint=tmp_path / "run.npz")
-    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 6, must be a learner or fleet of schema 6"):
+    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 7, must be a learner or fleet of schema 7"):
         cede.load(tmp_path / "run.npz")
 
 
@@ -222,7 +222,7 @@ def test_a_newer_version(saved, tmp_path):
     header, arrays = files.load_arrays(path, "learner", SCHEMA)
     kind = {name: value for name, value in header.items() if name not in ("kind", "schema")}
     files.save_arrays(path, "learner", SCHEMA + 1, kind, arrays)
-    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 7, must be at most 6: it is of a newer cede"):
+    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 8, must be at most 7: it is of a newer cede"):
         cede.load(path)
 
 
@@ -255,6 +255,17 @@ def put(name, make):
     return lambda header, arrays: arrays.update({name: make(arrays[name])})
 
 
+def of_layer(name, part, make):
+    """Change the keys or numbers of all layers whose names begin like this."""
+
+    def forged(header, arrays):
+        for i, layer in enumerate(header["state"]["layers"]):
+            if layer.startswith(name) and arrays[f"state/counts/{i}/{part}"].size:
+                arrays[f"state/counts/{i}/{part}"] = make(arrays[f"state/counts/{i}/{part}"])
+
+    return forged
+
+
 FORGERIES = {
     "horizon": lambda header, arrays: header["task"].update(horizon=10**15),
     "no horizon": lambda header, arrays: header["task"].pop("horizon"),
@@ -272,13 +283,13 @@ FORGERIES = {
     ),
     "replan": lambda header, arrays: header["told"].update(replan=-3),
     "stale": lambda header, arrays: header["state"].update(stale="perhaps"),
-    "place beyond the table": put("state/environment_key", lambda a: a + 10**6),
-    "places in disorder": put("state/agents_key", lambda a: a[::-1].copy()),
-    "outcome of no case": put("state/environment_key", lambda a: np.arange(len(a))),
-    "negative counts": put("state/agents_number", lambda a: -a),
-    "counts that are no numbers": put("state/agents_number", lambda a: a * np.nan),
-    "numbers of another kind": put("state/agents_number", lambda a: a.astype(np.float32)),
-    "fewer numbers": put("state/agents_number", lambda a: a[:-1]),
+    "place beyond the table": of_layer("environment", "key", lambda a: a + 10**6),
+    "places in disorder": of_layer("agent/", "key", lambda a: a[::-1].copy()),
+    "outcome of no case": of_layer("environment", "key", lambda a: np.arange(len(a))),
+    "negative counts": of_layer("agent/", "number", lambda a: -a),
+    "counts that are no numbers": of_layer("agent/", "number", lambda a: a * np.nan),
+    "numbers of another kind": of_layer("agent/", "number", lambda a: a.astype(np.float32)),
+    "fewer numbers": of_layer("agent/", "number", lambda a: a[:-1]),
     "agents that do not exist": put("state/policy", lambda a: a + 9),
     "another shape": put("state/policy", lambda a: a[:-1]),
     "value": put("state/value", lambda a: a[:, :-1].copy()),
@@ -343,15 +354,27 @@ def test_packing_alone():
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 # The digest of all fields that files hold, by schema. A change of the format is a new schema: raise the number, add its digest.
-FORMATS = {2: "e1b1c0087b7c57d1", 3: "753ff184b5546fe2", 4: "be621aed4c9436b6", 5: "c8ec19a0409d1da9", 6: "93e68d5eb495c468"}
+FORMATS = {
+    2: "e1b1c0087b7c57d1",
+    3: "753ff184b5546fe2",
+    4: "be621aed4c9436b6",
+    5: "c8ec19a0409d1da9",
+    6: "93e68d5eb495c468",
+    7: "dac32a65208611fa",
+}
+
+
+def featured(task):
+    return cede.posterior_sampling(task, features=np.arange(task.n_states)).told
 
 
 def format_digest():
-    """What is written: the fields of every class that is described, and of the state."""
+    """What is written: the fields of every class that is described, of the state, and the extras."""
     described = {name: [field.name for field in fields(cls)] for name, cls in sorted(CLASSES.items())}
     kept = [(field.name, str(field.metadata.get("dtype", ""))) for field in fields(LearnerState)]
     running = [list(RUN_FIELDS), [field.name for field in fields(Ledger)], [field.name for field in fields(SavedLearner)]]
-    return hashlib.sha256(json.dumps([described, kept, running]).encode()).hexdigest()[:16]
+    extras = [(one.name, one.dtype.__name__) for one in Sizes(MDP.task, featured(MDP.task)).extras]
+    return hashlib.sha256(json.dumps([described, kept, running, extras]).encode()).hexdigest()[:16]
 
 
 def test_the_schema_rises_whenever_the_format_does():
@@ -362,7 +385,7 @@ def test_the_schema_rises_whenever_the_format_does():
 @pytest.mark.parametrize("schema", [1, 2])
 @pytest.mark.parametrize("kind", ["learner", "fleet"])
 def test_files_of_an_older_schema_are_refused_with_the_right_word(kind, schema):
-    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema {schema}, must be 6: it is of an older cede"):
+    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema {schema}, must be 7: it is of an older cede"):
         cede.load(GOLDEN / f"{kind}-schema-{schema}.cede")
 
 
@@ -370,12 +393,33 @@ def test_a_checkpoint_of_an_older_schema_is_refused_with_the_right_word():
     mdps = cede.worlds.riverswim_teams(1)
     fleet = cede.Fleet([cede.ucrl2_mc(mdps[0].task)])
     old = cede.Checkpoint(GOLDEN / "checkpoint-schema-1.cede", resume=True)
-    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 6: it is of an older cede"):
+    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 7: it is of an older cede"):
         cede.simulate_fleet(mdps, fleet, 3, checkpoint=old, progress=False)
+
+
+def again_with_features():
+    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
+    again = cede.posterior_sampling(mdp.task, features=True, seed=5)
+    cede.simulate(mdp, again, 30, seed=5, progress=False)
+    return again
+
+
+def same_extras(one, other):
+    assert one.state.extras.keys() == other.state.extras.keys()
+    for name, array in one.state.extras.items():
+        np.testing.assert_allclose(array, other.state.extras[name], rtol=1e-3, atol=1e-6)  # of libraries
 
 
 def test_files_of_this_schema_are_read():
     """Written once, when the schema was fixed: whoever changes how they are read sees it here."""
+    learner, again = cede.load(GOLDEN / "learner-schema-7.cede"), again_with_features()
+    np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
+    np.testing.assert_array_equal(again.counts.starts, learner.counts.starts)
+    assert len(learner.state.extras) == 12
+    same_extras(learner, again)
+
+
+def test_files_of_schema_6_are_read():
     learner = cede.load(GOLDEN / "learner-schema-6.cede")
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     again = cede.recommended(mdp.task, seed=5)
@@ -383,20 +427,29 @@ def test_files_of_this_schema_are_read():
     np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
     np.testing.assert_array_equal(again.counts.starts, learner.counts.starts)
     assert learner.counts.starts.sum() == 30
+    mdps = [mdp] * 2
+    fleet, twin = (
+        cede.load(GOLDEN / "fleet-schema-6.cede"),
+        cede.Fleet([cede.posterior_sampling(mdp.task, features=True, seed=i) for i in range(2)]),
+    )
+    cede.simulate_fleet(mdps, twin, 20, seed=5, progress=False)
+    shared = fleet.shared_environment.extras, twin.shared_environment.extras
+    assert shared[0]["environment/episodes"] == 36
+    assert len(shared[0]) == len(shared[1]) == 6
+    for name, array in shared[0].items():
+        np.testing.assert_allclose(array, shared[1][name], rtol=1e-3, atol=1e-6)
+    for one, other in zip(fleet, twin, strict=True):
+        same_extras(one, other)
 
 
 def test_files_of_schema_5_are_read():
-    """They know nothing of starts: what the counts say about them is all that an estimate has."""
-    learner = cede.load(GOLDEN / "learner-schema-5.cede")
+    """They know nothing of starts: what the counts say about them is all that an estimate has. Extras have other names there."""
+    learner, again = cede.load(GOLDEN / "learner-schema-5.cede"), again_with_features()
     assert not learner.counts.starts.any()
     assert starts_of("test", learner).source.startswith("not counted: ")
     assert (learner.episode, learner.told.features.names) == (31, ("s",))
-    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
-    again = cede.posterior_sampling(mdp.task, features=True, seed=5)
-    cede.simulate(mdp, again, 30, seed=5, progress=False)
     np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
-    for name in ("agents_scores", "environment_scores", "fitted_at"):
-        np.testing.assert_allclose(getattr(again.state, name), getattr(learner.state, name), rtol=1e-3)  # of libraries
+    same_extras(learner, again)
 
 
 def test_files_of_schema_4_are_read():

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import cede
-from cede.worlds import lane_driving_teams, riverswim
+from cede.rows.working import count
+from cede.worlds import riverswim
+from cede.worlds.lane_driving import lane_driving_teams
 
 
 def teams(n, **options):
@@ -40,7 +42,7 @@ def test_rounds_are_synchronous():
     environment = forward[0].counts.environment
     for mdp, learner in zip(mdps, forward, strict=True):
         lone = cede.ucrl2_mc(mdp.task, scale=0.2)
-        counts = cede.Counts(learner.counts.agents, environment, 1, environment_episodes=4)
+        counts = cede.Counts.of(mdp.task, learner.counts.agents, environment, 1, environment_episodes=4)
         assert learner.counts.environment_episodes == 4
         again = cede.Learner(mdp.task, lone.told, counts=counts)
         np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
@@ -135,24 +137,23 @@ def test_simulate_fleet_checks_its_teams():
 def by_hand(mdps, episodes, sync_every, seed, **options):
     """The rounds of a fleet with learners that are made anew for every episode, from counts that are added by hand."""
     algorithm = cede.ucrl2_mc(mdps[0].task, **options).told
-    zero = cede.Counts.zeros(mdps[0].task)
-    own = [zero for _ in mdps]
-    common, told = zero, 0
+    zero, environment = [cede.Counts.zeros(mdp.task) for mdp in mdps], cede.Counts.zeros(mdps[0].task).environment
+    own, common, told = list(zero), environment, 0
     luck = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(len(mdps))]
     expected = np.empty((len(mdps), episodes))
     for first in range(0, episodes, sync_every):
-        fresh = [zero for _ in mdps]
+        fresh = list(zero)
         n = min(sync_every, episodes - first)
         for i, mdp in enumerate(mdps):
             for k in range(first, first + n):
-                seen = common.environment + fresh[i].environment
-                counts = cede.Counts(own[i].agents, seen, k, environment_episodes=told + fresh[i].episodes)
+                seen = common + fresh[i].environment
+                counts = cede.Counts.of(mdp.task, own[i].agents, seen, k, environment_episodes=told + fresh[i].episodes)
                 plan = cede.Learner(mdp.task, algorithm, counts=counts).plan
                 expected[i, k] = cede.expected_cost(mdp, plan.policy)
-                played = cede.count(mdp.task, [cede.rollout(mdp, plan, luck[i])])
+                played = count(mdp.task, [cede.rollout(mdp, plan, luck[i])])
                 own[i], fresh[i] = own[i] + played, fresh[i] + played
         for part in fresh:
-            common, told = common + part, told + part.episodes
+            common, told = common + part.environment, told + part.episodes
     return expected, common
 
 
@@ -163,7 +164,7 @@ def test_rounds_against_rounds_by_hand(sync_every):
     fleet = cede.Fleet([cede.ucrl2_mc(m.task, scale=0.3) for m in mdps])
     history = cede.simulate_fleet(mdps, fleet, 12, seed=8, sync_every=sync_every)
     np.testing.assert_array_equal(history.expected_cost, expected)
-    assert (fleet.environment != common.environment).nnz == 0
+    assert (fleet.environment != common).nnz == 0
     assert fleet.environment_episodes == 36
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.turns import Change
+from cede._base.turns import Change
 from problems import random_mdp
 
 LAST_RESORT = 300.0  # seconds after which something hangs for good

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cede
+from cede.learning.protocol import SwitchingLearner
 from problems import random_mdp
 
 
@@ -156,8 +157,8 @@ def test_a_bandit_by_hand_without_a_policy_has_no_regret_that_could_be_mistaken_
     np.testing.assert_allclose(unknown.realised_regret, np.cumsum(known.cost) - np.arange(1, 61) * known.optimum)
     assert shown.sums.sum() == pytest.approx(known.cost.sum())  # it was told all that was charged
     assert unknown.settings["learner"] == "Bandit"
-    assert isinstance(hidden, cede.SwitchingLearner)
-    assert isinstance(cede.fixed(mdp.task, 0), cede.SwitchingLearner)
+    assert isinstance(hidden, SwitchingLearner)
+    assert isinstance(cede.fixed(mdp.task, 0), SwitchingLearner)
 
 
 def test_a_policy_that_is_shown_now_and_then():

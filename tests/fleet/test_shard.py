@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 import cede
 from cede._kernels.random_streams import draw_uniform
-from cede._kernels.tables import KeyTable, Sums, Table, add, growth, take
+from cede._kernels.tables import KeyTable, Table, add, growth, take
 from cede.fleet.run import stream_of, streams_of
-from cede.learning.state import ARRAYS, LearnerState, Seen, Sizes, joined, part_of
-from cede.worlds import lane_driving, riverswim_teams
+from cede.learning.state import ARRAYS, LearnerState, joined, part_of
+from cede.rows.stored import LayerCounts
+from cede.worlds import lane_driving
+from cede.worlds.riverswim import riverswim_teams
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**63 - 1])
@@ -77,14 +79,14 @@ def test_sparse_sums_add_in_any_order(parts):
         for place in part:
             one[place] += 1
         dense += one
-        tables.append(Table.dense(one).sums())
+        tables.append(LayerCounts.of_table(Table.dense(one)))
     for order in (tables, tables[::-1]):
         table = Table.empty(4, 6)
-        for sums in order:
-            table.add(sums)
+        for layer in order:
+            table.add(layer.key, layer.number)
         np.testing.assert_array_equal(table.matrix().toarray(), dense)
-    whole = table.sums()
-    np.testing.assert_array_equal(Sums(whole.row, whole.column, whole.amount).matrix(4, 6).toarray(), dense)
+    np.testing.assert_array_equal(LayerCounts.of_table(table).matrix.toarray(), dense)
+    np.testing.assert_array_equal(sum(tables[1:], tables[0]).matrix.toarray(), dense)
 
 
 def test_growth_is_enough_and_is_reached():
@@ -118,17 +120,17 @@ def test_a_state_holds_counts_and_gives_them_back():
     learner = cede.ucrl2_mc(mdp.task)
     cede.simulate(mdp, learner, 30)
     counts = learner.counts
-    again = LearnerState.of(counts).counts(Sizes(mdp.task, learner.told))
+    again = LearnerState(counts).counts
     assert (again.agents != counts.agents).nnz == 0
     assert (again.environment != counts.environment).nnz == 0
     assert counts.environment.dtype == np.int64
-    assert len(Seen().key) == 0
+    assert len(LearnerState().counts.layers) == 0
 
 
 def size_of(learner):
     """Bytes of the arrays that a learner holds, as far as they are its own."""
     state = learner.state
-    arrays = [state.agents.key, state.agents.number, state.environment.key, state.environment.number]
+    arrays = [array for layer in state.counts.layers.values() for array in (layer.key, layer.number)]
     return sum(array.nbytes for array in (*arrays, *(getattr(state, one.name) for one in ARRAYS)))
 
 
@@ -139,7 +141,7 @@ def test_the_memory_of_a_team_follows_what_it_has_seen():
     learners = [cede.ucrl2_mc(m.task, known_agents=known) for m in mdps]
     cede.simulate_fleet(mdps, cede.Fleet(learners), 5, progress=False)
     for learner in learners:
-        assert len(learner.state.agents.key) <= 50
+        assert len(learner.state.counts.all_agents.key) <= 50
         assert size_of(learner) < 3000
     assert len({id(mdp.team.agents[0].policy) for mdp in mdps}) == 1
     assert all(np.shares_memory(a.told.known_agents[0], known["machine"]) for a in learners)

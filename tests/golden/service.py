@@ -7,9 +7,10 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 import cede  # noqa: E402
-from cede.serve.database import Database  # noqa: E402
-from cede.serve.planning import Planner  # noqa: E402
-from cede.serve.store import Store  # noqa: E402
+from cede.serve.planner.planner import Planner  # noqa: E402
+from cede.serve.store.database import Database  # noqa: E402
+from cede.serve.store.log import take_in  # noqa: E402
+from cede.serve.store.store import Store  # noqa: E402
 from traffic import episodes, put, report, river, rows  # noqa: E402
 
 
@@ -21,9 +22,9 @@ def write(path):
     for team, n in zip(teams, (4, 3), strict=True):
         for number, episode in enumerate(episodes(mdp, n, team.id)):
             one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-            database.write(lambda c, one=one: store.take_in(c, [one]))
+            database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
     first = rows(teams[0], 9, episodes(mdp, 1, 9)[0])[1:3]
-    database.write(lambda c: store.take_in(c, [report(first)]))
+    database.write(lambda c: take_in(c, store.team_of, [report(first)]))
     while Planner(store).once():
         pass
     database.close()

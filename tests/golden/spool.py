@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cede.serve.client.running import Copy
-from cede.serve.client.spool import Spool
+from cede.client.policy import PolicyCopy
+from cede.client.spool import Spool
 
 HERE = Path(__file__).parent
 URL = "http://localhost:8000"
@@ -31,9 +31,8 @@ def write(path):
     one.end("boat", 1, 1)
     one.refuse(one.batch(2), "report: as an example")
     one.end("boat", 2, 1)
-    one.keep(
-        "boat", Copy(np.array([[[0, 1], [1, 0]], [[1, 1], [0, 0]]], dtype=np.int16), ABOUT, '"1-3-json"', 0.0), time_only=False
-    )
+    policy = np.array([[[0, 1], [1, 0]], [[1, 1], [0, 0]]], dtype=np.int16)
+    one.store_policy("boat", PolicyCopy(policy, ABOUT, '"1-3-json"', 0.0), time_only=False)
     one.close()
 
 

@@ -10,7 +10,8 @@ import pytest
 
 import cede
 from cede.gym.actors import keyboard as lines_typed
-from cede.gym.encoders import Grid, encoder_of
+from cede.gym.encoders import encoder_of
+from cede.problem.encode import Grid
 
 # ------------------------------------------------------------------------------------------------- encoders
 

@@ -9,7 +9,9 @@ import scipy.sparse as sp
 
 import cede
 from cede._base import archive
+from cede.beliefs.belief import Belief
 from cede.learning.files import pack_learner
+from cede.planning.passes import set_threads
 from hunt.catalogue import catalogue, episode, mdp, task, words_of
 from hunt.guard import NO_MEMORY, REFUSED, SAME, SURVIVED, Trial
 from hunt.values import FilePath, anything
@@ -31,7 +33,7 @@ def digest(thing):
         return hashlib.sha256(f"{thing.dtype} {thing.shape}".encode() + np.ascontiguousarray(thing).tobytes()).hexdigest()
     if sp.issparse(thing):
         return digest(thing.toarray())
-    if isinstance(thing, cede.Belief):
+    if isinstance(thing, Belief):
         return " ".join(map(digest, (thing.centre.matrix(), thing.width, thing.row, thing.linear, thing.closed)))
     if is_dataclass(thing) and not isinstance(thing, type):
         thing = {name: value for name, value in vars(thing).items() if name in thing.__dataclass_fields__}
@@ -188,7 +190,7 @@ def refused_calls(one, rng, t):
 OPTIONS = {
     "learn": {
         "--method": ["ucrl2-mc", "posterior-sampling", "ucrl2", "greedy", "best"],
-        "--radii": ["printed", "bernstein", "authors", "small", "wide"],
+        "--radii": ["printed", "weissman", "bernstein", "kl-value", "calibrated", "authors", "small", "wide"],
         "--episodes": ["3", "0", "-1", "x", "1.5"],
         "--agents": ["0.1,0.9", "", "a,b", "2", "0.1,,", "nan,0.5"],
         "--control-cost": ["0.1", "nan", "inf", "x", "-1"],
@@ -262,7 +264,7 @@ def command(rng, note):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         result = CliRunner().invoke(app, words)
-    cede.set_threads(1)
+    set_threads(1)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         return Trial("traceback", f"{what}: {type(result.exception).__name__}: {result.exception}")
     if result.exit_code not in (0, 2):

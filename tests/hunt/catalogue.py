@@ -9,6 +9,13 @@ from pathlib import Path
 import numpy as np
 
 import cede
+from cede.beliefs.belief import Belief, CostBelief
+from cede.beliefs.scale import StepDown
+from cede.learning.endless import EndlessLearner
+from cede.planning.flatten import flatten
+from cede.planning.passes import set_threads
+from cede.planning.planner import optimistic_plan
+from cede.rows.working import count
 from hunt.values import (
     AnyText,
     Array,
@@ -33,10 +40,8 @@ from hunt.values import (
 
 # Records that functions return. They hold what they are given, and nothing trusts them.
 RECORDS = {
-    "Mixture",
     "Bounds",
     "History",
-    "FleetHistory",
     "Estimate",
     "Explanation",
     "Summary",
@@ -44,11 +49,10 @@ RECORDS = {
     "SuggestedStructure",
     "GymHistory",
     "MiniGridStates",
-    "Comparison",
-    "Record",
 }
-NOT_CALLED = {"UnreadableFile", "encode", "engines", "gym", "worlds", "__version__", "support_desk"}  # the last has no arguments
-NOT_CALLED |= {"Encoder", "SwitchingLearner"}  # what encoders, and what learners, have in common
+NOT_CALLED = {"UnreadableFile", "__version__", "support_desk"}  # the last has no arguments
+NOT_CALLED |= {"encode", "engines", "gym", "insight", "testing", "worlds"}  # modules
+NOT_CALLED |= {"Encoder"}  # what encoders have in common
 
 S, A, D, L = 3, 2, 2, 4
 
@@ -643,9 +647,9 @@ def constructors():
     yield (
         "Belief",
         lambda: Call(
-            cede.Belief,
+            Belief,
             {
-                "centre": (cede.Belief.of(transition().reshape(-1, S), 0.5, (S, A)).centre, Instance()),
+                "centre": (Belief.of(transition().reshape(-1, S), 0.5, (S, A)).centre, Instance()),
                 "width": (np.full(S * A, 0.5), Array()),
                 "row": (np.arange(S * A).reshape(S, A), Array("indices", S * A, shaped=False)),
                 "linear": (3.0, Number(0.0)),
@@ -656,7 +660,7 @@ def constructors():
     yield (
         "Belief.of",
         lambda: Call(
-            cede.Belief.of,
+            Belief.of,
             {
                 "centre": (transition().reshape(-1, S), Array()),
                 "width": (0.5, Number(0.0)),
@@ -673,7 +677,7 @@ def constructors():
     yield (
         "StepDown",
         lambda: Call(
-            cede.StepDown,
+            StepDown,
             {"start": (1.0, Number(0.0)), "step": (0.5, Number(0.0)), "every": (2.0, Number(0.0)), "least": (0.25, Number(0.0))},
         ),
     )
@@ -691,6 +695,7 @@ def constructors():
                 "costs": (episode().costs, Array()),
                 "env_costs": (episode().env_costs, optional(Unknown())),
                 "enter_costs": (episode().enter_costs, optional(Unknown())),
+                "aim": (np.arange(9), optional(Array("indices", shaped=False))),
             },
             words={"states": ("states",), "agents": ("agents",), "costs": ("costs",)},
         ),
@@ -700,8 +705,7 @@ def constructors():
         lambda: Call(
             cede.Counts,
             {
-                "agents": (learner().counts.agents, Instance()),
-                "environment": (learner().counts.environment, Instance()),
+                "layers": (learner().counts.layers, Instance()),
                 "episodes": (3, Integer(0, 2**62)),
                 "environment_episodes": (3, Integer(0, 2**62)),
             },
@@ -722,7 +726,7 @@ def constructors():
     yield (
         "EndlessLearner",
         lambda: Call(
-            cede.EndlessLearner,
+            EndlessLearner,
             {
                 "task": (endless_learner().task, Instance()),
                 "told": (endless_learner().told, Instance()),
@@ -735,7 +739,7 @@ def constructors():
     yield (
         "CostBelief",
         lambda: Call(
-            cede.CostBelief,
+            CostBelief,
             {
                 "low": (low, Array()),
                 "high": (low + 1.0, Array()),
@@ -777,9 +781,10 @@ def constructors():
 
 
 def functions():
-    yield "set_threads", lambda: Call(cede.set_threads, {"threads": (1, Integer(1, 1024))})
+    yield "set_threads", lambda: Call(set_threads, {"threads": (1, Integer(1, 1024))})
     limits = {"at_most": ({"human": 0.5}, optional(ByName())), "at_least": ({"human": 0.25}, optional(ByName()))}
     seed = {"seed": (3, Integer(0, 2**63 - 1))}
+    some_seed = {"seed": (3, Integer(0, 2**31 - 1))}
     yield "solve", lambda: Call(cede.solve, {"mdp": (mdp(), Instance()), **seed})
     yield "solve with limits", lambda: Call(cede.solve, {"mdp": (mdp(), Instance()), **limits, **seed})
     yield "Mixture.draw", lambda: Call(cede.solve(mdp(), at_most={"human": 0.3}).draw, {"seed": (3, Seed())})
@@ -787,18 +792,23 @@ def functions():
     yield "evaluate", lambda: Call(cede.evaluate, given)
     yield "expected_cost", lambda: Call(cede.expected_cost, given)
     yield "rollout", lambda: Call(cede.rollout, {**given, "seed": (3, Seed())})
-    yield "flatten", lambda: Call(cede.flatten, {"problem": (mdp(), Instance())})
+    yield (
+        "check_learner",
+        lambda: Call(
+            cede.testing.check_learner,
+            {"make": (lambda task, seed: Stranger(), Function()), "task": (task(), optional(Instance())), **some_seed},
+        ),
+    )
+    yield "flatten", lambda: Call(flatten, {"problem": (mdp(), Instance())})
     beliefs = dict(zip(("agents", "environment"), learner().beliefs, strict=True))
     yield (
         "optimistic_plan",
-        lambda: Call(
-            cede.optimistic_plan, {"task": (task(), Instance()), **{k: (v, Instance()) for k, v in beliefs.items()}, **seed}
-        ),
+        lambda: Call(optimistic_plan, {"task": (task(), Instance()), **{k: (v, Instance()) for k, v in beliefs.items()}, **seed}),
     )
     yield (
         "count",
         lambda: Call(
-            cede.count,
+            count,
             {
                 "task": (task(), Instance()),
                 "episodes": ([episode()], Episodes()),
@@ -811,7 +821,7 @@ def functions():
     yield (
         "check_structure",
         lambda: Call(
-            cede.check_structure,
+            cede.insight.check_structure,
             {
                 "task": (task(), Instance()),
                 "structure": (structure(), Instance()),
@@ -824,7 +834,7 @@ def functions():
     yield (
         "suggest_structure",
         lambda: Call(
-            cede.suggest_structure,
+            cede.insight.suggest_structure,
             {
                 "task": (task(), Instance()),
                 "episodes": (log(), Log()),
@@ -1164,7 +1174,7 @@ def methods():
         ),
     )
     yield "Scale.at", lambda: Call(cede.Scale(0.5).at, {"layer": ("agents", Choice()), "episode": (3, Integer(1))})
-    yield "StepDown()", lambda: Call(cede.StepDown(1, 0.1, 5, 0.1), {"episode": (3, Integer(1))})
+    yield "StepDown()", lambda: Call(StepDown(1, 0.1, 5, 0.1), {"episode": (3, Integer(1))})
 
 
 def worlds():

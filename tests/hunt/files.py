@@ -10,6 +10,7 @@ import numpy as np
 
 import cede
 from cede._base.archive import load_arrays, write_arrays
+from cede.learning.endless import EndlessLearner
 from cede.learning.files import SCHEMA
 from hunt.calls import digest
 from hunt.catalogue import L, S, average, endless, ends, mdp, policies
@@ -247,7 +248,7 @@ def forge(rng, data, kinds, schema):
 
 def use(one):
     """Do with a learner whatever can be done with one. What it refuses is fine."""
-    task, endless_one = one.task, isinstance(one, cede.EndlessLearner)
+    task, endless_one = one.task, isinstance(one, EndlessLearner)
     for t in sorted({0, task.plan_steps - 1}):
         for state in sorted(set(np.flatnonzero(~task.is_terminal)[[0, -1]].tolist())):
             for prev in range(min(task.n_agents, 6)):
@@ -362,13 +363,13 @@ def checkpoint(rng, note):
 
 @cache
 def tables():
-    folder = Path(__file__).parent.parent.parent / "results"
+    folder = Path(__file__).parents[2] / "studies" / "results"
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*.csv")) if path.name != "claims.csv"}
 
 
 def table(rng, note):
     """Make the report of a directory in which one table is damaged."""
-    from cede.experiments.report import write_report
+    from studies.report import write_report
 
     out = Path(tempfile.mkdtemp(prefix="cede-hunt-"))
     names = [str(name) for name in rng.choice(list(tables()), size=2, replace=False)]

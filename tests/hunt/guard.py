@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 TESTS = Path(__file__).parent.parent
-PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])  # where children find the hunt and the cede that it is of
+PATHS = os.pathsep.join(map(str, [TESTS, TESTS.parent / "src", TESTS.parent]))  # where children find the hunt, cede and studies
 PATIENCE = 180.0  # seconds without a new trial after which a child hangs, on a machine that has nothing else to do
 MEMORY = 12 * 2**30  # bytes of address space of a child: what asks for more gets a MemoryError, and the machine stays usable
 

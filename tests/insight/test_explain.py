@@ -7,7 +7,7 @@ import pytest
 
 import cede
 from cede.insight import figures
-from cede.insight.bounds import extremes
+from cede.insight.bounding import extremes
 from problems import play, random_mdp, random_structured
 
 WAYS = {
@@ -255,7 +255,8 @@ def test_long_names_leave_room_for_what_is_drawn(monkeypatch, tmp_path, draw):
         drawn.update(options, parts=[axes.get_window_extent().width / picture.dpi / whole for axes in picture.axes])
         return path
 
-    monkeypatch.setattr(f"cede.insight.{draw}.save_picture", look)
+    module = {"explain": "explaining"}.get(draw, draw)
+    monkeypatch.setattr(f"cede.insight.{module}.save_picture", look)
     environment = cede.Environment(np.ones((1, 2, 1)), [[1.0, 0.0]], [1.0], state_names=[LONG[0]])
     mdp = cede.TwoLayerMDP(environment, cede.Team([cede.Agent(name, [[0.5, 0.5]]) for name in LONG], 0.1), 4)
     learner = cede.ucrl2_mc(mdp.task)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cede.insight.explain import times
+from cede.insight.explaining import times
 from cede.insight.figures import figure, interval, rounded
 
 

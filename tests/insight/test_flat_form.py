@@ -26,7 +26,7 @@ def test_sums_of_costs_are_relative_to_one_range():
         for s, d, a in zip(episode.states, episode.agents, episode.actions, strict=False):
             part = (cost[s, a] - least) / (most - least)
             expected[s * 2 + d] += 1, part, part**2
-    sums = seen.matrix((6, 4)).toarray()
+    sums = seen.matrix.toarray()
     np.testing.assert_allclose(sums[:, 0], expected[:, 0])
     np.testing.assert_allclose(sums[:, 1] + sums[:, 2], expected[:, 1], atol=1e-6)
     np.testing.assert_allclose(sums[:, 3], expected[:, 2], atol=1e-6)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import cede
+from cede.beliefs.known import true_beliefs
 from cede.insight.occupancy import occupancy
-from cede.planning.belief import true_beliefs
 from cede.planning.control_shares import shares_of
 from problems import random_mdp, random_rows, random_structured
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cede
+from cede.beliefs.known import true_beliefs
 from cede.insight.occupancy import occupancy
-from cede.planning.belief import true_beliefs
 
 
 def slow_world(seed, discount, terminal=()):

@@ -1,13 +1,11 @@
 """Where episodes start if that was not counted: what must have started somewhere, and what is not known."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import cede
-from cede.insight.estimate import least_from_starts
+from cede.insight.estimating import least_from_starts
 from cede.insight.figures import figure
 from cede.insight.starts import Starts, counted_starts
 from cede.learning.learner import Learner
@@ -17,9 +15,8 @@ TASK = cede.Task(np.zeros((3, 1)), ["a"], 1)
 
 def learner(told, environment=((0, 6, 0), (0, 4, 0), (0, 0, 0))):
     """Ten episodes of one step: six from state 0 to 1, four from state 1 to 1. Starts were not counted."""
-    zeros = cede.Counts.zeros(TASK, structure=told.structure)
-    counts = replace(zeros, agents=sp.csr_array([[6], [4], [0]]), episodes=10, environment_episodes=10)
-    return Learner(TASK, told, counts=replace(counts, environment=sp.csr_array(np.array(environment))))
+    agents, environment = sp.csr_array([[6], [4], [0]]), sp.csr_array(np.array(environment))
+    return Learner(TASK, told, counts=cede.Counts.of(TASK, agents, environment, 10, structure=told.structure))
 
 
 def test_what_left_without_having_arrived_started_there():

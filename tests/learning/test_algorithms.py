@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import cede
-from cede._kernels.learner import believe
-from cede._kernels.radii import cost_constant
-from cede.learning.arrays import new_arrays, new_tally, put_radii, radius_sizes
-from cede.planning.belief import radii
+from cede.beliefs.constants import put_radii
+from cede.beliefs.costs import UCRL2_INTERVALS, cost_constant_of
+from cede.learning.arrays import load_counts, new_arrays, radius_sizes
+from cede.learning.compiled import believe
+from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp
 
 
@@ -104,18 +105,18 @@ def test_ucrl2_bounds_the_mean_cost_of_an_agent_where_it_depends_on_the_action()
         learner.observe_episode(e)
         learner.end_episode()
     learner.replan()
-    arrays = new_arrays(task, learner.told, new_tally(task, learner.told, learner.state, None))
+    arrays = new_arrays(task, learner.told, load_counts(task, learner.told, learner.state, None))
     put_radii(arrays.radii, learner.told.scale, radius_sizes(task, learner.told), learner.episode, learner.environment_episodes)
     believe(arrays, 0)
     lower = arrays.model.problem.env_cost
     counts = learner.counts.agents.toarray().reshape(2, 3, 3)
-    constant = cost_constant(steps=40 * 4, rows=6, delta=0.1)
+    constant = cost_constant_of(UCRL2_INTERVALS, 40 * 4, 6, 0.1)
     for d in range(2):
         for s in range(3):
             n = counts[d, s].sum()
             least, most = task.env_cost[s].min(), task.env_cost[s].max()
             mean = counts[d, s] @ task.env_cost[s] / n if n else least
-            radius = 0.05 * (most - least) * radii(np.array([float(n)]), constant)[0]
+            radius = 0.05 * (most - least) * np.sqrt(constant / max(1, n))
             assert lower[s, d] == pytest.approx(
                 max(least, mean - radius) if n else least, abs=1e-9
             )  # costs are kept in units of 2^-30
@@ -227,6 +228,6 @@ def test_beliefs_are_snapshots():
     learner = cede.ucrl2_mc(mdp.task)
     cede.simulate(mdp, learner, 5)
     agents, environment = learner.beliefs
-    before = cede.optimistic_plan(mdp.task, agents, environment).value
+    before = optimistic_plan(mdp.task, agents, environment).value
     cede.simulate(mdp, learner, 200)
-    np.testing.assert_array_equal(cede.optimistic_plan(mdp.task, agents, environment).value, before)
+    np.testing.assert_array_equal(optimistic_plan(mdp.task, agents, environment).value, before)

@@ -8,11 +8,12 @@ import pytest
 import scipy.sparse as sp
 
 import cede
-from cede.learning.counts import Counts, check_sums, checked_counts, cost_places
 from cede.learning.files import pack_told, unpack_told
 from cede.learning.learner import Learner
-from cede.learning.logs import numbers
-from cede.learning.state import Seen, Sizes, check_cost_sums, check_seen
+from cede.learning.state import Sizes, check_cost_sums
+from cede.rows.places import cost_places
+from cede.rows.stored import Counts, LayerCounts, check_layer, check_sums, checked_matrix
+from cede.steps.log import numbers
 
 TASK = cede.worlds.riverswim([0.3, 0.7]).task
 EPISODE = {"states": [0, 1, 1], "prev_agents": [0, 1], "agents": [1, 0], "actions": [1, 0], "costs": [0.0, 0.5]}
@@ -29,7 +30,7 @@ def test_an_episode_has_as_many_of_everything_as_steps():
         cede.Episode([0], [], [], [], [])
     one = cede.Episode([0, 1], [0], [0], [0], [0.5])
     assert len(one.actions) == 1
-    with pytest.raises(ValueError, match=r"prev_agents\[1\] is 0, must be 1, who was in control in the step before"):
+    with pytest.raises(ValueError, match=r"prev_agents\[1\] is 0, must be 1, who acted in the step before"):
         cede.Episode(**{**EPISODE, "prev_agents": [0, 0]})
 
 
@@ -42,27 +43,27 @@ def test_counts_add_up():
     assert (one.episodes, two.episodes, both.episodes, both.environment_episodes) == (3, 4, 7, 7)
     assert both.agents.sum() == both.environment.sum() == 7 * 20
     np.testing.assert_array_equal(both.agents.toarray(), one.agents.toarray() + two.agents.toarray())
-    with pytest.raises(ValueError, match=r"Counts \+: the shape of agents is \(18, 2\), must be \(12, 2\), as on the left"):
+    with pytest.raises(ValueError, match=r"Counts \+: the shape of agent/p=0.7 is None, must be \(6, 2\), as on the left"):
         one + cede.ucrl2_mc(cede.worlds.riverswim([0.1, 0.2, 0.3]).task).counts
 
 
 def test_counts_are_sparse_and_no_less_than_nothing():
     for wrong in (np.ones((2, 2)), None, sp.csr_array(np.ones((2, 2), dtype=complex)), [[1.0]]):
         with pytest.raises(ValueError, match=r"x: agents is .*, must be a SciPy matrix of counts, \(rows, columns\)"):
-            checked_counts("x", "agents", wrong)
+            checked_matrix("x", "agents", wrong, (2, 2))
     for wrong in (-1.0, np.nan, np.inf, 2.0**63):
         with pytest.raises(ValueError, match="x: a count of agents is"):
-            checked_counts("x", "agents", sp.csr_array([[wrong]]))
-    assert checked_counts("x", "agents", sp.csr_array([[2.0**62]])).sum() == 2.0**62
+            checked_matrix("x", "agents", sp.csr_array([[wrong]]), (1, 1))
+    assert checked_matrix("x", "agents", sp.csr_array([[2.0**62]]), (1, 1)).total == 2.0**62
 
 
 def test_sums_of_costs_are_those_of_numbers_from_0_to_1():
-    check_sums("x", sp.csr_array([[3.0, 2.0, 0.5, 2.5], [1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]]))
+    check_sums("x", LayerCounts.of_matrix(sp.csr_array([[3.0, 2.0, 0.5, 2.5], [1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]])))
     for wrong in ([3.0, 3.0, 0.1, 1.0], [3.0, 1.0, 0.0, 1.1]):
         with pytest.raises(ValueError, match=r"x: costs\[1\] is"):
-            check_sums("x", sp.csr_array([[0.0, 0.0, 0.0, 0.0], wrong]))
+            check_sums("x", LayerCounts.of_matrix(sp.csr_array([[0.0, 0.0, 0.0, 0.0], wrong])))
     with pytest.raises(ValueError, match="x: the number of columns of costs is 3, must be 4"):
-        check_sums("x", sp.csr_array((2, 3)))
+        check_sums("x", LayerCounts.empty((2, 3)))
 
 
 def test_costs_lie_in_the_range_that_the_task_says():
@@ -85,7 +86,7 @@ def test_costs_lie_in_the_range_that_the_task_says():
         (cede.recommended, "alpha", 0.1),
         (cede.ucrl2, "delta", 0.1),
         (cede.posterior_sampling, "prior", 1.0),
-        (cede.check_structure, "alpha", 0.01),
+        (cede.insight.check_structure, "alpha", 0.01),
     ],
 )
 def test_what_holds_where_nothing_is_said(make, name, value):
@@ -119,8 +120,8 @@ def test_a_learner_that_begins_with_counts():
     cede.simulate(cede.worlds.riverswim([0.3, 0.7]), seen, 3, seed=0, progress=False)
     counts = seen.counts
     assert Learner(TASK, seen.told, counts=counts).counts.agents.sum() == 60
-    half = Counts(agents=counts.agents * 0.5, environment=counts.environment, episodes=3, environment_episodes=3)
-    with pytest.raises(ValueError, match=r"a count of agents is .*, must be whole: it forgets nothing"):
+    half = Counts.of(TASK, counts.agents * 0.5, counts.environment, 3)
+    with pytest.raises(ValueError, match=r"a count of agent/p=0\.\d is .*, must be whole: it forgets nothing"):
         Learner(TASK, seen.told, counts=half)
     faded = Learner(TASK, cede.ucrl2_mc(TASK, forget=cede.HalfLife(10)).told, counts=half)
     assert faded.counts.agents.sum() == 30
@@ -151,10 +152,10 @@ def test_a_step_has_two_costs_at_most():
         sums = np.zeros(sizes.layers[2])
         sums[0, 0] = n
         if fits:
-            check_cost_sums("x", sizes, Seen.of(sp.csr_array(sums)), 1)
+            check_cost_sums("x", sizes, LayerCounts.of_matrix(sp.csr_array(sums)), 1)
         else:
             with pytest.raises(ValueError, match="x: the number of costs is 41, must be possible in 1 episodes"):
-                check_cost_sums("x", sizes, Seen.of(sp.csr_array(sums)), 1)
+                check_cost_sums("x", sizes, LayerCounts.of_matrix(sp.csr_array(sums)), 1)
 
 
 def test_what_is_declared_of_known_agents_is_dropped():
@@ -207,9 +208,9 @@ def test_counts_of_several_teams_rise_within_each():
     """Places ascend; they may begin again only where another team begins."""
     two = np.array([1.0, 2.0, 3.0])
     for keys, owners in (([1, 4, 2], [0, 0, 1]), ([1, 4, 5], [0, 0, 1]), ([4, 4, 4], [0, 1, 2])):
-        check_seen("x", "agents", Seen(np.array(keys), two), (2, 3), np.array(owners))
+        check_layer("x", "agents", LayerCounts((2, 3), np.array(keys), two), np.array(owners))
     for keys, owners in (([1, 4, 2], [0, 1, 1]), ([4, 1, 2], [0, 0, 1]), ([1, 1, 2], [0, 0, 1])):
         with pytest.raises(ValueError, match="agents"):
-            check_seen("x", "agents", Seen(np.array(keys), two), (2, 3), np.array(owners))
+            check_layer("x", "agents", LayerCounts((2, 3), np.array(keys), two), np.array(owners))
     with pytest.raises(ValueError, match="agents"):
-        check_seen("x", "agents", Seen(np.array([2, 1]), two[:2]), (2, 3))
+        check_layer("x", "agents", LayerCounts((2, 3), np.array([2, 1]), two[:2]))

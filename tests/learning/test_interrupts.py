@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.turns import Change
+from cede._base.turns import Change
 from problems import random_mdp
 
 LAST_RESORT = 300.0  # seconds after which something hangs for good; nothing that works comes near
@@ -185,7 +185,7 @@ def test_a_copy_beside_a_thread_is_whole(mdp):
             twin = copy.deepcopy(learner) if i % 2 else pickle.loads(pickle.dumps(learner))
             counts = twin.counts
             assert counts.environment.sum() == counts.agents.sum() == 4 * (twin.episode - 1) == 4 * counts.environment_episodes
-            assert len(twin._steps) == len(twin._charged)
+            assert len(twin._steps) == twin.observed
     finally:
         stop.set()
         thread.join(LAST_RESORT)

@@ -36,10 +36,10 @@ def test_without_horizon():
 def test_logs():
     log = {"episode": [0, 0], "state": [1, 0], "agent": [0, 0], "action": [1, 0], "next_state": [0, 1], "cost": [2.0, 7.5]}
     learner = cede.ucrl2_mc(TASK)
-    with pytest.raises(ValueError, match=rf"learn_from: cost\[1\] from row 0 on {WRONG}"):
+    with pytest.raises(ValueError, match=rf"learn_from: cost\[1\] {WRONG}"):
         learner.learn_from(log)
     assert learner.learn_from({**log, "cost": [2.0, np.nan]}) == 1
-    with pytest.raises(ValueError, match=r"learn_from: enter_cost\[0\] from row 0 on is 3.0, must be 0"):
+    with pytest.raises(ValueError, match=r"learn_from: enter_cost\[0\] is 3.0, must be 0"):
         learner.learn_from({**log, "cost": [2.0, 0.0], "enter_cost": [3.0, 0.5]})
 
 

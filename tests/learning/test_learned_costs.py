@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 import cede
-from cede._kernels.costs import interval_of_mean, sample_mean
-from cede._kernels.radii import BERNSTEIN, NO_RADIUS
 from cede._kernels.random_streams import stream_at
-from cede.learning.counts import Counts
+from cede.beliefs.costs import BERNSTEIN_INTERVALS, NO_INTERVALS, interval_of_mean, sample_mean
+from cede.rows.stored import Counts
+from cede.rows.working import count
 from problems import random_mdp
 
 RIVER = cede.worlds.riverswim(agents=[0.3, 0.7])
@@ -34,9 +34,9 @@ def test_sums_are_exact_and_add_in_any_order(seed):
     mdp = noisy(random_mdp(seed, n_states=3, n_actions=2, kinds=[None]), seed=seed)
     task, rng = unknown(mdp), np.random.default_rng(seed)
     episodes = [cede.rollout(mdp, mdp.task.always(int(rng.integers(mdp.task.n_agents))), rng) for _ in range(40)]
-    whole = cede.count(task, episodes)
+    whole = count(task, episodes)
     rng.shuffle(episodes)
-    apart = cede.count(task, episodes[:17]) + cede.count(task, episodes[17:])
+    apart = count(task, episodes[:17]) + count(task, episodes[17:])
     assert (whole.costs != apart.costs).nnz == 0
     costs = np.concatenate([one.env_costs for one in episodes])
     places = np.concatenate([one.states[:-1] * 2 + one.actions for one in episodes])
@@ -54,12 +54,12 @@ def test_the_interval_is_bernsteins():
     n, total, squares, constant = 50.0, values.sum(), (values**2).sum(), 3.0
     x = constant + np.log(n) + np.log(n + 1)
     half = np.sqrt(2 * values.var() * x / n) + 3 * x / n
-    low, high, mean = interval_of_mean(BERNSTEIN, n, total, squares, constant, 1.0)
+    low, high, mean = interval_of_mean(BERNSTEIN_INTERVALS, n, total, squares, constant, 1.0)
     assert (low, high, mean) == pytest.approx((max(0, values.mean() - half), min(1, values.mean() + half), values.mean()))
-    narrow = interval_of_mean(BERNSTEIN, n, total, squares, constant, 0.1)
+    narrow = interval_of_mean(BERNSTEIN_INTERVALS, n, total, squares, constant, 0.1)
     assert narrow[1] - narrow[0] == pytest.approx(0.2 * half, rel=1e-9)
-    assert interval_of_mean(BERNSTEIN, 0.0, 0.0, 0.0, constant, 1.0) == (0.0, 1.0, 0.5)
-    assert interval_of_mean(NO_RADIUS, 0.0, 0.0, 0.0, constant, 1.0) == (0.5, 0.5, 0.5)
+    assert interval_of_mean(BERNSTEIN_INTERVALS, 0.0, 0.0, 0.0, constant, 1.0) == (0.0, 1.0, 0.5)
+    assert interval_of_mean(NO_INTERVALS, 0.0, 0.0, 0.0, constant, 1.0) == (0.5, 0.5, 0.5)
 
 
 def test_draws_are_from_the_posterior_where_it_is_known():
@@ -231,9 +231,9 @@ def test_what_is_wrong_is_refused_and_nothing_is_counted():
             learner.observe(0, 0, 0, 1, 1, 1, cost=cost)
     assert learner.observed == 0
     log = {"state": [0], "agent": [1], "action": [1], "next_state": [1], "t": [0]}
-    with pytest.raises(ValueError, match=r"learn_from: cost\[0\] from row 0 on is missing"):
+    with pytest.raises(ValueError, match=r"learn_from: cost\[0\] is missing"):
         learner.learn_from(log)
-    with pytest.raises(ValueError, match=r"cost\[0\] from row 0 on is 9.0, must be from 0 to 1"):
+    with pytest.raises(ValueError, match=r"cost\[0\] is 9.0, must be from 0 to 1"):
         learner.learn_from({**log, "cost": [9.0]})
     assert learner.learn_from({**log, "cost": [0.5]}) == 1
     with pytest.raises(ValueError, match="Task: cost_range is missing"):
@@ -242,8 +242,9 @@ def test_what_is_wrong_is_refused_and_nothing_is_counted():
         cede.Task(n_states=2, n_actions=1, agents=["a"], horizon=3, cost_range=(1, 0))
     with pytest.raises(ValueError, match="Task: n_states is missing"):
         cede.Task(n_actions=1, agents=["a"], horizon=3, cost_range=(0, 1))
+    none = Counts.zeros(unknown(RIVER))
     with pytest.raises(ValueError, match="Counts: costs"):
-        replace(Counts.zeros(unknown(RIVER)), costs=np.array([[1.0, 2.0, 0.0, 0.0]]) * np.ones((12, 1)))
+        Counts.of(unknown(RIVER), none.agents, none.environment, 0, costs=np.array([[1.0, 2.0, 0.0, 0.0]]) * np.ones((12, 1)))
     high = replace(RIVER, environment=replace(RIVER.environment, cost=RIVER.environment.cost + 5))
     with pytest.raises(ValueError, match="env_cost of mdp, where the learner does not know it, is from 5"):
         cede.simulate(high, learner, 1)

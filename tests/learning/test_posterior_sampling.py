@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 import cede
-from cede._kernels.learner import believe
 from cede._kernels.random_streams import next_log_gamma, stream_at, tie_seed
-from cede.learning.arrays import new_arrays, new_tally
+from cede.learning.arrays import load_counts, new_arrays
+from cede.learning.compiled import believe
 from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp, random_structured
 
@@ -25,7 +25,7 @@ def test_gamma_numbers(shape):
 
 def tables(learner, n):
     """n sampled environments and agents, as arrays (n, rows, columns), from the same counts."""
-    arrays, result = new_arrays(learner.task, learner.told, new_tally(learner.task, learner.told, learner.state, None)), ([], [])
+    arrays, result = new_arrays(learner.task, learner.told, load_counts(learner.task, learner.told, learner.state, None)), ([], [])
     for seed in range(n):
         believe(arrays, seed)
         tables = (arrays.agents.belief.table, arrays.environment.belief.table)

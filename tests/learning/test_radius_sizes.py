@@ -24,21 +24,21 @@ def played(task, make, episodes=30, **told):
 @pytest.mark.parametrize(
     ("learner", "expected"),
     [
-        (lambda: cede.ucrl2_mc(RIVER.task, delta=0.3), (0, 0, 0.3, 20, 6, 2, 12, 12, -1, 0, 0.3, 20, 38)),
+        (lambda: cede.ucrl2_mc(RIVER.task, delta=0.3), (0, 0, 0.3, 20, 6, 2, 12, 12, 0, 0, 0.3, 20, 38)),
         (lambda: cede.ucrl2_mc(UNKNOWN, delta=0.3), (0, 0, 0.2, 20, 6, 2, 12, 12, 2, 12, 0.1, 20, 38)),
         (lambda: cede.ucrl2_mc(UNKNOWN, delta=0.3, belief="kl"), (3, 3, 0.2, 20, 6, 2, 12, 12, 2, 12, 0.1, 20, 38)),
-        (lambda: cede.ucrl2_mc(RIVER.task, belief="kl-value"), (4, 4, 0.1, 20, 6, 2, 12, 12, -1, 0, 0.1, 20, 38)),
-        (lambda: cede.ucrl2(RIVER.task, delta=0.3), (1, 1, 0.3, 20, 6, 2, 12, 12, -1, 12, 0.3, 20, 38)),
+        (lambda: cede.ucrl2_mc(RIVER.task, belief="kl-value"), (4, 4, 0.1, 20, 6, 2, 12, 12, 0, 0, 0.1, 20, 38)),
+        (lambda: cede.ucrl2(RIVER.task, delta=0.3), (1, 1, 0.3, 20, 6, 2, 12, 12, 0, 12, 0.3, 20, 38)),
         (
             lambda: cede.ucrl2(UNKNOWN, delta=0.3),
-            (1, 1, 0.3, 20, 6, 2, 12, 12, 0, 12, 0.3, 20, 38),
+            (1, 1, 0.3, 20, 6, 2, 12, 12, 1, 12, 0.3, 20, 38),
         ),  # as in its own paper: not split
         (lambda: cede.recommended(UNKNOWN), (5, 5, 0.1 * 2 / 3, 20, 6, 2, 12, 12, 2, 12, 0.1 / 3, 20, 38)),
-        (lambda: cede.greedy(UNKNOWN), (-1, -1, 0.1, 20, 6, 2, 12, 12, -1, 12, 0.1, 20, 38)),
-        (lambda: cede.ucrl2_mc(replace(RIVER.task, horizon=1)), (0, 0, 0.1, 1, 6, 2, 12, 12, -1, 0, 0.1, 1, 2)),
+        (lambda: cede.greedy(UNKNOWN), (-1, -1, 0.1, 20, 6, 2, 12, 12, 0, 12, 0.1, 20, 38)),
+        (lambda: cede.ucrl2_mc(replace(RIVER.task, horizon=1)), (0, 0, 0.1, 1, 6, 2, 12, 12, 0, 0, 0.1, 1, 2)),
         (
             lambda: cede.ucrl2_mc(RIVER.task, known_agents={"p=0.3": RIVER.team.agents[0].policy}),
-            (0, 0, 0.1, 20, 6, 2, 12, 12, -1, 0, 0.1, 20, 38),  # as in the paper an agent counts although it is known
+            (0, 0, 0.1, 20, 6, 2, 12, 12, 0, 0, 0.1, 20, 38),  # as in the paper an agent counts although it is known
         ),
     ],
 )

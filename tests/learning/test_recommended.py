@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede._kernels.kl import surprise
 from cede._kernels.tables import Table
+from cede.beliefs.kl import surprise
 from problems import random_mdp
 
 

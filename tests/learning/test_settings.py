@@ -8,9 +8,9 @@ import pytest
 import cede
 from cede._base import archive
 from cede.learning.baseline import Baseline
-from cede.learning.features import read_features
 from cede.learning.files import CLASSES
 from cede.learning.settings import Settings, alike_key, check_fits, for_newcomer
+from cede.problem.features import read_features
 
 MDP = cede.worlds.riverswim(agents=[0.3, 0.7])
 TASK = MDP.task
@@ -98,7 +98,7 @@ def test_agents_go_by_their_place():
         ({"auditions": True, "planning": "greedy"}, "auditions is True, must be False with greedy planning"),
         ({"radius": "calibrated", "planning": "greedy"}, "planning is 'greedy', must be 'full' with calibrated sets"),
         ({"radius": "kl-value", "baseline": OTHER["baseline"]}, "belief is 'kl-value', must be 'kl' with a baseline"),
-        ({"radius": "kl", "forget_environment": cede.HalfLife(5)}, "belief is 'kl', must be 'printed' with forget"),
+        ({"radius": "kl", "forget_environment": cede.HalfLife(5)}, "belief is 'kl', must be 'printed' or 'calibrated' with forget"),
         ({"features": OTHER["features"]}, "features is given, must be left out but for posterior sampling"),
         ({"flat": True, "structure": MDP.structure}, "what is known or declared is given, must be left out"),
     ],

@@ -6,9 +6,10 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import cede
-from cede.insight.estimate import least_from_starts
+from cede.insight.estimating import least_from_starts
 from cede.insight.starts import Starts, starts_of
 from cede.learning.learner import Learner
+from cede.rows.working import count
 from problems import random_mdp
 
 RULES = {"nothing": None, "half-life": cede.HalfLife(5), "window": cede.Window(4)}
@@ -65,10 +66,10 @@ def test_logs_counts_and_episodes_agree():
     mdp = small()
     episodes = [cede.rollout(mdp, mdp.task.always(0), seed=k) for k in range(12)]
     firsts = np.bincount([episode.states[0] for episode in episodes], minlength=4)
-    counts = cede.count(mdp.task, episodes)
+    counts = count(mdp.task, episodes)
     learner, told = cede.greedy(mdp.task), Learner(mdp.task, cede.greedy(mdp.task).told, counts=counts)
     learner.learn_from(episodes, progress=False)
-    halves = cede.count(mdp.task, episodes[:5]) + cede.count(mdp.task, episodes[5:])
+    halves = count(mdp.task, episodes[:5]) + count(mdp.task, episodes[5:])
     for found in (counts, halves, learner.counts, told.counts):
         assert found.starts.tolist() == firsts.tolist()
 
@@ -94,13 +95,12 @@ def test_teams_of_a_fleet_count_their_own():
 def test_counts_that_cannot_be_are_refused():
     mdp = small()
     zeros = cede.Counts.zeros(mdp.task)
-    layers = {"agents": zeros.agents, "environment": zeros.environment, "episodes": 2, "environment_episodes": 2}
-    with pytest.raises(ValueError, match=r"Counts: starts is .*, must be \(S,\) of numbers from 0 to"):
-        cede.Counts(**layers, starts=[-1.0, 0, 0, 0])
-    with pytest.raises(ValueError, match=r"the shape of starts is \(3,\), must be \(4,\), as on the left"):
-        zeros + cede.Counts(**layers, starts=[1.0, 0, 0])
+    layers = {"task": mdp.task, "agents": zeros.agents, "environment": zeros.environment, "episodes": 2}
+    for wrong in ([-1.0, 0, 0, 0], [1.0, 0, 0]):
+        with pytest.raises(ValueError, match=r"Counts: starts is .*, must be \(4,\) of numbers from 0 to"):
+            cede.Counts.of(**layers, starts=wrong)
     with pytest.raises(ValueError, match="the sum of starts is 3, must be possible in 2 episodes"):
-        Learner(mdp.task, cede.greedy(mdp.task).told, counts=cede.Counts(**layers, starts=[3.0, 0, 0, 0]))
+        Learner(mdp.task, cede.greedy(mdp.task).told, counts=cede.Counts.of(**layers, starts=[3.0, 0, 0, 0]))
 
 
 # ------------------------------------------------------------------------------------- counts that lack the starts
@@ -109,7 +109,7 @@ def test_counts_that_cannot_be_are_refused():
 def without_starts(mdp, learner):
     """The same counts as an older version would have left them."""
     counts = learner.counts
-    old = cede.Counts(counts.agents, counts.environment, counts.episodes, counts.environment_episodes)
+    old = cede.Counts.of(mdp.task, counts.agents, counts.environment, counts.episodes, counts.environment_episodes)
     return Learner(mdp.task, cede.greedy(mdp.task).told, counts=old)
 
 

@@ -9,9 +9,9 @@ import pytest
 import cede
 from cede.learning.state import (
     ARRAYS,
+    EPISODES,
     NUMBERS,
-    PRIOR,
-    SEEN,
+    STACKED,
     LearnerState,
     Sizes,
     at_start,
@@ -61,9 +61,15 @@ def learners(way, n=3):
 
 def test_every_field_is_declared():
     names = [one.name for one in fields(LearnerState)]
-    assert names == [*NUMBERS, *SEEN, *(one.name for one in ARRAYS)]
+    assert names == ["counts", *NUMBERS, "extras", *(one.name for one in ARRAYS)]
     kept = {one.name for way in WAYS for one in has(Sizes(task_of(way), learners(way, 1)[0].told))}
     assert kept == {one.name for one in ARRAYS} - {"policy", "value"}  # some way here has each of them
+
+
+def same_extras(one, other):
+    for name in one.extras.keys() | other.extras.keys():
+        nothing = np.empty(0)  # an extra that is missing is empty
+        np.testing.assert_array_equal(one.extras.get(name, nothing), other.extras.get(name, nothing))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -74,14 +80,20 @@ def test_states_are_packed_stacked_cut_and_joined(way):
         again = unpack_state(sizes, *pack_state(state))
         for one in ARRAYS:
             np.testing.assert_array_equal(getattr(again, one.name), getattr(state, one.name))
-    stacked = stack_states(sizes, states, keeps_plans=True)
+        same_extras(again, state)
+    names = [sizes.task.tables] * 3
+    stacked = stack_states(sizes, states, names, keeps_plans=True)
     check_stack("test", sizes, stacked, 3)
     apart = joined([part_of(stacked, 0, 1), part_of(stacked, 1, 1), part_of(stacked, 1, 3)])
     for name, array in stacked.items():
         np.testing.assert_array_equal(apart[name], array)
-    for after, before in zip(unstack_states(sizes, apart, states, 2, 1), states, strict=True):
+    for after, before in zip(unstack_states(sizes, apart, states, names, 2, 1), states, strict=True):
         assert (after.episodes, after.environment_episodes) == (before.episodes + 2, before.environment_episodes + 1)
-        np.testing.assert_array_equal(after.agents.key, before.agents.key)
+        for name, layer in before.counts.layers.items():
+            if len(layer.key):
+                np.testing.assert_array_equal(after.counts.layers[name].key, layer.key)
+                np.testing.assert_array_equal(after.counts.layers[name].number, layer.number)
+        same_extras(after, before)
         for one in has(sizes):
             wanted = getattr(before, one.name)
             np.testing.assert_array_equal(getattr(after, one.name), wanted if wanted.size else at_start(one, sizes))
@@ -93,7 +105,7 @@ def test_every_declared_array_is_checked_alike_for_files_and_checkpoints(way):
     assert learner.plan is not None
     sizes, state = Sizes(task_of(way), learner.told), learner.state
     numbers, arrays = pack_state(state)
-    stacked = stack_states(sizes, [state], keeps_plans=True)
+    stacked = stack_states(sizes, [state], [sizes.task.tables], keeps_plans=True)
     names = [one.name for one in ARRAYS if one.name in stacked and getattr(state, one.name).size]
     assert "policy" in names
     for name in names:
@@ -110,26 +122,60 @@ def test_every_declared_array_is_checked_alike_for_files_and_checkpoints(way):
             check_stack("test", sizes, {**stacked, name: wrong[None]}, 1)
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("name", STACKED)
 @pytest.mark.parametrize("bad", [np.inf, np.nan, 0.0, -1.0])
 def test_counts_that_cannot_be_are_refused_by_files_and_checkpoints_alike(name, bad):
-    learner = learners("features" if name in PRIOR else "unknown costs")[2]
+    learner = learners("unknown costs")[2]
     sizes = Sizes(learner.task, learner.told)
     numbers, arrays = pack_state(learner.state)
-    wrong = arrays[f"{name}_number"].copy()
+    for i, layer in enumerate(numbers["layers"]):
+        if layer.startswith(STACKED[name]) and arrays[f"counts/{i}/number"].size:
+            numbers_of_layer = arrays[f"counts/{i}/number"].copy()
+            numbers_of_layer[-1] = bad
+            with pytest.raises(ValueError, match=f"the counts of {layer} is impossible"):
+                unpack_state(sizes, numbers, {**arrays, f"counts/{i}/number": numbers_of_layer})
+    stacked = stack_states(sizes, [learner.state], [sizes.task.tables], keeps_plans=False)
+    wrong = stacked[f"{name}_number"].copy()
     wrong[-1] = bad
     with pytest.raises(ValueError, match=f"the counts of {name} is impossible"):
-        unpack_state(sizes, numbers, {**arrays, f"{name}_number": wrong})
-    stacked = stack_states(sizes, [learner.state], keeps_plans=False)
-    with pytest.raises(ValueError, match=f"the counts of {name} is impossible"):
         check_stack("test", sizes, {**stacked, f"{name}_number": wrong}, 1)
+
+
+HARM = {
+    "another type": lambda a: a.astype(np.float32),
+    "another shape": lambda a: a[:, None],
+    "another length": lambda a: np.append(a, a[-1:] + 1),
+    "beyond the limits": lambda a: np.append(a[:-1], a[-1:] + 2**60) if a.dtype.kind == "i" else np.append(a[:-1], np.inf),
+    "no number": lambda a: np.append(a[:-1], np.nan),
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_every_declared_extra_is_checked_alike_for_files_and_checkpoints(harm):
+    learner = learners("features")[2]
+    sizes, state = Sizes(learner.task, learner.told), learner.state
+    numbers, arrays = pack_state(state)
+    assert set(state.extras) == {one.name for one in sizes.extras}
+    for name in state.extras:
+        wrong = {**arrays, f"extras/{name}": HARM[harm](state.extras[name])}
+        with pytest.raises(ValueError, match=r"file: .*(agents|environment)/"):
+            unpack_state(sizes, numbers, wrong)
+        harmed = replace(state, extras={**state.extras, name: HARM[harm](state.extras[name])})
+        stacked = stack_states(sizes, [harmed], [sizes.task.tables], keeps_plans=False)
+        with pytest.raises(ValueError, match=r"(agents|environment)/"):
+            check_stack("test", sizes, stacked, 1)
+    with pytest.raises(ValueError, match="file: an extra is 'agents/more', must be one that the settings declare"):
+        unpack_state(sizes, numbers, {**arrays, "extras/agents/more": np.ones(2)})
+    plain = Sizes(learner.task, cede.posterior_sampling(learner.task).told)
+    with pytest.raises(ValueError, match=r"an extra is .*, must be one that the settings declare"):
+        unpack_state(plain, numbers, arrays)
 
 
 @pytest.mark.parametrize("bad", [None, "x", -1, 2**63, 0.5, True])
 def test_numbers_that_cannot_be_are_refused(bad):
     sizes = Sizes(MDP.task, learners("plain", 1)[0].told)
     numbers, arrays = pack_state(LearnerState())
-    for name in NUMBERS:
+    for name in (*EPISODES, *NUMBERS):
         if not (name == "stale" and bad is True):
             with pytest.raises(ValueError, match=f"{name} is"):
                 unpack_state(sizes, {**numbers, name: bad}, arrays)

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.state import LearnerState, Seen, Sizes, check_seen, check_stack, has, pack_state, stack_states, unpack_state
+from cede.learning.state import LearnerState, Sizes, check_stack, has, pack_state, stack_states, unpack_state
+from cede.rows.stored import LayerCounts, check_layer
 
 TASK = cede.Task(np.full((4, 2), np.nan), ["a", "b"], 3, cost_range=(0, 1))
 
 
 def seen(*keys):
-    return Seen(np.array(keys, dtype=np.int64), np.ones(len(keys)))
+    return LayerCounts((2, 2), np.array(keys, dtype=np.int64), np.ones(len(keys)))
 
 
 @pytest.mark.parametrize(
@@ -26,19 +27,19 @@ def seen(*keys):
     ],
 )
 def test_places_ascend_within_each_team(keys, owners, fits):
-    arguments = "x", "agents", seen(*keys), (2, 2), None if owners is None else np.array(owners)
+    arguments = "x", "agents", seen(*keys), None if owners is None else np.array(owners)
     if fits:
-        check_seen(*arguments)
+        check_layer(*arguments)
     else:
         with pytest.raises(ValueError, match="the counts of agents is impossible, must be ascending places of the table"):
-            check_seen(*arguments)
+            check_layer(*arguments)
 
 
 @pytest.mark.parametrize("name", ["planned", "fresh"])
 @pytest.mark.parametrize("wrong", [[-1, 0], [0, 2**62], [0], [[0], [0]], [0.0, 0.0], [False, False]], ids=str)
 def test_each_number_of_a_stack_is_checked(name, wrong):
     sizes = Sizes(TASK, cede.greedy(TASK).told)
-    stacked = stack_states(sizes, [LearnerState()] * 2, keeps_plans=False)
+    stacked = stack_states(sizes, [LearnerState()] * 2, [TASK.tables] * 2, keeps_plans=False)
     check_stack("x", sizes, stacked, 2)
     with pytest.raises(ValueError, match=f"x: {name} is impossible, must be integers from 0 to "):
         check_stack("x", sizes, {**stacked, name: np.array(wrong)}, 2)

@@ -20,7 +20,7 @@ from datetime import date
 from pathlib import Path
 
 from mutants.running import ROOT, SECONDS, SOURCE, TESTS, WORK, Map, Tree, files, files_of_tests, run, warm
-from mutants.sites import mutants_of, sampled
+from mutants.sites import is_kernel, mutants_of, sampled
 
 HERE = TESTS / "mutants"
 FILE, REASONS, PAGE = HERE / "result.json", HERE / "equivalent.json", ROOT / "docs" / "reliability.md"
@@ -55,7 +55,7 @@ def tried_on(tree, stage, seconds, mutant, text):
     out = WORK / f"{tree.root.name}.txt"
     back = tree.changed(mutant.file, mutant.applied(text))
     try:
-        code = run(tree, stage, 5.0 * seconds + (400.0 if mutant.file.startswith("_kernels/") else 60.0), out)
+        code = run(tree, stage, 5.0 * seconds + (400.0 if is_kernel(mutant.file) else 60.0), out)
     finally:
         back()
     if code in (0, None):
@@ -211,7 +211,7 @@ def main():
 
 def work(mutants, texts, told):
     """Share the mutants among workers, each a process with a tree of its own."""
-    order = sorted(mutants, key=lambda mutant: mutant.file.startswith("_kernels/"))
+    order = sorted(mutants, key=lambda mutant: is_kernel(mutant.file))
     if told.workers == 1:
         worker(told.first, order, texts, told)
         return

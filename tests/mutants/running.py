@@ -22,15 +22,18 @@ ROOT = TESTS.parent
 SOURCE = ROOT / "src" / "cede"
 WORK = ROOT / "out" / "mutants"
 
-PACKAGES = ("problem", "planning", "learning", "insight", "_kernels")
-OF_SERVE = ("serve/counting.py", "serve/served.py", "serve/reports.py")
+PACKAGES = ("problem", "steps", "rows", "beliefs", "planning", "learning", "insight", "_kernels")
+OTHERS = ("fleet/episodes.py", "fleet/teams.py", "serve/planner/work.py", "serve/http/reports.py")
 LEFT_OUT = {
     "_kernels/compiling.py",
     "_kernels/bundle.py",
+    "_kernels/backend.py",
+    "_kernels/numba_plain.py",
+    "_kernels/numba_private.py",
 }  # how kernels are compiled and get their arrays: wrong, nothing runs at all
 
 # Tests that are tried. Those of the service that start processes or browsers are not.
-FOLDERS = ("_kernels", "problem", "planning", "learning", "insight", "fleet")
+FOLDERS = ("_kernels", "problem", "beliefs", "planning", "learning", "insight", "fleet", "steps", "rows")
 EVERYWHERE = "test_errors.py"  # near to every package
 MORE = (
     EVERYWHERE,
@@ -49,63 +52,87 @@ MORE = (
 # Which tests run a kernel cannot be seen from Python: the files to try for each, the nearest first. All end with the golden runs.
 SMALL_STEPS = "_kernels/test_small_steps.py"
 OF_KERNELS = {
-    "backup": (
-        "_kernels/test_backup.py",
+    "planning/backup.py": (
+        "planning/test_backup.py",
         "planning/test_same_start.py",
         "planning/test_planner.py",
         "planning/test_costs_ends_time.py",
     ),
-    "backward": (SMALL_STEPS, "planning/test_same_start.py", "planning/test_planner.py", "planning/test_costs_ends_time.py"),
-    "baseline": ("learning/test_baseline.py",),
-    "cache": ("_kernels/test_cache.py",),
-    "costs": (
+    "planning/backward.py": (
+        SMALL_STEPS,
+        "planning/test_same_start.py",
+        "planning/test_planner.py",
+        "planning/test_costs_ends_time.py",
+    ),
+    "learning/proof.py": ("learning/test_baseline.py",),
+    "_kernels/account.py": ("steps/test_step_costs.py", "steps/test_steps.py", "fleet/test_simulate.py"),
+    "planning/iteration.py": ("planning/test_iteration.py", "planning/test_newton.py"),
+    "rows/cost_sums.py": (
         SMALL_STEPS,
         "learning/test_count_checks.py",
         "learning/test_learned_costs.py",
         "learning/test_known_costs.py",
         "learning/test_greedy_with_costs.py",
     ),
-    "endless": (SMALL_STEPS, "planning/test_endless.py", "learning/test_endless_learner.py"),
-    "episodes": ("fleet/test_simulate.py",),
-    "intervals": ("planning/test_bernstein.py",),
-    "kl": (
+    "planning/fixed_point.py": (SMALL_STEPS, "planning/test_endless.py", "learning/test_endless_learner.py"),
+    "fleet/episodes.py": ("fleet/test_simulate.py",),
+    "beliefs/intervals.py": ("beliefs/test_bernstein.py",),
+    "beliefs/kl.py": (
         SMALL_STEPS,
-        "planning/test_kl.py",
+        "beliefs/test_kl.py",
     ),
-    "layer": (
-        "learning/test_counts.py",
+    "rows/counting.py": (
+        "rows/test_counts.py",
         "learning/test_recommended.py",
-        "learning/test_forgetting.py",
+        "rows/test_fading.py",
         "problem/test_structure.py",
     ),
-    "learner": (
+    "learning/compiled.py": (
         "learning/test_recommended.py",
         "problem/test_structure.py",
         "learning/test_algorithms.py",
         "learning/test_replanning.py",
     ),
-    "limits": ("learning/test_step_costs.py", "learning/test_limits.py", "planning/test_control_shares.py"),
-    "minimum": (SMALL_STEPS, "planning/test_planner.py", "planning/test_kl.py"),
-    "model": ("_kernels/test_backup.py", "planning/test_planner.py", "learning/test_learned_costs.py"),
-    "radii": (
-        "_kernels/test_radii.py",
+    "_kernels/limits.py": ("steps/test_step_costs.py", "learning/test_limits.py", "planning/test_control_shares.py"),
+    "beliefs/l1.py": (SMALL_STEPS, "planning/test_planner.py", "beliefs/test_kl.py"),
+    "_kernels/problem.py": ("planning/test_backup.py", "planning/test_planner.py", "learning/test_learned_costs.py"),
+    "beliefs/constants.py": (
+        "beliefs/test_constants.py",
         "learning/test_radius_sizes.py",
-        "planning/test_belief.py",
+        "beliefs/test_belief.py",
         "learning/test_learned_costs.py",
     ),
-    "random_streams": ("_kernels/test_random_streams.py", "learning/test_posterior_sampling.py"),
-    "rows": (
-        "_kernels/test_backup.py",
+    "_kernels/random_streams.py": ("_kernels/test_random_streams.py", "learning/test_posterior_sampling.py"),
+    "planning/minima.py": (
+        "planning/test_backup.py",
         "planning/test_work.py",
-        "planning/test_bernstein.py",
-        "planning/test_kl.py",
+        "beliefs/test_bernstein.py",
+        "beliefs/test_kl.py",
         "problem/test_structure.py",
     ),
-    "sampling": ("learning/test_posterior_sampling.py",),
-    "scratch": ("planning/test_planner.py", "learning/test_learned_costs.py"),
-    "tables": ("learning/test_counts.py", "learning/test_forgetting.py", "fleet/test_fleet.py"),
-    "teams": ("fleet/test_fleet.py", "learning/test_replanning.py", "learning/test_endless_learner.py"),
-    "vectors": ("planning/test_kl.py", "planning/test_planner.py", "planning/test_bernstein.py"),
+    "beliefs/posterior.py": ("learning/test_posterior_sampling.py",),
+    "_kernels/scratch.py": ("planning/test_planner.py", "learning/test_learned_costs.py"),
+    "_kernels/tables.py": ("rows/test_counts.py", "rows/test_fading.py", "fleet/test_fleet.py"),
+    "fleet/teams.py": ("fleet/test_fleet.py", "learning/test_replanning.py", "learning/test_endless_learner.py"),
+    "_kernels/vectors.py": ("beliefs/test_kl.py", "planning/test_planner.py", "beliefs/test_bernstein.py"),
+    "beliefs/appendix.py": ("beliefs/test_constants.py", "beliefs/test_belief.py"),
+    "beliefs/bernstein.py": ("beliefs/test_constants.py", "beliefs/test_bernstein.py", "problem/test_structure.py"),
+    "beliefs/calibrated.py": ("beliefs/test_constants.py", "learning/test_recommended.py"),
+    "beliefs/costs.py": (
+        SMALL_STEPS,
+        "beliefs/test_constants.py",
+        "learning/test_learned_costs.py",
+        "learning/test_greedy_with_costs.py",
+    ),
+    "beliefs/layer.py": (
+        "learning/test_recommended.py",
+        "rows/test_fading.py",
+        "learning/test_functions_of_a_row.py",
+        "problem/test_structure.py",
+    ),
+    "beliefs/printed.py": ("beliefs/test_constants.py", "beliefs/test_belief.py", "problem/test_structure.py"),
+    "beliefs/weissman.py": ("beliefs/test_weissman.py",),
+    "beliefs/registry.py": ("beliefs/test_registry.py", "beliefs/test_constants.py", "learning/test_settings.py"),
 }
 
 SECONDS = 40.0  # of tests that are tried on a mutant, as long as they take without it
@@ -129,7 +156,7 @@ HEAVY += ("alembic", "starlette.testclient", "gymnasium", "scipy.special", "scip
 def files():
     """The source files that mutants are made of, within src/cede."""
     found = [f"{package}/{path.name}" for package in PACKAGES for path in sorted((SOURCE / package).glob("*.py"))]
-    return [file for file in (*found, *OF_SERVE) if file not in LEFT_OUT and not file.endswith("__init__.py")]
+    return [file for file in (*found, *OTHERS) if file not in LEFT_OUT and not file.endswith("__init__.py")]
 
 
 def files_of_tests():
@@ -175,17 +202,18 @@ class Tree:
             if not copy.exists() or copy.read_bytes() != (SOURCE / path).read_bytes():
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(SOURCE / path, copy)
-        compiled = self.source / "_kernels" / "__pycache__"
-        if not compiled.exists():
-            caches = (SOURCE / "_kernels" / "__pycache__", Tree(0).source / "_kernels" / "__pycache__")
-            compiled.mkdir()
-            for path in [path for cache in caches if cache.exists() for path in cache.glob("*.nb?")]:
-                shutil.copy2(path, compiled)
+        for folder in sorted({file.split("/")[0] for file in OF_KERNELS}):
+            compiled = self.source / folder / "__pycache__"
+            if not compiled.exists():
+                caches = (SOURCE / folder / "__pycache__", Tree(0).source / folder / "__pycache__")
+                compiled.mkdir()
+                for path in [path for cache in caches if cache.exists() for path in cache.glob("*.nb?")]:
+                    shutil.copy2(path, compiled)
         return self
 
     def compiled(self):
         """Compile what most tests use. While lines are recorded that would take far longer."""
-        stamp = digest(*sorted((SOURCE / "_kernels").glob("*.py")))
+        stamp = digest(*(SOURCE / file for file in sorted(OF_KERNELS)))
         note = self.root / "compiled"
         if not note.exists() or note.read_text() != stamp:
             run(self, ["tests/test_golden.py", "tests/learning/test_learned_costs.py"], 3600, WORK / "compiled.txt")
@@ -313,8 +341,8 @@ class Map:
     def stages(self, mutant):
         """The tests for a mutant: first those of its own package, then all others, each in the order in which they are tried."""
         folder, stem = mutant.file.split("/")[0], Path(mutant.file).stem
-        if folder == "_kernels":
-            stages = [name for name in OF_KERNELS[stem] if (TESTS / name).exists()], ["test_golden.py"]
+        if mutant.file in OF_KERNELS:
+            stages = [name for name in OF_KERNELS[mutant.file] if (TESTS / name).exists()], ["test_golden.py"]
         else:
             near = [name for name in files_of_tests() if name.split("/")[0] in (folder, EVERYWHERE)]
             near = sorted(near, key=lambda name: not Path(name).stem.startswith(f"test_{stem}"))
@@ -322,7 +350,7 @@ class Map:
         for names in stages:
             found = []
             for place, name in enumerate(names):
-                nearness = place if folder == "_kernels" else not Path(name).stem.startswith(f"test_{stem}")
+                nearness = place if mutant.file in OF_KERNELS else not Path(name).stem.startswith(f"test_{stem}")
                 found += [(nearness, *each) for each in self.running(mutant, name)]
             yield limited(found, self.most)
 
@@ -331,7 +359,7 @@ class Map:
         its file; for kernels all.
         """
         told = self.of(name)
-        if mutant.file.startswith("_kernels/"):
+        if mutant.file in OF_KERNELS:
             return list(told["tests"].items())
         lines, tests = told["lines"].get(mutant.file, {}), list(told["tests"].items())
         numbers = set(lines.get(str(mutant.line), ()) if mutant.lines else ())

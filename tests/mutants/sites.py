@@ -5,6 +5,9 @@ import hashlib
 import re
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent.parent / "src" / "cede"
 
 COMPARISONS = {
     ast.Lt: ("<=", ">="),
@@ -271,7 +274,7 @@ class Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def in_kernel(self):
-        return self.file.startswith("_kernels/")
+        return is_kernel(self.file)
 
     def visit_Expr(self, node):
         value = node.value
@@ -333,13 +336,19 @@ def is_python(text):
 PART_OF_KERNELS = 0.4  # of what their share would be: each must be compiled
 
 
+def is_kernel(file):
+    """Whether a file of the package holds compiled code."""
+    path = SOURCE / file
+    return file.startswith("_kernels/") or (path.exists() and bool(re.search(r"^@(kernel|unit|inlined)\b", path.read_text(), re.M)))
+
+
 def sampled(texts, count, seed):
     """`count` mutants of several files, spread by how many each has; fewer of kernels. texts: by file.
 
     A mutant's place in the order of its file depends on the seed and on itself alone: an edit elsewhere does not change the choice.
     """
     found = {file: mutants_of(file, text) for file, text in texts.items()}
-    part = {file: len(mutants) * (PART_OF_KERNELS if file.startswith("_kernels/") else 1.0) for file, mutants in found.items()}
+    part = {file: len(mutants) * (PART_OF_KERNELS if is_kernel(file) else 1.0) for file, mutants in found.items()}
     total, chosen = sum(part.values()), []
     for file, mutants in found.items():
         order = sorted(mutants, key=lambda mutant: hashlib.sha256(f"{seed} {mutant.key}".encode()).digest())

@@ -7,7 +7,7 @@ import sys
 
 from mutants.__main__ import EQUIVALENT, FILE, KILLED, PAGE, SURVIVED, is_complete, number_of, reasons, with_table
 from mutants.running import OF_KERNELS, SOURCE, TESTS, files, files_of_tests
-from mutants.sites import mutants_of, sampled
+from mutants.sites import is_kernel, mutants_of, sampled
 
 TEXT = '''
 """A text: 1 < 2."""
@@ -54,8 +54,7 @@ def test_the_sample_repeats_and_an_edit_elsewhere_does_not_change_it():
 
 
 def test_every_kernel_has_tests():
-    kernels = {file.removeprefix("_kernels/").removesuffix(".py") for file in files() if file.startswith("_kernels/")}
-    assert kernels == set(OF_KERNELS)
+    assert {file for file in files() if is_kernel(file)} == set(OF_KERNELS)
     assert {name for names in OF_KERNELS.values() for name in names} <= set(files_of_tests())
 
 

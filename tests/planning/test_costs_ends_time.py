@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import cede
+from cede.beliefs.belief import Belief, CostBelief
+from cede.planning.planner import optimistic_plan
 from problems import random_rows
 from reference import least_mean_lp
 
@@ -122,13 +124,13 @@ def test_optimism_over_costs_and_tables_against_linear_programming(seed):
     unknown = (rng.random(task.env_cost.shape) < 0.5) & ~task.is_terminal[:, None]
     told = replace(task, env_cost=np.where(unknown, np.nan, task.env_cost), cost_range=(-5.0, 5.0))
     width = np.where(unknown, rng.random(task.env_cost.shape), 0.0)
-    costs = cede.CostBelief(task.env_cost - width, task.env_cost + width)
+    costs = CostBelief(task.env_cost - width, task.env_cost + width)
     slots = [agent.policy.reshape(-1, task.n_states, task.n_actions) for agent in mdp.team.agents]
     radius_agents, radius = float(rng.uniform(0, 1)), float(rng.uniform(0, 1))
-    agents = cede.Belief.of(np.concatenate(slots).reshape(-1, task.n_actions), radius_agents, (sum(map(len, slots)), task.n_states))
+    agents = Belief.of(np.concatenate(slots).reshape(-1, task.n_actions), radius_agents, (sum(map(len, slots)), task.n_states))
     rows = mdp.environment.transition.toarray()
-    environment = cede.Belief.of(rows, radius, (len(rows) // task.n_actions, task.n_actions))
-    plan = cede.optimistic_plan(told, agents, environment, costs=costs)
+    environment = Belief.of(rows, radius, (len(rows) // task.n_actions, task.n_actions))
+    plan = optimistic_plan(told, agents, environment, costs=costs)
     value = np.zeros_like(plan.value)
     for t in range(task.horizon - 1, -1, -1):
         for s, prev in np.ndindex(task.n_states, task.n_agents):

@@ -7,11 +7,13 @@ import pytest
 from scipy.optimize import linprog
 
 import cede
-from cede._kernels.backup import CHOOSE
-from cede.planning.belief import true_beliefs
+from cede.beliefs.belief import Belief
+from cede.beliefs.known import true_beliefs
+from cede.planning.backup import CHOOSE
 from cede.planning.chains import chain_of, chain_value
 from cede.planning.endless import fixed_point, new_endless
 from cede.planning.passes import backup, model_of, pass_scratch, thread_scratch, work_done
+from cede.planning.planner import optimistic_plan
 from planning.test_costs_ends_time import options, parts, rich_mdp
 from problems import random_mdp, random_rows
 from reference import least_mean_lp
@@ -112,10 +114,10 @@ def test_optimistic_plans_against_value_iteration_by_linear_programming(seed):
     task, rng = mdp.task, np.random.default_rng(seed)
     slots = [agent.policy.reshape(-1, 3, 2) for agent in mdp.team.agents]
     width, radius = float(rng.uniform(0.1, 1)), float(rng.uniform(0.1, 1))
-    agents = cede.Belief.of(np.concatenate(slots).reshape(-1, 2), width, (sum(map(len, slots)), 3))
+    agents = Belief.of(np.concatenate(slots).reshape(-1, 2), width, (sum(map(len, slots)), 3))
     rows = mdp.environment.transition.toarray()
-    environment = cede.Belief.of(rows, radius, (3, 2))
-    plan = cede.optimistic_plan(task, agents, environment)
+    environment = Belief.of(rows, radius, (3, 2))
+    plan = optimistic_plan(task, agents, environment)
     value = plan.value
     for s, prev in np.ndindex(3, 2):  # the value is a fixed point of the operator
         found = []
@@ -203,19 +205,19 @@ def test_one_application_is_the_operator():
     mdp = rich_mdp(5, horizon=None, ends=False)
     task = mdp.task
     after = np.random.default_rng(0).normal(size=(task.n_states, task.n_agents))
-    value, _ = backup(task, *cede.planning.belief.true_beliefs(mdp), after)
+    value, _ = backup(task, *cede.beliefs.known.true_beliefs(mdp), after)
     np.testing.assert_allclose(value, options(mdp, 0, after).min(axis=2), atol=1e-12)
 
 
 def test_the_certificate_holds_when_it_is_cut_short():
     """After any number of applications the value is as close to the end as it says."""
     mdp = replace(cede.worlds.riverswim(agents=[0.2, 0.8]), horizon=None, discount=0.999)
-    model, exact = model_of(mdp.task, *cede.planning.belief.true_beliefs(mdp)), cede.solve(mdp).value
+    model, exact = model_of(mdp.task, *cede.beliefs.known.true_beliefs(mdp)), cede.solve(mdp).value
     scratch, thread = pass_scratch(model, (1, 6, 2)), thread_scratch(6, 2, 2)
     for sweeps in (1, 2, 5, 20):
         policy, value, endless = np.zeros((1, 6, 2), dtype=np.int16), np.zeros((2, 6, 2)), new_endless(mdp.task)
         endless.patience = sweeps
-        from cede._kernels.endless import settle
+        from cede.planning.fixed_point import settle
 
         settle(model, CHOOSE, policy[0], value, 0, 0.0, endless, scratch, thread)
         assert np.abs(value[0] - exact).max() <= endless.error + 1e-9

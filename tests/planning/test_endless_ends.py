@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import cede
+from beliefs.test_kl import slow_least
+from cede.beliefs.belief import Belief
 from cede.planning.passes import true_value
+from cede.planning.planner import optimistic_plan
 from planning.test_costs_ends_time import act, options, parts
-from planning.test_kl import slow_least
 from problems import random_rows
 from reference import least_mean_in_intervals_lp, least_mean_lp
 
@@ -136,10 +138,10 @@ def test_optimistic_plans_of_problems_that_end(seed, kind):
     slots = [agent.policy.reshape(-1, 4, task.n_actions) for agent in mdp.team.agents]
     widths = rng.uniform(0.01, 0.3), rng.uniform(0.01, 0.3)
     agents = replace(
-        cede.Belief.of(np.concatenate(slots).reshape(-1, task.n_actions), widths[0], (sum(map(len, slots)), 4)), **KINDS[kind]
+        Belief.of(np.concatenate(slots).reshape(-1, task.n_actions), widths[0], (sum(map(len, slots)), 4)), **KINDS[kind]
     )
-    environment = replace(cede.Belief.of(mdp.environment.transition, widths[1], (4, task.n_actions)), **KINDS[kind])
-    plan = cede.optimistic_plan(task, agents, environment)
+    environment = replace(Belief.of(mdp.environment.transition, widths[1], (4, task.n_actions)), **KINDS[kind])
+    plan = optimistic_plan(task, agents, environment)
     value, arriving = plan.value, np.zeros(4) if task.enter_cost is None else task.enter_cost
     size = np.abs(value).max() + 1
     for s, prev in np.ndindex(4, task.n_agents):

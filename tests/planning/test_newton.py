@@ -1,10 +1,14 @@
-"""Values over sets at discounts near 1, where parts of a problem are apart and iterating values gives up."""
+"""Values and averages over sets where iterating values gives up: parts of a problem are apart, or chains mix slowly."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import cede
-from cede.planning.policy_iteration import by_newton
+from cede.beliefs.belief import Belief
+from cede.planning.passes import gain_under, value_under
+from cede.planning.planner import optimistic_plan
 
 
 def two_rooms(discount):
@@ -68,27 +72,54 @@ def holds(agents, width, q, p):
     return np.abs(p - q).sum() <= width
 
 
-def test_newton_finds_the_fixed_point_of_a_chain():
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        n, discount = int(rng.integers(2, 9)), float(rng.choice([0.5, 0.99, 0.999999]))
-        tables, costs = rng.dirichlet(np.ones(n), size=(3, n)), rng.normal(size=(3, n))
-
-        def operator(value, tables=tables, costs=costs, discount=discount):
-            return (costs + discount * tables @ value.ravel()).min(axis=0).reshape(value.shape)
-
-        value, error = by_newton(operator, np.zeros((n, 1)), discount, 1e-12)
-        assert error <= 1e-10 * max(1.0, np.abs(value).max())
-        np.testing.assert_allclose(operator(value), value, rtol=1e-10, atol=1e-9)
+KINDS = ["l1", "interval", "kl"]
 
 
-def test_newton_returns_the_middle_of_its_bounds():
-    """Two places that lead to one another. From 0, T 0 = (1, 3): the fixed point, (10 / 3, 14 / 3), lies from 1 to 3 beyond it."""
+def slow_pair(kind, leave, back, discount=None, turns=False):
+    """Two states. The first costs 1 and was never seen to be left: its set allows to leave it with the chance `leave`. The second
+    costs 0 and is left with the chance `back`, which is known. turns: two agents take turns, so that the chain is periodic.
+    """
+    width = {"l1": 2.0 * leave, "interval": leave / 3.0, "kl": -np.log1p(-leave)}[kind]
+    environment = Belief.of([[1.0, 0.0], [back, 1.0 - back]], [width, 0.0], (2, 1))
+    environment = replace(environment, linear=3.0 if kind == "interval" else 0.0, kl=kind == "kl")
+    n = 2 if turns else 1
+    task = cede.Task(
+        env_cost=[[1.0], [0.0]],
+        agents=["a", "b"][:n],
+        control_cost=[0.0, 0.5][:n],
+        switch_cost=[[np.inf, 0.0], [0.0, np.inf]] if turns else 0.0,
+        horizon=None,
+        discount=discount,
+    )
+    return task, Belief.of(np.ones((2 * n, 1)), 0.0, (n, 2)), environment
 
-    def operator(value):
-        return np.array([[1.0], [3.0]]) + 0.5 * value[::-1]
 
-    value, error = by_newton(operator, np.zeros((2, 1)), 0.5, 1.0)  # (1, 3) + 1 * (1 + 3) / 2, give or take 1 * (3 - 1) / 2
-    assert value.ravel().tolist() == [3.0, 5.0]
-    assert error == 1.0
-    np.testing.assert_allclose(np.abs(value.ravel() - np.array([10 / 3, 14 / 3])).max(), 1 / 3)
+@pytest.mark.parametrize("turns", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("leave", "back"), [(1e-3, 1e-4), (1e-6, 1e-6), (3e-6, 0.5), (1e-9, 1e-8), (1e-12, 1e-12)])
+def test_averages_of_chains_that_hardly_ever_leave_a_state(kind, leave, back, turns):
+    """The share of the steps in the first state is back / (back + leave), by the balance of the flows."""
+    task, agents, environment = slow_pair(kind, leave, back, turns=turns)
+    wanted = back / (back + leave) + (0.25 if turns else 0.0)
+    plan = optimistic_plan(task, agents, environment)
+    low = gain_under(task, agents, environment, plan.policy[None])
+    assert abs(plan.gain - wanted) <= plan.error / 2 + 1e-12
+    assert low <= wanted + 1e-12
+    assert plan.error <= 1e-10 + 1e-13 / (back + leave)
+    assert low >= wanted - 1e-10 - 1e-13 / (back + leave)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("leave", "back"), [(1e-3, 1e-4), (3e-6, 0.5), (1e-9, 1e-8)])
+@pytest.mark.parametrize("rest", [1e-3, 1e-6, 1e-9])
+def test_discounts_near_one_of_such_chains(kind, leave, back, rest):
+    """v0 = 1 + g (v0 - leave (v0 - v1)), v1 = g (v1 + back (v0 - v1)), so v0 - v1 = 1 / (1 - g + g (leave + back))."""
+    task, agents, environment = slow_pair(kind, leave, back, discount=1.0 - rest)
+    g, rest = 1.0 - rest, 1.0 - (1.0 - rest)
+    apart = 1.0 / (rest + g * (leave + back))
+    second = g * back * apart / rest
+    plan = optimistic_plan(task, agents, environment)
+    value = np.array([[second + apart], [second]])
+    assert np.abs(plan.value - value).max() <= plan.error + 1e-12 * value.max()
+    np.testing.assert_allclose(plan.value, value, rtol=1e-8)
+    np.testing.assert_allclose(value_under(task, agents, environment, plan.policy[None])[0], value, rtol=1e-8, atol=plan.error)

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 import cede
-from cede.planning.belief import Belief
+from cede.beliefs.belief import Belief
 from cede.planning.passes import gain_under
 from planning.test_endless_ends import choices_of
 from problems import random_rows

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.planning.belief import Belief
+from cede.beliefs.belief import Belief
 from cede.planning.flatten import flatten
 from problems import random_mdp
 

@@ -7,8 +7,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede._kernels.minimum import BLOCK, FEW, least_sum
-from cede.planning.belief import Belief, true_beliefs
+from cede._kernels.scratch import BLOCK
+from cede.beliefs.belief import Belief
+from cede.beliefs.known import true_beliefs
+from cede.beliefs.l1 import FEW, least_sum
+from cede.planning.flatten import flatten
+from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp, random_rows
 from reference import all_policies, evaluate_slow, least_mean_evi, least_mean_lp, plan_slow
 
@@ -133,7 +137,7 @@ def test_planner_against_linear_programming(seed, rounded, sparse_input):
     mdp = random_mdp(seed, n_states=1 + seed % 4, horizon=1 + seed % 3, rounded=rounded, sparse_input=sparse_input)
     task = mdp.task
     (agents, environment), dense = random_beliefs(mdp, seed)
-    plan = cede.optimistic_plan(task, agents, environment, seed=seed)
+    plan = optimistic_plan(task, agents, environment, seed=seed)
     costs = (task.env_cost, task.control_cost, task.switch_cost, task.horizon, task.varies_with)
     value, q = plan_slow(*dense, *costs, least_mean_lp)
     np.testing.assert_allclose(plan.value, value, atol=EXACT, rtol=0)
@@ -172,7 +176,7 @@ def test_solve_against_monte_carlo(seed):
 @pytest.mark.parametrize("seed", range(30))
 def test_flattened_problem_is_the_same_problem(seed):
     mdp = random_mdp(seed)
-    np.testing.assert_allclose(cede.solve(cede.flatten(mdp)).value, cede.solve(mdp).value, atol=1e-12)
+    np.testing.assert_allclose(cede.solve(flatten(mdp)).value, cede.solve(mdp).value, atol=1e-12)
 
 
 def extended_value_iteration(centre, width, cost, horizon):
@@ -230,4 +234,4 @@ def test_optimistic_plan_needs_beliefs_that_fit():
     mdp = cede.worlds.riverswim()
     other = cede.worlds.riverswim(agents=[0.1, 0.2, 0.3])
     with pytest.raises(ValueError, match="optimistic_plan: the places and outcomes of agents"):
-        cede.optimistic_plan(mdp.task, true_beliefs(other)[0], true_beliefs(mdp)[1])
+        optimistic_plan(mdp.task, true_beliefs(other)[0], true_beliefs(mdp)[1])

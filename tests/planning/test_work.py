@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import cede
+from cede.beliefs.belief import Belief
+from cede.beliefs.known import true_environment
 from cede.planning import passes
-from cede.planning.belief import Belief, true_environment
 from cede.planning.passes import Work, set_threads, work_done
+from cede.planning.planner import optimistic_plan
 from problems import random_mdp, random_rows
 
 
@@ -44,12 +46,12 @@ def test_a_plan_touches_each_outcome_once_per_agent_and_step():
     task, agents, environment, nonzeros = dense_belief(0)
     steps = task.horizon - 1  # after the last step nothing follows: no row is backed up for it
     with Counted() as first:
-        cede.optimistic_plan(task, agents, environment)
+        optimistic_plan(task, agents, environment)
     assert first.work.rows == steps * 40 * 3 * 2
     assert first.work.outcomes == steps * nonzeros * 2
     assert first.work.agents == task.horizon * 40 * 2
     with Counted() as again:
-        cede.optimistic_plan(task, agents, environment)
+        optimistic_plan(task, agents, environment)
     assert again.work._replace(looked_at=0) == first.work._replace(looked_at=0)
     assert again.work.looked_at == again.work.outcomes  # every search ends at its first guess
     assert first.work.looked_at < 5 * first.work.outcomes
@@ -59,14 +61,14 @@ def test_agents_with_equal_values_share_every_row():
     """Without switching costs all previous agents are the same: one backup serves them."""
     task, agents, environment, nonzeros = dense_belief(1, n_agents=4, switch_cost=0.0)
     with Counted() as c:
-        cede.optimistic_plan(task, agents, environment)
+        optimistic_plan(task, agents, environment)
     assert c.work.outcomes == (task.horizon - 1) * nonzeros
 
 
 def test_rows_that_say_nothing_cost_nothing():
     task, agents, environment, _ = dense_belief(2)
     with Counted() as c:
-        cede.optimistic_plan(task, agents, Belief(environment.centre, np.full(120, 2.0), environment.row))
+        optimistic_plan(task, agents, Belief(environment.centre, np.full(120, 2.0), environment.row))
     assert c.work.rows == c.work.outcomes == 0
 
 
@@ -74,7 +76,7 @@ def test_unseen_rows_share_one_backup():
     task, agents, _, _ = dense_belief(3)
     unseen = Belief.of(np.zeros((120, 40)), 0.4, (40, 3))
     with Counted() as c:
-        cede.optimistic_plan(task, agents, unseen)
+        optimistic_plan(task, agents, unseen)
     assert c.work.outcomes == (task.horizon - 1) * 40 * 2
 
 
@@ -83,7 +85,7 @@ def test_only_actions_that_a_known_agent_takes_are_backed_up():
     certain = np.zeros((2, 40, 3))
     certain[:, :, 1] = 1.0
     with Counted() as c:
-        cede.optimistic_plan(task, Belief.of(certain.reshape(-1, 3), 0.0, (2, 40)), environment)
+        optimistic_plan(task, Belief.of(certain.reshape(-1, 3), 0.0, (2, 40)), environment)
     assert c.work.rows == (task.horizon - 1) * 40 * 2
 
 
@@ -161,7 +163,7 @@ def test_helpers_work_is_counted_too():
     before = set_threads(2)
     try:
         with Counted() as c:
-            cede.optimistic_plan(task, agents, environment)
+            optimistic_plan(task, agents, environment)
     finally:
         set_threads(before)
     assert c.work.outcomes == (task.horizon - 1) * nonzeros * 2
@@ -181,7 +183,7 @@ def test_any_number_of_threads_gives_the_same_bits(threads, monkeypatch):
     try:
         for n in (1, threads):
             set_threads(n)
-            plan, best = cede.optimistic_plan(task, agents, environment, seed=3), cede.solve(large)
+            plan, best = optimistic_plan(task, agents, environment, seed=3), cede.solve(large)
             found.append([plan.policy, plan.value, best.policy, best.value, cede.evaluate(large, best.policy)])
             for way in ({}, {"replan": "doubling"}, {"replan": 4}, {"planning": "greedy"}):
                 run = cede.simulate(large, cede.ucrl2_mc(large.task, scale=0.05, **way), 12, progress=False)
@@ -195,7 +197,7 @@ def test_any_number_of_threads_gives_the_same_bits(threads, monkeypatch):
 def test_an_interrupted_plan_spoils_no_other(monkeypatch):
     """Helpers may still be at work when the plan was given up: the next one must not meet them."""
     task, agents, environment, _ = dense_belief(8, n_states=900, successors=30)
-    alone = cede.optimistic_plan(task, agents, environment)
+    alone = optimistic_plan(task, agents, environment)
     kernel, calls = passes.run_backward, []
 
     def interrupted(*arguments):
@@ -210,8 +212,8 @@ def test_an_interrupted_plan_spoils_no_other(monkeypatch):
             with monkeypatch.context() as patch:
                 patch.setattr(passes, "run_backward", interrupted)
                 with pytest.raises(KeyboardInterrupt):
-                    cede.optimistic_plan(task, agents, environment)
-            np.testing.assert_array_equal(cede.optimistic_plan(task, agents, environment).value, alone.value)
+                    optimistic_plan(task, agents, environment)
+            np.testing.assert_array_equal(optimistic_plan(task, agents, environment).value, alone.value)
     finally:
         set_threads(before)
 
@@ -221,11 +223,11 @@ def test_plans_of_several_threads_at_once():
     from concurrent.futures import ThreadPoolExecutor
 
     task, agents, environment, _ = dense_belief(7, n_states=700, successors=20)
-    alone = cede.optimistic_plan(task, agents, environment)
+    alone = optimistic_plan(task, agents, environment)
     before = set_threads(3)
     try:
         with ThreadPoolExecutor(4) as pool:
-            plans = list(pool.map(lambda _: cede.optimistic_plan(task, agents, environment), range(12)))
+            plans = list(pool.map(lambda _: optimistic_plan(task, agents, environment), range(12)))
     finally:
         set_threads(before)
     for plan in plans:

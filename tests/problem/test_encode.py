@@ -85,7 +85,7 @@ def test_names_and_features_fit_the_states(name):
     assert features.shape[1] == len(encoder.feature_names) == len(encoder.sizes)
     assert len(np.unique(features, axis=0)) == encoder.n_states
     task = cede.Task(env_cost=np.zeros((encoder.n_states, 2)), agents=["a"], horizon=2, state_names=names)
-    from cede.learning.features import read_features
+    from cede.problem.features import read_features
 
     read = read_features("test", task, None, None)
     assert read.names == encoder.feature_names

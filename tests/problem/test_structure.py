@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import cede
+from cede.beliefs.belief import holds
+from cede.beliefs.known import true_beliefs
+from cede.insight.structure.checking import homogeneity, moments
 from cede.learning.learner import Learner
-from cede.learning.structure_check import homogeneity, moments
-from cede.planning.belief import holds, true_beliefs
+from cede.rows.working import count
 from problems import play, random_rows, random_structured
 from reference import count_structured_slow, least_mean_lp, plan_slow
 
@@ -24,7 +26,7 @@ def test_counts_pool_per_case(mdp, seed):
     task, structure = mdp.task, mdp.structure
     episodes = play(mdp, 6, seed)
     agents, environment = count_structured_slow(task, structure, episodes)
-    counts = cede.count(task, episodes, structure=structure)
+    counts = count(task, episodes, structure=structure)
     found = {tuple(int(i) for i in key): int(counts.environment[key]) for key in zip(*counts.environment.nonzero(), strict=True)}
     assert found == environment
     expected = np.zeros(counts.agents.shape)
@@ -309,19 +311,19 @@ def test_uneven_visits_and_a_rare_outcome():
 def test_a_true_structure_passes_and_a_wrong_one_is_found():
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     episodes = play(mdp, 400, 3)
-    check = cede.check_structure(mdp.task, mdp.structure, episodes)
+    check = cede.insight.check_structure(mdp.task, mdp.structure, episodes)
     assert check.passed, check
     assert check.tested > 0
     assert str(check).startswith(f"0 of {check.tested} cases look wrong")
     alike = cede.Structure.by(range(6), range(2), agents={"p=0.3": lambda s: 0}, environment=careless)
-    wrong = cede.check_structure(mdp.task, alike, episodes)
+    wrong = cede.insight.check_structure(mdp.task, alike, episodes)
     assert {(found.layer, found.place) for found in wrong.suspicions} == {("environment", (5, 1))}
     assert "state 5 (s6), action 1 (right) is least like the others" in str(wrong)
     strangers = cede.TwoLayerMDP(mdp.environment, cede.Team([moody(mdp.team.agents[0]), mdp.team.agents[1]]), 20)
-    wrong = cede.check_structure(mdp.task, cede.Structure({"p=0.3": [0] * 6}), cede.count(mdp.task, play(strangers, 400, 3)))
+    wrong = cede.insight.check_structure(mdp.task, cede.Structure({"p=0.3": [0] * 6}), count(mdp.task, play(strangers, 400, 3)))
     assert [(found.layer, found.place) for found in wrong.suspicions] == [("p=0.3", (2,))]
     small = cede.Structure(environment=cede.Outcomes.by(range(6), range(2), lambda s, a: ((s, a), {"back": max(s - 1, 0)})))
-    impossible = cede.check_structure(mdp.task, small, episodes)
+    impossible = cede.insight.check_structure(mdp.task, small, episodes)
     assert "was seen, but is not declared" in str(impossible)
     assert impossible.suspicions[0].p_value == 0
 
@@ -345,10 +347,10 @@ def test_counts_of_a_structure_go_on():
     """A learner may start from counts that were made with the same structure, and no other."""
     mdp = cede.worlds.riverswim()
     like = cede.ucrl2_mc(mdp.task, structure=mdp.structure)
-    counts = cede.count(mdp.task, play(mdp, 5, 0), structure=mdp.structure)
+    counts = count(mdp.task, play(mdp, 5, 0), structure=mdp.structure)
     assert Learner(mdp.task, like.told, counts=counts).counts.environment.sum() == 100
-    with pytest.raises(ValueError, match="Counts \\+: the shape of environment"):
-        Learner(mdp.task, like.told, counts=cede.count(mdp.task, play(mdp, 5, 0)))
+    with pytest.raises(ValueError, match="the shape of environment in counts is"):
+        Learner(mdp.task, like.told, counts=count(mdp.task, play(mdp, 5, 0)))
 
 
 # --------------------------------------------------------------------------------------- what a reviewer found
@@ -388,16 +390,17 @@ def test_counts_of_another_structure_are_refused():
         to[:, 1 - int(first_is_certain), 0] = np.arange(6)
         return cede.Structure(environment=cede.Outcomes.of(where, to))
 
-    wide = cede.count(mdp.task, play(mdp, 20, 0), structure=mdp.structure)
+    wide = count(mdp.task, play(mdp, 20, 0), structure=mdp.structure)
     assert wide.environment.shape == (6, 3)
     algorithm = cede.ucrl2_mc(mdp.task, structure=declare(True)).told
     other = cede.Counts.zeros(mdp.task, structure=declare(False))
     table = other.environment.tolil()
     table[0, 5] = 3
+    counts = cede.Counts.of(mdp.task, other.agents, table.tocsr(), 3, structure=declare(False))
     with pytest.raises(ValueError, match="a counted outcome of case 0 is 5, must be from 0 to 0: it has 1"):
-        Learner(mdp.task, algorithm, counts=replace(other, environment=table.tocsr()))
+        Learner(mdp.task, algorithm, counts=counts)
     with pytest.raises(ValueError, match="count: structure is given, must be left out with flat"):
-        cede.count(mdp.task, play(mdp, 2, 0), flat=True, structure=mdp.structure)
+        count(mdp.task, play(mdp, 2, 0), flat=True, structure=mdp.structure)
 
 
 def test_unclear_declarations_get_clear_errors():
@@ -410,7 +413,7 @@ def test_unclear_declarations_get_clear_errors():
         "Outcomes.of: to is .*, must be an array of integers": lambda: cede.Outcomes.of([[0], [0]], [[[0, 1]], [[0]]]),
         r"Structure.by: agents\['ann'\] is .*, must be a function": lambda: cede.Structure.by(states, agents={"ann": [1, 2, 3]}),
         "the label of state 1 is nan, must be there": lambda: cede.Structure({"ann": [0.0, np.nan, np.nan]}),
-        "check_structure: task is 'TwoLayerMDP', must be a Task": lambda: cede.check_structure(
+        "check_structure: task is 'TwoLayerMDP', must be a Task": lambda: cede.insight.check_structure(
             cede.worlds.riverswim(), cede.Structure(), []
         ),
     }.items():
@@ -425,7 +428,7 @@ def test_unclear_declarations_get_clear_errors():
 def test_a_check_takes_what_learners_take():
     mdp = cede.worlds.riverswim([0.5, 0.9])
     episodes = play(mdp, 200, 0)
-    one = cede.check_structure(mdp.task, mdp.structure, (episode for episode in episodes))
+    one = cede.insight.check_structure(mdp.task, mdp.structure, (episode for episode in episodes))
     log = {
         "episode": np.repeat(np.arange(200), 20),
         "state": np.concatenate([e.states[:-1] for e in episodes]),
@@ -433,5 +436,5 @@ def test_a_check_takes_what_learners_take():
         "action": np.concatenate([e.actions for e in episodes]),
         "next_state": np.concatenate([e.states[1:] for e in episodes]),
     }
-    two = cede.check_structure(mdp.task, mdp.structure, log)
+    two = cede.insight.check_structure(mdp.task, mdp.structure, log)
     assert (one.passed, one.tested, one.untested) == (two.passed, two.tested, two.untested)

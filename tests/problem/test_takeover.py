@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
+from cede.planning.flatten import flatten
 from cede.problem.takeover import handovers_until, next_agent_towards
 from problems import random_mdp, random_rows
 
@@ -188,7 +189,7 @@ def test_fleets_files_bounds_and_ucrl2(tmp_path):
     assert (truth <= interval.high + 1e-9).all()
     explanation = cede.explain(learner, 3, 0, 2)  # a hand-over is under way: there is nothing to choose
     assert [option.agent for option in explanation.options] == ["p=0.7 (taking over, 2 of 2)"]
-    flat = cede.flatten(slow)
+    flat = flatten(slow)
     np.testing.assert_allclose(cede.solve(flat).value, cede.solve(slow).value, atol=1e-9)
     assert cede.simulate(slow, cede.ucrl2(slow.task), 5).regret[-1] >= 0
 

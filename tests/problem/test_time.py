@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import cede
+from cede.planning.flatten import flatten
 from problems import random_rows
 
 
@@ -54,7 +55,7 @@ def test_it_is_learned_with_a_table_for_each_period(make, tmp_path):
 
 def test_ucrl2_the_flattened_problem_and_known_environments():
     mdp = day(1)
-    flat = cede.flatten(mdp)
+    flat = flatten(mdp)
     np.testing.assert_allclose(cede.solve(flat).value, cede.solve(mdp).value, atol=1e-12)
     cede.simulate(mdp, cede.ucrl2(mdp.task, radius="same-form"), 30, progress=False)
     known = cede.ucrl2_mc(mdp.task, known_environment=mdp.environment, scale=0.01)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cede.serve.database import Database
-from cede.serve.store import Store
+from cede.serve.store.database import Database
+from cede.serve.store.store import Store
 
 BINARIES = Path("/usr/lib/postgresql")
 HOW = "PostgreSQL is not installed: apt-get install -y postgresql"

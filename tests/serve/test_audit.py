@@ -9,10 +9,10 @@ from sqlalchemy import event
 
 import cede
 from cede._base import progress
-from cede.serve import audit
-from cede.serve.database import run
-from cede.serve.served import team_from
-from traffic import episodes, put, report, river, rows
+from cede.serve.http.setup import team_from
+from cede.serve.store import audit
+from cede.serve.store.log import take_in
+from traffic import episodes, put, report, river, rows, run
 
 KEPT = {
     "agent_counts": "*",
@@ -33,7 +33,7 @@ def kept(store):
 def tell(store, team, mdp, n, seed):
     for number, episode in enumerate(episodes(mdp, n, seed)):
         one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-        (found,), _ = store.database.write(lambda c, one=one: store.take_in(c, [one]))
+        (found,), _ = store.database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
         assert found.counted == 1
 
 
@@ -50,9 +50,9 @@ def mixed(store):
     for i, team in enumerate((one, store.team("own"), last)):
         tell(store, team, mdp, 6, i)
     tell(store, third, desk, 6, 7)
-    store.database.write(lambda c: store.take_in(c, [report(rows(last, 77, episodes(mdp, 1, 9)[0])[2:3])]))
+    store.database.write(lambda c: take_in(c, store.team_of, [report(rows(last, 77, episodes(mdp, 1, 9)[0])[2:3])]))
     for number in (3, 9):
-        store.database.write(lambda c, number=number: store.take_in(c, [replace(report(), begins=((two.id, number),))]))
+        store.database.write(lambda c, number=number: take_in(c, store.team_of, [replace(report(), begins=((two.id, number),))]))
     return store
 
 
@@ -81,7 +81,7 @@ def test_a_part_is_all_that_is_in_memory(store, monkeypatch):
     (team,) = put(store, cede.recommended(mdp.task), {"a": 0})
     tell(store, team, mdp, 60, 1)
     with store.database.read() as connection:
-        sizes = [(len(part.states), len(part.kept)) for part in audit.recount(connection, store)]
+        sizes = [(len(part.states), len(part.stored)) for part in audit.recount(connection, store)]
     assert sum(size for size, _ in sizes) == 60
     assert max(max(size) for size in sizes) < 50
 

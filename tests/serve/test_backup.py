@@ -7,10 +7,11 @@ import threading
 from sqlalchemy.engine import make_url
 
 import cede
-from cede.serve.audit import verify
-from cede.serve.database import Database, run
-from cede.serve.store import Store
-from traffic import episodes, put, report, river, rows
+from cede.serve.store.audit import verify
+from cede.serve.store.database import Database
+from cede.serve.store.log import take_in
+from cede.serve.store.store import Store
+from traffic import episodes, put, report, river, rows, run
 
 
 def copied(url, tmp_path):
@@ -38,7 +39,7 @@ def test_a_backup_that_was_made_under_load_holds_together(store, url, tmp_path):
         for number, episode in enumerate(played):
             team = teams[number % 2]
             one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-            store.database.write(lambda c, one=one: store.take_in(c, [one]))
+            store.database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
             if done.is_set():
                 return
 

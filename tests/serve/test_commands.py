@@ -18,12 +18,12 @@ from typer.testing import CliRunner
 
 import cede
 from cede.cli import app
-from cede.serve import tokens
-from cede.serve.audit import verify
-from cede.serve.database import Database, run
-from cede.serve.store import Store
+from cede.serve.store import tokens
+from cede.serve.store.audit import verify
+from cede.serve.store.database import Database
+from cede.serve.store.store import Store
 from serve_process import Server, client
-from traffic import episodes, river
+from traffic import episodes, river, run
 
 call = CliRunner().invoke
 COSTS = river().task.env_cost.tolist()
@@ -68,7 +68,7 @@ def test_verify_makes_and_upgrades_nothing(golden, tmp_path):
     for command in (["db", "verify"], ["db", "rebuild"], ["token", "list"]):
         found = call(app, [*command, "--db", f"sqlite:///{tmp_path}/typo.db"])
         assert found.exit_code == 2
-        assert "must be a file that is there" in " ".join(found.output.split())
+        assert "must be a file that exists" in " ".join(found.output.split())
         assert not (tmp_path / "typo.db").exists()
 
 

@@ -9,18 +9,18 @@ import pytest
 
 import cede
 from cede.learning.endless import new_learner
-from cede.serve import audit, history
-from cede.serve.audit import erase, rebuild, verify
-from cede.serve.database import Database, run
-from cede.serve.history import SIZES, Historian, Owner, history_of
-from cede.serve.log import Accepted
-from cede.serve.pieces import PIECE
-from cede.serve.planning import Planner, learner_of, unpacked_policy
-from cede.serve.reports import BIG, COLUMNS, Refused
-from cede.serve.served import checked, environment_from, environment_from_file, team_from
-from cede.serve.store import Store
-from cede.serve.writer import Writer
-from traffic import episodes, observe, put, report, river, rows, without_horizon
+from cede.serve.http.setup import checked, environment_from, environment_from_file, team_from
+from cede.serve.planner.planner import Planner
+from cede.serve.planner.work import BIG, unpacked_policy
+from cede.serve.store import audit, history
+from cede.serve.store.audit import erase, rebuild, verify
+from cede.serve.store.database import Database, Refused
+from cede.serve.store.history import SIZES, HistorySums, Owner, history_of
+from cede.serve.store.log import COLUMNS, Accepted, take_in
+from cede.serve.store.schema import PIECE
+from cede.serve.store.store import Store
+from cede.serve.store.writer import Writer
+from traffic import episodes, observe, put, report, river, rows, run, without_horizon
 
 
 def long_river():
@@ -68,7 +68,7 @@ def same(counts, other):
 
 
 def take(store, *reports):
-    return store.database.write(lambda connection: store.take_in(connection, reports))[0]
+    return store.database.write(lambda connection: take_in(connection, store.team_of, reports))[0]
 
 
 def plan_all(store):
@@ -116,7 +116,7 @@ def test_a_served_learner_equals_a_fleet_that_counted_the_same_steps(store, prob
     with store.database.read() as connection:
         assert verify(connection, store) == []
         for team, learner, n_steps in zip(teams, fleet, steps, strict=True):
-            served, version = learner_of(connection, store, team)
+            served, version = store.learner(connection, team), store.numbers(connection, team).version
             assert (version, served.episode - 1, served.steps) == (1, n_steps, n_steps)
             same(served.counts, learner.counts)
             learner.replan()
@@ -139,7 +139,7 @@ def test_a_plan_is_that_of_a_learner_that_plans_afresh(store, discount):
         observe(fresh, episode)
     plan_all(store)
     with store.database.read() as connection:
-        served, _ = learner_of(connection, store, team)
+        served = store.learner(connection, team)
     again = new_learner(task, warm.told, seed=3, counts=warm.counts)  # what to compare a learner with that has planned before
     for learner in (fresh, again):
         assert served.plan.value.tobytes() == learner.plan.value.tobytes()
@@ -206,18 +206,18 @@ SPOIL = [
 
 def test_verify_rebuild_and_erase_go_through_long_runs_in_parts(store, monkeypatch):
     monkeypatch.setattr(audit, "CHUNK", 61)  # runs are in several parts, parts have several runs
-    monkeypatch.setattr(history, "FORGOTTEN", 2)
+    monkeypatch.setattr(history, "ERASED_AT_ONCE", 2)
     mdp = long_river()
     task = without_horizon(mdp, None)
     teams = put(store, cede.recommended(task), {"a": 0, "b": 1})
     seen = [episodes(mdp, 5, 0), episodes(mdp, 4, 1)]
     batches, _ = in_any_order(teams, seen, np.random.default_rng(0))
     take(store, *batches)
-    store.database.write(lambda c: store.take_in(c, [replace(report(), begins=((teams[0].id, 77),))]))  # one without steps
-    historian = Historian(store, store.database.write)
+    store.database.write(lambda c: take_in(c, store.team_of, [replace(report(), begins=((teams[0].id, 77),))]))  # one without steps
+    historian = HistorySums(store, store.database.write)
     assert historian.catch_up() == 0
     with store.database.read() as connection:
-        before = [learner_of(connection, store, team)[0].counts for team in teams]
+        before = [store.learner(connection, team).counts for team in teams]
         assert verify(connection, store) == []
     for sql in SPOIL:
         store.database.write(lambda c, s=sql: run(c, s))
@@ -227,7 +227,7 @@ def test_verify_rebuild_and_erase_go_through_long_runs_in_parts(store, monkeypat
         with store.database.read() as connection:
             assert verify(connection, store) == [], sql
             for counts, team in zip(before, teams, strict=True):
-                same(learner_of(connection, store, team)[0].counts, counts)
+                same(store.learner(connection, team).counts, counts)
     assert historian.catch_up() == 0
     n = store.database.write(lambda c: erase(c, store, teams[0]))
     assert n == sum(len(one.actions) for one in seen[0])
@@ -237,7 +237,7 @@ def test_verify_rebuild_and_erase_go_through_long_runs_in_parts(store, monkeypat
     with store.database.read() as connection:
         assert verify(connection, store) == []
         for team, learner in zip(teams, alone, strict=True):
-            same(learner_of(connection, store, team)[0].counts, learner.counts)
+            same(store.learner(connection, team).counts, learner.counts)
         for table in ("steps", "episodes", "pieces", "agent_counts"):
             assert run(connection, f"SELECT COUNT(*) FROM {table} WHERE team = ?", (teams[0].id,)).scalar() == 0
     whole = history_of_environment(store, teams[0])
@@ -252,7 +252,7 @@ def test_a_long_run_is_never_in_memory_as_a_whole(tmp_path, monkeypatch):
     (team,) = put(store, cede.recommended(without_horizon(river(), None)), {"a": 0})
     peaks, t = [], 0
     for n in (2_000, 18_000):
-        store.database.write(lambda c, t=t, n=n: store.take_in(c, [report(circle(team, t, n))]))
+        store.database.write(lambda c, t=t, n=n: take_in(c, store.team_of, [report(circle(team, t, n))]))
         t += n
         tracemalloc.start()
         with store.database.read() as connection:
@@ -305,7 +305,7 @@ def test_histories_are_sums_over_pieces_that_may_grow(store):
     run_0, run_1, other = (
         rows(team, i, e) for (team, i), e in zip([(one, 0), (one, 1), (two, 0)], whole_runs(mdp, 3), strict=True)
     )
-    historian = Historian(store, store.database.write)
+    historian = HistorySums(store, store.database.write)
     take(store, report(run_0[:30]))
     assert historian.waiting("steps") == 30
     assert historian.catch_up() == 0
@@ -345,7 +345,7 @@ def whole_runs(mdp, n):
 def test_a_long_run_has_few_rows_of_history(store):
     (team,) = put(store, cede.recommended(without_horizon(river(), None)), {"a": 0})
     take(store, report(circle(team, 0, 12_000)))
-    historian = Historian(store, store.database.write)
+    historian = HistorySums(store, store.database.write)
     while historian.catch_up(50):
         pass
     with store.database.read() as connection:
@@ -358,7 +358,7 @@ def test_a_long_run_has_few_rows_of_history(store):
 
 def test_several_who_sum_up_growing_pieces_at_once_count_nothing_twice(store):
     (team,) = put(store, cede.recommended(without_horizon(river(), None)), {"a": 0})
-    historians = [Historian(store, store.database.write) for _ in range(3)]
+    historians = [HistorySums(store, store.database.write) for _ in range(3)]
     done = threading.Event()
 
     def work(one):
@@ -415,8 +415,8 @@ def test_an_environment_comes_from_the_file_of_a_learner(tmp_path):
     learner.save(tmp_path / "new.cede")
     served = environment_from_file("environment", (tmp_path / "new.cede").read_bytes())
     assert served.endless
-    assert served.told.structure is not None
+    assert served.settings.structure is not None
     learner.observe(0, 0, 0, 0, 0)
     learner.save(tmp_path / "used.cede")
-    with pytest.raises(ValueError, match="all that a served learner knows comes from the log"):
+    with pytest.raises(ValueError, match="a served learner knows only the steps in the log"):
         environment_from_file("environment", (tmp_path / "used.cede").read_bytes())

@@ -10,11 +10,11 @@ import pytest
 
 import cede
 from cede.learning.endless import new_learner
-from cede.serve.database import Database
-from cede.serve.memory import Plans
-from cede.serve.planning import Planner
-from cede.serve.reports import BIG
-from cede.serve.store import Store
+from cede.serve.planner.planner import Planner
+from cede.serve.planner.plans import PlanCache
+from cede.serve.planner.work import BIG
+from cede.serve.store.database import Database
+from cede.serve.store.store import Store
 from serving import Server
 from traffic import observe, put, river, without_horizon
 
@@ -173,17 +173,17 @@ def test_wrong_questions(server, method, path, data, detail):
 def test_a_team_without_a_plan_is_answered_by_its_fallback(tmp_path):
     store = Store(Database(f"sqlite:///{tmp_path}/cede.db"))
     put(store, cede.recommended(without_horizon(river(), None)), {"a": 0})
-    plans = Plans(store)
+    plans = PlanCache(store)
     plans.refresh()
     for t in (None, 0):  # its task is not in memory
         assert plans.decide("a", plans.known("a"), t, 0, 1).plan == "fallback"
-    plans.wake("a")
+    plans.load("a")
     assert plans.decide("a", plans.known("a"), None, 0, 1).agent == 0
     with pytest.raises(ValueError, match="decide: t is 0, must be left out: the task has no horizon"):
         plans.decide("a", plans.known("a"), 0, 0, 1)
     made = []
     Planner(store, published=made.append).once()
-    other = Plans(store)
+    other = PlanCache(store)
     other.refresh()
     other.published(made[0])  # not read before
     assert other.decide("a", other.known("a"), None, 0, 1).plan == "fresh"

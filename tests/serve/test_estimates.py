@@ -8,11 +8,13 @@ import pytest
 from starlette.testclient import TestClient
 
 import cede
-from cede.serve import estimates, tokens
-from cede.serve.app import create_app
-from cede.serve.audit import erase
-from cede.serve.database import Database
-from cede.serve.service import Options
+from cede.serve.http.app import create_app
+from cede.serve.planner import estimates
+from cede.serve.service import ServiceOptions
+from cede.serve.store import tokens
+from cede.serve.store.audit import erase
+from cede.serve.store.database import Database
+from cede.serve.store.log import take_in
 from traffic import episodes, observe, put, report, river, rows
 
 
@@ -20,13 +22,13 @@ from traffic import episodes, observe, put, report, river, rows
 def served(url):
     """A service with a team that has told something, and a learner that saw the same."""
     mdp, database = river(), Database(url)
-    app = create_app(database, Options(hosts=("*",), plans=False))
+    app = create_app(database, ServiceOptions(hosts=("*",), plans=False))
     store, learner = app.state.service.store, cede.recommended(mdp.task, seed=1)
     (team,) = put(store, learner, {"boat": 1})
     for number, episode in enumerate(episodes(mdp, 12, 3)):
         observe(learner, episode)
         one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-        database.write(lambda c, one=one: store.take_in(c, [one]))
+        database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
     token = database.write(lambda c: tokens.create(c, "test", ["read"], None, None))
     with TestClient(app, headers={"authorization": f"Bearer {token}"}, raise_server_exceptions=False) as client:
         yield client, learner, app.state.service
@@ -62,7 +64,7 @@ def test_estimates_are_those_of_a_learner_that_saw_the_same(served):
 
 def test_sets_where_the_learner_has_them(url):
     database, task = Database(url), river().task
-    app = create_app(database, Options(hosts=("*",), plans=False))
+    app = create_app(database, ServiceOptions(hosts=("*",), plans=False))
     put(app.state.service.store, cede.ucrl2_mc(task), {"boat": 1})
     token = database.write(lambda c: tokens.create(c, "test", ["read"], None, None))
     with TestClient(app, headers={"authorization": f"Bearer {token}"}) as client:
@@ -96,7 +98,7 @@ def test_an_estimate_is_worked_out_once_until_something_is_counted(served, monke
     assert client.get(path + "?policy=0").json() != first
     assert len(calls) == 2
     team, episode = service.store.team("boat"), episodes(river(), 1, 9)[0]
-    service.report(report(rows(team, 99, episode), [(team.id, 99, len(episode.actions))])).result()
+    service.writer.submit(report(rows(team, 99, episode), [(team.id, 99, len(episode.actions))])).result()
     observe(learner, episode)
     found = client.get(path).json()
     assert found == {**as_json(real(learner)), "episodes": 13}
@@ -115,7 +117,7 @@ def test_after_an_erasure_no_number_is_of_what_was_erased(served):
     n = before["estimate"]["episodes"]
     service.database.write(lambda c: erase(c, service.store, team))  # as another server does
     for i, one in enumerate(episodes(river(), n, 1234)):
-        service.report(report(rows(team, i, one), [(team.id, i, len(one.actions))])).result()
+        service.writer.submit(report(rows(team, i, one), [(team.id, i, len(one.actions))])).result()
     for name, old in before.items():
         found = client.get(f"/v1/teams/boat/{name}").json()
         assert found["episodes"] == n
@@ -162,7 +164,7 @@ def test_what_is_wrong_is_said_in_one_grammar(asked, query, data, detail):
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory):
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('estimates')}/cede.db")
-    app = create_app(database, Options(hosts=("*",), plans=False, most_body=5000))
+    app = create_app(database, ServiceOptions(hosts=("*",), plans=False, most_body=5000))
     put(app.state.service.store, cede.recommended(river().task), {"boat": 1})
     token = database.write(lambda c: tokens.create(c, "test", ["read"], ["boat"], None))
     with TestClient(app, headers={"authorization": f"Bearer {token}"}, raise_server_exceptions=False) as client:

@@ -11,16 +11,16 @@ from pyarrow import parquet
 from starlette.testclient import TestClient
 
 import cede
-from cede.serve import tokens
-from cede.serve.app import create_app
-from cede.serve.audit import verify
-from cede.serve.database import Database
-from cede.serve.service import Options
+from cede.serve.http.app import create_app
+from cede.serve.service import ServiceOptions
+from cede.serve.store import tokens
+from cede.serve.store.audit import verify
+from cede.serve.store.database import Database
 from traffic import episodes, river
 
 COSTS = river().task.env_cost.tolist()
 ENVIRONMENT = {"task": {"env_cost": COSTS, "agents": ["left", "right"], "horizon": 20, "switch_cost": 0.1}, "fallback": "right"}
-OPTIONS = Options(hosts=("testserver",), most_body=5000, most_batch=100_000, pause=0.05)
+OPTIONS = ServiceOptions(hosts=("testserver",), most_body=5000, most_batch=100_000, pause=0.05)
 
 
 class Caller:
@@ -273,7 +273,7 @@ WRONG = [
     ("POST", "/v1/teams/boat/decide", b"", 400, "request: body is malformed"),
     ("POST", "/v1/teams/boat/decide", b'{"t": NaN}', 400, "request: body is with NaN"),
     ("POST", "/v1/teams/boat/decide", b'{"t": 1e999}', 400, "a number that is too large"),
-    ("POST", "/v1/teams/boat/decide", b'{"t": 1, "t": 2}', 400, "a name twice"),
+    ("POST", "/v1/teams/boat/decide", b'{"t": 1, "t": 2}', 400, "a duplicate key"),
     ("POST", "/v1/teams/boat/decide", b'{"t": "\xff"}', 400, "request: body is malformed"),
     ("POST", "/v1/teams/boat/decide", b"1" * 4999, 400, "request: body is malformed"),
     ("POST", "/v1/teams/boat/steps", b"[" * 90_000, 400, "nested too deeply"),
@@ -406,13 +406,13 @@ def test_lists_are_paged(call):
 
 def test_too_much_is_answered_with_429(tmp_path):
     database = Database(f"sqlite:///{tmp_path}/cede.db")
-    caller = Caller(create_app(database, Options(hosts=("*",), most_waiting=1, plans=False)), database)
+    caller = Caller(create_app(database, ServiceOptions(hosts=("*",), most_waiting=1, plans=False)), database)
     with caller.client:
         caller("PUT", "/v1/environments/river", ENVIRONMENT)
         caller("PUT", "/v1/teams/boat", {"environment": "river"})
         service = caller.app.state.service
         go_on, begun = threading.Event(), threading.Event()
-        slow = service.write(lambda c: (begun.set(), go_on.wait()))
+        slow = service.writer.call(lambda c: (begun.set(), go_on.wait()))
         begun.wait()
         found = caller("POST", "/v1/teams/boat/steps", {"steps": [STEP]})
         assert found.status_code == 429
@@ -426,7 +426,7 @@ def test_too_much_is_answered_with_429(tmp_path):
 
 def test_under_a_prefix(tmp_path):
     database = Database(f"sqlite:///{tmp_path}/cede.db")
-    caller = Caller(create_app(database, Options(hosts=("*",), root_path="/control", plans=False)), database)
+    caller = Caller(create_app(database, ServiceOptions(hosts=("*",), root_path="/control", plans=False)), database)
     with caller.client:
         assert caller("GET", "/control/v1/teams").json() == {"teams": []}
         assert caller("GET", "/v1/teams").json() == {"teams": []}
@@ -451,7 +451,7 @@ def test_decisions_do_not_need_the_database(call, monkeypatch):
     assert told.headers["retry-after"] == "1"
     asked = call("GET", "/v1/teams")
     assert asked.status_code == 503
-    assert asked.json()["detail"] == "service: its state is 'Service Unavailable', must be better; try again"
+    assert asked.json()["detail"] == "service: state is 'Service Unavailable', must be working; try again"
     assert call("GET", "/readyz").status_code == 503
     assert call("GET", "/livez").status_code == 200
     monkeypatch.undo()

@@ -3,15 +3,16 @@
 import pytest
 
 import cede
-from cede.serve.memory import Plans
-from cede.serve.planning import Planner
+from cede.serve.planner.planner import Planner
+from cede.serve.planner.plans import PlanCache
+from cede.serve.store.log import take_in
 from traffic import episodes, put, report, river, rows
 
 
 def tell(store, team, number):
     episode = episodes(river(), 1, number)[0]
     one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-    return store.database.write(lambda c: store.take_in(c, [one]))[1]
+    return store.database.write(lambda c: take_in(c, store.team_of, [one]))[1]
 
 
 def decide(plans, name):
@@ -20,11 +21,11 @@ def decide(plans, name):
 
 def test_what_another_server_made_is_seen(store):
     (team,) = put(store, cede.recommended(river().task), {"a": 0})
-    plans = Plans(store)
+    plans = PlanCache(store)
     plans.refresh()
     assert decide(plans, "a").plan == "fallback"
     assert Planner(store).once() == 1
-    assert plans.wake("a").plan.version == 1
+    assert plans.load("a").plan.version == 1
     assert decide(plans, "a").plan == "fresh"
     plans.refresh()
     plans.counted(tell(store, team, 0))
@@ -46,7 +47,7 @@ def test_a_plan_is_never_replaced_by_an_older_one(store):
     planner.once()
     tell(store, store.team("a"), 0)
     planner.once()
-    plans = Plans(store)
+    plans = PlanCache(store)
     plans.refresh()
     for plan in reversed(made):
         plans.published(plan)
@@ -57,20 +58,20 @@ def test_plans_that_are_not_used_go_to_sleep(store):
     put(store, cede.recommended(river().task), dict.fromkeys("abc", 0))
     Planner(store).once()
     size = 20 * 6 * 2 * 2  # bytes of a policy
-    plans = Plans(store, most=2 * size)
+    plans = PlanCache(store, most=2 * size)
     plans.refresh()
     for name in "ab":
-        plans.wake(name)
+        plans.load(name)
     decide(plans, "a")
-    plans.wake("c")
-    assert plans.awake() == 2
+    plans.load("c")
+    assert len(plans) == 2
     assert [decide(plans, name).plan for name in "abc"] == ["fresh", "fallback", "fresh"]
 
 
 def test_fallback_and_ranges(store):
     put(store, cede.recommended(cede.worlds.support_desk().task), {"a": 0})
-    plans = Plans(store)
-    plans.wake("a")
+    plans = PlanCache(store)
+    plans.load("a")
     with pytest.raises(ValueError, match="decide: prev_agent is 3, must be an integer from 0 to 2"):
         plans.decide("a", plans.known("a"), 0, 0, 3)
     Planner(store, published=plans.published).once()

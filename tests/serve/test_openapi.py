@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from cede.serve import api_page, models, tokens
-from cede.serve.app import create_app
-from cede.serve.database import Database
-from cede.serve.service import Options
+import api_page
+from cede.serve.http import models
+from cede.serve.http.app import create_app
+from cede.serve.service import ServiceOptions
+from cede.serve.store import tokens
+from cede.serve.store.database import Database
 from traffic import river
 
 ENVIRONMENT = {"task": {"env_cost": river().task.env_cost.tolist(), "agents": ["left", "right"], "horizon": 20}}
@@ -22,7 +24,7 @@ ENVIRONMENT = {"task": {"env_cost": river().task.env_cost.tolist(), "agents": ["
 def served(tmp_path):
     """A server with one team, called like a name that the requests will hit; it is not running."""
     database = Database(f"sqlite:///{tmp_path}/cede.db")
-    app = create_app(database, Options(hosts=("*",), plans=False))
+    app = create_app(database, ServiceOptions(hosts=("*",), plans=False))
     token = database.write(lambda c: tokens.create(c, "test", ["admin"], None, None))
     headers = {"authorization": f"Bearer {token}"}
     with TestClient(app, headers=headers) as client:

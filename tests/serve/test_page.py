@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from cede.serve import dashboard
-from cede.serve.app import create_app
-from cede.serve.database import Database, run
-from cede.serve.service import Options
+from cede.serve.http.app import create_app
+from cede.serve.http.page import PAGE
+from cede.serve.service import ServiceOptions
+from cede.serve.store.database import Database
 from serving import Server
+from traffic import run
 
 CHROMIUM = Path("/usr/bin/chromium")
 EVIL = "<img src=x onerror=alert(1)>"
@@ -22,12 +23,12 @@ NAMES = [EVIL, "shallow [b]", "${7*7}", "{{x}}", "deep & wide", "\u202efar bank"
 
 
 def test_files_of_others_are_what_the_list_says():
-    lines = (dashboard.PAGE / "vendor" / "README").read_text().splitlines()
+    lines = (PAGE / "vendor" / "README").read_text().splitlines()
     listed = {parts[3]: parts[4] for line in lines if len(parts := line.split()) == 5 and len(parts[4]) == 64}
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (dashboard.PAGE / "vendor").glob("*.*")}
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (PAGE / "vendor").glob("*.*")}
     assert found == listed
     assert len(found) == 4
-    assert {path.name for path in (dashboard.PAGE / "vendor").glob("LICENSE-*")} == {
+    assert {path.name for path in (PAGE / "vendor").glob("LICENSE-*")} == {
         "LICENSE-preact",
         "LICENSE-htm",
         "LICENSE-uPlot",
@@ -35,10 +36,10 @@ def test_files_of_others_are_what_the_list_says():
 
 
 def test_our_files_have_no_inline_scripts_and_no_way_to_make_markup_of_text():
-    page = (dashboard.PAGE / "index.html").read_text()
+    page = (PAGE / "index.html").read_text()
     assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
     assert not re.search(r"\son\w+=|style=|https?:", page)
-    for path in dashboard.PAGE.glob("*.js"):
+    for path in PAGE.glob("*.js"):
         text = path.read_text()
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text), path
         assert not re.search(r"https?://(?!control\.example/)", text), path
@@ -47,7 +48,7 @@ def test_our_files_have_no_inline_scripts_and_no_way_to_make_markup_of_text():
 
 def test_files_are_served_with_strict_headers(tmp_path):
     database = Database(f"sqlite:///{tmp_path}/cede.db")
-    with TestClient(create_app(database, Options(hosts=("*",), plans=False))) as client:
+    with TestClient(create_app(database, ServiceOptions(hosts=("*",), plans=False))) as client:
         found = client.get("/")
         assert found.headers["content-type"] == "text/html; charset=utf-8"
         policy = found.headers.get_list("content-security-policy")
@@ -63,7 +64,7 @@ def test_files_are_served_with_strict_headers(tmp_path):
         for wrong in ("/page/", "/page/../app.py", "/page/%2e%2e/app.py", "/page/vendor/README", "/page/index.html"):
             assert client.get(wrong).status_code == 404
         assert not any(path.startswith("/page") or path == "/" for path in client.get("/openapi.json").json()["paths"])
-    with TestClient(create_app(database, Options(hosts=("*",), plans=False, root_path="/control"))) as client:
+    with TestClient(create_app(database, ServiceOptions(hosts=("*",), plans=False, root_path="/control"))) as client:
         assert all(client.get(f"/control/{name}").status_code == 200 for name in ("", "page/app.js", "page/vendor/htm.mjs"))
         assert not re.search(r'(?:src|href)="/', client.get("/control/").text)
     database.close()
@@ -129,7 +130,7 @@ def test_a_token_is_entered_once(server, open_page):
     page = open_page()
     page.get_by_label("Token").fill("cede_nothing_x")
     page.keyboard.press("Enter")
-    page.get_by_role("alert").filter(has_text="does not hold").wait_for()
+    page.get_by_role("alert").filter(has_text="is not valid").wait_for()
     page.get_by_label("Token").fill(server.token)
     page.get_by_role("button", name="Show").click()
     page.get_by_role("heading", name="river").wait_for()  # the first environment is shown
@@ -181,7 +182,7 @@ def test_who_is_in_control_where_and_why_by_keyboard(server, open_page):
     assert why.locator("tr.chosen td").first.inner_text() == f"{explained['options'][explained['chosen']]['plain']:.2f}"
     step = server("GET", "/v1/teams/boat/episodes/3/steps").json()["steps"][2]
     page.get_by_role("button", name="Why step 2", exact=True).press("Enter")
-    page.locator("section[aria-labelledby=why]", has_text="The log says").locator(".bars").wait_for()
+    page.locator("section[aria-labelledby=why]", has_text="In the log").locator(".bars").wait_for()
     query = f"t=2&state={step['state']}&prev_agent={step['prev_agent']}"
     assert why.locator(".story").inner_text() == server("GET", f"/v1/teams/boat/explain?{query}").json()["text"]
     page.get_by_label("Search states").fill("deep")
@@ -189,7 +190,7 @@ def test_who_is_in_control_where_and_why_by_keyboard(server, open_page):
     page.get_by_label("Time step").first.fill("7")
     page.get_by_text("at time step 7").wait_for(state="attached")
     page.locator("section[aria-labelledby=uncertain] table").first.wait_for()
-    page.locator("section[aria-labelledby=health]", has_text="all is well").wait_for()
+    page.locator("section[aria-labelledby=health]", has_text="healthy").wait_for()
     with page.expect_download() as download:
         page.get_by_role("button", name="csv").click()
     assert download.value.suggested_filename == "boat.csv"
@@ -198,7 +199,7 @@ def test_who_is_in_control_where_and_why_by_keyboard(server, open_page):
 
 def test_what_happens_is_shown_at_once_and_after_a_break(server, open_page):
     page = open_page("#/team/canoe", token=server.token)
-    page.get_by_text("Nothing was counted yet").wait_for()
+    page.get_by_text("No episode is counted yet").wait_for()
     page.locator("header .badge.good").wait_for()
     server.tell("canoe", 0, server.told[0])
     page.locator(".facts", has_text="from 1 episode").wait_for()
@@ -242,8 +243,8 @@ def test_a_token_for_one_team_sees_that_team(server, open_page):
 def work_out(page):
     """Let the page work out what each alone would cost, by keyboard."""
     alone = page.locator("section[aria-labelledby=alone]")
-    alone.get_by_role("button", name="Work it out").press("Enter")
-    alone.get_by_role("button", name="Work it out again", disabled=False).wait_for()
+    alone.get_by_role("button", name="Estimate").press("Enter")
+    alone.get_by_role("button", name="Estimate again", disabled=False).wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -330,11 +331,11 @@ def test_the_log_says_which_plan_chose_and_why(server, open_page):
     page = open_page("#/team/raft", token=server.token)
     page.get_by_role("button", name="Why step 3", exact=True).wait_for()
     cells = page.locator("table.steps tbody tr td:nth-child(5)")
-    assert cells.all_inner_texts() == ["", "plan 1, an audition", "plan 9", "no plan yet: the fallback agent"]
+    assert cells.all_inner_texts() == ["", "plan 1, a trial episode", "plan 9", "no plan yet: the fallback agent"]
     page.get_by_role("button", name="Why step 1", exact=True).press("Enter")
-    words = "The log says: <b>left</b> acted, as was chosen (plan 1, an audition)."
+    words = "In the log: <b>left</b> acted, as chosen (plan 1, a trial episode)."
     page.locator("section[aria-labelledby=why]", has_text=words).wait_for()
-    assert "It is an audition: one member has control" in page.locator("section[aria-labelledby=where]").inner_text()
+    assert "This is a trial episode: one member has control" in page.locator("section[aria-labelledby=where]").inner_text()
 
 
 def test_what_each_alone_would_cost_is_worked_out_when_asked_for(server, open_page):
@@ -512,7 +513,7 @@ def test_runs_are_shown_in_steps(endless, open_page):
     last = history[-1]
     assert "In the last 60 steps" in story
     assert f"{('left', 'right')[last['control'].index(max(last['control']))]} was in control" in story
-    assert f"changed hands {100 * last['hand_overs'] / 60:.1f} times in 100 steps" in story
+    assert f"There were {100 * last['hand_overs'] / 60:.1f} hand-overs per 100 steps" in story
     assert "pisode" not in page.locator("main").inner_text().replace("0 episodes", "")  # but in the health of the service
     assert page.get_by_role("link", name="barge").inner_text().split("\n")[-1].endswith("260 steps")
     page.locator(".facts", has_text="from 260 steps").wait_for()
@@ -535,7 +536,7 @@ def test_the_map_of_runs_has_no_time(endless, open_page):
     place = f"state={found['rows'][2]['state']}&prev_agent=1"
     explained = endless("GET", f"/v1/teams/barge/explain?{place}").json()
     why.get_by_text(explained["text"]).wait_for()
-    assert "Discounted cost of all that comes if each takes control now" in why.inner_text()
+    assert "Discounted future cost for each agent" in why.inner_text()
     assert page.get_by_role("alert").count() == 0
 
 
@@ -552,7 +553,7 @@ def test_the_log_of_a_run_begins_with_its_last_steps_and_goes_on(endless, open_p
     until(page, f"document.querySelector('.steps tbody th').textContent === '{n - 90}'")
     assert log.locator("tbody th").all_inner_texts() == [str(t) for t in range(n - 90, n + 10)]
     log.get_by_role("button", name=f"Why step {n + 9}", exact=True).click()
-    page.locator("section[aria-labelledby=why]", has_text="The log says").locator(".bars").wait_for()
+    page.locator("section[aria-labelledby=why]", has_text="In the log").locator(".bars").wait_for()
 
 
 def test_nothing_bars_anybody_from_runs(endless, open_page):

@@ -18,14 +18,15 @@ from typer.testing import CliRunner
 import cede
 from cede import cli
 from cede._base.archive import UnreadableFile
-from cede.serve import plan_work
-from cede.serve.database import Database, run
-from cede.serve.plan_work import PlanServer, packed
-from cede.serve.plan_workers import PlanWorkers
-from cede.serve.planning import Planner, unpacked_policy, work_of
-from cede.serve.store import Store
+from cede.serve.planner import work as work_module
+from cede.serve.planner.planner import Planner
+from cede.serve.planner.work import PlanServer, unpacked_policy
+from cede.serve.planner.workers import PlanWorkers
+from cede.serve.store.database import Database
+from cede.serve.store.log import take_in
+from cede.serve.store.store import Store
 from ray_turns import local_cluster
-from traffic import episodes, put, report, river, rows
+from traffic import episodes, put, report, river, rows, run
 
 
 def fill(store):
@@ -44,7 +45,7 @@ def fill(store):
 def tell(store, team, mdp, n, seed):
     for number, episode in enumerate(episodes(mdp, n, seed)):
         one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-        store.database.write(lambda c, one=one: store.take_in(c, [one]))
+        store.database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_a_worker_that_is_killed_costs_one_plan_and_is_replaced(store, processes
 def test_what_fails_in_a_worker_is_the_failure_of_one_team(store, processes, monkeypatch):
     teams, errors = fill(store), []
     planner = Planner(store, failed=errors.append, workers=processes)
-    monkeypatch.setattr(plan_work, "__version__", "0")  # of messages that are made here
+    monkeypatch.setattr(work_module, "__version__", "0")  # of messages that are made here
     assert planner.once() == len(teams)
     assert planner.failures == len(teams)
     assert "the worker has cede" in str(errors[0])
@@ -112,8 +113,8 @@ def test_what_fails_in_a_worker_is_the_failure_of_one_team(store, processes, mon
 def test_messages_are_arrays_and_nothing_else(store):
     team = fill(store)[0]
     with store.database.read() as connection:
-        work, _ = work_of(connection, store, team)
-    message = packed(work, np.array(work.environment).reshape(-1, 4))
+        work, _ = store.plan_work(connection, team)
+    message = work.packed
     np.testing.assert_array_equal(PlanServer().do(message), work.policy())
     with pytest.raises(UnreadableFile):
         PlanServer().do(pickle.dumps(work.seed))
@@ -122,7 +123,7 @@ def test_messages_are_arrays_and_nothing_else(store):
 
 
 def test_a_worker_needs_no_database():
-    code = "import sys; sys.modules.update(dict.fromkeys(('sqlalchemy', 'alembic', 'fastapi'))); import cede.serve.plan_work"
+    code = "import sys; sys.modules.update(dict.fromkeys(('sqlalchemy', 'alembic', 'fastapi'))); import cede.serve.planner.work"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -3,17 +3,17 @@
 import threading
 
 import cede
-from cede.serve.audit import erase
-from cede.serve.database import run
-from cede.serve.memory import Plans
-from cede.serve.planning import Planner
-from traffic import episodes, put, report, river, rows
+from cede.serve.planner.planner import Planner
+from cede.serve.planner.plans import PlanCache
+from cede.serve.store.audit import erase
+from cede.serve.store.log import take_in
+from traffic import episodes, put, report, river, rows, run
 
 
 def told(store, team, number, seed):
     episode = episodes(river(), 1, seed)[0]
     one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-    store.database.write(lambda c: store.take_in(c, [one]))
+    store.database.write(lambda c: take_in(c, store.team_of, [one]))
 
 
 def kept(store):
@@ -93,7 +93,7 @@ def test_plans_say_why_they_choose_in_the_words_of_a_record(store, tmp_path):
             learner.observe(0, 0, 0, agent, 0, 0)
             learner.end_episode()
             one = report([(team.id, number, 0, 0, 0, agent, 0, 0, *[None] * 7)], [(team.id, number, 1)])
-            store.database.write(lambda c, one=one: store.take_in(c, [one]))
+            store.database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
     words = cede.read_record(tmp_path / "record.jsonl").columns["reason"].tolist()
     assert [plan.reason for plan in published] == words
     assert set(words) == {"plan", "audition"}
@@ -102,7 +102,7 @@ def test_plans_say_why_they_choose_in_the_words_of_a_record(store, tmp_path):
     for number, word in enumerate(words):  # plans that were made before schema 3
         sql = "UPDATE plans SET reason = NULL, episodes = ? WHERE version = 20"
         store.database.write(lambda c, sql=sql, number=number: run(c, sql, (number,)))
-        assert Plans(store).wake("a").plan.reason == word
+        assert PlanCache(store).load("a").plan.reason == word
 
 
 def test_several_planners_share_the_work(store):

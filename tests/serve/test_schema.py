@@ -14,12 +14,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect
 
-from cede.serve import database as database_module
-from cede.serve.audit import verify
-from cede.serve.database import Database, prepare, run
-from cede.serve.planning import learner_of, unpacked_policy
-from cede.serve.schema import config_for, tables
-from cede.serve.store import Store
+from cede.serve.planner.work import unpacked_policy
+from cede.serve.store import database as database_module
+from cede.serve.store.audit import verify
+from cede.serve.store.database import Database, config_for, prepare
+from cede.serve.store.schema import tables
+from cede.serve.store.store import Store
+from traffic import run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -81,7 +82,7 @@ def test_a_file_system_without_a_write_ahead_log_is_told():
 
 
 def test_who_waits_for_a_lock_too_long_is_told_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(database_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(database_module, "LOCK_TIMEOUT", 0.05)
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as other:
         other.execute("CREATE TABLE held (x)")
         other.execute("BEGIN EXCLUSIVE")
@@ -97,7 +98,7 @@ def test_an_upgrade_that_is_killed_leaves_nothing(url):
 import os
 from alembic import op
 op.create_index = lambda *args, **more: os._exit(9)
-from cede.serve.database import Database
+from cede.serve.store.database import Database
 Database({url!r})
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
@@ -114,7 +115,7 @@ import os
 from alembic import op
 usual = op.create_index
 op.create_index = lambda name, *args, **more: os._exit(9) if name == "episodes_key" else usual(name, *args, **more)
-from cede.serve.database import Database
+from cede.serve.store.database import Database
 Database({url!r})
 """
 
@@ -164,7 +165,7 @@ def test_databases_of_all_released_schemas_are_read(path, tmp_path):
         found = run(connection, "SELECT name, episodes, version FROM teams ORDER BY name").all()
         assert [tuple(row) for row in found] == [("east", 4, 1), ("west", 3, 1)]
         for name, *_ in found:
-            learner, _ = learner_of(connection, store, store.team(name))
+            learner = store.learner(connection, store.team(name))
             kept = run(connection, "SELECT policy FROM policies WHERE team = ?", (store.team(name).id,)).scalar()
             assert (unpacked_policy(store.team(name), bytes(kept)) == learner.plan.policy).all()
     database.close()

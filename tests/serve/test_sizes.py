@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede.serve.reports import depth, read_end
-from cede.serve.served import check_sizes, checked
+from cede.serve.http.reports import depth, read_end
+from cede.serve.http.setup import check_sizes, checked
 
 
 def test_tasks_that_are_too_large_are_refused_before_anything_is_made():

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 
 import cede
-from cede.serve.audit import erase, rebuild, verify
-from cede.serve.database import Database, run
-from cede.serve.log import Accepted
-from cede.serve.planning import Planner, learner_of
-from cede.serve.reports import COLUMNS, Refused, Report
-from cede.serve.served import checked, team_from
-from cede.serve.store import Store, Taken, Unknown
-from cede.serve.writer import Busy, Unavailable, Writer
+from cede.serve.http.setup import checked, team_from
+from cede.serve.planner.planner import Planner
+from cede.serve.store.audit import erase, rebuild, verify
+from cede.serve.store.database import Busy, Database, Refused, Taken, Unavailable, Unknown
+from cede.serve.store.log import COLUMNS, Accepted, StepReport, begin_episode, take_in
+from cede.serve.store.store import Store
+from cede.serve.store.writer import Writer
 from problems import random_mdp
-from traffic import episodes, observe, put, report, river, rows
+from traffic import episodes, observe, put, report, river, rows, run
 
 
 def desk():
@@ -94,7 +93,7 @@ def test_a_served_learner_equals_a_fleet_that_saw_the_same_log(store, problem):
     with store.database.read() as connection:
         assert verify(connection, store) == []
         for team, learner in zip(teams, fleet, strict=True):
-            served, version = learner_of(connection, store, team)
+            served, version = store.learner(connection, team), store.numbers(connection, team).version
             assert version == 1
             same(served.counts, learner.counts)
             learner.replan()
@@ -112,7 +111,7 @@ def test_teams_with_agents_of_their_own_share_the_environment(store):
     teams = [store.team("two"), store.team("three")]
     seen = [episodes(mdp, 6, seed) for seed, mdp in enumerate(mdps)]
     batches, _ = in_any_order(teams, seen, np.random.default_rng(1))
-    results, _ = store.database.write(lambda c: store.take_in(c, batches))
+    results, _ = store.database.write(lambda c: take_in(c, store.team_of, batches))
     assert sum(one.counted for one in results) == 12
     fleet = cede.Fleet([cede.ucrl2_mc(mdps[0].task)])
     fleet.welcome(mdps[1].task, known_agents={"p=0.5": np.full((6, 2), 0.5)}, seed=7)
@@ -122,14 +121,14 @@ def test_teams_with_agents_of_their_own_share_the_environment(store):
     with store.database.read() as connection:
         assert verify(connection, store) == []
         for team, learner in zip(teams, fleet, strict=True):
-            served, _ = learner_of(connection, store, team)
+            served = store.learner(connection, team)
             same(served.counts, learner.counts)
             learner.replan()
             assert served.plan.policy.tobytes() == learner.plan.policy.tobytes()
 
 
 def take(store, *reports):
-    return store.database.write(lambda connection: store.take_in(connection, reports))[0]
+    return store.database.write(lambda connection: take_in(connection, store.team_of, reports))[0]
 
 
 def changed(row, **values):
@@ -199,7 +198,7 @@ def test_verify_finds_what_is_wrong_and_rebuild_mends_it(store):
         "DELETE FROM episodes WHERE episode = 3 AND length = 20",
     ]
     with store.database.read() as connection:
-        before = [learner_of(connection, store, team)[0].counts for team in teams]
+        before = [store.learner(connection, team).counts for team in teams]
         assert verify(connection, store) == []
     for sql in spoil:
         store.database.write(lambda c, s=sql: run(c, s))
@@ -209,7 +208,7 @@ def test_verify_finds_what_is_wrong_and_rebuild_mends_it(store):
         with store.database.read() as connection:
             assert verify(connection, store) == [], sql
             for counts, team in zip(before, teams, strict=True):
-                same(learner_of(connection, store, team)[0].counts, counts)
+                same(store.learner(connection, team).counts, counts)
 
 
 def test_erased_steps_never_were(store):
@@ -229,7 +228,7 @@ def test_erased_steps_never_were(store):
     with store.database.read() as connection:
         assert verify(connection, store) == []
         for team, learner in zip(teams, alone, strict=True):
-            same(learner_of(connection, store, team)[0].counts, learner.counts)
+            same(store.learner(connection, team).counts, learner.counts)
             assert store.numbers(connection, team).due is not None
         assert run(connection, "SELECT COUNT(*) FROM steps WHERE team = ?", (teams[0].id,)).scalar() == 0
     assert take(store, report(rows(teams[0], 0, seen[0][0])))[0].new == len(seen[0][0].actions)  # it may go on
@@ -342,7 +341,9 @@ def begun_at_once(stores, team, keys):
     """Begin one episode for each key, from several threads of several servers; return what each was given."""
     writers = [Writer(store) for store in stores]
     places = [i % len(stores) for i in range(len(keys))]
-    works = [lambda c, s=stores[place], k=key: s.begin(c, team, k) for place, key in zip(places, keys, strict=True)]
+    works = [
+        lambda c, s=stores[place], k=key: begin_episode(c, team, s.team_of, k) for place, key in zip(places, keys, strict=True)
+    ]
     futures = [writers[place].call(work) for place, work in zip(places, works, strict=True)]
     results = [future.result() for future in futures]
     for writer in writers:
@@ -362,10 +363,10 @@ def test_an_episode_begun_again_under_its_key_is_the_same_one(store):
     assert sum(new for _, new in found) == 10
     second.database.close()
     again = Store(Database(url))  # after a restart
-    assert again.database.write(lambda c: again.begin(c, team, "key 3")) == (*numbers["key 3"], False)
-    assert again.database.write(lambda c: again.begin(c, other, "key 3")) == (0, True)  # of another team
+    assert again.database.write(lambda c: begin_episode(c, team, again.team_of, "key 3")) == (*numbers["key 3"], False)
+    assert again.database.write(lambda c: begin_episode(c, other, again.team_of, "key 3")) == (0, True)  # of another team
     assert again.database.write(lambda c: erase(c, again, team)) == 0
-    assert again.database.write(lambda c: again.begin(c, team, "key 3")) == (0, True)
+    assert again.database.write(lambda c: begin_episode(c, team, again.team_of, "key 3")) == (0, True)
     again.database.close()
 
 
@@ -381,8 +382,8 @@ def test_numbers_that_the_service_gives_stay_where_it_takes_them(store):
     """However large a number somebody has chosen."""
     (team,) = put(store, cede.recommended(river().task), {"a": 0})
     for number in (3, 2**53 - 1):
-        store.database.write(lambda c, n=number: store.take_in(c, [Report((), (), ((team.id, n),))]))
-    assert store.database.write(lambda c: store.begin(c, team)) == (4, True)
-    store.database.write(lambda c: store.take_in(c, [Report((), (), ((team.id, 2**52 - 1),))]))
+        store.database.write(lambda c, n=number: take_in(c, store.team_of, [StepReport((), (), ((team.id, n),))]))
+    assert store.database.write(lambda c: begin_episode(c, team, store.team_of)) == (4, True)
+    store.database.write(lambda c: take_in(c, store.team_of, [StepReport((), (), ((team.id, 2**52 - 1),))]))
     with pytest.raises(ValueError, match="begin: episode is missing, must be given"):
-        store.database.write(lambda c: store.begin(c, team))
+        store.database.write(lambda c: begin_episode(c, team, store.team_of))

@@ -159,6 +159,12 @@ def try_lock(file: IO[bytes]) -> bool:
     return True
 
 
+def unlock(file: IO[bytes]) -> None:
+    """Release the lock of a file at once, even if a forked process has not closed its copy of the file yet."""
+    if fcntl is not None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_UN)
+
+
 def is_same(path: Path, file: IO[bytes]) -> bool:
     """Tell whether a path still leads to an open file."""
     try:

@@ -1,7 +1,7 @@
 """Interrupts (Ctrl-C) and other signals at moments when an exception would leave things in pieces: they wait until it is over.
 
 This is for changes that are made in place: the counts of one step or one episode, a round of a run. Larger changes are built
-beside what holds, and put into force as one (learning/turns.py).
+beside what holds, and put into force as one (_base/turns.py).
 """
 
 # Of `signal` we use what it wraps: `signal.getsignal` turns every answer into an enumeration, at ten times the price.

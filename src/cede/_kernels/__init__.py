@@ -1,23 +1,18 @@
-"""Compiled code: arrays in, arrays out. Kernels trust their input: everything is checked before it comes here.
+"""The language of compiled code. Kernels trust their input: everything is checked before it comes here.
 
 bundle           arrays and numbers that are passed by reference
-cache            compiled code on disk
 compiling        how kernels are compiled, kept on disk and called by one another
+backend          which of the next two makes them
+numba_private    kernels with names that Numba keeps private
+numba_plain      the same kernels without them, slower to compile
+vectors          sums in vector registers, in a fixed order
 tables           sparse rows that grow in place
 random_streams   random numbers
-minimum          the least mean over an L1 ball (Lemma 4)
-intervals        the least mean over intervals
-rows             both, for the rows of a belief
-model            what a plan is made for
 scratch          arrays to work in
-backup           the Bellman operator (Theorem 1)
-backward         a finite horizon: a loop over it
-radii            how far the truth may be from what was seen
-layer            one layer of a learner: counting, forgetting, believing
-sampling         tables drawn from what was seen
+problem          costs, where the rows of agents are, where and when an episode ends
 limits           shares of control within limits
-baseline         never much worse than a baseline
-learner          from counts to plans
-episodes         playing under the true tables
-teams            many teams in one workspace
+account          what a step costs and what a hand-over is, for kernels and for NumPy
+
+Other compiled code lives with its subject: counting in `rows`, sets in `beliefs`, the Bellman operator in `planning`, from counts
+to plans in `learning/compiled.py`, runs in `fleet/teams.py`.
 """

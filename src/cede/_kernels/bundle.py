@@ -2,8 +2,8 @@
 
 Numba passes a NamedTuple by value: in every call every array becomes seven values, and each function is typed and optimised with
 all of them. A `Bundle` is a block of memory that holds the descriptors of its arrays (pointer, shape, strides) and its numbers;
-kernels get its address. Calls are cheap, they compile in a fraction of the time, and a table that had to move is seen by everybody
-who holds the bundle.
+kernels get its address. Calls are cheap, they compile in a fraction of the time, and all holders of the bundle see a table that had
+to move.
 
     class Table(Bundle):
         start: Int1          # an array of one axis
@@ -11,8 +11,8 @@ who holds the bundle.
         other: OtherBundle   # another bundle, by reference
 
 In kernels `bundle.name` reads a field and `bundle.name = value` writes it. A kernel may point an array field at another array (a
-team's own row of a larger one, say): the owner of the bundle sees to it that this array lives long enough. What Python reads from
-an array field is the array that Python put there.
+team's own row of a larger one, say): the owner of the bundle must keep that array alive. Python reads from an array field the array
+that Python put there.
 
 Loads of a field are not moved out of loops by the compiler, because a store could change the bundle: kernels take the arrays of a
 bundle into local variables before a loop.
@@ -22,13 +22,11 @@ from inspect import get_annotations
 from typing import Annotated, Any, get_args, get_origin
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core.datamodel import models
-from numba.core.typing.templates import AttributeTemplate
-from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, lower_setattr_generic, register_model, unbox
-from numba.np.numpy_support import from_dtype
+from numba import from_dtype, types
+from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 from numpy.typing import NDArray
+
+from cede._kernels.backend import backend
 
 Bool1 = Annotated[NDArray[np.bool_], "bool", 1]
 Bool2 = Annotated[NDArray[np.bool_], "bool", 2]
@@ -47,12 +45,13 @@ Int16s3 = Annotated[NDArray[np.int16], "int16", 3]
 Int16s4 = Annotated[NDArray[np.int16], "int16", 4]
 UInt64s2 = Annotated[NDArray[np.uint64], "uint64", 2]
 
-WORD = ir.IntType(64)  # everything in a bundle takes whole words of 8 bytes
-HEAD = 5  # words of an array before its shape and strides: owner, parent, number of elements, size of one, pointer
+HEAD = 5  # words of an array before its shape and strides: owner, parent, number of elements, size of one, address of the first
 
 
 class BundleType(types.Type):
-    """The type of a bundle in kernels. Its name holds all fields, so that compiled code is not kept for another layout."""
+    """The type of a bundle in kernels: a pointer to words of 8 bytes. Its name holds all fields: compiled code fits one layout."""
+
+    dtype = types.int64
 
     def __init__(self, name: str, fields: dict[str, Any]) -> None:
         self.fields = fields
@@ -67,7 +66,7 @@ class BundleType(types.Type):
 
 
 def type_of(annotation: Any) -> Any:
-    """Return the type that kernels know a field by."""
+    """Return the type of a field in kernels."""
     if annotation in (int, float):
         return types.int64 if annotation is int else types.float64
     if get_origin(annotation) is Annotated:
@@ -86,6 +85,7 @@ class Bundle:
         declared = {name: kind for name, kind in get_annotations(cls).items() if not name.startswith("_")}
         if declared and "_numba_type_" not in cls.__dict__:
             cls._numba_type_ = BundleType(cls.__name__, {name: type_of(kind) for name, kind in declared.items()})
+            add_fields(cls._numba_type_)
             for name, kind in cls._numba_type_.fields.items():
                 setattr(cls, name, field_of(name, kind, cls._numba_type_.offset[name]))
 
@@ -135,11 +135,12 @@ def field_of(name: str, kind: Any, at: int) -> property:
 
 
 def array_field(name: str, kind: Any, at: int) -> property:
-    dtype, end = np.dtype(str(kind.dtype)) if not isinstance(kind.dtype, types.Record) else None, at + HEAD + 2 * kind.ndim
+    """Return the property of a field that is an array."""
+    dtype, end = None if isinstance(kind.dtype, types.Record) else np.dtype(str(kind.dtype)), at + HEAD + 2 * kind.ndim
 
     def put_array(self: Bundle, array: NDArray[Any]) -> None:
-        fits = array.ndim == kind.ndim and array.flags.c_contiguous and (dtype is None or array.dtype == dtype)
-        if not fits or (dtype is None and array.dtype.itemsize != kind.dtype.size):
+        fits = array.dtype.itemsize == kind.dtype.size if dtype is None else array.dtype == dtype
+        if not fits or array.ndim != kind.ndim or not array.flags.c_contiguous:
             raise TypeError(f"{type(self).__name__}: {name} is {array.dtype} of {array.ndim} axes, must be {kind}")
         self._values[name + " next"] = array  # kept alive before it is pointed at: an interrupt may come after any line
         self._memory[at:end] = (0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides)
@@ -150,47 +151,20 @@ def array_field(name: str, kind: Any, at: int) -> property:
 
 # ------------------------------------------------------------------------------------------------- for Numba
 
+register_model(BundleType)(models.PointerModel)
+add_fields = backend.add_fields(BundleType)
 
-@register_model(BundleType)
-class BundleModel(models.PrimitiveModel):
-    """In compiled code a bundle is the address of its first word."""
 
-    def __init__(self, manager: Any, kind: BundleType) -> None:
-        super().__init__(manager, kind, WORD.as_pointer())
+@typeof_impl.register(Bundle)
+def type_of_bundle(bundle: Bundle, _: Any) -> BundleType:
+    """Return the type of a bundle that is passed to a kernel."""
+    return bundle._numba_type_
 
 
 @unbox(BundleType)
 def unbox_bundle(kind: BundleType, bundle: Any, c: Any) -> Any:
     """Take the address out of a Python object."""
     address = c.pyapi.object_getattr_string(bundle, "_address")
-    value = c.builder.inttoptr(c.pyapi.long_as_longlong(address), WORD.as_pointer())
+    value = c.builder.inttoptr(c.pyapi.long_as_longlong(address), c.context.get_value_type(kind))
     c.pyapi.decref(address)
     return NativeValue(value)
-
-
-@infer_getattr
-class BundleAttribute(AttributeTemplate):
-    """Tell the type of a field."""
-
-    key = BundleType
-
-    def generic_resolve(self, kind: BundleType, name: str) -> Any:  # type: ignore[override]
-        return kind.fields.get(name)
-
-
-def pointer_to(context: Any, builder: Any, kind: BundleType, bundle: Any, name: str) -> Any:
-    """Return the address of a field, as a pointer to what is kept there."""
-    place = builder.gep(bundle, [ir.Constant(WORD, kind.offset[name])])
-    return builder.bitcast(place, context.get_value_type(kind.fields[name]).as_pointer())
-
-
-@lower_getattr_generic(BundleType)
-def get_field(context: Any, builder: Any, kind: BundleType, bundle: Any, name: str) -> Any:
-    return builder.load(pointer_to(context, builder, kind, bundle, name))
-
-
-@lower_setattr_generic(BundleType)
-def set_field(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> None:
-    kind, given = signature.args
-    bundle, value = arguments
-    builder.store(context.cast(builder, value, given, kind.fields[name]), pointer_to(context, builder, kind, bundle, name))

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Int1, Int2, Int16s2, Int32s1, Int32s2, Int32s3
-from cede._kernels.minimum import BLOCK
+
+BLOCK = 16  # passes over long rows run over whole blocks, so that all of them can use vector registers
 
 
 class PassScratch(Bundle):

@@ -1,6 +1,5 @@
 """Sparse tables of rows, true probabilities or counts that grow in place, and what kernels do with them."""
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,32 +10,6 @@ from numpy.typing import NDArray
 from cede._base.arrays import Floats, Ints, canonical
 from cede._kernels.bundle import Bundle, Float1, Int1, Int32s1
 from cede._kernels.compiling import kernel, renamed, unit
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Sparse sums: amounts by row and column, both ascending. They add in any order."""
-
-    row: Ints  # (n,)
-    column: Ints  # (n,)
-    amount: Floats  # (n,)
-
-    @classmethod
-    def of(cls, matrix: sp.csr_array) -> "Sums":
-        """Take the entries of a sparse matrix."""
-        rows = canonical(matrix)
-        row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        return cls(row, rows.indices.astype(np.int64), rows.data.astype(np.float64))
-
-    @classmethod
-    def none(cls) -> "Sums":
-        """Return sums of nothing."""
-        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
-
-    def matrix(self, n_rows: int, n_columns: int) -> sp.csr_array:
-        """Return the sums as a SciPy matrix of this shape."""
-        indptr = np.searchsorted(self.row, np.arange(n_rows + 1))
-        return sp.csr_array((self.amount, self.column.astype(np.int32), indptr), shape=(n_rows, n_columns))
 
 
 class GrowingRows:
@@ -77,9 +50,10 @@ class GrowingRows:
 
     def packed(self) -> Self:
         """Return a table with arrays of its own, row after row without room between; weights of 0 stay."""
-        sums, size = self.sums(), self.size.copy()
-        column = sums.column.astype(self.column.dtype)
-        return self.from_arrays(self.n_columns, np.cumsum(size) - size, size, column, sums.amount, self.total.copy())
+        (_, column, weight), size = self.entries(), self.size.copy()
+        return self.from_arrays(
+            self.n_columns, np.cumsum(size) - size, size, column.astype(self.column.dtype), weight, self.total.copy()
+        )
 
     def freeze(self) -> None:
         """Make the arrays read-only for Python: what kernels trust is not changed by mistake."""
@@ -90,20 +64,21 @@ class GrowingRows:
         """Forget everything; the pool stays."""
         self.size[:], self.capacity[:], self.total[:], self.end = 0, 0, 0.0, 0
 
-    def add(self, sums: Sums) -> None:
-        """Add sparse sums."""
-        wanted = places_for_sums(self, sums.row)
+    def add(self, key: Ints, number: Floats) -> None:
+        """Add numbers by ascending keys row * n_columns + column."""
+        row, column = np.divmod(key, max(self.n_columns, 1))
+        wanted = places_for_sums(self, row)
         if wanted > 0:
             self.lengthen(wanted)
-        add_sums(self, sums.row, sums.column, sums.amount)
+        add_sums(self, row, column, number)
 
-    def sums(self, n_rows: int | None = None) -> Sums:
-        """Return what the first n_rows rows (all by default) hold."""
+    def entries(self, n_rows: int | None = None) -> tuple[Ints, Ints, Floats]:
+        """Return row, column and weight of all entries of the first n_rows rows (all by default), in order."""
         n = self.n_rows if n_rows is None else n_rows
         size = self.size[:n]
         before = np.cumsum(size) - size
         where = np.repeat(self.start[:n] - before, size) + np.arange(size.sum())
-        return Sums(np.repeat(np.arange(n), size), self.column[where].astype(np.int64), self.weight[where])
+        return np.repeat(np.arange(n), size), self.column[where].astype(np.int64), self.weight[where]
 
     @property
     def n_rows(self) -> int:
@@ -124,9 +99,9 @@ class GrowingRows:
     def matrix(self, n_rows: int | None = None) -> sp.csr_array:
         """Return the first n_rows rows (all by default) as a SciPy matrix."""
         n = self.n_rows if n_rows is None else n_rows
-        sums = self.sums(n)
+        _, column, weight = self.entries(n)
         indptr = np.concatenate([[0], np.cumsum(self.size[:n])])
-        return sp.csr_array((sums.amount, sums.column.astype(np.int32), indptr), shape=(n, self.n_columns))
+        return sp.csr_array((weight, column.astype(np.int32), indptr), shape=(n, self.n_columns))
 
 
 def rebuilt(cls: type[GrowingRows], given: Any, capacity: Ints) -> GrowingRows:
@@ -158,6 +133,23 @@ class Table(GrowingRows, Bundle):
         size, total = np.diff(rows.indptr).astype(np.int64), np.asarray(rows.sum(axis=1), dtype=np.float64)
         column, weight = rows.indices.astype(np.int32), rows.data.astype(np.float64)
         return cls.from_arrays(rows.shape[1], rows.indptr[:-1].astype(np.int64), size, column, weight, total)
+
+    @classmethod
+    def of_keys(cls, shape: tuple[int, int], key: Ints, number: Floats, known: sp.csr_array | None = None) -> "Table":
+        """Make a table from ascending keys row * columns + column and their numbers. known: rows that are appended.
+
+        Totals are added up from the first outcome of a row to its last, as kernels do: of numbers that are not whole, another order
+        would give other bits.
+        """
+        row, column = np.divmod(key, max(shape[1], 1))
+        size = np.bincount(row, minlength=shape[0]).astype(np.int64)
+        total = np.bincount(row, weights=number, minlength=shape[0]).astype(np.float64)
+        column, weight = column.astype(np.int32), number.astype(np.float64)
+        if known is not None:
+            more = cls.of(known)
+            size, total = np.concatenate([size, more.size]), np.concatenate([total, more.total])
+            column, weight = np.concatenate([column, more.column]), np.concatenate([weight, more.weight])
+        return cls.from_arrays(shape[1], np.cumsum(size) - size, size, column, weight, total)
 
     @classmethod
     def dense(cls, rows: Floats) -> "Table":

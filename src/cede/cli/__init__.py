@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from cede.cli import figures, fleet, learn, service, show
-from cede.cli.terminal import Command, Group, flag
+from cede.cli import demo, learn, service, show
+from cede.cli.terminal import Command, CommandGroup, ListsSets, flag
 
 FIRST = """cede learns who should be in control.
 
@@ -13,12 +13,12 @@ Try first:
   cede demo                          a page with the recommended learner at work, in half a minute
   cede learn support-desk            a learner beside each agent alone
   cede learn lane-driving --save driver.cede, then cede show driver.cede
-  cede figure --help                 the figures, by name
   cede serve                         a service that other systems ask who should act
 
 All commands: cede --help"""
 
-app = typer.Typer(cls=Group, help="cede learns who should be in control.", add_completion=False, pretty_exceptions_enable=False)
+ABOUT = "cede learns who should be in control."
+app = typer.Typer(cls=CommandGroup, help=ABOUT, add_completion=False, pretty_exceptions_enable=False)
 
 
 def show_version(wanted: bool) -> None:
@@ -40,7 +40,6 @@ def main(
         typer.echo(FIRST)
 
 
-for command in (figures.demo, learn.learn, show.show, fleet.fleet, learn.compare, figures.claims, figures.paper):
-    app.command(cls=Command)(command)
-app.command(cls=figures.ListsFigures)(figures.figure)
+for command in (demo.demo, learn.learn, show.show, learn.compare):
+    app.command(cls=ListsSets if command is learn.learn else Command)(command)
 service.add_commands(app)

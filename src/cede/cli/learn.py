@@ -9,7 +9,6 @@ import typer
 from cede.cli.terminal import (
     LearnMachine,
     Method,
-    Radii,
     Seed,
     Structured,
     Ways,
@@ -29,12 +28,7 @@ def learn(
         str, typer.Argument(help="The problem: support-desk, lane-driving, riverswim, or one that an installed package registers.")
     ],
     method: Annotated[Method, typer.Option(help="The learner.")] = Method.recommended,
-    radii: Annotated[
-        Radii,
-        typer.Option(
-            help="Radii: as printed, of relative entropy (kl), Bernstein's, the authors' schedule, or scaled by small constants."
-        ),
-    ] = Radii.printed,
+    radii: Annotated[str, typer.Option(help="Confidence sets, by a name of the list below.")] = "printed",
     episodes: Annotated[int, typer.Option(help="Number of episodes.", min=1)] = 2000,
     agents: Annotated[
         str | None,
@@ -88,14 +82,15 @@ def learn(
         if structured and made.structure is None:
             raise ValueError(f"learn: --structured is given, must be left out in {world}, which declares no structure")
         mdp = slowed_down(made, numbers_by_name("takeover-delay", takeover_delay))
-        from cede.experiments.runs.methods import make_learner
+        from cede.cli.methods import make_learner
+        from cede.planning.passes import set_threads
 
         ways: dict[str, Any] = {"planning": planning.value, "replan": int(replan) if replan.isdecimal() else replan}
         ways |= {"known": ["machine"] if world == "lane-driving" and not learn_machine else [], "structured": structured}
         ways |= {"at_most": numbers_by_name("at-most", at_most), "at_least": numbers_by_name("at-least", at_least)}
         ways |= {} if baseline is None else {"baseline": baseline, "alpha": alpha, "start": mdp.environment.start}
-        learner = make_learner(mdp, method.value, delta, radii.value, episodes, seed, **ways)
-        cede.set_threads(threads)
+        learner = make_learner(mdp, method.value, delta, radii, episodes, seed, **ways)
+        set_threads(threads)
         history = cede.simulate(mdp, learner, episodes, seed=seed, evaluate_every=evaluate_every)
         rows = [row_of(learner.settings["learner"], history)]
         for name in mdp.task.members:
@@ -124,7 +119,7 @@ def compare(
 ) -> None:
     """Compare learners on worlds with paired seeds: a table with intervals and a test, a figure, and all numbers."""
     with clear_errors():
-        from cede.experiments.comparison.study import run_study
+        from cede.comparison.study import run_study
 
         found, files = run_study(study, out, jobs=jobs, overwrite=overwrite)
         for line in str(found.table()).splitlines():

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cede.cli.terminal import Command, Group, clear_errors, flag, print_table, say
+from cede.cli.terminal import Command, CommandGroup, clear_errors, flag, print_table, say
 
 if TYPE_CHECKING:
-    from cede.serve.database import Database
-    from cede.serve.plan_workers import PlanWorkers
+    from cede.serve.planner.workers import PlanWorkers
+    from cede.serve.store.database import Database
 
 Db = Annotated[
     str | None,
@@ -28,8 +28,8 @@ Db = Annotated[
 MOST_SHOWN = 20  # differences that `db verify` lists
 MOST_CONNECTIONS = 2000
 
-token_commands = typer.Typer(cls=Group, help="Tokens: who may do what.", no_args_is_help=True)
-db_commands = typer.Typer(cls=Group, help="The database of the service.", no_args_is_help=True)
+token_commands = typer.Typer(cls=CommandGroup, help="Tokens: what each client may do.", no_args_is_help=True)
+db_commands = typer.Typer(cls=CommandGroup, help="The database of the service.", no_args_is_help=True)
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def default_url() -> str:
-    """Return the address of the database in the data directory: $CEDE_DATA, or cede in the place for data of the system's user."""
+    """Return the URL of the database in the data directory: $CEDE_DATA, or `cede` in the user's data directory."""
     usual = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "cede"
     place = Path(os.environ.get("CEDE_DATA") or usual)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,13 +50,13 @@ def default_url() -> str:
 
 @contextmanager
 def opened(url: str | None, *, used: bool = False) -> "Iterator[Database]":
-    """Open the database; what is wrong with it is told in one line. used: it must be there, with the newest schema."""
+    """Open the database; an error is shown in one line. used: it must exist with the newest schema."""
     with clear_errors():
         from cede._base.extras import need
 
         need("fastapi", "serve")
         errors: Any = need("sqlalchemy.exc", "serve")
-        from cede.serve.database import Database
+        from cede.serve.store.database import Database
 
         try:
             database = Database(url or default_url(), used=used)
@@ -66,11 +66,11 @@ def opened(url: str | None, *, used: bool = False) -> "Iterator[Database]":
                 database.close()
         except errors.SQLAlchemyError as error:
             reason = str(getattr(error, "orig", error)).strip().split("\n")[0]
-            raise ValueError(f"database: it is not usable ({reason}), must be one that can be reached and written") from error
+            raise ValueError(f"database: it is not usable ({reason}), must be reachable and writable") from error
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach a host."""
+    """Return whether a host is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -81,36 +81,36 @@ def is_loopback(host: str) -> bool:
 
 def serve(
     db: Db = None,
-    host: Annotated[str, typer.Option(help="Where to listen; by default only this machine can connect.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0: any that is free.", min=0, max=65535)] = 8000,
-    allow_host: Annotated[list[str] | None, typer.Option(help="A name under which clients may ask for it; several times.")] = None,
-    root_path: Annotated[str, typer.Option(help="The prefix of its addresses behind a proxy, as in /control.")] = "",
-    plans: Annotated[bool, flag("--plan/--no-plan", help="Whether it plans itself, or leaves that to `cede planner`.")] = True,
-    max_batch: Annotated[int, typer.Option(help="The most bytes of a batch of steps.", min=1024)] = 16 << 20,
+    host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine can connect.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0: any free port.", min=0, max=65535)] = 8000,
+    allow_host: Annotated[list[str] | None, typer.Option(help="An allowed Host header; repeatable.")] = None,
+    root_path: Annotated[str, typer.Option(help="Prefix of its addresses behind a proxy, as in /control.")] = "",
+    plans: Annotated[bool, flag("--plan/--no-plan", help="Plan in the server, or leave planning to `cede planner`.")] = True,
+    max_batch: Annotated[int, typer.Option(help="Most bytes of a batch of steps.", min=1024)] = 16 << 20,
 ) -> None:
-    """Serve: asked over HTTP who should act, told what happened, learning in the background. Ctrl-C stops it."""
+    """Serve decisions over HTTP, take reports of steps, and learn in the background. Ctrl-C stops it."""
     with opened(db) as database:
         import uvicorn
 
-        from cede.serve import tokens
-        from cede.serve.app import create_app
-        from cede.serve.service import Options
+        from cede.serve.http.app import create_app
+        from cede.serve.service import ServiceOptions
+        from cede.serve.store import tokens
 
-        held = tokens.Tokens(database)
-        held.refresh()
-        if not len(held) and not is_loopback(host):
+        known = tokens.TokenCache(database)
+        known.refresh()
+        if not len(known) and not is_loopback(host):
             raise ValueError(f"serve: --host is {host!r}, must be 127.0.0.1 until there is a token (`cede token create`)")
         if root_path and (not root_path.startswith("/") or root_path.endswith("/")):
             raise ValueError(f"serve: --root-path is {root_path!r}, must begin with / and not end with it")
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
-        if not len(held):
+        if not len(known):
             made = database.write(lambda c: tokens.create(c, "made by cede serve", ["admin"], None, None))
             say(f"token (shown once): {made}")
         name = f"[{host}]" if ":" in host else host
-        hosts = dict.fromkeys([*Options().hosts, name, *(allow_host or ())])
-        options = Options(hosts=tuple(hosts), root_path=root_path, most_batch=max_batch, plans=plans)
+        hosts = dict.fromkeys([*ServiceOptions().hosts, name, *(allow_host or ())])
+        options = ServiceOptions(hosts=tuple(hosts), root_path=root_path, most_batch=max_batch, plans=plans)
         log_as_json()
-        wait_little()
+        reduce_latency()
         config = uvicorn.Config(
             create_app(database, options),
             log_config=None,
@@ -123,11 +123,11 @@ def serve(
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def wait_little() -> None:
-    """Let answers wait less for this process's other threads: turns are short, and its memory is searched for garbage seldom.
+def reduce_latency() -> None:
+    """Reduce the latency of answers: a short switch interval of threads, and rare garbage collections.
 
-    Reports are large lists of small objects, which set off searches of all memory, tens of milliseconds each. What is there before
-    the first request stays, and is not searched at all.
+    Reports are large lists of small objects, which trigger full collections of tens of milliseconds. Objects that exist before the
+    first request are never collected.
     """
     sys.setswitchinterval(0.001)
     gc.collect()
@@ -136,7 +136,7 @@ def wait_little() -> None:
 
 
 def log_as_json() -> None:
-    """Write logs to stderr, one object of JSON in a line."""
+    """Write logs to stderr, one JSON object per line."""
     import structlog
 
     structlog.configure(
@@ -150,7 +150,7 @@ def log_as_json() -> None:
 
 
 class PlanEngines(StrEnum):
-    """Where a planner has its plans made."""
+    """Kinds of plan workers."""
 
     processes = "processes"
     ray = "ray"
@@ -158,8 +158,8 @@ class PlanEngines(StrEnum):
 
 @contextmanager
 def plan_workers(engine: str, jobs: int | None, address: str | None) -> "Iterator[PlanWorkers | None]":
-    """Start those who make plans; None: the planner does that itself."""
-    from cede.serve.plan_workers import PlanWorkers
+    """Start plan workers; None: the planner plans itself."""
+    from cede.serve.planner.workers import PlanWorkers
 
     if engine == "processes" and jobs in (None, 1) and address is None:
         yield None
@@ -173,19 +173,21 @@ def plan_workers(engine: str, jobs: int | None, address: str | None) -> "Iterato
 
 def planner(
     db: Db = None,
-    once: Annotated[bool, flag("--once", help="Plan for all teams that are due now, and stop.")] = False,
-    engine: Annotated[PlanEngines, typer.Option(help="Where plans are made; they are the same.")] = PlanEngines.processes,
-    jobs: Annotated[int | None, typer.Option(help="Plans at once; by default 1, on Ray one for each processor.", min=1)] = None,
+    once: Annotated[bool, flag("--once", help="Plan for all teams that are due, and stop.")] = False,
+    engine: Annotated[PlanEngines, typer.Option(help="Kind of plan workers; plans do not depend on it.")] = PlanEngines.processes,
+    jobs: Annotated[
+        int | None, typer.Option(help="Number of plan workers; by default 1, on Ray one for each processor.", min=1)
+    ] = None,
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster, auto or host:port; without, one is started on this machine.")
+        str | None, typer.Option(help="Address of the Ray cluster, auto or host:port; by default one is started on this machine.")
     ] = None,
 ) -> None:
-    """Plan for teams that are due, beside the servers that share the database. Ctrl-C stops it."""
+    """Plan for teams that are due, for all servers that share the database. Ctrl-C stops it."""
     with opened(db) as database, plan_workers(engine.value, jobs, address) as workers:
         import structlog
 
-        from cede.serve.planning import Planner
-        from cede.serve.store import Store
+        from cede.serve.planner.planner import Planner
+        from cede.serve.store.store import Store
 
         log_as_json()
         log: Any = structlog.get_logger("cede")
@@ -207,46 +209,46 @@ def planner(
 
 @token_commands.command("create")
 def create_token(
-    scope: Annotated[list[str], typer.Option(help="admin, report, decide or read; several times.")],
-    team: Annotated[list[str] | None, typer.Option(help="A team that it is for; several times. Without: all.")] = None,
-    days: Annotated[float | None, typer.Option(help="For how many days it holds; without: for ever.")] = None,
-    label: Annotated[str, typer.Option(help="What it is for.")] = "made by cede token create",
+    scope: Annotated[list[str], typer.Option(help="admin, report, decide or read; repeatable.")],
+    team: Annotated[list[str] | None, typer.Option(help="A team; repeatable. By default all teams.")] = None,
+    days: Annotated[float | None, typer.Option(help="Days until it expires; by default never.")] = None,
+    label: Annotated[str, typer.Option(help="Label of the token.")] = "made by cede token create",
     db: Db = None,
 ) -> None:
-    """Make a token, and print it. Nobody can find it out later."""
+    """Make a token, and print it. It cannot be shown again."""
     with opened(db) as database:
-        from cede.serve import tokens
+        from cede.serve.store import tokens
 
         say(database.write(lambda c: tokens.create(c, label, scope, team or None, days)))
 
 
 @token_commands.command("list")
 def list_tokens(db: Db = None) -> None:
-    """List tokens, without what is secret of them."""
+    """List tokens, without their secrets."""
     from datetime import UTC, datetime
 
     def day(ms: int) -> str:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
     with opened(db, used=True) as database:
-        from cede.serve import tokens
+        from cede.serve.store import tokens
 
         with database.read() as connection:
             found = tokens.listed(connection)
         rows = []
         for one in found:
             teams = "all teams" if one["teams"] is None else ", ".join(json.loads(one["teams"]))
-            until = f"until {day(one['expires'])}" if one["expires"] else "for ever"
-            holds = f"revoked {day(one['revoked'])}" if one["revoked"] else until
-            rows.append((one["id"], f"{one['scopes']}: {teams}", holds, one["label"]))
-        print_table("Tokens", ("id", "may", "holds", "label"), rows)
+            until = f"until {day(one['expires'])}" if one["expires"] else "no expiry"
+            valid = f"revoked {day(one['revoked'])}" if one["revoked"] else until
+            rows.append((one["id"], f"{one['scopes']}: {teams}", valid, one["label"]))
+        print_table("Tokens", ("id", "scopes", "valid", "label"), rows)
 
 
 @token_commands.command("revoke")
-def revoke_token(token: Annotated[str, typer.Argument(help="Its id, as `cede token list` shows it.")], db: Db = None) -> None:
-    """Revoke a token. Servers refuse it within some seconds."""
+def revoke_token(token: Annotated[str, typer.Argument(help="Its id, from `cede token list`.")], db: Db = None) -> None:
+    """Revoke a token. Servers refuse it within seconds."""
     with opened(db, used=True) as database:
-        from cede.serve import tokens
+        from cede.serve.store import tokens
 
         database.write(lambda c: tokens.revoke(c, token))
         say(f"revoked: {token}")
@@ -254,10 +256,10 @@ def revoke_token(token: Annotated[str, typer.Argument(help="Its id, as `cede tok
 
 @db_commands.command("verify")
 def verify_db(db: Db = None) -> None:
-    """Recompute all counts from the log, and compare them exactly with those that are kept. Exit code 1 if any differ."""
+    """Recompute all counts from the log, and compare them with the stored ones. Exit code 1 if any differ."""
     with opened(db, used=True) as database:
-        from cede.serve.audit import verify
-        from cede.serve.store import Store
+        from cede.serve.store.audit import verify
+        from cede.serve.store.store import Store
 
         with database.read() as connection:
             wrong = verify(connection, Store(database), progress=True)
@@ -270,10 +272,10 @@ def verify_db(db: Db = None) -> None:
 
 @db_commands.command("rebuild")
 def rebuild_db(db: Db = None) -> None:
-    """Count the log again, from its beginning."""
+    """Delete all counts, and count the log again."""
     with opened(db, used=True) as database:
-        from cede.serve.audit import rebuild
-        from cede.serve.store import Store
+        from cede.serve.store.audit import rebuild
+        from cede.serve.store.store import Store
 
         database.write(lambda c: rebuild(c, Store(database), progress=True))
         say("all counts were rebuilt from the log")
@@ -281,6 +283,6 @@ def rebuild_db(db: Db = None) -> None:
 
 @db_commands.command("upgrade")
 def upgrade_db(db: Db = None) -> None:
-    """Bring the tables to the newest schema. Servers do that when they start, too."""
+    """Upgrade the tables to the newest schema. Servers do so when they start."""
     with opened(db):
         say("the schema is the newest")

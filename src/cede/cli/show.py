@@ -25,7 +25,7 @@ def show(
     """
     with clear_errors():
         import cede
-        from cede.learning.read_record import is_record
+        from cede.steps.read_record import is_record
 
         if is_record(file):
             show_record(context, file, picture)

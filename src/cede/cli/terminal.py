@@ -21,7 +21,7 @@ class Command(TyperCommand):
         return as_flag(super().get_help_option(ctx))
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """The same for all commands together."""
 
     def get_help_option(self, ctx: Any) -> Any:
@@ -58,16 +58,17 @@ class Method(StrEnum):
     greedy = "greedy"
 
 
-class Radii(StrEnum):
-    """The radii of confidence sets: as printed, balls of relative entropy, Bernstein's intervals, the authors' schedule, or small
-    constant scales.
-    """
+class ListsSets(Command):
+    """A command whose help ends with all confidence sets by name."""
 
-    printed = "printed"
-    kl = "kl"
-    bernstein = "bernstein"
-    authors = "authors"
-    small = "small"
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, then the values of --radii. They are imported here, so that other help stays quick."""
+        super().format_help(ctx, formatter)
+        from cede.beliefs.registry import BY_NAME
+        from cede.cli.methods import SCALED, radii_names
+
+        rows = [(name, SCALED[name] if name in SCALED else BY_NAME[name].about) for name in radii_names()]
+        print_table("Confidence sets", ("--radii", "what they are"), rows, left=2)
 
 
 class Engines(StrEnum):
@@ -92,7 +93,7 @@ class clear_errors:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, BrokenPipeError):  # whoever read the output has seen enough
+        if isinstance(error, BrokenPipeError):  # the reader of the output has closed it
             raise typer.Exit(0)
         if isinstance(error, ValueError | ImportError | OSError | MemoryError):
             typer.echo(f"error: {printable(error if str(error) else 'out of memory')}", err=True)

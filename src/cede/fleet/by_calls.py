@@ -12,7 +12,8 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.progress import Progress
-from cede._kernels.episodes import step as play_step
+from cede.beliefs.known import true_beliefs
+from cede.fleet.episodes import step as play_step
 from cede.fleet.evaluations import Evaluations
 from cede.fleet.history import RunRecord
 from cede.fleet.run import stream_of
@@ -20,11 +21,13 @@ from cede.fleet.shard import new_steps, numbers_drawn, true_problem
 from cede.learning.endless import EndlessLearner
 from cede.learning.learner import Learner
 from cede.learning.protocol import CALLS, drop_episode
-from cede.planning.belief import true_beliefs
 from cede.planning.passes import model_of, start_cost, true_value
 from cede.planning.planner import solve
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task, checked_switching_policy
+from cede.steps.cost import Account
+from cede.steps.loop import play
+from cede.steps.step import Step
 
 OWNER = "simulate"
 EXACT, NOT_KNOWN = "exact", "not known: the learner shows no policy (history.realised_regret has what is known)"
@@ -85,79 +88,77 @@ class Judge:
 
 
 class Player:
-    """Plays steps under the true tables, as a learner chooses, and lets it see them."""
+    """The true tables as a `World`: it draws the random numbers of the compiled runs in their order."""
 
     def __init__(self, mdp: TwoLayerMDP, learner: Any, rng: np.random.Generator) -> None:
         self.mdp, self.task, self.learner, self.rng = mdp, mdp.task, learner, rng
         self.truth = true_problem(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
         self.steps = new_steps(mdp.task.plan_steps)
         self.drawn = numbers_drawn(mdp.environment, mdp.task)
-        self.has_random_cost = mdp.environment.random_cost is not None
+        self.chance: Floats = rng.random(self.drawn if mdp.horizon is None else 0)  # of the episode; without a horizon, of a step
         self.judge = Judge(mdp)
+        self.agent = int(self.task.start_agent)  # without a horizon: the last agent, and the state
+        self.state = self.first_state(self.chance[2]) if mdp.horizon is None else 0
+        self.expected, self.regret = 0.0, 0.0  # without a horizon: sums over the steps of a block
 
     def first_state(self, chance: float) -> int:
         """Draw the first state of an episode with a uniform number."""
         return int(np.searchsorted(self.mdp.environment.cumulated_start[:-1], chance, side="right"))
 
-    def step(self, t: int, chances: tuple[float, float, float]) -> tuple[int, int, float]:
-        """Play the step at time t; return the agent, the next state and what the step cost. chances: of action, state and cost."""
-        steps, timed = self.steps, () if self.task.horizon is None else (t,)
-        state, prev = int(steps.states[t]), int(steps.who[t])
-        agent = self.judge.checked_choice(self.learner.choose(*timed, state, prev), t, state, prev)
+    def choose(self, t: int, state: int, prev_agent: int) -> int:
+        """Return the agent that the learner chooses, after checks. Without a horizon, evaluate its policy first."""
+        if self.task.horizon is not None:
+            return self.judge.checked_choice(self.learner.choose(t, state, prev_agent), t, state, prev_agent)
+        self.evaluate_step(state, prev_agent)
+        return self.judge.checked_choice(self.learner.choose(state, prev_agent), 0, state, prev_agent)
+
+    def evaluate_step(self, state: int, prev: int) -> None:
+        """Add the expected cost and, with a discount, the regret of the policy in force to the sums of the block."""
+        judge = self.judge
+        judge.look_at(self.learner)
+        cost_from_start, shown = judge.evaluate(), judge.policy is not None
+        if self.task.discount is None:
+            self.expected += judge.value[0, state, prev] if shown else np.nan
+        else:
+            self.expected += cost_from_start
+            self.regret += judge.value[0, state, prev] - judge.best[0, state, prev] if shown else np.nan
+
+    def act(self, t: int, state: int, prev_agent: int, agent: int) -> tuple[Step, bool]:
+        """Play a step under the true tables; return it, and whether the episode is over."""
+        steps, chance, horizon = self.steps, self.chance, self.task.horizon
+        if horizon is None:
+            t, chance = 0, self.rng.random(self.drawn)
+            self.chance, chances = chance, (chance[0], chance[1], chance[-1])
+        else:
+            of_cost = chance[2 * horizon + t] if self.mdp.environment.random_cost is not None else 0.0
+            chances = (chance[2 * t], chance[2 * t + 1], of_cost)
+        steps.states[t], steps.who[t] = state, prev_agent
         play_step(self.truth, t, agent, *chances, steps)
-        to, action = int(steps.states[t + 1]), int(steps.actions[t])
-        charged = {"cost": self.cost_seen(state, action, float(steps.env_costs[t])), "enter_cost": float(steps.enter_costs[t])}
-        self.learner.observe(*timed, state, prev, agent, action, to, **charged)
-        return agent, to, float(steps.costs[t])
+        to, costs = int(steps.states[t + 1]), (float(steps.env_costs[t]), float(steps.enter_costs[t]))
+        return Step(t, state, prev_agent, agent, int(steps.actions[t]), to, *costs), bool(self.task.is_terminal[to])
 
-    def cost_seen(self, state: int, action: int, drawn: float) -> float:
-        """Return the cost of an action that the learner sees: what its own task says, or else what was drawn."""
+    def cost_seen(self, step: Step) -> float:
+        """Return the cost of the action that the learner sees: what its own task says, else what was drawn."""
         own = getattr(self.learner, "task", None)
-        told = float(own.env_cost[state, action]) if isinstance(own, Task) else np.nan
-        return drawn if np.isnan(told) else told
+        stated = float(own.env_cost[step.state, step.action]) if isinstance(own, Task) else np.nan
+        return step.cost if np.isnan(stated) else stated
 
-    def play_episode(self, record: RunRecord, k: int) -> None:
-        """Play one episode, and enter it as number k, from 0 on."""
-        task, steps, ledger = self.task, self.steps, record.ledger
-        chance = self.rng.random(self.drawn)
-        steps.states[0], steps.who[0] = self.first_state(chance[-1]), task.start_agent
-        total, weight = 0.0, 1.0
-        for t in range(task.horizon):
-            of_cost = chance[2 * task.horizon + t] if self.has_random_cost else 0.0
-            agent, to, cost = self.step(t, (chance[2 * t], chance[2 * t + 1], of_cost))
-            total, weight = total + weight * cost, weight * task.factor
-            ledger.control[0, k, task.acting[agent]] += 1
-            ledger.switches[0, k] += task.aim[steps.who[t]] != task.aim[agent]
-            if task.is_terminal[to]:
-                break
-        ledger.cost[0, k] = total
+    def play_episode(self) -> Account:
+        """Play one episode of the learner."""
+        self.chance, account = self.rng.random(self.drawn), Account(self.task, self.task.factor)
+        play(self, account, self.first_state(self.chance[-1]), int(self.task.start_agent), self.task.horizon)
         self.learner.end_episode()
+        return account
 
-    def play_block(self, record: RunRecord, k: int, block: int) -> None:
-        """Play a block of steps of a run without horizon, and enter it as number k. The columns are those of the compiled runs."""
-        task, steps, ledger, judge = self.task, self.steps, record.ledger, self.judge
-        expected = regret = total = 0.0
-        for _ in range(block):
-            judge.look_at(self.learner)
-            cost_from_start = judge.evaluate()
-            state, prev = int(steps.states[0]), int(steps.who[0])
-            if task.discount is None:
-                expected += np.nan if judge.policy is None else judge.value[0, state, prev]
-            else:
-                expected += cost_from_start
-                regret += np.nan if judge.policy is None else judge.value[0, state, prev] - judge.best[0, state, prev]
-            chance = self.rng.random(self.drawn)
-            agent, to, cost = self.step(0, (chance[0], chance[1], chance[-1]))
-            total += cost
-            ledger.control[0, k, task.acting[agent]] += 1
-            ledger.switches[0, k] += task.aim[prev] != task.aim[agent]
-            over = bool(task.is_terminal[to])
+    def play_block(self, block: int) -> Account:
+        """Play a block of steps of a run without horizon. Where an episode ends, another one begins."""
+        account, self.expected, self.regret = Account(self.task), 0.0, 0.0
+        while account.steps < block:
+            self.state, self.agent, over = play(self, account, self.state, self.agent, block - account.steps)
             if over:
                 self.learner.end_episode()
-            steps.states[0], steps.who[0] = (self.first_state(chance[2]), task.start_agent) if over else (to, agent)
-        ledger.expected_cost[0, k] = expected / block
-        ledger.regret[0, k] = block * (expected / block - judge.optimum) if task.discount is None else regret
-        ledger.cost[0, k] = total
+                self.state, self.agent = self.first_state(self.chance[2]), int(self.task.start_agent)
+        return account
 
 
 def play_by_calls(
@@ -170,22 +171,24 @@ def play_by_calls(
 ) -> tuple[RunRecord, str]:
     """Run any learner; return the results, and in words whether regret is exact. length: episodes or blocks, steps of a block."""
     episodes, block = length
+    evaluations = Evaluations(stream_of(rng.bit_generator), episodes, 1 if mdp.horizon is None else evaluate_every)
     player, record = Player(mdp, learner, rng), RunRecord.empty([mdp], episodes)
     judge, ledger, is_shown = player.judge, record.ledger, np.ones(episodes, dtype=np.bool_)
-    evaluations = Evaluations(stream_of(rng.bit_generator), episodes, 1 if mdp.horizon is None else evaluate_every)
     record.optimum[0] = judge.optimum
-    if mdp.horizon is None:
-        player.steps.states[0], player.steps.who[0] = player.first_state(rng.random(player.drawn)[2]), mdp.task.start_agent
     with Progress(type(learner).__name__, episodes, progress) as bar:
         for k in range(episodes):
             try:
                 if mdp.horizon is None:
-                    player.play_block(record, k, block)
+                    account, expected = player.play_block(block), player.expected / block
+                    averaged = block * (expected - judge.optimum)
+                    ledger.expected_cost[0, k] = expected
+                    ledger.regret[0, k] = averaged if mdp.discount is None else player.regret
                 else:
                     judge.look_at(learner)
                     ledger.expected_cost[0, k] = judge.evaluate() if evaluations.is_chosen[k] else 0.0
                     is_shown[k] = judge.policy is not None
-                    player.play_episode(record, k)
+                    account = player.play_episode()
+                ledger.cost[0, k], ledger.control[0, k], ledger.switches[0, k] = account.cost, account.control, account.switches
             except BaseException:
                 drop_episode(learner)
                 raise

@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,18 @@ import numpy as np
 from cede import __version__
 from cede._base import archive, check
 from cede._base.archive import UnreadableFile, load_arrays, path_to_write, save_arrays
-from cede._kernels.tables import Sums, Table
+from cede._kernels.tables import Table
+from cede.beliefs.extras import Extras
+from cede.beliefs.scale import Scale
 from cede.fleet.grouping import Grouping, check_states
 from cede.fleet.history import RunRecord
-from cede.learning.counts import check_counted, check_sums
-from cede.learning.feature_prior import pack_prior, unpack_prior
 from cede.learning.files import below
-from cede.learning.layer_prior import LayerPrior
 from cede.learning.learner import Learner
-from cede.learning.state import Arrays, Seen, check_seen, most_episodes
-from cede.planning.scale import Scale
+from cede.learning.state import Arrays, environment_extras, most_episodes
 from cede.problem.model import TwoLayerMDP
+from cede.rows.stored import LayerCounts, check_layer, check_outcomes_counted, check_sums
 
-KIND, SCHEMA = "checkpoint", 6
+KIND, SCHEMA = "checkpoint", 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +36,7 @@ class RunState:
     table: Table | None  # counts of the shared environment; None: no team shares it
     costs: Table | None  # and sums of its costs
     environment_episodes: int  # episodes that were counted into it
-    prior: LayerPrior | None = None  # of it, from features
+    extras: Extras = field(default_factory=dict)  # of it
 
 
 class Checkpoint:
@@ -84,10 +83,10 @@ class Checkpoint:
         arrays |= {f"ledger/{name}": column for name, column in record.ledger.first(now.done).items()}
         if now.table is not None and now.costs is not None:
             for name, one in (("environment", now.table), ("costs", now.costs)):
-                seen = packed_table(one)
+                seen = LayerCounts.of_table(one)
                 arrays |= {f"{name}/key": seen.key, f"{name}/number": seen.number}
             header["environment_episodes"] = now.environment_episodes
-            arrays |= {f"prior/{name}": array for name, array in pack_prior(now.prior).items()}
+            arrays |= {f"extras/{name}": array for name, array in now.extras.items()}
         try:
             save_arrays(self.path, KIND, SCHEMA, header, arrays)
         except OSError as error:
@@ -124,17 +123,14 @@ class Checkpoint:
         counted = 0
         if now.table is not None and now.costs is not None:
             for i, (name, one) in enumerate((("environment", now.table), ("costs", now.costs))):
-                sides = (one.n_rows, one.n_columns)
-                seen = Seen(arrays[f"{name}/key"], arrays[f"{name}/number"])
-                check_seen("file", name, seen, sides)
-                sums = Sums(*np.divmod(seen.key, sides[1]), seen.number)
+                seen = LayerCounts((one.n_rows, one.n_columns), arrays[f"{name}/key"], arrays[f"{name}/number"])
+                check_layer("file", name, seen)
                 if name == "environment":
                     outcomes = next((group.told.outcomes for group in teams.groups if group.shared), None)
-                    check_counted("file", outcomes, sums.row, sums.column)
+                    check_outcomes_counted("file", outcomes, seen)
                 else:
-                    check_sums("file", seen.matrix(sides))
-                tables[i] = table = Table.empty(*sides)
-                table.add(sums)
+                    check_sums("file", seen)
+                tables[i] = seen.table()
             most = most_episodes(teams.groups[0].task)
             counted = check.integer("file", "episodes", header["environment_episodes"], 0, most)
         if header["groups"] != len(teams.groups):
@@ -153,14 +149,8 @@ class Checkpoint:
                 check.finite("file", name, given)
         for name, column in results.items():
             column[...] = arrays[f"ledger/{name}"]
-        told = next((group.sizes for group in teams.groups if group.shared and group.told.features is not None), None)
-        return RunState(0, done, tables[0], tables[1], counted, unpack_prior(told, below(arrays, "prior"))), states
-
-
-def packed_table(table: Table) -> Seen:
-    """Return the counts of a table, packed."""
-    sums = table.sums()
-    return Seen(sums.row * table.n_columns + sums.column, sums.amount)
+        extras = environment_extras("file", [group.sizes for group in teams.groups if group.shared], below(arrays, "extras"))
+        return RunState(0, done, tables[0], tables[1], counted, extras), states
 
 
 def sampled(scale: Scale, layer: str) -> list[float]:
@@ -196,7 +186,7 @@ def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence
         add(*mdp.policies)
     for table in (now.table, now.costs):
         if table is not None:
-            seen = packed_table(table)
+            seen = LayerCounts.of_table(table)
             add(seen.key, seen.number, now.environment_episodes)
-    add(*pack_prior(now.prior).values())
+    add(*(now.extras[name] for name in sorted(now.extras)))
     return digest.hexdigest()

@@ -14,13 +14,13 @@ import numpy as np
 
 from cede._base import archive, check
 from cede._base.archive import Arrays, checksum
-from cede._kernels.tables import Sums, Table
-from cede.learning.counts import EnvironmentTally, check_counted, check_sums, shapes
-from cede.learning.feature_prior import pack_prior, unpack_prior
-from cede.learning.files import CLASSES, Header, SavedLearner, below, pack_own, pack_told, unpack_own, unpack_told
-from cede.learning.state import Seen, Sizes, check_seen, most_episodes
+from cede.learning.files import CLASSES, Header, SavedLearner, below, extras_before_7, pack_own, pack_told, unpack_own, unpack_told
+from cede.learning.state import Sizes, environment_extras, most_episodes
 from cede.problem.structure import checked_structure
 from cede.problem.task import Task
+from cede.rows.places import COSTS, ENVIRONMENT, layer_shapes
+from cede.rows.stored import Counts, LayerCounts, check_layer, check_outcomes_counted, check_sums
+from cede.rows.working import SharedCounts
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class SavedFleet:
 
     task: Task  # the states, actions, environment costs and horizon that all learners must have
     learners: Sequence[SavedLearner]
-    environment: EnvironmentTally | None  # the environment counts that they share
+    environment: SharedCounts | None  # the environment counts that they share
 
 
 def pack_fleet(fleet: SavedFleet) -> tuple[Header, Arrays]:
@@ -52,11 +52,11 @@ def pack_fleet(fleet: SavedFleet) -> tuple[Header, Arrays]:
     header["task"] = archive.describe(fleet.task, "first", arrays)
     if fleet.environment is not None:
         for name, table in (("environment", fleet.environment.table), ("costs", fleet.environment.costs)):
-            sums = table.sums()
-            arrays |= {f"{name}/key": sums.row * table.n_columns + sums.column, f"{name}/number": sums.amount}
+            layer = LayerCounts.of_table(table)
+            arrays |= {f"{name}/key": layer.key, f"{name}/number": layer.number}
         described = archive.describe(fleet.environment.structure, "environment/structure", arrays)
         header["environment"] = {"episodes": fleet.environment.episodes, "structure": described}
-        arrays |= {f"prior/{name}": array for name, array in pack_prior(fleet.environment.prior).items()}
+        arrays |= {f"extras/{name}": array for name, array in fleet.environment.extras.items()}
     return header, arrays
 
 
@@ -73,31 +73,26 @@ def unpack_fleet(header: Mapping[str, Any], arrays: Arrays) -> SavedFleet:
         check.fail("file", "task", "another", "a Task")
     environment = unpack_environment(task, header["environment"], arrays)
     if environment is not None:
-        sizes = next((Sizes(one.task, one.told) for one in learners if one.told.can_share and one.told.features is not None), None)
-        environment.prior = unpack_prior(sizes, below(arrays, "prior"))
+        sizes = [Sizes(one.task, one.told) for one in learners if one.told.can_share]
+        extras = {**below(arrays, "extras"), **extras_before_7(below(arrays, "prior"))}
+        environment.extras = environment_extras("file", sizes, extras)
     return SavedFleet(task, learners, environment)
 
 
-def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arrays) -> EnvironmentTally | None:
+def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arrays) -> SharedCounts | None:
     """Make the environment counts that the learners of a fleet share; None if they share none. task: that of the fleet."""
     if header is None:
         return None
     structure = archive.rebuild(header["structure"], arrays, CLASSES)
     checked_structure("file", structure, task.n_states, task.n_actions, task.tables)
-    _, *layers = shapes(task, structure=structure)
-    tables = []
-    for name, (rows, columns) in zip(("environment", "costs"), layers, strict=True):
-        seen = Seen(arrays[f"{name}/key"], arrays[f"{name}/number"])
-        check_seen("file", name, seen, (rows, columns))
-        sums = Sums(*np.divmod(seen.key, columns), seen.number)
-        if name == "environment":
-            check_counted("file", None if structure is None else structure.environment, sums.row, sums.column)
-        else:
-            check_sums("file", seen.matrix((rows, columns)))
-        tables.append(Table.empty(rows, columns))
-        tables[-1].add(sums)
+    shapes = layer_shapes(task, structure=structure)
+    layers = {name: LayerCounts(shapes[name], arrays[f"{name}/key"], arrays[f"{name}/number"]) for name in (ENVIRONMENT, COSTS)}
+    for name, layer in layers.items():
+        check_layer("file", name, layer)
+    check_outcomes_counted("file", None if structure is None else structure.environment, layers[ENVIRONMENT])
+    check_sums("file", layers[COSTS])
     episodes = check.integer("file", "episodes", header["episodes"], 0, most_episodes(task))
-    return EnvironmentTally(tables[0], tables[1], layers[0][0], episodes, structure)
+    return SharedCounts.load(Counts(layers, 0, episodes), structure=structure)
 
 
 def concatenated(members: Sequence[Arrays]) -> Arrays:

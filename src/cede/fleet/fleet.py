@@ -16,18 +16,20 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import path_to_write, save_arrays
 from cede._base.reprs import listed, plural, short_repr
-from cede._kernels.tables import Sums, Table
+from cede._base.turns import Assignments, Change, Turn, one_at_a_time
+from cede._kernels.tables import Table
+from cede.beliefs.extras import of_layer
 from cede.fleet.files import SavedFleet, pack_fleet
-from cede.learning.counts import EnvironmentTally, shapes
 from cede.learning.endless import new_learner
-from cede.learning.feature_prior import prior_of, same_features
 from cede.learning.files import SCHEMA
 from cede.learning.learner import Learner
 from cede.learning.settings import Settings, checked_task, for_newcomer
 from cede.learning.state import Sizes
-from cede.learning.turns import Assignments, Change, Turn, one_at_a_time
+from cede.problem.features import same_features
 from cede.problem.structure import Structure
 from cede.problem.task import Task
+from cede.rows.places import COSTS, ENVIRONMENT
+from cede.rows.working import SharedCounts
 
 MOST_LEARNERS = 1000  # whose names are looked at for a repr
 
@@ -46,7 +48,7 @@ class Fleet:
     def __init__(self, learners: Sequence[Learner]) -> None:
         self.turn = Turn(is_fleet=True)
         self._learners: tuple[Learner, ...] = ()
-        self._environment: EnvironmentTally | None = None
+        self._environment: SharedCounts | None = None
         given = check.items("Fleet", "learners", learners, "at least one Learner")
         if not given:
             check.fail("Fleet", "learners", "empty", "at least one Learner")
@@ -70,7 +72,7 @@ class Fleet:
             change.finish()
 
     @classmethod
-    def restored(cls, task: Task, learners: Sequence[Learner], environment: EnvironmentTally | None) -> "Fleet":
+    def restored(cls, task: Task, learners: Sequence[Learner], environment: SharedCounts | None) -> "Fleet":
         """Make a fleet from a file. environment: the shared counts, in which those of the learners are contained already."""
         fleet = cls.__new__(cls)
         fleet._learners, fleet._environment, fleet._task = (), environment, task
@@ -100,7 +102,7 @@ class Fleet:
         return self._task
 
     @property
-    def shared_environment(self) -> EnvironmentTally | None:
+    def shared_environment(self) -> SharedCounts | None:
         """Return the growing environment counts of all teams that share; None if no team does."""
         return self._environment
 
@@ -135,7 +137,7 @@ class Fleet:
         """
         if self._environment is None:
             check.fail("Fleet", "environment", "shared by no team", "asked of a fleet with a learner that shares it")
-        return self._environment.counts
+        return self._environment.store()[ENVIRONMENT].matrix
 
     @property
     @one_at_a_time
@@ -143,7 +145,7 @@ class Fleet:
         """Return what all teams together have seen of costs that are learned, (rows, 4); see `Counts.costs`."""
         if self._environment is None:
             check.fail("Fleet", "cost_sums", "shared by no team", "asked of a fleet with a learner that shares the environment")
-        return self._environment.cost_sums
+        return self._environment.store()[COSTS].matrix.astype(np.float64)
 
     @property
     @one_at_a_time
@@ -260,8 +262,8 @@ class Fleet:
         into = () if counted is None else self._into(counted)
         return (*into, *self._members(learners, self._environment or counted))
 
-    def _counted(self, more: EnvironmentTally, so_far: EnvironmentTally | None = None) -> EnvironmentTally:
-        """Return what the fleet knows of the environment with what else was seen of it, in a tally and tables of its own.
+    def _counted(self, more: SharedCounts, so_far: SharedCounts | None = None) -> SharedCounts:
+        """Return what the fleet knows of the environment with what else was seen of it, in tables of its own.
 
         so_far: what was returned before, if there is yet more to add.
         """
@@ -269,21 +271,21 @@ class Fleet:
             like, known = self._environment or more, self._environment is not None
             tables = [one.copy() if known else Table.empty(one.n_rows, one.n_columns) for one in (like.table, like.costs)]
             so_far = replace(like, table=tables[0], costs=tables[1], turn=self.turn)
-            so_far.episodes, so_far.prior = (like.episodes, like.prior) if known else (0, None)
-        for mine, sums in ((so_far.table, more.table.sums()), (so_far.costs, more.costs.sums())):
-            if len(sums.row):
-                mine.add(sums)
+            so_far.episodes, so_far.extras = (like.episodes, like.extras) if known else (0, {})
+        for mine, layer in zip((so_far.table, so_far.costs), more.store().values(), strict=True):
+            if len(layer.key):
+                mine.add(layer.key, layer.number)
         so_far.episodes += more.episodes
-        so_far.prior = so_far.prior or more.prior
+        so_far.extras = so_far.extras or more.extras
         return so_far
 
-    def _into(self, counted: EnvironmentTally) -> Assignments:
+    def _into(self, counted: SharedCounts) -> Assignments:
         """Return what lets the fleet know what was counted. Its tables are replaced as a whole, so that copies stay as they are."""
         if self._environment is None:
             return ((self, "_environment", counted),)
-        return tuple((self._environment, name, getattr(counted, name)) for name in ("table", "costs", "episodes", "prior"))
+        return tuple((self._environment, name, getattr(counted, name)) for name in ("table", "costs", "episodes", "extras"))
 
-    def _members(self, learners: Sequence[Learner], environment: EnvironmentTally | None) -> Assignments:
+    def _members(self, learners: Sequence[Learner], environment: SharedCounts | None) -> Assignments:
         """Return what makes learners members of the fleet. environment: what those that can share know from then on."""
         result: list[tuple[Any, str, Any]] = [(self, "_learners", (*self._learners, *learners))]
         for learner in learners:
@@ -316,14 +318,12 @@ class Fleet:
         self._learners = tuple(learners)
 
 
-def seen_by(learner: Learner) -> EnvironmentTally:
-    """Return what a learner that belongs to no fleet has seen of the environment, as a tally."""
-    state, (_, counts, sums) = learner._packed(), shapes(learner.task, structure=learner.told.structure)
-    sparse = ((state.environment, counts), (state.costs, sums))
-    table, costs = (Table.of(Sums(*np.divmod(one.key, sides[1]), one.number).matrix(*sides)) for one, sides in sparse)
-    found = EnvironmentTally(table, costs, counts[0], state.environment_episodes, shared_structure(learner.told))
-    if learner.told.features is not None:
-        found.prior = prior_of("environment", Sizes(learner.task, learner.told), state.__dict__)
+def seen_by(learner: Learner) -> SharedCounts:
+    """Return what a learner that belongs to no fleet has counted of the environment."""
+    state = learner._packed()
+    counts = state.counts.completed(Sizes(learner.task, learner.told).shapes)
+    found = SharedCounts.load(counts, structure=shared_structure(learner.told))
+    found.extras = of_layer(state.extras, ENVIRONMENT)
     return found
 
 

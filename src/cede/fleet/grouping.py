@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.tables import Table
+from cede.beliefs.scale import Scale
 from cede.learning.learner import Learner
 from cede.learning.settings import Memo, Settings, alike_key, key_of
-from cede.learning.state import Arrays, LearnerState, Sizes, check_stack, part_of, stack_states
-from cede.planning.scale import Scale
+from cede.learning.state import Arrays, LearnerState, Names, Sizes, check_stack, part_of, stack_states
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.task import Task
 
@@ -115,7 +115,8 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
         )
         policies = [policy for i in places if (policy := learners[i].told.policy) is not None]
         groups.append(group)
-        states.append(first_states(group, [before[i] for i in places], policies, streams[places]))
+        names = [learners[i].task.tables for i in places]
+        states.append(first_states(group, [before[i] for i in places], names, policies, streams[places]))
         theirs = [(before[i].episodes, before[i].environment_episodes) for i in places]
         ages.append(list(dict.fromkeys(theirs)))
         number = {one: j for j, one in enumerate(ages[-1])}
@@ -140,17 +141,19 @@ def keeps_plan(task: Task, told: Settings, state: LearnerState) -> bool:
     return told.policy is not None or (told.planning == "full" and lasts)
 
 
-def first_states(group: TeamGroup, states: Sequence[LearnerState], policies: Sequence[Policy], streams: Streams) -> Arrays:
+def first_states(
+    group: TeamGroup, states: Sequence[LearnerState], names: Sequence[Names], policies: Sequence[Policy], streams: Streams
+) -> Arrays:
     """Stack the states of n teams of a group as they are before a run.
 
-    states: those of the learners. policies: the policies that the learners were told to use always, one for each team, or none.
-    streams: (n, 4).
+    states: those of the learners. names: of the agents of each. policies: the fixed policies of the learners, one for each team, or
+    none. streams: (n, 4).
     """
     n = len(states)
     result: Arrays = {name: np.zeros((n, *shape), dtype=dtype) for name, (shape, dtype) in RUN_FIELDS.items()}
     result["stream"] = streams
     result["state"] = np.full(n, -1, dtype=np.int64)
-    result |= stack_states(group.sizes, states, group.keeps_plans and not policies)
+    result |= stack_states(group.sizes, states, names, group.keeps_plans and not policies)
     if policies:
         result["policy"] = np.stack(policies)
         result["planned"] = np.ones(n, dtype=np.int64)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,10 @@ from cede._base import check, run_picture
 from cede._base.arrays import Floats, Ints
 from cede._base.columns import data_frame, save_columns
 from cede._base.reprs import listed, plural, short_repr
+from cede._base.run_picture import RunPicture
 from cede.problem.model import TwoLayerMDP
+
+MADE_BY = ("learner", "seed", "simulation_seed", "environment_seed", "cede")  # settings that are columns of a data frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,7 @@ class Ledger:
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def enter(self, teams: Ints, episodes: slice, part: "Ledger") -> None:
         """Copy the results of some episodes of some teams, `part`, into the ledger. teams: (n,) indices."""
@@ -62,37 +65,107 @@ class RunRecord:
         return cls(Ledger.empty(len(mdps), episodes, max(mdp.team.n_agents for mdp in mdps)), np.empty(len(mdps)))
 
 
-@dataclass(frozen=True, eq=False)
-class History:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunHistory:
+    """What the histories of all runs have in common: columns, data frame, file, picture and repr. K episodes, D members."""
+
+    COLUMNS: ClassVar[tuple[str, ...]]  # of `to_frame`, besides the episode, control and settings
+    COST_LABEL: ClassVar[str] = "cost of an episode"
+
+    cost: Floats  # (K,) realised cost of each episode
+    control: Ints  # (K, D) steps in which each member acted
+    switches: Ints  # (K,) hand-overs in each episode
+    agents: tuple[str, ...]  # (D,) names of the members
+    settings: Mapping[str, Any]  # what to repeat the run with: learner, radii, scale, delta, seeds, version
+
+    @property
+    def _length(self) -> str:
+        """Return how long the run was."""
+        return plural(self.cost.shape[-1], "episode" if self.settings.get("record_every") is None else "block")
+
+    @property
+    def _name(self) -> str:
+        """Return what ran: the environment, or the learner."""
+        return str(self.settings.get("environment", self.settings.get("learner", "run")))
+
+    def _rows(self) -> dict[str, Any]:
+        """Return the columns of `to_frame`, by name."""
+        columns: dict[str, Any] = {"episode": np.arange(1, len(self.cost) + 1)}
+        columns |= {name: getattr(self, name) for name in self.COLUMNS}
+        columns |= {f"control[{name}]": self.control[:, i] for i, name in enumerate(self.agents)}
+        return {**columns, **self._made_by()}
+
+    def _made_by(self) -> dict[str, Any]:
+        """Return columns that say what made the run, the same in each row."""
+        return {name: [self.settings[name]] * self.cost.size for name in MADE_BY if self.settings.get(name) is not None}
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with a row for each episode, or block of steps; of a fleet, for each team and episode.
+
+        Columns: the episode, the fields of this class, control[name] for each member (steps in which it acted; of a fleet by the
+        place in the team), and what made it: learner, seeds and the version of cede. Needs the extra `data`.
+        """
+        return data_frame(self._rows())
+
+    def save(self, path: str | Path) -> Path:
+        """Write the columns of `to_frame` to a file, completely or not at all, and return its path.
+
+        Its suffix says the format: .csv, .jsonl, or .parquet (needs the extra `data`), which also holds all settings.
+        """
+        settings = {str(name): str(value) for name, value in self.settings.items()}
+        return save_columns(f"{type(self).__name__}.save", path, self._rows(), {"settings": settings})
+
+    def _picture(self) -> dict[str, Any]:
+        """Return further fields of the `RunPicture`."""
+        return {}
+
+    def plot(self) -> Any:
+        """Draw costs, regret if it is known, shares of control and hand-overs over the episodes; return the Matplotlib figure.
+
+        Of a fleet the means of all teams are drawn, and members by their place in the team. Needs the extra `plots`. Save the
+        figure with `figure.savefig("run.png")`.
+        """
+        cost, control, switches = self.cost, self.control, self.switches
+        if cost.ndim == 2:
+            cost, control, switches = cost.mean(axis=0), control.sum(axis=0), switches.mean(axis=0)
+        more = {"cost": cost, "cost_label": self.COST_LABEL, **self._picture()}
+        title, counts = f"{self._name}, {self._length}", {"hand-overs": switches}
+        return run_picture.draw(RunPicture(title=title, control=control, counts=counts, agents=self.agents, **more))
+
+    def __repr__(self) -> str:
+        def parts() -> tuple[str | None, ...]:
+            n, regret, known = self.cost.shape[-1], getattr(self, "regret", None), None
+            tail = slice(n - max(1, n // 10), n)
+            if regret is not None and len(regret):
+                known = f"total regret {regret[-1]:.4g}" if np.isfinite(regret[-1]) else "regret not known"
+            cost = f"in the last tenth: cost {self.cost[..., tail].mean():.4g}" if n else None
+            control = self.control[..., tail, :].reshape(-1, self.control.shape[-1]).sum(axis=0)
+            total = max(int(control.sum()), 1)
+            shares = [f"{name} {share / total:.0%}" for name, share in zip(self.agents, control.tolist(), strict=True)]
+            return check.printable(self._name)[:60], self._length, known, cost, f"control: {listed(shares)}"
+
+        return short_repr(self, parts)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class History(RunHistory):
     """The results of a run of one learner for K episodes, with D agents. `simulate` returns it.
 
     Without a horizon a run consists of K blocks of steps instead, as many as `settings["record_every"]` says. For averages the
     expected cost of a block is that of a step in the long run under the policies in force, and regret counts how much more that is
-    than for the best policy, step by step. With a discount the expected cost is that of all that comes from the start on, under the
+    than for the best policy, step by step. With a discount the expected cost is that of all steps from the start on, under the
     policies in force; regret adds up, step by step, how much more the policy in force costs than the best one from where the team
     is.
 
-    What a learner that is not cede's own, and shows no policy, was expected to cost is not known: then regret and expected_cost are
-    NaN, and `settings["regret"]` says so.
+    The expected cost of a learner that is not cede's own, and shows no policy, is not known: then regret and expected_cost are NaN,
+    and `settings["regret"]` says so.
     """
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("cost", "expected_cost", "regret", "switches")
 
     regret: Floats  # (K,) cumulative regret after each episode, exact (Eq. 6); NaN if it is not known
     expected_cost: Floats  # (K,) exact expected cost of each episode's policy; NaN if it is not known
-    cost: Floats  # (K,) realised cost of each episode
-    control: Ints  # (K, D) steps in which each agent of the team acted
-    switches: Ints  # (K,) hand-overs in each episode
     optimum: float  # expected cost of the best policy; with limits of control, of the best mixture within them
-    agents: tuple[str, ...]  # (D,) names
-    settings: Mapping[str, Any]  # what to repeat the run with: learner, radii, scale, delta, seeds, version
-
-    @property
-    def realised_regret(self) -> Floats:
-        """Return how much more the episodes so far really cost than the best policy is expected to, (K,): regret with the noise of
-        what happened, for any learner. Only for tasks with a horizon.
-        """
-        if "record_every" in self.settings:
-            check.fail("History", "realised_regret", "asked for", "asked for where episodes have an end: a task with a horizon")
-        return np.cumsum(self.cost - self.optimum)
 
     @classmethod
     def of(cls, record: RunRecord, agents: tuple[str, ...], settings: Mapping[str, Any]) -> "History":
@@ -101,162 +174,59 @@ class History:
         columns["regret"] = np.cumsum(columns["regret"])
         return cls(optimum=float(record.optimum[0]), agents=agents, settings=settings, **columns)
 
-    def _rows(self) -> dict[str, Any]:
-        """Return the columns of `to_frame`, by name."""
-        names = ("cost", "expected_cost", "regret", "switches")
-        columns = {"episode": np.arange(1, len(self.cost) + 1), **{name: getattr(self, name) for name in names}}
-        return {**columns, **control_columns(self.control, self.agents), **told_columns(self.settings, len(self.cost))}
+    @property
+    def realised_regret(self) -> Floats:
+        """Return the difference between the realised cost so far and the expected cost of the best policy, (K,).
 
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with a row for each episode, or block of steps. Needs the extra `data`.
-
-        Columns: episode, cost, expected_cost, regret (cumulative), switches, control[name] for each agent (steps in which it
-        acted), and what made it: learner, seed, simulation_seed and the version of cede.
+        It is regret with the noise of what happened, and known for any learner. Only for tasks with a horizon.
         """
-        return data_frame(self._rows())
+        if "record_every" in self.settings:
+            check.fail("History", "realised_regret", "asked for", "asked for where episodes have an end: a task with a horizon")
+        return np.cumsum(self.cost - self.optimum)
 
-    def save(self, path: str | Path) -> Path:
-        """Write the columns of `to_frame` to a file, completely or not at all, and return its path.
-
-        Its suffix says the format: .csv, .jsonl, or .parquet (needs the extra `data`), which also holds all settings.
-        """
-        return save_columns("History.save", path, self._rows(), {"settings": texts(self.settings)})
-
-    def plot(self) -> Any:
-        """Draw costs, regret, shares of control and hand-overs over the episodes; return the Matplotlib figure.
-
-        Needs the extra `plots`. Save it with `figure.savefig("run.png")`.
-        """
+    def _picture(self) -> dict[str, Any]:
         block = self.settings.get("record_every")
-        title = f"{self.settings.get('learner', 'run')}, {plural(len(self.cost), 'episode' if block is None else 'block')}"
-        counts, label = {"hand-overs": self.switches}, "cost of an episode"
-        told: dict[str, Any] = {"regret": self.regret, "optimum": self.optimum, "expected": self.expected_cost}
-        if block is not None:  # a block is many steps: what it cost by step
-            told |= {"unit": "step", "each": int(block), "optimum": None, "expected": None}
-            label = "cost of a step"
-        cost = self.cost / (1 if block is None else int(block))
-        picture = run_picture.RunPicture(title, cost, self.control, counts, self.agents, cost_label=label, **told)
-        return run_picture.draw(picture)
-
-    def __repr__(self) -> str:
-        def parts() -> tuple[str | None, ...]:
-            unit = "episode" if self.settings.get("record_every") is None else "block"
-            return learner_of(self.settings), *in_short(self, unit), shares(self.control[last_tenth(self)], self.agents)
-
-        return short_repr(self, parts)
+        if block is None:
+            return {"regret": self.regret, "optimum": self.optimum, "expected": self.expected_cost}
+        per_step = {"cost": self.cost / int(block), "cost_label": "cost of a step", "unit": "step", "each": int(block)}
+        return {"regret": self.regret, **per_step}
 
 
-@dataclass(frozen=True, eq=False)
-class FleetHistory:
-    """The results of a run of a fleet: N teams, K episodes each. `simulate_fleet` returns it."""
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FleetHistory(RunHistory):
+    """The results of a run of a fleet: N teams, K episodes each. `simulate_fleet` returns it.
+
+    cost and switches are (N, K); control is (N, K, D of the largest team). agents: "member 0", "member 1", ..., by the place in the
+    team. settings: of the first learner, with the number of teams and the seed.
+    """
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("cost", "expected_cost", "switches")
+    COST_LABEL: ClassVar[str] = "cost, mean of teams"
 
     regret: Floats  # (K,) cumulative over episodes, summed over teams (Eq. 15), exact
     team_regret: Floats  # (N,) total regret of each team
     expected_cost: Floats  # (N, K) exact expected cost of each episode's policy
-    cost: Floats  # (N, K) realised cost of each episode
-    control: Ints  # (N, K, D of the largest team) steps in which each agent acted
-    switches: Ints  # (N, K) hand-overs
     optimum: Floats  # (N,) expected cost of the best policy, as in `History`
-    settings: Mapping[str, Any]  # of the first learner, with the number of teams and the seed
 
     @classmethod
     def of(cls, record: RunRecord, settings: Mapping[str, Any]) -> "FleetHistory":
         """Make the history of a run of a fleet. settings: what to repeat the run with."""
         columns, regret = dict(record.ledger.columns), record.ledger.regret
         columns |= {"regret": np.cumsum(regret.sum(axis=0)), "team_regret": regret.sum(axis=1)}
-        return cls(optimum=record.optimum, settings=settings, **columns)
+        agents = tuple(f"member {i}" for i in range(record.ledger.control.shape[2]))
+        return cls(optimum=record.optimum, settings=settings, agents=agents, **columns)
+
+    @property
+    def _length(self) -> str:
+        return f"{plural(len(self.cost), 'team')}, {plural(self.cost.shape[1], 'episode')}"
 
     def _rows(self) -> dict[str, Any]:
-        """Return the columns of `to_frame`, by name."""
-        teams, episodes = self.cost.shape
+        (teams, episodes), control = self.cost.shape, self.control.reshape(-1, self.control.shape[2])
         columns = {"team": np.repeat(np.arange(teams), episodes), "episode": np.tile(np.arange(1, episodes + 1), teams)}
-        columns |= {name: getattr(self, name).ravel() for name in ("cost", "expected_cost", "switches")}
-        members = self.control.shape[2]
-        control = control_columns(self.control.reshape(-1, members), range(members))
-        fleet = {"fleet_regret": np.tile(self.regret, teams)}
-        return {**columns, **control, **fleet, **told_columns(self.settings, teams * episodes)}
+        columns |= {name: getattr(self, name).ravel() for name in self.COLUMNS}
+        columns |= {f"control[{i}]": column for i, column in enumerate(control.T)}
+        return {**columns, "fleet_regret": np.tile(self.regret, teams), **self._made_by()}
 
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with a row for each team and episode. Needs the extra `data`.
-
-        Columns: team (from 0), episode, cost, expected_cost, switches, control[0], control[1], ... (steps in which each member
-        acted), fleet_regret (cumulative, of all teams together, after that episode), and what made it: learner, seed and version.
-        """
-        return data_frame(self._rows())
-
-    def save(self, path: str | Path) -> Path:
-        """Write the columns of `to_frame` to a file, completely or not at all, and return its path.
-
-        Its suffix says the format: .csv, .jsonl, or .parquet (needs the extra `data`), which also holds all settings.
-        """
-        return save_columns("FleetHistory.save", path, self._rows(), {"settings": texts(self.settings)})
-
-    def plot(self) -> Any:
-        """Draw costs and hand-overs (means of all teams), the fleet's regret and shares of control; return the Matplotlib figure.
-
-        Needs the extra `plots`. Members of all teams are drawn by their place in the team.
-        """
-        teams, episodes = self.cost.shape
-        title = f"{plural(teams, 'team')}, {plural(episodes, 'episode')} each"
-        names = [f"member {i}" for i in range(self.control.shape[2])]
-        told: dict[str, Any] = {"expected": self.expected_cost.mean(axis=0), "optimum": float(np.mean(self.optimum))}
-        counts = {"hand-overs": self.switches.mean(axis=0)}
-        label = "cost, mean of teams"
-        cost, control = self.cost.mean(axis=0), self.control.sum(axis=0)
-        return run_picture.draw(
-            run_picture.RunPicture(title, cost, control, counts, names, regret=self.regret, cost_label=label, **told)
-        )
-
-    def __repr__(self) -> str:
-        def parts() -> tuple[str | None, ...]:
-            control = self.control.sum(axis=0)[last_tenth(self)]
-            held = shares(control, [f"member {i}" for i in range(control.shape[1])])
-            return learner_of(self.settings), plural(len(self.cost), "team"), *in_short(self, "episode"), held
-
-        return short_repr(self, parts)
-
-
-# ------------------------------------------------------------------------------------------------- what histories have in common
-
-
-def control_columns(control: Ints, names: Sequence[Any]) -> dict[str, Ints]:
-    """Return a column for each member: in how many steps it acted. control: (rows, D)."""
-    return {f"control[{name}]": control[:, i] for i, name in enumerate(names)}
-
-
-def told_columns(settings: Mapping[str, Any], n: int) -> dict[str, list[Any]]:
-    """Return columns that say what made a run, the same in each of n rows: learner, seeds and version."""
-    names = ("learner", "seed", "simulation_seed", "environment_seed", "cede")
-    return {name: [settings[name]] * n for name in names if settings.get(name) is not None}
-
-
-def texts(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as texts by name."""
-    return {str(name): str(value) for name, value in settings.items()}
-
-
-def learner_of(settings: Mapping[str, Any]) -> str | None:
-    """Return the name of the learner of a run, for a repr."""
-    return None if "learner" not in settings else check.printable(settings["learner"])[:60]
-
-
-def last_tenth(history: Any) -> slice:
-    """Return the last tenth of the episodes of a run: what reprs tell of."""
-    n = history.cost.shape[-1]
-    return slice(n - max(1, n // 10), n)
-
-
-def in_short(history: Any, unit: str) -> tuple[str | None, ...]:
-    """Return what a repr says of a run: how long it was, its regret, and what the last tenth of it cost."""
-    tail, regret = history.cost[..., last_tenth(history)], getattr(history, "regret", None)
-    told = None
-    if regret is not None and len(regret):
-        told = f"total regret {regret[-1]:.4g}" if np.isfinite(regret[-1]) else "regret not known"
-    return plural(history.cost.shape[-1], unit), told, f"in the last tenth: cost {tail.mean():.4g}" if tail.size else None
-
-
-def shares(control: Ints, names: Sequence[str]) -> str:
-    """Return what a repr says of control: the share of each member. control: (rows, D)."""
-    total = max(int(control.sum()), 1)
-    parts = [f"{name} {share / total:.0%}" for name, share in zip(names, control.sum(axis=0).tolist(), strict=True)]
-    return f"control: {listed(parts)}"
+    def _picture(self) -> dict[str, Any]:
+        expected, optimum = self.expected_cost.mean(axis=0), float(np.mean(self.optimum))
+        return {"regret": self.regret, "expected": expected, "optimum": optimum}

@@ -9,9 +9,9 @@ from cede.fleet.fleet import Fleet
 from cede.learning.endless import new_learner
 from cede.learning.files import OLDEST, SCHEMA, SavedLearner, unpack_learner
 from cede.learning.learner import Learner
-from cede.learning.read_record import is_record
 from cede.problem import encode
 from cede.problem.encoder import Encoder
+from cede.steps.read_record import is_record
 
 KINDS = ("learner", "fleet")
 

@@ -19,20 +19,20 @@ from cede._base.arrays import Floats, Ints
 from cede._base.interrupts import interrupts_later
 from cede._base.progress import Progress
 from cede._kernels.tables import Table
+from cede.beliefs.constants import radii_ahead
+from cede.beliefs.extras import Extras
 from cede.fleet.checkpoint import Checkpoint, RunState, fingerprint
 from cede.fleet.engines import Engine, Threads
 from cede.fleet.evaluations import Evaluations
 from cede.fleet.grouping import Grouping, Streams, cut_into_shards, group_teams
 from cede.fleet.history import RunRecord
 from cede.fleet.shard import Order, Report
-from cede.learning.arrays import radii_ahead, radius_sizes
-from cede.learning.counts import EnvironmentTally
-from cede.learning.feature_prior import next_fit, refitted
-from cede.learning.layer_prior import LayerPrior
+from cede.learning.arrays import radius_sizes
 from cede.learning.learner import Learner
 from cede.learning.state import Arrays, joined, unstack_states
 from cede.planning.control_shares import best_mixture
 from cede.problem.model import TwoLayerMDP
+from cede.rows.working import SharedCounts
 
 _mixtures: "WeakKeyDictionary[TwoLayerMDP, dict[Any, float]]" = WeakKeyDictionary()  # cost of the best one, by problem and limits
 MOST_SECONDS, MOST_AT_ONCE = 0.1, 10_000  # of a round, if teams share nothing: seconds and episodes
@@ -93,14 +93,14 @@ class Run:
         self.teams: Grouping = group_teams(mdps, learners, streams, block)
         self.per_entry = block if mdps[0].horizon is None else 1  # what counts as an episode is a step where there is no horizon
         self.sizes = [radius_sizes(group.task, group.told) for group in self.teams.groups]
-        shared = [tally for learner in learners if (tally := learner.shared_environment) is not None]
-        self.shared: EnvironmentTally | None = shared[0] if shared else None
+        shared = [counts for learner in learners if (counts := learner.shared_environment) is not None]
+        self.shared: SharedCounts | None = shared[0] if shared else None
         self.which: list[Sequence[int]] = []  # by shard: indices of the groups that it has teams of
         self.places: list[list[Ints]] = []  # by shard and group: indices of the teams in the fleet
         self.record = RunRecord.empty(mdps, episodes)
         self.now = RunState(0, 0, None, None, 0)
         if self.shared is not None:
-            self.now = RunState(0, 0, self.shared.table, self.shared.costs, self.shared.episodes, self.shared.prior)
+            self.now = RunState(0, 0, self.shared.table, self.shared.costs, self.shared.episodes, self.shared.extras)
         self.earlier = {0: self.now}  # by round: the states to which the engine may have to go back
         self.at_once = 1
         self.at_end = at_end
@@ -204,30 +204,32 @@ class Run:
         by_group = tuple({name: np.array([one[name][:n] for one in here]) for name in here[0]} for here in numbers)
         evaluated = self.evaluations.is_chosen[now.done : now.done + n]
         order = (now.number + 1, n, tuple(first), by_group, evaluated, now.table, now.costs)
-        return Order(*order, tuple(owned), now.prior)
+        return Order(*order, tuple(owned), now.extras)
 
     def until_fit(self) -> int:
-        """Return in how many episodes the next models of features are to be fitted: a round must end there. Where teams learn from
-        one another, models are fitted after the round in which it is time.
+        """Return in how many episodes an option fits models next: a round must end there.
+
+        Where teams learn from one another, models are fitted after the round in which they are due.
         """
         done, result, teams = self.now.done, self.episodes, self.teams
         for group, ages, places in zip(teams.groups, teams.ages, teams.places, strict=True):
-            if group.told.features is not None:
+            option = group.sizes.option
+            if option is not None:
                 shared = [self.now.environment_episodes] if group.shared else []
                 for counted in [*(x + done for age in ages for x in age), *shared]:
-                    result = min(result, next_fit(group.task, counted) - counted)
+                    result = min(result, option.next_fit(counted) - counted)
                 for state in [teams.before[place] for place in places if not done]:  # counts may have come from elsewhere
-                    last, now = state.fitted_at.tolist() or [0, 0], (state.episodes, state.environment_episodes)
-                    if any(next_fit(group.task, at) <= counted for at, counted in zip(last, now, strict=True)):
+                    layers = {"agents": state.episodes, "environment": state.environment_episodes}
+                    if any(option.is_due(layer, state.extras, counted) for layer, counted in layers.items()):
                         result = 1
         return result
 
-    def prior_after(self, table: Table | None, counted: int) -> LayerPrior | None:
-        """Return the prior of the shared environment, from features, after so many episodes were counted into its table."""
-        told = next((group for group in self.teams.groups if group.shared and group.told.features is not None), None)
-        if table is None or told is None:
-            return self.now.prior
-        return refitted("environment", told.sizes, self.now.prior, table.matrix, counted)
+    def extras_after(self, table: Table | None, counted: int) -> Extras:
+        """Return the extras of the shared environment after so many episodes were counted into its table."""
+        option = next((option for group in self.teams.groups if group.shared and (option := group.sizes.option)), None)
+        if table is None or option is None:
+            return self.now.extras
+        return option.fit("environment", self.now.extras, table.matrix, counted)
 
     def enter(self, order: Order, reports: Sequence[Report]) -> None:
         """Enter the results of a round. It may be repeated after an interrupt: it counts only when `now` is replaced."""
@@ -242,10 +244,10 @@ class Run:
                     ledger = replace(ledger, regret=lost)
                 self.record.ledger.enter(teams, played, ledger)
             if table is not None and costs is not None:
-                table.add(report.delta)
-                costs.add(report.cost_delta)
+                table.add(report.delta.key, report.delta.number)
+                costs.add(report.cost_delta.key, report.cost_delta.number)
         counted = now.environment_episodes + order.episodes * self.teams.sharing * self.per_entry
-        self.now = RunState(order.number, played.stop, table, costs, counted, self.prior_after(table, counted))
+        self.now = RunState(order.number, played.stop, table, costs, counted, self.extras_after(table, counted))
         self.earlier[order.number] = self.now
         for number in [n for n in self.earlier if n < self.engine.kept_number]:
             del self.earlier[number]
@@ -300,11 +302,12 @@ class Run:
             for number, places, stack in zip(which, by_group, stacks, strict=True):
                 group, before = self.teams.groups[number], [self.teams.before[place] for place in places]
                 done = now.done * self.per_entry
-                after = unstack_states(group.sizes, stack, before, done, 0 if group.shared else done)
+                names = [self.learners[place].task.tables for place in places]
+                after = unstack_states(group.sizes, stack, before, names, done, 0 if group.shared else done)
                 for place, state in zip(places, after, strict=True):
                     self.learners[place]._remember(state)
         if self.shared is not None and now.table is not None:
             assert now.costs is not None
             self.shared.table, self.shared.costs, self.shared.episodes = now.table, now.costs, now.environment_episodes
-            self.shared.prior = now.prior
+            self.shared.extras = now.extras
         return whole

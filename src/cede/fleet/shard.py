@@ -5,7 +5,8 @@ the same answer, so nothing counts twice. Between rounds all that a shard knows 
 kept, and put into another shard.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,28 +14,31 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Ints
-from cede._kernels import teams as kernels
-from cede._kernels.costs import N_SUMS
-from cede._kernels.episodes import Steps, Truth
-from cede._kernels.layer import CountsArrays
-from cede._kernels.learner import NEVER, finish_plan, is_due
-from cede._kernels.model import ModelArrays
-from cede._kernels.radii import RadiiAhead
 from cede._kernels.random_streams import tie_seed
-from cede._kernels.tables import KeyTable, Sums, Table, growth, restore
-from cede._kernels.teams import LedgerArrays, TeamArrays, Workspace
+from cede._kernels.tables import KeyTable, Table, growth, restore
+from cede.beliefs.belief import Belief
+from cede.beliefs.constants import RadiiAhead
+from cede.beliefs.extras import Extras, stack_extras, unstack_extras
+from cede.beliefs.known import true_environment
+from cede.fleet import teams as kernels
+from cede.fleet.episodes import EpisodeArrays, Truth
 from cede.fleet.grouping import RUN_FIELDS, GroupMembers, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
-from cede.fleet.team_priors import TeamPriors, no_priors
-from cede.learning.arrays import arrivals, make_plan, new_arrays, new_tally, optimistic_start, refresh_layer
-from cede.learning.counts import EnvironmentTally, shapes
-from cede.learning.layer_prior import LayerPrior
-from cede.learning.state import ARRAYS, COUNTED, PRIOR, Arrays, LearnerState, Seen
-from cede.planning.belief import Belief, true_environment
+from cede.fleet.teams import LedgerArrays, TeamArrays, Workspace
+from cede.learning.arrays import arrivals, load_counts, make_plan, new_arrays, optimistic_start, refresh_layer
+from cede.learning.compiled import NEVER, finish_plan, is_due
+from cede.learning.state import ARRAYS, STACKED, Arrays, LearnerState
 from cede.planning.endless import accuracy_for, new_endless
-from cede.planning.passes import empty_plan, pass_scratch, problem_of, thread_scratch, threads_for
+from cede.planning.model import ModelArrays
+from cede.planning.passes import empty_plan, pass_scratch, thread_scratch, threads_for
+from cede.problem.arrays import problem_of
 from cede.problem.model import Environment
 from cede.problem.task import Task
+from cede.rows.cost_sums import N_SUMS
+from cede.rows.counting import CountsArrays
+from cede.rows.places import COSTS, ENVIRONMENT, layer_shapes
+from cede.rows.stored import LayerCounts
+from cede.rows.working import SharedCounts
 
 STEPS_WRITTEN_DOWN = ("agent_keys", "environment_rows", "environment_outcomes")  # arrays of the workspace
 TEAMS_AT_ONCE = 64  # teams in one call of compiled code; an interrupt is noticed between calls
@@ -52,7 +56,7 @@ class Order:
     snapshot: Table | None  # counts of the shared environment before the round, read only; None: no team shares it
     cost_snapshot: Table | None  # the same of the sums of costs
     own: tuple[Ints, ...] = ()  # by group: (ages,) episodes in such a learner's own environment counts before the round
-    prior: LayerPrior | None = None  # of the shared environment, from features
+    extras: Extras = field(default_factory=dict)  # of the shared environment
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +65,8 @@ class Report:
 
     number: int
     ledgers: tuple[Ledger, ...]  # by group, first axes (teams, episodes)
-    delta: Sums  # what the round adds to the counts of the shared environment
-    cost_delta: Sums  # and to the sums of costs
+    delta: LayerCounts  # what the round adds to the counts of the shared environment
+    cost_delta: LayerCounts  # and to the sums of costs
 
 
 class Shard:
@@ -73,9 +77,10 @@ class Shard:
         places = np.arange(plan.agents.n_rows).reshape(-1, first.n_states)
         truth = Belief(plan.agents, np.zeros(plan.agents.n_rows), places)
         structure = next((group.told.structure for group in plan.groups if group.shared), None)
-        _, *layers = shapes(first, structure=structure)
+        shapes = layer_shapes(first, structure=structure)
+        layers = shapes[ENVIRONMENT], shapes[COSTS]
         table, costs = (Table.empty(*sides) for sides in layers)
-        self.environment = EnvironmentTally(table, costs, layers[0][0], 0)  # the shared one, as the team at work sees it
+        self.environment = SharedCounts(table, costs, layers[0][0], 0)  # the shared one, as the team at work sees it
         self.delta, self.cost_delta = (Table.empty(*sides) for sides in layers)
         self.which = plan.which
         given = zip(plan.groups, plan.members, plan.states, strict=True)
@@ -102,7 +107,7 @@ class Shard:
         for number, group in zip(self.which, self.groups, strict=True):
             group.play(order, number)
         ledgers = tuple(group.ledger for group in self.groups)
-        self.report = Report(order.number, ledgers, self.delta.sums(), self.cost_delta.sums())
+        self.report = Report(order.number, ledgers, LayerCounts.of_table(self.delta), LayerCounts.of_table(self.cost_delta))
         self.number = order.number
         return self.report
 
@@ -144,20 +149,21 @@ class WorkingGroup:
         members: GroupMembers,
         truth: Belief,
         state: Arrays,
-        environment: EnvironmentTally,
+        environment: SharedCounts,
         deltas: tuple[Table, Table],
     ) -> None:
         task, told = group.task, group.told
         self.group, self.members, (self.delta, self.cost_delta) = group, members, deltas
-        self.tally = new_tally(task, told, LearnerState(), environment if group.shared else None)
-        self.learner = new_arrays(task, told, self.tally)
-        layers = {name: group.sizes.seen[name] for name in (*COUNTED, "starts")}
+        self.counts = load_counts(task, told, LearnerState(), environment if group.shared else None)
+        self.learner = new_arrays(task, told, self.counts)
+        layers = {name: group.sizes.seen[name] for name in STACKED}
         self.seen = {
             name: KeyTable.of(state[f"{name}_size"], state[f"{name}_key"], state[f"{name}_number"], rows * columns)
             for name, (rows, columns) in layers.items()
         }
-        self.keeps = {one.name for one in ARRAYS if one.name in state and one.name not in PRIOR}
-        self.priors = None if told.features is None else TeamPriors(group.sizes, state, group.shared)
+        self.keeps = {one.name for one in ARRAYS if one.name in state}
+        self.option = group.sizes.option
+        self.extras = unstack_extras(group.sizes.extras, state, self.n_teams)  # by team
         self.teams = self._teams(state)
         self.workspace = self._workspace(truth)
         self.at = np.zeros(1, dtype=np.int64)
@@ -201,7 +207,7 @@ class WorkingGroup:
         problem.vary = self.group.vary
         problem.enter_cost = np.empty(0) if environment.enter_cost is None else environment.enter_cost
         model = ModelArrays(agents=truth.arrays, environment=true_environment(environment).arrays, problem=problem)
-        known = [table.end for table in (self.tally.agents.seen, self.tally.environment.seen)]
+        known = [table.end for table in (self.counts.agents.seen, self.counts.environment.seen)]
         return Workspace(
             learner=self.learner,
             truth=true_problem(task, environment, model),
@@ -220,7 +226,7 @@ class WorkingGroup:
             delta=self.delta,
             cost_snapshot=self.cost_delta,
             cost_delta=self.cost_delta,
-            endless=new_endless(task, known=True),
+            endless=new_endless(task),
             accuracy=0.0 if task.horizon is not None else accuracy_for(known_costs(task, environment)),
         )
 
@@ -270,28 +276,36 @@ class WorkingGroup:
         alone = order.episodes == 1 and self.group.task.horizon is not None and self.worth_threads()
         while self.at[0] < self.n_teams:
             begin = int(self.at[0])
-            end = begin + 1 if alone or self.priors is not None else min(begin + TEAMS_AT_ONCE, self.n_teams)
-            if self.priors is not None:
-                self.priors.put(begin, self.learner, order.prior)
+            end = begin + 1 if alone or self.option is not None else min(begin + TEAMS_AT_ONCE, self.n_teams)
+            if self.option is not None:
+                common = (order.extras, -1) if self.group.shared else (self.extras[begin], begin)
+                self.learner.agents.expected = self.option.expected("agents", self.extras[begin], begin)
+                self.learner.environment.expected = self.option.expected("environment", *common)
             self._make_room(begin, end, order.episodes)
             if alone:
                 self._plan_with_threads(begin, first, order.radii[number])
             kernels.play_teams(self.workspace, self.teams, radii, first, begin, end, ledger, self.at)
-        for i in range(self.n_teams if self.priors is not None else 0):
+        for i in range(self.n_teams if self.option is not None else 0):
             self._refit(i, order, number)
 
     def _refit(self, i: int, order: Order, number: int) -> None:
-        """Fit the models behind the priors of team i anew, if it is time after this round. number: index of the group."""
-        assert self.priors is not None
+        """Fit the models of team i's option, where they are due after this round. To do so again changes nothing.
+
+        number: index of the group.
+        """
+        assert self.option is not None
         sides, age = self.group.sizes.seen, self.members.age[i]
 
         def counts(layer: str) -> sp.csr_array:
             kept = self.seen[layer]
             part = slice(kept.start[i], kept.start[i] + kept.size[i])
-            return Seen(kept.column[part].copy(), kept.weight[part].copy()).matrix(sides[layer])
+            return LayerCounts(sides[layer], kept.column[part].copy(), kept.weight[part].copy()).matrix
 
-        done = order.episodes
-        self.priors.refit(i, counts, int(order.first[number][age]) - 1 + done, int(order.own[number][age]) + done)
+        counted = {"agents": int(order.first[number][age]) - 1 + order.episodes}
+        if not self.group.shared:
+            counted["environment"] = int(order.own[number][age]) + order.episodes
+        for layer, episodes in counted.items():
+            self.extras[i] = self.option.fit(layer, self.extras[i], partial(counts, layer), episodes)
 
     def worth_threads(self) -> bool:
         """Return whether plans are made, and are large enough that several threads for one of them are faster."""
@@ -313,9 +327,9 @@ class WorkingGroup:
 
     def _make_room(self, first: int, last: int, episodes: int) -> None:
         """Make all pools long enough for what the teams from first to last may see in some episodes: kernels trust in that."""
-        steps, workspace, environment = episodes * self.group.block, self.workspace, self.tally.environment
-        costs, sums = self.tally.costs.counts, 2 * N_SUMS * steps
-        self._lengthen("agents", self.tally.agents, workspace.agents_known, steps, first, last)
+        steps, workspace, environment = episodes * self.group.block, self.workspace, self.counts.environment
+        costs, sums = self.counts.costs.counts, 2 * N_SUMS * steps
+        self._lengthen("agents", self.counts.agents, workspace.agents_known, steps, first, last)
         self._lengthen_kept("starts", self.group.task.n_states, episodes, first, last)
         if self.group.shared:
             base, more, sides = int(workspace.snapshot.end), (last - first) * steps, (environment.counted, environment.n_columns)
@@ -354,9 +368,9 @@ class WorkingGroup:
         """Return the stacked states of the teams. Large arrays are not copied: they are valid until the next round begins."""
         result: Arrays = {name: getattr(self.teams, name).copy() for name in (*RUN_FIELDS, "planned", "fresh")}
         for name, table in self.seen.items():
-            sums = table.sums()
-            result |= {f"{name}_size": table.size.copy(), f"{name}_key": sums.column, f"{name}_number": sums.amount}
-        result |= no_priors(self.n_teams) if self.priors is None else self.priors.state()
+            _, key, number = table.entries()
+            result |= {f"{name}_size": table.size.copy(), f"{name}_key": key, f"{name}_number": number}
+        result |= stack_extras(self.group.sizes.extras, self.extras)
         for name in self.keeps:
             array = getattr(self.teams, name)
             result[name] = array.view(np.float64).reshape(self.n_teams, -1) if array.dtype.names else array
@@ -373,11 +387,11 @@ def known_costs(task: Task, environment: Environment) -> Task:
     return replace(task, env_cost=environment.cost, enter_cost=environment.enter_cost)
 
 
-def new_steps(steps: int) -> Steps:
+def new_steps(steps: int) -> EpisodeArrays:
     """Make arrays for so many steps: those of an episode, or without horizon those of a block."""
     states, who, actions = (np.empty(steps + n, dtype=np.int64) for n in (1, 1, 0))
     costs = {name: np.empty(steps) for name in ("costs", "env_costs", "enter_costs")}
-    return Steps(states=states, who=who, actions=actions, **costs)
+    return EpisodeArrays(states=states, who=who, actions=actions, **costs)
 
 
 def numbers_drawn(environment: Environment, task: Task) -> int:

@@ -13,24 +13,24 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Policy
-from cede._kernels.episodes import play_episode
+from cede._base.turns import Change
+from cede.beliefs.known import true_beliefs
 from cede.fleet.by_calls import is_own, play_by_calls
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import Engine, engine_of
+from cede.fleet.episodes import play_episode
 from cede.fleet.fleet import Fleet
 from cede.fleet.history import FleetHistory, History, RunRecord
 from cede.fleet.run import Run, stream_of, streams_of
 from cede.fleet.shard import new_steps, numbers_drawn, true_problem
-from cede.learning.counts import Episode
 from cede.learning.learner import Learner
 from cede.learning.protocol import SwitchingLearner, checked_learner, settings_of
 from cede.learning.settings import MOST_EPISODES
-from cede.learning.turns import Change
-from cede.planning.belief import true_beliefs
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, model_of
 from cede.problem.model import TwoLayerMDP, check_support
 from cede.problem.task import Task, checked_switching_policy
+from cede.steps.step import Episode
 
 Seed = int | np.random.Generator
 MOST_BLOCK = 10**7  # steps without horizon that are recorded together
@@ -73,9 +73,9 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
     steps = new_steps(length)
     truth = true_problem(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
     play_episode(truth, policy, rng.random(numbers_drawn(mdp.environment, mdp.task)), steps)
-    n = steps.n
-    charged = {"env_costs": steps.env_costs[:n], "enter_costs": steps.enter_costs[:n]}
-    return Episode(steps.states[: n + 1], steps.who[:n], steps.who[1 : n + 1], steps.actions[:n], steps.costs[:n], **charged)
+    n, aim = steps.n, None if mdp.task.modes is None else mdp.task.aim
+    charged = (steps.env_costs[:n], steps.enter_costs[:n])
+    return Episode(steps.states[: n + 1], steps.who[:n], steps.who[1 : n + 1], steps.actions[:n], steps.costs[:n], *charged, aim)
 
 
 def simulate(

@@ -12,6 +12,7 @@ from cede.gym.actors import Actor, actors_of
 from cede.gym.encoders import encoder_of, with_what_it_sees
 from cede.gym.toy_text import DONE
 from cede.problem.task import Task
+from cede.steps.step import Step
 
 OVER = "over"  # name of the state that `task_for` adds, in which an episode ends
 
@@ -111,10 +112,12 @@ class LiveTeam:
         state = self.encode(self.observation, env=inner, info=info, reward=reward, terminated=terminated)
         return check.index(self.owner, "the state of an observation", state, below)
 
-    def cost_of(self, state: int, step: LiveStep) -> float:
-        """Return what the environment charged for a step: what the task says, or minus the reward where it does not."""
-        stated = float(self.task.env_cost[state, step.action])
-        return -step.reward if np.isnan(stated) else stated
+    def as_step(self, t: int, state: int, prev_agent: int, agent: int, done: LiveStep) -> Step:
+        """Return what was done as a Step. The environment charged what the task says, or -reward where it does not."""
+        stated = float(self.task.env_cost[state, done.action])
+        cost = -done.reward if np.isnan(stated) else stated
+        arriving = 0.0 if self.task.enter_cost is None else float(self.task.enter_cost[done.state])
+        return Step(t, state, prev_agent, agent, done.action, done.state, cost, arriving)
 
 
 def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, told_by: str) -> LiveTeam:

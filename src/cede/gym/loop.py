@@ -3,7 +3,7 @@
 Episodes of the environment and of the learner's task need not have the same length:
 
 - If an episode terminates, the learner's episode ends, too: in a state that the task declares to be terminal.
-- If it is truncated (cut off by a time limit), the learner is told only the steps that were seen.
+- If it is truncated (cut off by a time limit), the learner sees only the steps that happened.
 - If it is longer than the horizon, the learner sees several episodes, each of which begins where the one before ended.
 - If the task has no horizon and averages, its run has no end: when an episode terminates, the next state is that in which the next
   episode begins.
@@ -13,16 +13,14 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from cede._base import check, run_picture
+from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede._base.columns import data_frame, save_columns
 from cede._base.progress import Progress
-from cede._base.reprs import plural, short_repr
-from cede.fleet.history import control_columns, in_short, shares, texts, told_columns
+from cede.fleet.history import RunHistory
 from cede.gym.encoders import encoder_of
 from cede.gym.live import OVER, LiveTeam, actions_of, check_env, live_team
 from cede.learning.learner import Learner
@@ -30,62 +28,26 @@ from cede.learning.protocol import SwitchingLearner, checked_learner, drop_episo
 from cede.problem.costs import checked_range
 from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task
+from cede.steps.cost import Account
+from cede.steps.loop import play
+from cede.steps.step import Step
 
 REWARDS = (-1.0, 1.0)  # by default, what a reward and so a cost can be
 
 
-@dataclass(frozen=True, eq=False)
-class GymHistory:
-    """What happened in K episodes of an environment, with a team of D members."""
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class GymHistory(RunHistory):
+    """The results of K episodes of an environment, with a team of D members.
+
+    cost is what an episode cost by the task: environment, control, hand-overs, arriving, and after an end the steps that were left.
+    settings: the learner's, the environment's name and its seed.
+    """
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("returns", "cost", "switches", "lengths", "terminated")
 
     returns: Floats  # (K,) sum of the environment's rewards
-    cost: (
-        Floats  # (K,) what the episode cost by the task: environment, control, hand-overs, arriving, and after an end what was left
-    )
-    control: Ints  # (K, D) number of steps in which each member acted
-    switches: Ints  # (K,) number of hand-overs
     lengths: Ints  # (K,) number of steps
     terminated: Any  # (K,) bool: True if the episode terminated, False if it was truncated
-    agents: tuple[str, ...]  # (D,) names of the members
-    settings: dict[str, Any]  # the learner's settings, the environment's name and its seed
-
-    def _rows(self) -> dict[str, Any]:
-        """Return the columns of `to_frame`, by name."""
-        names = ("returns", "cost", "switches", "lengths", "terminated")
-        columns = {"episode": np.arange(1, len(self.cost) + 1), **{name: getattr(self, name) for name in names}}
-        return {**columns, **control_columns(self.control, self.agents), **told_columns(self.settings, len(self.cost))}
-
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with a row for each episode. Needs the extra `data`.
-
-        Columns: episode, returns, cost, switches, lengths, terminated, control[name] for each member, and what made it: learner,
-        seed, environment_seed and the version of cede.
-        """
-        return data_frame(self._rows())
-
-    def save(self, path: str | Path) -> Path:
-        """Write the columns of `to_frame` to a file, completely or not at all, and return its path.
-
-        Its suffix says the format: .csv, .jsonl, or .parquet (needs the extra `data`), which also holds all settings.
-        """
-        return save_columns("GymHistory.save", path, self._rows(), {"settings": texts(self.settings)})
-
-    def plot(self) -> Any:
-        """Draw costs, shares of control and hand-overs over the episodes; return the Matplotlib figure.
-
-        Needs the extra `plots`.
-        """
-        title = f"{self.settings.get('environment', 'run')}, {plural(len(self.cost), 'episode')}"
-        counts = {"hand-overs": self.switches}
-        picture = run_picture.RunPicture(title, self.cost, self.control, counts, self.agents, cost_label="cost of an episode")
-        return run_picture.draw(picture)
-
-    def __repr__(self) -> str:
-        def parts() -> tuple[str | None, ...]:
-            where = check.printable(self.settings.get("environment", ""))[:60]
-            return where, *in_short(self, "episode"), shares(self.control, self.agents)
-
-        return short_repr(self, parts)
 
 
 def task_for(
@@ -181,7 +143,7 @@ def run(
     that has no `task` of its own.
 
     override: a function override(t, state, prev_agent, chosen) that returns the agent who really gets control, an index or a name.
-    Use it where people may take control, or where somebody else decides while the learner only watches.
+    Use it where people may take control, or where another controller decides while the learner only watches.
 
     seed: the first episode resets the environment with it, and actions of tables and of functions that return probabilities are
     drawn from it. Models and people are not seeded. To go on with the same learner, give another seed.
@@ -200,39 +162,29 @@ def run(
     if isinstance(learner, Learner) and learner.observed:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first")
     episodes, seed = check.integer(owner, "episodes", episodes, 1), check.integer(owner, "seed", seed, 0, 2**32 - 1)
-    runner = EpisodeRunner(live, task, learner, override, np.random.default_rng([seed, 8]))
-    rows = []
+    world = LiveWorld(live, task, learner, override, np.random.default_rng([seed, 8]))
+    columns: dict[str, list[Any]] = {name: [] for name in ("returns", "cost", "control", "switches", "lengths", "terminated")}
     with (
         learner.record_to(record) if record is not None and isinstance(learner, Learner) else nullcontext(),
         Progress("episodes", episodes, progress, 1) as bar,
     ):
         for k in range(episodes):
             try:
-                rows.append(runner.run_episode(seed if k == 0 else None))
+                account = world.play_episode(seed if k == 0 else None)
             except BaseException:  # the learner does not learn from a part of an episode
                 drop_episode(learner)
                 raise
+            results = (world.gained, account.cost, account.control, account.switches, account.steps, world.terminated)
+            for column, value in zip(columns.values(), results, strict=True):
+                column.append(value)
             bar.advance(1)
-    returns, cost, control, switches, lengths, terminated = zip(*rows, strict=True)
-    settings = {
-        **settings_of(learner),
-        "environment": str(getattr(getattr(env, "spec", None), "id", env)),
-        "environment_seed": seed,
-    }
-    return GymHistory(
-        np.array(returns, dtype=np.float64),
-        np.array(cost, dtype=np.float64),
-        np.array(control, dtype=np.int64),
-        np.array(switches, dtype=np.int64),
-        np.array(lengths, dtype=np.int64),
-        np.array(terminated, dtype=np.bool_),
-        task.members,
-        settings,
-    )
+    where = {"environment": str(getattr(getattr(env, "spec", None), "id", env)), "environment_seed": seed}
+    arrays: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
+    return GymHistory(**arrays, agents=task.members, settings={**settings_of(learner), **where})
 
 
 def task_of(owner: str, learner: Any, task: Any) -> Task:
-    """Return the task of a learner: its own, or the one that is given where it has none."""
+    """Return the task of a learner: its own, else the given one."""
     own = getattr(learner, "task", None)
     if isinstance(own, Task):
         if task is not None and task is not own:
@@ -241,69 +193,54 @@ def task_of(owner: str, learner: Any, task: Any) -> Task:
     return check.instance(owner, "task", task, Task, ": the learner has none of its own")
 
 
-@dataclass(frozen=True, eq=False)
-class EpisodeRunner:
-    """Runs episodes of an environment for `run`, whose checked arguments it holds."""
+@dataclass(eq=False)
+class LiveWorld:
+    """A Gymnasium environment with actors in it, as a `World`."""
 
     live: LiveTeam
     task: Task
     learner: Any  # a SwitchingLearner
     override: Callable[[int, int, int, int], int] | None
     rng: np.random.Generator  # for the actors' actions
+    gained: float = 0.0  # rewards of the episode
+    terminated: bool = False  # whether the episode terminated
 
-    def run_episode(self, seed: int | None) -> tuple[Any, ...]:
-        """Run one episode, let the learner see it, and return one entry for each of the first six fields of `GymHistory`.
+    def play_episode(self, seed: int | None) -> Account:
+        """Play one episode of the environment: one of the learner, or several if it is longer than the horizon.
 
-        seed: for the environment's reset; None goes on with its own random numbers. `task.acting[agent]` is the member whose step
-        it is, and a change of `task.aim` is a switch: while a human takes over from a machine for 2 steps, the machine acts, and
-        the switch is counted once, at the first of them.
+        seed: for the environment's reset; None continues its random numbers.
         """
-        task, learner = self.task, self.learner
-        state, agent = self.live.begin(seed), int(task.start_agent)
-        gained, cost, weight, switches, steps, t = 0.0, 0.0, 1.0, 0, 0, 0
-        control = np.zeros(len(task.members), dtype=np.int64)
-        terminated = truncated = False
-        while not (terminated or truncated):
-            prev, agent = agent, self.next_agent(t, state, agent)
-            step = self.live.step(state, agent, self.rng)
-            to, terminated, truncated = step.state, step.terminated, step.truncated
-            charged = self.live.cost_of(state, step)
-            arriving = 0.0 if task.enter_cost is None else float(task.enter_cost[to])
-            self.observe(t, (state, prev, agent, step.action, to), charged, arriving)
-            gained, steps = gained + step.reward, steps + 1
-            after = task.cost_of_ending(t + 1, to) if task.is_terminal[to] else 0.0
-            cost += weight * (float(task.step_cost(state, prev, agent, charged, arriving)) + after)
-            weight *= task.factor
-            control[task.acting[agent]] += 1
-            switches += int(task.aim[prev] != task.aim[agent])
-            state, t = to, t + 1
-            if task.horizon is not None and t == task.horizon and not terminated:
-                learner.end_episode()
-                t, weight = 0, 1.0
-        if task.horizon is None or t > 0:
-            learner.end_episode()
-        return gained, cost, control, switches, steps, terminated
+        state, agent, account = self.live.begin(seed), int(self.task.start_agent), Account(self.task, self.task.factor)
+        self.gained, self.terminated, over = 0.0, False, False
+        while not over:
+            state, agent, over = play(self, account, state, agent, self.task.horizon)
+            self.learner.end_episode()
+        return account
 
-    def observe(self, t: int, step: tuple[int, int, int, int, int], cost: float, enter_cost: float) -> None:
-        """Let the learner see a step: state, prev_agent, agent, action and next state, and what was charged. Unknown costs are
-        minus the reward.
-        """
-        ends = self.task.cost_range
-        if np.isnan(self.task.env_cost[step[0], step[3]]) and not ends[0] <= cost <= ends[1]:
-            expected = f"from {-ends[1]:g} to {-ends[0]:g}: give task_for a cost_range that holds minus every reward"
-            check.fail("run", "the reward of env", -cost, expected)
-        timed = () if self.task.horizon is None else (t,)
-        self.learner.observe(*timed, *step, cost=cost, enter_cost=enter_cost)
+    def choose(self, t: int, state: int, prev_agent: int) -> int:
+        """Return the agent who gets control next: the agent that the learner chooses, or the one that `override` names.
 
-    def next_agent(self, t: int, state: int, prev: int) -> int:
-        """Return who gets control next: whom the learner chooses, or whom override names.
-
-        If the agent that override names cannot get control at once, the result is the next step on the way to it: a hand-over may
-        take several steps, and one that has begun must be finished.
+        If that one cannot get control at once, the result is the next step of the hand-over to it: a hand-over may take several
+        steps, and must be finished once it has begun.
         """
         task, timed = self.task, () if self.task.horizon is None else (t,)
-        agent = task.agent_index("run", "what choose answered", self.learner.choose(*timed, state, prev))
+        agent = task.agent_index("run", "what choose answered", self.learner.choose(*timed, state, prev_agent))
         if self.override is None:
             return agent
-        given = task.agent_index("run", "the agent that override gave", self.override(t, state, prev, agent))
-        return given if task.can_hand_over[prev, given] else next_agent_towards(task.can_hand_over, given)[prev]
+        given = task.agent_index("run", "the agent that override gave", self.override(t, state, prev_agent, agent))
+        return given if task.can_hand_over[prev_agent, given] else next_agent_towards(task.can_hand_over, given)[prev_agent]
+
+    def act(self, t: int, state: int, prev_agent: int, agent: int) -> tuple[Step, bool]:
+        """Let the agent act; return the step, and whether the episode is over. Costs that the task does not say are -reward."""
+        happened = self.live.step(state, agent, self.rng)
+        self.gained, self.terminated = self.gained + happened.reward, happened.terminated
+        step = self.live.as_step(t, state, prev_agent, agent, happened)
+        ends = self.task.cost_range
+        if np.isnan(self.task.env_cost[state, step.action]) and not ends[0] <= step.cost <= ends[1]:
+            expected = f"from {-ends[1]:g} to {-ends[0]:g}: give task_for a cost_range that holds minus every reward"
+            check.fail("run", "the reward of env", happened.reward, expected)
+        return step, happened.terminated or happened.truncated
+
+    def cost_seen(self, step: Step) -> float:
+        """Return the cost of the action."""
+        return step.cost

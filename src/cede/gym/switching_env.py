@@ -15,6 +15,8 @@ from cede.gym.live import LiveTeam, live_team
 from cede.problem.model import TwoLayerMDP
 from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task
+from cede.steps.cost import cost_parts
+from cede.steps.step import Step
 from cede.worlds import lane_driving, riverswim, road
 
 gymnasium: Any = need("gymnasium", "gym")
@@ -31,8 +33,8 @@ class TableTeam:
         """Return the first state of an episode."""
         return drawn(self.mdp.environment.cumulated_start, rng)
 
-    def step(self, t: int, s: int, prev: int, agent: int, rng: np.random.Generator) -> tuple[int, int, float]:
-        """Let the agent in control act; return its action, the next state, and what the environment charged."""
+    def step(self, t: int, s: int, prev: int, agent: int, rng: np.random.Generator) -> Step:
+        """Let the agent in control act; return what happened."""
         task, environment = self.task, self.mdp.environment
         table = self._cumulated[task.table[agent]]
         varies = task.table_varies[task.table[agent]]
@@ -41,7 +43,8 @@ class TableTeam:
         begin, end = places.indptr[s * task.n_actions + taken : s * task.n_actions + taken + 2]
         to = int(places.indices[begin + drawn(np.cumsum(places.data[begin:end]), rng)])
         possible = environment.random_cost
-        return taken, to, float(task.env_cost[s, taken] if possible is None else rng.choice(possible[s, taken]))
+        cost = float(task.env_cost[s, taken] if possible is None else rng.choice(possible[s, taken]))
+        return Step(t, s, prev, agent, taken, to, cost, 0.0 if task.enter_cost is None else float(task.enter_cost[to]))
 
 
 def drawn(cumulated: Any, rng: np.random.Generator) -> int:
@@ -126,23 +129,17 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         agent = int(self._next[member, prev])
         if isinstance(self.source, LiveTeam):
             done = self.source.step(s, agent, self.np_random)
-            taken, to, charged, truncated = done.action, done.state, self.source.cost_of(s, done), done.truncated
+            step, truncated = self.source.as_step(self.t, s, prev, agent, done), done.truncated
         else:
-            taken, to, charged = self.source.step(self.t, s, prev, agent, self.np_random)
-        control, switching = task.control_costs(s, prev, agent)
-        costs = {
-            "env_cost": float(charged),
-            "control_cost": float(control),
-            "switch_cost": float(switching),
-            "enter_cost": 0.0 if task.enter_cost is None else float(task.enter_cost[to]),
-            "cost_after_end": task.cost_of_ending(self.t + 1, to) if task.is_terminal[to] else 0.0,
-        }
+            step = self.source.step(self.t, s, prev, agent, self.np_random)
+        parts = cost_parts(task, step)
+        costs = {name: float(part) for name, part in parts._asdict().items()}
         self.path.append((s, int(task.acting[agent])))
-        self.state, self.agent, self.t = to, agent, self.t + 1
-        terminated = bool(task.is_terminal[to]) or self.t == task.horizon
+        self.state, self.agent, self.t = step.next_state, agent, self.t + 1
+        terminated = bool(task.is_terminal[step.next_state]) or self.t == task.horizon
         self.is_over = terminated or truncated
-        info = {"agent": task.members[task.acting[agent]], "action": taken, **costs}
-        return self._observation(), 0.0 - sum(costs.values()), terminated, truncated and not terminated, info
+        info = {"agent": task.members[task.acting[agent]], "action": step.action, **costs}
+        return self._observation(), 0.0 - float(parts.total), terminated, truncated and not terminated, info
 
     def _observation(self) -> Any:
         """Return [state, agent], or [t, state, agent] with time=True; after the last step t is still the last one."""

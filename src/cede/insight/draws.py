@@ -20,22 +20,25 @@ import numpy as np
 import scipy.sparse as sp
 
 from cede._base.arrays import Floats, Ints, Policy
-from cede._kernels import learner as kernels
-from cede._kernels.backup import FOLLOW
-from cede._kernels.costs import COUNT, REST, SQUARES, SUM, CostLayer, put_costs
-from cede._kernels.layer import LayerArrays
-from cede._kernels.model import ModelArrays
 from cede._kernels.random_streams import tie_seed
-from cede.learning.arrays import put_radii
-from cede.learning.counts import cost_places
+from cede.beliefs.constants import put_radii
+from cede.beliefs.costs import put_costs
+from cede.beliefs.layer import LayerArrays
+from cede.beliefs.scale import Scale
+from cede.learning import compiled as kernels
 from cede.learning.learner import Learner
-from cede.learning.live import Live
 from cede.learning.settings import LEAST_PRIOR, Settings
-from cede.learning.state import LearnerState, Seen
+from cede.learning.state import LearnerState
+from cede.learning.working import WorkingLearner
+from cede.planning.backup import FOLLOW
 from cede.planning.flatten import certain_policies
-from cede.planning.passes import empty_plan, negated, problem_of, run_endless, run_pass
-from cede.planning.scale import Scale
+from cede.planning.model import ModelArrays
+from cede.planning.passes import empty_plan, negated, run_endless, run_pass
+from cede.problem.arrays import problem_of
 from cede.problem.task import Task
+from cede.rows.cost_sums import COUNT, REST, SQUARES, SUM, CostLayer
+from cede.rows.places import COSTS, ENVIRONMENT, cost_places
+from cede.rows.stored import Counts, LayerCounts
 
 ANYTHING = 2.0  # the width of a ball that holds every distribution
 NEXT_TO_NOTHING = 1e-300  # a width that moves no mass, but rows of agents that have one are added relative to the best action
@@ -79,7 +82,7 @@ def costs_of_draws(
     For averages it is the cost of a step in the long run, the same for all states.
     """
     task, told, state = sampling_form(learner, NO_PRIOR)
-    live = Live(task, told, state, learner.shared_environment)
+    live = WorkingLearner(task, told, state, learner.shared_environment)
     arrays, (_, value) = live.arrays, empty_plan(task)
     put_radii(arrays.radii, Scale(), live.sizes, learner.episode, learner.environment_episodes)
     opposite_task = negated(task)
@@ -153,9 +156,10 @@ def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, Learn
     UCRL2 has one table p(s' | s, d). It becomes the environment of the flattened task, whose agents are known.
     """
     state, told = learner.state, learner.told
-    costs, task, known = state.costs, learner.task, dict(told.known_agents)
+    layers, task, known = dict(state.counts.layers), learner.task, dict(told.known_agents)
     if told.flat:
         task, costs = flat_form(learner)
+        layers = {name: layer for name, layer in layers.items() if name == ENVIRONMENT} | ({} if costs is None else {COSTS: costs})
         slots, sides = int(learner.task.n_slots.sum()), (-1, task.n_states)
         known = {i: np.ascontiguousarray(p.reshape(*sides, slots)) for i, p in enumerate(certain_policies(learner.task))}
     given = Settings(
@@ -166,15 +170,10 @@ def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, Learn
         known_environment=told.known_environment,
         structure=told.structure,
     )
-    agents = Seen() if told.flat else state.agents
-    return (
-        task,
-        given,
-        LearnerState(state.episodes, state.environment_episodes, agents=agents, environment=state.environment, costs=costs),
-    )
+    return task, given, LearnerState(Counts(layers, state.episodes, state.environment_episodes))
 
 
-def flat_form(learner: Learner) -> tuple[Task, Seen]:
+def flat_form(learner: Learner) -> tuple[Task, LayerCounts | None]:
     """Return the flattened task of a learner with one table for all, with NaN where it learns a cost, and its sums of costs.
 
     It keeps sums relative to the range of costs of each state, a task has one range for all.
@@ -183,7 +182,7 @@ def flat_form(learner: Learner) -> tuple[Task, Seen]:
     slots, (low, high) = int(task.n_slots.sum()), task.extremes_of_env_cost
     known = np.repeat(low[:, None], slots, axis=1)
     if not where.place.size:
-        return replace(task, env_cost=known, n_actions=None, action_names=None, cost_range=None), learner.state.costs
+        return replace(task, env_cost=known, n_actions=None, action_names=None, cost_range=None), None
     unknown = where.place >= 0
     least, most = float(low[unknown.any(axis=1)].min()), float(high[unknown.any(axis=1)].max())
     flat = replace(task, env_cost=np.where(unknown, np.nan, known), n_actions=None, action_names=None, cost_range=(least, most))
@@ -196,4 +195,4 @@ def flat_form(learner: Learner) -> tuple[Task, Seen]:
     new[:rows, SUM] = n[:rows] * shift + factor * total[:rows]
     new[:rows, REST] = 0.0
     new[:rows, SQUARES] = n[:rows] * shift**2 + 2 * shift * factor * total[:rows] + factor**2 * squares[:rows]
-    return flat, Seen.of(sp.csr_array(new))
+    return flat, LayerCounts.of_matrix(sp.csr_array(new))

@@ -5,11 +5,11 @@ from typing import Any
 
 from cede._base import check
 from cede._base.arrays import Floats
+from cede.beliefs.belief import Belief
 from cede.learning.endless import new_learner
 from cede.learning.learner import Learner
 from cede.learning.limits import prices_of_steps
-from cede.learning.state import PRIOR, LearnerState
-from cede.planning.belief import Belief
+from cede.learning.state import LearnerState
 from cede.planning.passes import Plan, best_plan
 
 
@@ -44,7 +44,7 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     if shared is not None:
         plain._shared, plain.turn = shared, shared.turn
     start = LearnerState()
-    gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "found", "bounds", "record", *PRIOR)}
+    gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "found", "bounds", "record", "extras")}
     plain._remember(replace(state, **gone))
     return plain.beliefs
 

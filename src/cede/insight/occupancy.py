@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cede._base.arrays import Floats, Ints, Policy
-from cede.planning.belief import Belief
+from cede.beliefs.belief import Belief
 from cede.planning.chains import chain_of, recurrent_classes, solved
 from cede.problem.task import BY_PREV_AGENT, BY_TIME, Task
 

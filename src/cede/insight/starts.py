@@ -18,8 +18,8 @@ import scipy.sparse as sp
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.learning.counts import places_of
 from cede.learning.learner import Learner
+from cede.rows.places import places_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,15 +14,15 @@ from cede._base.archive import path_to_write
 from cede._base.arrays import Floats, Policy
 from cede._base.extras import AGENT_COLOURS, pyplot, save_picture, wrapped_label
 from cede._base.reprs import listed, plural, short_repr
-from cede.insight.bounds import bounds
+from cede.insight.bounding import bounds
 from cede.insight.figures import figure, interval
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import occupancy
 from cede.insight.starts import normalised, starts_of, state_visits
 from cede.insight.uncertain import WideRow, widest
-from cede.learning.counts import places_of
 from cede.learning.learner import Learner
 from cede.planning.passes import value_under
+from cede.rows.places import places_of
 
 MOST_GROUPS = 40  # with more groups by default, all states are shown as one
 FEW_STATES = 12  # with so few states, each is shown by itself
@@ -34,7 +34,7 @@ Table = tuple[str, tuple[str, ...], Rows]  # title, columns, rows
 
 
 @dataclass(frozen=True)
-class Group:
+class StateGroup:
     """States that are shown together in a summary."""
 
     name: str
@@ -79,12 +79,12 @@ class Summary:
     control: tuple[float, ...]  # (members,) steps in which each was seen acting; if the learner forgets, what it remembers of them
     planned: tuple[float, ...]  # (members,) part of the steps in which each acts if the plan is followed, by what was seen
     starts: str  # where episodes are taken to start, in words
-    groups: tuple[Group, ...]
+    groups: tuple[StateGroup, ...]
     widest: tuple[WideRow, ...]  # rows with wide sets, first what could change most in the cost
     warnings: tuple[str, ...] = ()  # see `Learner.warnings`
     unit: str = "episodes"  # what `episodes` counts: steps where there is no horizon
-    steps_of: str = "steps per episode"  # what `Group.steps` is
-    cost_of: str = "cost of an episode from here"  # what `Group.expected` and `Group.cost` are
+    steps_of: str = "steps per episode"  # what `StateGroup.steps` is
+    cost_of: str = "cost of an episode from here"  # what `StateGroup.expected` and `StateGroup.cost` are
     remembered: bool = False  # whether `control` is only what a learner that forgets has kept
     ended: tuple[tuple[str, float], ...] = ()  # by terminal state, the part of the episodes seen that ended there; empty: not known
 
@@ -177,7 +177,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         seen = None if visits is None else float(visits[here].sum())
         over = bool(task.is_terminal[here].all())
         part = float(ended[here].sum()) if ended is not None and task.is_terminal[here].any() else None
-        groups.append(Group(name, len(here), seen, steps, shares, expected, ends, over, part))
+        groups.append(StateGroup(name, len(here), seen, steps, shares, expected, ends, over, part))
     settings = {key: value for key, value in learner.settings.items() if value is not None and value is not False and value != []}
     about: dict[str, Any] = {"remembered": bool(learner.told.forget)}
     if ended is not None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from cede._base.arrays import Floats, Policy
+from cede.beliefs.belief import Belief
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import Tables
-from cede.learning.counts import places_of
 from cede.learning.learner import Learner
-from cede.planning.belief import Belief
 from cede.planning.passes import value_under
 from cede.problem.task import BY_PREV_AGENT, BY_TIME
+from cede.rows.places import places_of
 
 MOST_ROWS = 8  # that are listed
 LITTLE = 0.02  # of what the first row could change: rows that could change less are not listed

@@ -15,10 +15,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from cede._base import check
+from cede.beliefs.scale import Scale, ScaleOf, scale_of
 from cede.learning.baseline import checked_baseline
 from cede.learning.endless import new_learner
-from cede.learning.features import Features, read_features
-from cede.learning.forgetting import Forget
 from cede.learning.learner import MOST_SEED, Learner
 from cede.learning.settings import (
     LEAST_PRIOR,
@@ -35,10 +34,11 @@ from cede.learning.settings import (
 )
 from cede.planning.passes import Plan
 from cede.planning.planner import solve
-from cede.planning.scale import Scale, ScaleOf, scale_of
+from cede.problem.features import Features, read_features
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.structure import Structure
 from cede.problem.task import Task, checked_switching_policy, names_one_agent
+from cede.rows.fading import Forget
 
 
 def ucrl2_mc(
@@ -69,10 +69,8 @@ def ucrl2_mc(
     task: what the learner is told of the problem, as in `mdp.task`. delta: the probability with which the sets may fail. scale: the
     factor by which radii are multiplied: a number, a function of the episode k = 1, 2, ..., or a `Scale` with one for each layer.
 
-    belief: the form of the sets (planning/belief.py): "printed", the L1 balls of the paper; "kl", balls of relative entropy, which
-    are much smaller and guarantee the same; "kl-value", smaller still, but for optimism only, not for bounds and baselines;
-    "bernstein", an interval around the probability of each outcome; "calibrated", without a guarantee, as `recommended` has them;
-    or {"agents": ..., "environment": ...}. structure: which places share one distribution. The learner then learns much faster, and
+    belief: the kind of the sets: "printed", the L1 balls of the paper, or another name of the table in docs/guarantees.md; or
+    {"agents": ..., "environment": ...}. structure: which places share one distribution. The learner then learns much faster, and
     the guarantee holds if the structure is true.
 
     known_agents: policies that need not be learned, by the agents' names, (S, A), (L, S, A) or (D, S, A) as in `Agent`.
@@ -96,7 +94,7 @@ def ucrl2_mc(
     episode; when some count has doubled since the last plan ("doubling", the rule of UCRL2, and the default where there is no
     horizon); or every n episodes, without horizon every n steps, with n an integer. seed: breaks ties between agents.
 
-    Costs that the task does not state are learned: the plan uses the least mean within an interval (planning/belief.py).
+    Costs that the task does not state are learned: the plan uses the least mean within an interval (beliefs/belief.py).
     """
     owner = "ucrl2_mc"
     told = Settings(
@@ -132,7 +130,7 @@ def recommended(
 ) -> Learner:
     """Make the learner that we recommend where nothing is known of a problem but its sizes, costs and ends.
 
-    It is UCRL2-MC with calibrated sets (planning/belief.py): balls of relative entropy whose scale follows from what was seen. An
+    It is UCRL2-MC with calibrated sets (beliefs/belief.py): balls of relative entropy whose scale follows from what was seen. An
     agent whose behaviour in a state was never seen may do anything there. And there are auditions: every member has control for a
     whole episode, one after the other, in the first n episodes of a team of n, in n from episode 8 n + 1 on, then from 64 n + 1,
     and so on, ever more seldom. So nobody is ignored for ever. With limits, with a baseline, or without a horizon there are none.

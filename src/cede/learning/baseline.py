@@ -14,14 +14,16 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.remade import Remade
-from cede._kernels import baseline as kernels
-from cede._kernels.learner import LearnerArrays
 from cede._kernels.limits import step_costs
-from cede._kernels.model import ModelArrays
+from cede.learning import proof as kernels
+from cede.learning.compiled import LearnerArrays
 from cede.learning.limits import ends_of_step_costs
-from cede.learning.logs import LoggedSteps
-from cede.planning.passes import empty_plan, negated, problem_of
+from cede.planning.model import ModelArrays
+from cede.planning.passes import empty_plan, negated
+from cede.problem.arrays import problem_of
 from cede.problem.task import Task, checked_switching_policy, names_one_agent
+from cede.steps.cost import cost_parts
+from cede.steps.step import Steps, wrong_links
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,16 +82,16 @@ def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: A
     return result
 
 
-def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: ModelArrays) -> kernels.Baseline:
+def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: ModelArrays) -> kernels.BaselineArrays:
     """Return a baseline in the form that kernels read; None gives empty arrays. model: the model that the learner plans with."""
     if baseline is None:
         nobody, nothing = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0, 0))
         none = {"policy": nobody, "start": np.empty(0), "value": nothing, "record": np.empty(0, dtype=kernels.RECORD)}
-        return kernels.Baseline(**none, opposite=model)
+        return kernels.BaselineArrays(**none, opposite=model)
     opposite = problem_of(negated(task))
     for name in ("env_cost", "control_cost", "switch_cost", "enter_cost"):  # kernels write costs into them
         setattr(opposite, name, getattr(opposite, name).copy())
-    return kernels.Baseline(
+    return kernels.BaselineArrays(
         policy=baseline.policy,
         alpha=baseline.alpha,
         delta=delta,
@@ -100,7 +102,7 @@ def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: 
     )
 
 
-def record_episode(task: Task, arrays: LearnerArrays, policy: Policy | None, steps: LoggedSteps) -> None:
+def record_episode(task: Task, arrays: LearnerArrays, policy: Policy | None, steps: Steps) -> None:
     """Record the cost of a finished episode: as one that deviated from the baseline, or as one that kept to it.
 
     policy: the learner's own plan, (L, S, D); None if it has none. steps: all that were taken.
@@ -109,14 +111,11 @@ def record_episode(task: Task, arrays: LearnerArrays, policy: Policy | None, ste
         return
     keeps = arrays.baseline.record["decided"][0] == kernels.KEEP_TO
     decided = arrays.baseline.policy if keeps or policy is None else policy
-    costs = task.step_cost(steps.states, steps.prev_agents, steps.agents, steps.costs, steps.enter_costs)
-    if task.is_terminal[steps.next_states[-1]]:
-        costs[-1] += task.cost_of_ending(int(steps.times[-1]) + 1, int(steps.next_states[-1]))
-    total = float(np.cumsum(costs)[-1])  # added one by one, as kernels do: the same bits
+    total = float(np.cumsum(cost_parts(task, steps).total)[-1])  # added one by one, as kernels do: the same bits
     longest = float(task.left[0]) * most_step_cost(arrays)
     total = min(total, longest)  # one that was not possible by the task may cost more than any that is
-    followed = np.array_equal(decided[np.arange(len(costs)), steps.states, steps.prev_agents], steps.agents)
-    followed &= np.array_equal(steps.states[1:], steps.next_states[:-1])  # a system that was moved did not go its own way
+    followed = np.array_equal(decided[np.arange(len(steps)), steps.state, steps.prev_agent], steps.agent)
+    followed &= not wrong_links(steps.part(slice(0, -1)), steps.part(slice(1, None)))[1].any()  # else the system was moved
     kernels.record_episode(arrays.baseline, followed, total, longest)
 
 

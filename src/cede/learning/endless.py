@@ -2,17 +2,15 @@
 
 from typing import Any, overload
 
-import numpy as np
-
 from cede._base import check
 from cede._base.interrupts import interrupts_later, uninterrupted
-from cede.learning.counts import Counts, Episode, check_outcomes, checked_episode
+from cede._base.turns import one_at_a_time
 from cede.learning.learner import Learner
-from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps
 from cede.learning.settings import Settings
-from cede.learning.steps import check_goes_on
-from cede.learning.turns import one_at_a_time
 from cede.problem.task import Task
+from cede.rows.stored import Counts
+from cede.steps.check import check_choice, checked_episode
+from cede.steps.step import Episode, Steps
 
 
 def new_learner(task: Task, told: Settings, *, seed: int = 0, counts: Counts | None = None, checked: bool = False) -> Learner:
@@ -43,9 +41,7 @@ class EndlessLearner(Learner):
         name if that is a name.
         """
         task = self.task
-        at = task.state_index("choose", "state", state)
-        prev = task.agent_index("choose", "prev_agent", prev_agent)
-        check_goes_on("choose", task, at, state)
+        at, prev = check_choice("choose", task, state, prev_agent)
         plan = self._plan()
         agent = int(plan.policy[at, prev])
         if self._recorder is not None:
@@ -70,24 +66,18 @@ class EndlessLearner(Learner):
         It begins where the step before led, unless moved says that the system was moved since, or a new run begins (`end_episode`).
         cost, enter_cost: what the environment charged, where the task does not say it; see `Learner.observe`.
         """
-        step, costs = self._checked(0, (state, prev_agent, agent, action, next_state), cost, enter_cost, moved)
-        parts: Any = (*(np.array([one], dtype=np.int64) for one in step), *(np.array([one]) for one in costs))
+        step = self._checked(0, (state, prev_agent, agent, action, next_state), (cost, enter_cost), moved)
         with interrupts_later(), self._together():  # a step is counted as a whole
-            self._record([step], [costs], begins=not self._steps)
-            self._count_steps(LoggedSteps(*parts))
-            over = self.task.terminal and self.task.is_terminal[step[5]]
-            self._steps, self._charged = ([], []) if over else ([step], [costs])
+            self._record([step], begins=not self._steps)
+            self._count_steps(Steps.of([step]))
+            self._steps = [] if self.task.terminal and self.task.is_terminal[step.next_state] else [step]
 
-    def _count_steps(self, steps: LoggedSteps) -> None:
+    def _count_steps(self, steps: Steps) -> None:
         """Count steps, one after the other, without planning."""
         live = self._working
         with self.turn.whole:
-            for i in range(len(steps.states)):
-                count_steps(live.tally, one_step(steps, i))
-                if live.arrays.limits.taken.size:
-                    live.arrays.limits.taken[self.task.acting[int(steps.agents[i])]] += 1
-                live.tally.end_episode()
-            live.stale = True
+            for i in range(len(steps)):
+                live.count_step(steps.part(slice(i, i + 1)))
 
     @one_at_a_time
     def end_episode(self, *, replan: bool | None = None) -> None:
@@ -100,7 +90,7 @@ class EndlessLearner(Learner):
         with interrupts_later(), self._together():
             if self._recorder is not None:
                 self._recorder.end_episode(self.episode)
-            self._steps, self._charged = [], []
+            self._steps = []
         if wanted:
             self._replan()
         elif wanted is False:
@@ -110,20 +100,17 @@ class EndlessLearner(Learner):
     @uninterrupted
     def observe_episode(self, episode: Episode) -> None:
         """Count all steps of a run at once."""
-        checked = checked_episode("observe_episode", self.task, episode)
-        steps = (checked.states[:-1], checked.actions, checked.states[1:])
-        check_outcomes("observe_episode", self.told.structure, *steps, "next_state of step {i}")
-        found = all_steps("observe_episode", self.task, checked)
+        steps = checked_episode("observe_episode", self.task, episode, self.told.structure)
         with self._together():
-            self._record(*as_rows(found), begins=True)
-            self._count_steps(found)
-            self._steps, self._charged = [], []
+            self._record(steps.rows(), begins=True)
+            self._count_steps(steps)
+            self._steps = []
 
-    def _count_logged(self, steps: LoggedSteps) -> None:
+    def _count_logged(self, steps: Steps) -> None:
         """Count one logged run, of a log that is counted as a whole, with a plan wherever one would have been made."""
-        for i in range(len(steps.states)):
+        for i in range(len(steps)):
             self._plan_if_due()
-            self._count_steps(one_step(steps, i))
+            self._count_steps(steps.part(slice(i, i + 1)))
 
     @property
     def observed(self) -> int:
@@ -132,17 +119,9 @@ class EndlessLearner(Learner):
 
     def _resume_step(self, step: Any, costs: Any) -> None:
         """Take note of the last step of a saved learner, which was counted already."""
-        state, prev, agent, action, to = step[1:]
-        checked, charged = self._checked(0, (state, prev, agent, action, to), costs[0], costs[1], True, "file")
-        self._steps, self._charged = [checked], [charged]
+        self._steps = [self._checked(0, step[1:], tuple(costs), True, "file")]
 
     @property
     def steps(self) -> int:
         """Return how many steps were counted."""
         return self.episode - 1
-
-
-def one_step(steps: LoggedSteps, i: int) -> LoggedSteps:
-    """Return one of several steps."""
-    parts: Any = (part[i : i + 1] for part in steps)
-    return LoggedSteps(*parts)

@@ -14,20 +14,21 @@ import numpy as np
 from cede._base import archive, check
 from cede._base.archive import Arrays
 from cede._base.arrays import Floats, Ints
+from cede.beliefs.scale import Scale, StepDown
 from cede.learning.baseline import Baseline
-from cede.learning.counts import Episode, checked_episode
-from cede.learning.features import Features
-from cede.learning.forgetting import HalfLife, Window
-from cede.learning.recorded import Recorded, unpacked
 from cede.learning.settings import Settings, check_fits
 from cede.learning.state import LearnerState, Sizes, pack_state, unpack_state
-from cede.planning.scale import Scale, StepDown
+from cede.problem.features import Features
 from cede.problem.model import Environment
 from cede.problem.structure import Outcomes, Structure
 from cede.problem.takeover import Modes
 from cede.problem.task import Task
+from cede.rows.fading import HalfLife, Window
+from cede.steps.check import checked_episode
+from cede.steps.recorded import Recorded, unpacked
+from cede.steps.step import Episode
 
-SCHEMA = 6  # raise it whenever what is written changes; a test compares it with the declared fields
+SCHEMA = 7  # raise it whenever what is written changes; a test compares it with the declared fields
 OLDEST = 3  # files from this schema on are read: what they lack has a default
 CLASSES: dict[str, Callable[..., Any]] = {
     cls.__name__: cls
@@ -96,17 +97,32 @@ def pack_own(learner: SavedLearner) -> tuple[Header, Arrays]:
 def unpack_own(task: Task, told: Settings, header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
     """Make a saved learner from its task and settings and from what `pack_own` returned, and check that all fits together."""
     seed = check.integer("file", "seed", header["seed"], 0, 2**31 - 1)
-    state = unpack_state(Sizes(task, told), header["state"], below(arrays, "state"))
+    own = below(arrays, "state")
+    own |= {f"extras/{name}": array for name, array in extras_before_7(own).items()}
+    state = unpack_state(Sizes(task, told), header["state"], own)
     running = below(arrays, "running")
     steps, charged = running.pop("steps"), running.pop("charged")
     if steps.dtype != np.int64 or steps.ndim != 2 or steps.shape[1] != 6:
         check.fail("file", "the steps of the running episode", f"{steps.shape} of {steps.dtype}", "(n, 6) of int64")
     if charged.dtype != np.float64 or charged.shape != (len(steps), 2):
         check.fail("file", "the costs of the running episode", f"{charged.shape} of {charged.dtype}", "(n, 2) of float64")
-    episode = checked_episode("file", task, Episode(**running)) if running else None
+    episode = Episode(**running) if running else None
+    if episode is not None:
+        checked_episode("file", task, episode)
     # before schema 6 learners knew the numbers of episodes only
     recorded = unpacked(header["recorded"]) if "recorded" in header else Recorded(before=state.episodes + 1)
     return SavedLearner(task, told, seed, state, steps, charged, episode, recorded)
+
+
+def extras_before_7(arrays: Arrays) -> Arrays:
+    """Return the extras that files of schemas 5 and 6 hold under other names; none if there are none."""
+    result: Arrays = {}
+    for i, layer in enumerate(("agents", "environment")):
+        if arrays.get("fitted_at", np.empty(0)).size and arrays["fitted_at"][i] > 0:
+            result |= {f"{layer}/episodes": arrays["fitted_at"][[i]], f"{layer}/scores": arrays[f"{layer}_scores"].ravel()}
+            for old, new in (("fitted", "counts"), ("bases", "models")):
+                result |= {f"{layer}/{new}_{part}": arrays[f"{layer}_{old}_{part}"] for part in ("key", "number")}
+    return result
 
 
 def below(arrays: Arrays, name: str) -> Arrays:

@@ -12,51 +12,29 @@ import numpy as np
 from cede import __version__
 from cede._base import check
 from cede._base.archive import path_to_write, save_arrays
-from cede._base.arrays import Floats, Policy, for_kernels
+from cede._base.arrays import Floats
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.progress import Progress
 from cede._base.reprs import short_repr
-from cede._kernels import learner as kernels
-from cede._kernels.baseline import UNDECIDED
-from cede._kernels.learner import LearnerArrays
-from cede._kernels.random_streams import tie_seed
-from cede.learning.arrays import (
-    certain_belief,
-    get_state,
-    make_plan,
-    put_radii,
-)
-from cede.learning.baseline import most_step_cost, never_left, plan_changed, record_episode, undecided
-from cede.learning.counts import (
-    Counts,
-    EnvironmentTally,
-    Episode,
-    Step,
-    as_counts,
-    cases_of,
-    check_counted,
-    check_outcomes,
-    checked_episode,
-)
-from cede.learning.feature_prior import in_force, prior_fields, prior_of
+from cede._base.turns import Assignments, Change, Turn, one_at_a_time
+from cede.beliefs.belief import Belief, CostBelief
+from cede.beliefs.extras import of_layer
+from cede.beliefs.scale import Scale
+from cede.learning.baseline import never_left, undecided
 from cede.learning.files import SCHEMA, SavedLearner, pack_learner
-from cede.learning.forgetting import Window
-from cede.learning.layer_prior import LayerPrior
-from cede.learning.limits import prices_by_name, update_prices
-from cede.learning.live import Live, no_value
-from cede.learning.logs import LoggedSteps, all_steps, as_rows, count_steps, read_log
-from cede.learning.read_record import check_still_runs
-from cede.learning.record import check_not_counted, entries_of
-from cede.learning.recorded import Recorded
-from cede.learning.recorder import Recorder
 from cede.learning.settings import Settings, check_fits, check_task, shown
-from cede.learning.state import NOTHING, PRIOR, LearnerState, Seen, Sizes, check_possible, plan_arrays
-from cede.learning.steps import Given, Observed, check_goes_on, checked_step
-from cede.learning.turns import Assignments, Change, Turn, one_at_a_time
-from cede.planning.belief import Belief, CostBelief, snapshot
-from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
-from cede.planning.scale import Scale
+from cede.learning.state import LearnerState, Sizes, check_fit
+from cede.learning.working import WorkingLearner, no_value
+from cede.planning.passes import Plan
 from cede.problem.task import Task
+from cede.rows.fading import Window
+from cede.rows.stored import Counts, own_layers
+from cede.rows.working import SharedCounts
+from cede.steps.check import check_choice, checked_episode, observed_step
+from cede.steps.log import new_entries, read_log
+from cede.steps.recorded import Recorded
+from cede.steps.recorder import Recorder
+from cede.steps.step import Episode, Step, Steps
 
 MOST_SEED = 2**31 - 1
 
@@ -90,20 +68,12 @@ class Learner:
             if windows:
                 check.fail(told.name, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
             check.instance(told.name, "counts", counts, Counts)
-            total = Counts.zeros(task, flat=told.flat, structure=told.structure) + counts
-            rows, columns = total.environment.nonzero()
-            check_counted(told.name, told.outcomes, rows, columns)
-            for layer, fades in (("agents", bool(told.forget)), ("environment", told.forget_environment is not None)):
-                data = getattr(total, layer).data
-                if not fades and (data != np.round(data)).any():
-                    check.fail(told.name, f"a count of {layer}", data[data != np.round(data)][0], "whole: it forgets nothing")
-            self._state = LearnerState.of(total)
-            check_possible(told.name, Sizes(task, told), self._state)
-        self._live: Live | None = None  # the working form; either this or _state is None
-        self._shared: EnvironmentTally | None = None  # the environment counts of the fleet, if it belongs to one and shares
+            check_fit(told.name, Sizes(task, told), counts)
+            self._state = LearnerState(counts)
+        self._live: WorkingLearner | None = None  # the working form; either this or _state is None
+        self._shared: SharedCounts | None = None  # the environment counts of the fleet, if it belongs to one and shares
         self._fleet: Turn | None = None  # that of the fleet that it belongs to
         self._steps: list[Step] = []  # steps of the running episode, observed one by one
-        self._charged: list[tuple[float, float]] = []  # and what the environment charged in each, for the action and for arriving
         self._episode: Episode | None = None  # the running episode, if it was observed all at once
         self._recorder: Recorder | None = None  # who writes down every step, if somebody does
         self._recorded = Recorded()  # what of which records it has counted, without what that recorder writes
@@ -139,11 +109,9 @@ class Learner:
         """
         task = self.task
         t = check.index("choose", "t", t, task.plan_steps)
-        at = task.state_index("choose", "state", state)
-        prev = task.agent_index("choose", "prev_agent", prev_agent)
-        check_goes_on("choose", task, at, state)
+        at, prev = check_choice("choose", task, state, prev_agent)
         plan = None if self.told.planning == "greedy" else self._plan()
-        agent = int(self._visit(t, at)[prev] if plan is None else plan.policy[t, at, prev])
+        agent = int(self._working.visit(t, at)[prev] if plan is None else plan.policy[t, at, prev])
         if self._recorder is not None:
             self._recorder.chosen(t, at, prev, agent, self._reason(plan))
         return task.agents[agent] if isinstance(prev_agent, str) else agent
@@ -180,23 +148,18 @@ class Learner:
         if t != len(self._steps):
             hint = "" if t else "; if a new episode begins, end this one first (end_episode), or drop it (drop_episode)"
             check.fail("observe", "t", t, f"{len(self._steps)}, the next step of this episode{hint}")
-        step, costs = self._checked(t, (state, prev_agent, agent, action, next_state), cost, enter_cost, moved)
+        step = self._checked(t, (state, prev_agent, agent, action, next_state), (cost, enter_cost), moved)
         if self._recorder is None:
-            self._take_note(step, costs)
+            self._steps.append(step)
             return
         with interrupts_later(), self._together():  # the record and the learner agree
-            self._record([step], [costs], begins=not self._steps)
-            self._take_note(step, costs)
+            self._record([step], begins=not self._steps)
+            self._steps.append(step)
 
-    def _take_note(self, step: Step, costs: tuple[float, float]) -> None:
-        """Append a step to the running episode: it is there as soon as it is in `_steps`."""
-        self._charged[len(self._steps) :] = [costs]
-        self._steps.append(step)
-
-    def _checked(self, t: int, given: Given, cost: Any, enter_cost: Any, moved: Any, owner: str = "observe") -> Observed:
-        """Check a step against the task and the last one; see `checked_step`."""
+    def _checked(self, t: int, given: Iterable[Any], costs: tuple[Any, Any], moved: Any, owner: str = "observe") -> Step:
+        """Check a step against the task and the last one; see `observed_step`."""
         last = self._steps[-1] if self._steps else None
-        return checked_step(owner, self.task, self.told, t, given, last, cost, enter_cost, moved)
+        return observed_step(owner, self.task, self.told.structure, t, given, last, costs, moved)
 
     @one_at_a_time
     def end_episode(self, *, replan: bool | None = None) -> None:
@@ -251,13 +214,8 @@ class Learner:
         """Do the work of `learn_from`. If it does not reach its end, the change makes everything as it was."""
         if self.observed:
             check.fail(owner, "the number of steps of the running episode", self.observed, "0: end it first (end_episode)")
-        episodes = read_log(owner, self.task, log)
-        entries = entries_of(log)
-        if entries is not None and not again:
-            check_not_counted(owner, log, entries, self)
-        for number, steps in enumerate(episodes):
-            place = f"next_state of step {{i}} of logged episode {number}"
-            check_outcomes(owner, self.told.structure, steps.states, steps.actions, steps.next_states, place)
+        episodes = read_log(owner, self.task, log, self.told.structure)
+        entries = new_entries(owner, log, self, again=again)
         for episode in range(self.episode, self.episode + len(episodes) + 1):
             self._scale(episode)  # a schedule that fails must fail before anything is counted
         last_only = self.told.planning == "greedy" or self.told.replan in ("every", 1)
@@ -268,7 +226,7 @@ class Learner:
                     self._keep_plan()  # the plan that this episode would have had
                 self._count_logged(steps)
                 if entries is not None:
-                    self._recorded = self._recorded.add(entries[number], 1 if self.task.horizon is not None else len(steps.states))
+                    self._recorded = self._recorded.add(entries[number], 1 if self.task.horizon is not None else len(steps))
                 if not last_only or number == len(episodes) - 1:
                     self._keep_plan()
                 bar.advance(1)
@@ -282,12 +240,12 @@ class Learner:
         shared = {} if self._shared is None else self._shared.as_it_is()
         return (*((self, *one) for one in now.items()), *((self._shared, *one) for one in shared.items()))
 
-    def _count_logged(self, steps: LoggedSteps) -> None:
+    def _count_logged(self, steps: Steps) -> None:
         """Count one logged episode, of a log that is counted as a whole."""
         if self.told.planning == "greedy":
-            for t, state in zip(steps.times, steps.states, strict=True):
-                self._visit(int(t), int(state))
-        count_steps(self._working.tally, steps)
+            for t, state in zip(steps.t, steps.state, strict=True):
+                self._working.visit(int(t), int(state))
+        self._working.counts.add_steps(steps)
         self._count_episode()
 
     def _keep_plan(self) -> None:
@@ -308,29 +266,15 @@ class Learner:
         """Count the running episode and end it, without planning. Whether a new plan is due is found out when the plan is next
         asked for.
         """
-        live = self._working
-        steps = self._running()
-        if steps is not None:
-            count_steps(live.tally, steps)
-            update_prices(self.task, live.arrays, steps.agents)
-            record_episode(self.task, live.arrays, None if live.plan is None else live.plan.policy, steps)
-            self._steps, self._charged, self._episode = [], [], None
-        live.arrays.baseline.record["decided"] = UNDECIDED  # empty if there is no baseline
-        live.tally.end_episode()
-        live.refit()
-        live.stale = True
+        self._working.count_episode(self._running())
+        self._steps, self._episode = [], None
         self._scales = {episode: scale for episode, scale in self._scales.items() if episode >= self.episode}
-        if self.told.planning == "greedy":  # keeps no plan
-            live.plan, live.planned = None, 0
 
-    def _running(self) -> LoggedSteps | None:
+    def _running(self) -> Steps | None:
         """Return the steps of the running episode; None if there are none."""
         if self._episode is not None:
-            return all_steps("Learner", self.task, self._episode)
-        if not self._steps:
-            return None
-        steps, costs = np.array(self._steps, dtype=np.int64).T.copy(), np.array(self._charged).T.copy()
-        return LoggedSteps(*steps, *costs)
+            return checked_episode("Learner", self.task, self._episode)
+        return Steps.of(self._steps) if self._steps else None
 
     @one_at_a_time
     def drop_episode(self) -> None:
@@ -338,7 +282,7 @@ class Learner:
         with interrupts_later(), self._together():
             if self._recorder is not None and self.observed:
                 self._recorder.drop_episode(self.episode)
-            self._steps, self._charged, self._episode = [], [], None
+            self._steps, self._episode = [], None
             self._end_recorded(counted=False)
 
     @one_at_a_time
@@ -349,9 +293,8 @@ class Learner:
     def _replan(self) -> None:
         """Do the work of `replan`."""
         if self.told.policy is None:
-            live = self._working
-            self._make_plan(live)
-            plan_changed(live.arrays, self.observed > 0)
+            self._make_plan(self._working)
+            self._working.plan_changed(self.observed > 0)
 
     @one_at_a_time
     @uninterrupted
@@ -359,12 +302,10 @@ class Learner:
         """Take note of all steps of an episode at once. They are counted when `end_episode` is called."""
         if self.observed:
             check.fail("observe_episode", "the number of steps observed already", self.observed, "0")
-        checked = checked_episode("observe_episode", self.task, episode)
-        steps = (checked.states[:-1], checked.actions, checked.states[1:])
-        check_outcomes("observe_episode", self.told.structure, *steps, "next_state of step {i}")
+        steps = checked_episode("observe_episode", self.task, episode, self.told.structure)
         with self._together():
-            self._record(*as_rows(all_steps("observe_episode", self.task, checked)), begins=True)
-            self._episode = checked
+            self._record(steps.rows(), begins=True)
+            self._episode = episode
 
     @property
     def observed(self) -> int:
@@ -390,12 +331,11 @@ class Learner:
             now = f"recorded to {str(self._recorder.path)!r}"
             check.fail("record_to", "the learner", now, "recorded to one file: close that recorder first")
         about, recorded = {**self.settings, "episode": self.episode}, self.recorded
-        check_still_runs("record_to", path, recorded.running)
         recorder = Recorder(path, self.task, about=about, sync=sync, recorded=recorded)
         try:
             running = self._running() if self.observed else None
             if running is not None:
-                recorder.write_steps(*as_rows(running), episode=self.episode, begins=True, reason="resumed")
+                recorder.write_steps(running.rows(), episode=self.episode, begins=True, reason="resumed")
         except BaseException:
             recorder.close()
             raise
@@ -423,11 +363,11 @@ class Learner:
             self._recorded, self._recorder = self.recorded, None
         self._recorded = self._recorded.ended(counted=counted)
 
-    def _record(self, steps: Iterable[Step], costs: Iterable[tuple[float, float]], *, begins: bool) -> None:
+    def _record(self, steps: Iterable[Step], *, begins: bool) -> None:
         """Write down steps that were checked, before they are taken note of. begins: whether they begin an episode."""
         if self._recorder is not None:
             planned = 0 if self._live is None else self._live.planned
-            self._recorder.write_steps(steps, costs, episode=self.episode, begins=begins, planned=planned)
+            self._recorder.write_steps(steps, episode=self.episode, begins=begins, planned=planned)
 
     def _reason(self, plan: Plan | None) -> str:
         """Return in a word why `choose` answers as it does, for the record. plan: by which, None with greedy planning."""
@@ -435,8 +375,7 @@ class Learner:
             return "greedy"
         if self._why is None or self._why[0] is not plan:
             live = self._working
-            auditioned = self.told.auditions and kernels.auditioned.py_func(live.arrays, live.planned) >= 0
-            own = "fixed" if self.told.policy is not None else "audition" if auditioned else "plan"
+            own = "fixed" if self.told.policy is not None else "audition" if live.is_trial else "plan"
             self._why = (plan, own if plan is live.plan else "baseline")
         return self._why[1]
 
@@ -449,12 +388,12 @@ class Learner:
         return self._fleet is not None
 
     @property
-    def shared_environment(self) -> EnvironmentTally | None:
+    def shared_environment(self) -> SharedCounts | None:
         """Return the environment counts of the fleet it belongs to; None if it belongs to none, or does not share."""
         self.turn.settle()
         return self._shared
 
-    def _joined(self, environment: EnvironmentTally) -> Assignments:
+    def _joined(self, environment: SharedCounts) -> Assignments:
         """Return what lets it share the environment counts of a fleet: count into them, and plan from what all teams have seen.
 
         The learner drops its own counts of the environment; the caller, `Fleet`, adds them to the shared ones. Its plan is dropped
@@ -462,11 +401,8 @@ class Learner:
         """
         state = self._packed()
         gone: dict[str, Any] = {
-            **{name: getattr(LearnerState(), name) for name in PRIOR if name.startswith("environment")},
-            **self._prior_fields(state, None),
-            "environment": NOTHING,
-            "costs": NOTHING,
-            "environment_episodes": 0,
+            "extras": of_layer(state.extras, "agents"),
+            "counts": Counts(own_layers(state.counts), state.episodes, 0),
             "policy": LearnerState().policy,
             "value": LearnerState().value,
             "planned": 0,
@@ -483,7 +419,7 @@ class Learner:
 
     def _with_state(self, state: LearnerState) -> Assignments:
         """Return what replaces everything that it keeps by a state, and drops the running episode."""
-        new: dict[str, Any] = {"_state": state, "_live": None, "_steps": [], "_charged": [], "_episode": None}
+        new: dict[str, Any] = {"_state": state, "_live": None, "_steps": [], "_episode": None}
         return tuple((self, *one) for one in new.items())
 
     def _alone(self) -> LearnerState:
@@ -491,15 +427,10 @@ class Learner:
         state, shared = self._packed(), self._shared
         if shared is None:
             return state
-        seen: dict[str, Any] = {"environment": Seen.of(shared.counts), "costs": Seen.of(shared.cost_sums)}
-        seen |= self._prior_fields(state, shared.prior)
-        return replace(state, **seen, environment_episodes=shared.episodes)
-
-    def _prior_fields(self, state: LearnerState, environment: LayerPrior | None) -> dict[str, Any]:
-        """Return the fields of a state that hold priors from features, with another prior of the environment."""
-        if self.told.features is None:
-            return {}
-        return prior_fields(prior_of("agents", Sizes(self.task, self.told), state.__dict__), environment)
+        counts = Counts({**own_layers(state.counts), **shared.store()}, state.episodes, shared.episodes)
+        declared = {one.name for one in Sizes(self.task, self.told).extras}
+        extras = {**state.extras, **{name: array for name, array in shared.extras.items() if name in declared}}
+        return replace(state, counts=counts, extras=extras)
 
     @property
     @one_at_a_time
@@ -513,26 +444,12 @@ class Learner:
         if live is None:
             assert self._state is not None
             return self._state
-        tally, shared = live.tally, self._shared is not None
-        more: dict[str, Any] = {**plan_arrays(self.task, live.plan), **get_state(live.arrays)}
-        if live.agents_prior is not None:
-            more |= prior_fields(live.agents_prior, None if shared else tally.environment_tally.prior)
-        return LearnerState(
-            episodes=tally.episodes,
-            environment_episodes=0 if shared else tally.environment_tally.episodes,
-            planned=live.planned,
-            stale=live.stale,
-            agents=Seen.of(tally.agents.seen.matrix(tally.agents.counted)),
-            environment=NOTHING if shared else Seen.of(tally.environment_tally.counts),
-            costs=NOTHING if shared else Seen.of(tally.environment_tally.cost_sums),
-            starts=Seen.of_row(tally.starts),
-            **more,
-        )
+        return live.store(environment=self._shared is None)
 
     def _remember(self, state: LearnerState) -> None:
         """Replace everything that it keeps by a state, and drop the running episode."""
         self._state, self._live = state, None
-        self._steps, self._charged, self._episode = [], [], None
+        self._steps, self._episode = [], None
         self._recorded = self._recorded.ended(counted=False)
 
     @one_at_a_time
@@ -552,8 +469,8 @@ class Learner:
     @one_at_a_time
     def saved(self) -> SavedLearner:
         """Return everything of which the learner consists, in the form that goes into a file."""
-        steps = np.array(self._steps, dtype=np.int64).reshape(-1, 6)
-        charged = np.array(self._charged, dtype=np.float64).reshape(-1, 2)
+        steps = np.array([step[:6] for step in self._steps], dtype=np.int64).reshape(-1, 6)
+        charged = np.array([step[6:8] for step in self._steps], dtype=np.float64).reshape(-1, 2)
         return SavedLearner(self.task, self.told, self.seed, self._packed(), steps, charged, self._episode, self.recorded)
 
     @one_at_a_time
@@ -589,7 +506,7 @@ class Learner:
     def _plan(self) -> Plan:
         """Do the work of `plan`."""
         own = self._plan_if_due()
-        if self.told.baseline is None or self._may_deviate(own.policy):
+        if self.told.baseline is None or self._working.may_deviate(own.policy):
             return own
         return Plan(self.told.baseline.policy, no_value(self.task))
 
@@ -597,7 +514,7 @@ class Learner:
     @one_at_a_time
     def prices(self) -> dict[str, float]:
         """Return, by member, what a step of control counts beyond its control cost to meet limits; empty without limits."""
-        return prices_by_name(self.task, self._working.arrays)
+        return self._working.prices()
 
     @property
     @one_at_a_time
@@ -608,7 +525,7 @@ class Learner:
     def _plan_if_due(self) -> Plan:
         """Plan anew if there is no plan or the rule says so; return the plan in force."""
         live = self._working
-        if live.plan is None or (live.stale and kernels.is_due(live.arrays, self.episode, live.planned)):
+        if live.is_due or live.plan is None:
             return self._make_plan(live)
         live.stale = False
         return live.plan
@@ -618,21 +535,15 @@ class Learner:
     def counts(self) -> Counts:
         """Return a copy of what was counted in all finished episodes; of the environment, by all teams that share it."""
         if self._live is not None:
-            return self._live.tally.counts
-        told, counts = self.told, self._packed().counts(Sizes(self.task, self.told))
-        agents = as_counts(counts.agents, fades=bool(told.forget))
-        if self._shared is None:
-            environment = as_counts(counts.environment, fades=told.forget_environment is not None)
-            return replace(counts, agents=agents, environment=environment)
-        seen = {"environment": self._shared.counts, "costs": self._shared.cost_sums}
-        return replace(counts, agents=agents, **seen, environment_episodes=self._shared.episodes)
+            return self._live.counts.store()
+        return self._alone().counts.completed(Sizes(self.task, self.told).shapes)
 
     @property
     def episode(self) -> int:
         """Return the number of the episode that is running or comes next: k = 1, 2, ..."""
         if self.turn.change is not None:
             self.turn.settle()
-        return (self._packed().episodes if self._live is None else self._live.tally.episodes) + 1
+        return (self._packed().episodes if self._live is None else self._live.counts.episodes) + 1
 
     @property
     def environment_episodes(self) -> int:
@@ -640,48 +551,27 @@ class Learner:
         self.turn.settle()
         if self._shared is not None:
             return self._shared.episodes
-        return self._packed().environment_episodes if self._live is None else self._live.tally.environment_tally.episodes
+        return self._packed().environment_episodes if self._live is None else self._live.counts.shared.episodes
 
     @property
     @one_at_a_time
     def beliefs(self) -> tuple[Belief, Belief]:
         """Return the confidence sets of the agents and of the environment, as they follow from the counts. They are copies."""
-        arrays = self._working.arrays
-        self._put_radii(arrays)
-        kernels.believe(arrays, self._tie_seed())
-        agents = certain_belief(self.task) if self.told.flat else snapshot(arrays.agents.belief)
-        return agents, snapshot(arrays.environment.belief)
+        return self._working.beliefs()
 
     @property
     @one_at_a_time
     def costs(self) -> CostBelief:
         """Return what is believed of the costs of the environment: what the task says, and intervals for what is learned."""
-        task, arrays = self.task, self._working.arrays
-        layer, low, high, mean = arrays.costs, *(task.env_cost.copy() for _ in range(3))
-        enter = [None if task.enter_cost is None else task.enter_cost.copy() for _ in range(3)]
-        if self.told.flat and layer.least.size:
-            check.fail("Learner.costs", "learner", self.told.name, "one that tells agents and environment apart")
-        if layer.least.size:
-            self._put_radii(arrays)
-            kernels.believe(arrays, self._tie_seed())
-            for table, arriving, believed in zip((low, high, mean), enter, (layer.low, layer.high, layer.mean), strict=True):
-                if layer.counts.place.size:
-                    unknown = layer.counts.place >= 0
-                    table[unknown] = believed[layer.counts.place[unknown]]
-                if layer.enter_place.size and arriving is not None:
-                    unknown = layer.enter_place >= 0
-                    arriving[unknown] = believed[layer.enter_place[unknown]]
-        return CostBelief(low, high, mean, *enter)
+        return self._working.costs()
 
     @property
     @one_at_a_time
     def steps_in_control(self) -> Floats:
         """Return in how many of the steps that it saw each member acted, (members,); what was forgotten does not count."""
         task, result = self.task, np.zeros(len(self.task.members))
-        sizes = [int(n) * cases for n, cases in zip(task.n_slots, cases_of(task, self.told.structure), strict=True)]
-        rows = np.split(np.asarray(self.counts.agents.sum(axis=1)).ravel(), np.cumsum(sizes)[:-1])
-        for table, own in enumerate(rows):
-            result[task.acting[np.argmax(task.table == table)]] += own.sum()
+        for table, layer in enumerate(self.counts.agent_layers.values()):
+            result[task.acting[np.argmax(task.table == table)]] += layer.total
         return result
 
     @property
@@ -705,14 +595,10 @@ class Learner:
     def priors(self) -> dict[str, tuple[str, float]]:
         """Return which priors from features are in force: (model, alpha) by agent, and for "environment".
 
-        Who is not there has the plain prior: nothing was told of features, or they do not predict well enough.
+        Agents that are missing have the plain prior: no features were given, or they do not predict well enough.
         """
-        if self.told.features is None:
-            return {}
-        state, sizes = self._packed(), Sizes(self.task, self.told)
-        own = prior_of("environment", sizes, state.__dict__) if self._shared is None else self._shared.prior
-        found = in_force("agents", sizes, prior_of("agents", sizes, state.__dict__))
-        return {**found, **({} if own is None else in_force("environment", sizes, own))}
+        option, shared = Sizes(self.task, self.told).option, {} if self._shared is None else self._shared.extras
+        return {} if option is None else option.in_force({**self._packed().extras, **shared})
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -721,59 +607,12 @@ class Learner:
 
     # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
 
-    def _make_plan(self, live: "Live") -> Plan:
-        """Make the plan of the current episode, the given policy or one from all that was counted, and put it into force.
-
-        If it is interrupted, the plan before stays in force.
-        """
-        if self.told.policy is not None:
-            plan = Plan(self.told.policy.reshape(self.task.policy_shape), no_value(self.task))
-        else:
-            policy, value = empty_plan(self.task)
-            if self.task.horizon is None:  # begin where the last plan ended
-                value[0] = 0.0 if live.plan is None else live.plan.value
-                value[1] = 0.0
-            self._put_radii(live.arrays)
-            make_plan(live.arrays, policy, value, self._tie_seed())
-            plan = new_plan(self.task, policy, value, live.arrays.endless.gain, live.arrays.endless.error)
+    def _make_plan(self, live: WorkingLearner) -> Plan:
+        """Make the plan of the current episode, and use it. If this is interrupted, the plan before stays."""
+        plan = live.make_plan()
         with self.turn.whole, interrupts_later():
-            if self.told.policy is None:
-                kernels.finish_plan(live.arrays)
-            live.plan, live.planned, live.stale = plan, self.episode, False
+            live.use_plan(plan)
         return plan
-
-    def _visit(self, t: int, state: int) -> Policy:
-        """Back up one state, for greedy planning, and return the agent to put in control there for each previous agent, (D,)."""
-        arrays, (policy, _) = self._working.arrays, empty_plan(self.task)
-        self._put_radii(arrays)
-        kernels.visit(arrays, policy, t, state, self._tie_seed(), *self._scratch(arrays))
-        chosen: Policy = policy[t, state]
-        return chosen
-
-    def _may_deviate(self, policy: Policy) -> bool:
-        """Return whether it is proven that using this policy keeps the promise about the baseline. This is decided once for each
-        episode.
-        """
-        arrays, most = self._working.arrays, float(self.task.left[0]) * most_step_cost(self._working.arrays)
-        self._put_radii(arrays)
-        return bool(kernels.may_deviate(arrays, for_kernels(policy), self.task.start_agent, most, *self._scratch(arrays)))
-
-    def _scratch(self, arrays: LearnerArrays) -> tuple[Any, Any]:
-        """Return the scratch arrays of this thread for a pass and for a thread."""
-        task, n_actions = self.task, arrays.environment.belief.row.shape[1]
-        shape = (task.plan_steps, task.n_states, task.n_agents)
-        return pass_scratch(arrays.model, shape), thread_scratch(task.n_states, n_actions, task.n_agents)
-
-    def _tie_seed(self) -> int:
-        """Return the number that breaks ties in this episode.
-
-        It depends on the seed and the episode alone, so the same counts in the same episode give the same full plan.
-        """
-        return int(tie_seed(self.seed, self.episode))
-
-    def _put_radii(self, arrays: LearnerArrays) -> None:
-        """Write the constants and scales of this episode's radii into the arrays."""
-        put_radii(arrays.radii, self._scale(self.episode), self._working.sizes, self.episode, self.environment_episodes)
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
@@ -794,7 +633,7 @@ class Learner:
         """Return what a copy in a copy of its fleet holds: the packed state instead of the working form, of which the arrays share
         memory. All that may change is copied, since others may use the learner when this is read.
         """
-        own: dict[str, Any] = {name: getattr(self, name).copy() for name in ("_steps", "_charged", "_scales")}
+        own: dict[str, Any] = {name: getattr(self, name).copy() for name in ("_steps", "_scales")}
         none = {"_live": None, "_recorder": None, "_why": None}
         return {**self.__dict__, **none, **own, "_state": self._packed(), "_recorded": self.recorded, "turn": Turn()}
 
@@ -803,10 +642,10 @@ class Learner:
         return deepcopy(self)
 
     @property
-    def _working(self) -> "Live":
+    def _working(self) -> WorkingLearner:
         """Return the working form. It is made from the packed state when first needed."""
         if self._live is None:
             assert self._state is not None
-            live = Live(self.task, self.told, self._state, self._shared)
+            live = WorkingLearner(self.task, self.told, self._state, self._shared, self.seed, self._scale)
             self._live, self._state = live, None
         return self._live

@@ -14,15 +14,16 @@ import numpy as np
 from cede._base import archive, check
 from cede._base.arrays import Floats, Policy
 from cede._base.remade import Remade
+from cede.beliefs.kind import BeliefKind, Use
+from cede.beliefs.registry import BY_NAME, SETS, sets_that_allow
+from cede.beliefs.scale import Scale, StepDown
 from cede.learning.baseline import Baseline
-from cede.learning.features import Features
-from cede.learning.forgetting import Forget, HalfLife, Window
-from cede.planning.belief import RADII
 from cede.planning.control_shares import limits_of, limits_or_none
-from cede.planning.scale import Scale, StepDown
+from cede.problem.features import Features
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.task import Task, checked_switching_policy
+from cede.rows.fading import Forget, HalfLife, Window
 
 Replan = Literal["every", "doubling"] | int | None
 STEPS_BETWEEN_PLANS = 1000  # by default where there is no horizon, and prices of limits must move
@@ -52,8 +53,8 @@ class Settings(Remade):
     """
 
     name: str = field(metadata=OWN)
-    radius: str | None = "printed"  # form of the confidence sets, a key of RADII; None: there are none (width 0)
-    agents_radius: str | None = None  # form of the agents' sets; None: the same
+    radius: str | None = "printed"  # kind of the confidence sets, see beliefs/registry.py; None: there are none (width 0)
+    agents_radius: str | None = None  # kind of the agents' sets; None: the same
     prior: float = 0.0  # pseudo-counts of a row, if tables are sampled; 0: they are not
     delta: float = 0.1
     scale: Scale = field(default_factory=Scale)
@@ -74,7 +75,7 @@ class Settings(Remade):
     def __post_init__(self) -> None:
         owner = check.name("Settings", "name", self.name).split(" (")[0]
         for name in ("radius", "agents_radius"):
-            check.choice(owner, name, getattr(self, name), tuple(RADII))
+            check.choice(owner, name, getattr(self, name), (*(kind.name for kind in SETS), None))
         for name, kind in KINDS.items():
             if not isinstance(getattr(self, name), kind):
                 check.fail(owner, name, check.show(getattr(self, name)), f"a {getattr(kind, '__name__', kind)}")
@@ -117,16 +118,18 @@ class Settings(Remade):
             check.fail(owner, "features", "given", "left out with forget: models are fitted to counts that do not fade")
 
     def _check_beliefs(self, owner: str) -> None:
-        """Check that the form of the beliefs is one that some learner has: kernels are made for these."""
-        if self.planning == "greedy" and "calibrated" in (self.radius, self.agents_radius):
-            check.fail(owner, "planning", "'greedy'", "'full' with calibrated sets: their size follows from all rows")
+        """Check that the kinds of belief are for this learner: one table or two layers, and its way of planning."""
+        for kind in self.kinds if self.planning == "greedy" else ():
+            if "greedy planning" not in kind.allows:
+                check.fail(owner, "planning", "'greedy'", f"'full' with {kind.name} sets: their size follows from all rows")
         sampled, sets = self.prior > 0, self.radius is not None
         if sampled and (sets or self.flat or self.planning == "greedy"):
             check.fail(owner, "prior", self.prior, "0 with confidence sets, with one table for all, or with greedy planning")
-        if (self.radius == "appendix" and not self.flat) or self.agents_radius == "appendix" or (self.agents_radius and not sets):
+        if (not self.flat and not self.allows("two layers")) or (self.agents_radius and not sets):
             check.fail(owner, "radius", f"{self.radius!r} and {self.agents_radius!r}", "sets that this learner can have")
-        if self.flat and (self.radius not in ("printed", "appendix") or self.agents_radius is not None):
-            check.fail(owner, "radius", repr(self.radius), "'printed' or 'appendix' with one table for agents and environment")
+        if self.flat and (not sets or not self.allows("one table") or self.agents_radius is not None):
+            names = " or ".join(map(repr, sets_that_allow("one table")))
+            check.fail(owner, "radius", repr(self.radius), f"{names} with one table for agents and environment")
         if self.flat and (self.limits is not None or self.forgets):
             check.fail(owner, "limits and forgetting", "given", "left out with one table for agents and environment")
 
@@ -136,8 +139,10 @@ class Settings(Remade):
             if rule is not None and not isinstance(rule, HalfLife | Window):
                 check.fail(owner, f"forget[{name!r}]", check.show(rule), "a HalfLife or a Window")
         if self.forgets:
-            for name in {"bernstein", "kl", "kl-value"} & {self.radius, self.agents_radius}:
-                check.fail(owner, "belief", repr(name), "'printed' with forget: these sets are not for counts that fade")
+            for kind in self.kinds:
+                if "fading" not in kind.allows:
+                    names = " or ".join(map(repr, sets_that_allow("two layers", "fading")))
+                    check.fail(owner, "belief", repr(kind.name), f"{names} with forget: these sets are not for counts that fade")
             if self.planning == "greedy":
                 check.fail(
                     owner, "planning", "'greedy'", "'full' with forget: greedy planning never gives up what it once believed"
@@ -166,12 +171,22 @@ class Settings(Remade):
                 check.fail(owner, "planning", "'greedy'", expected)
             if self.forgets:
                 check.fail(owner, "forget", "given", "left out with a baseline: what was proven would have to be forgotten, too")
-            if "kl-value" in (self.radius, self.agents_radius):
-                expected = "'kl' with a baseline: sets for optimism only prove nothing about what a policy costs at most"
-                check.fail(owner, "belief", "'kl-value'", expected)
+            for kind in self.kinds:
+                if "bounds" not in kind.allows:
+                    expected = "'kl' with a baseline: sets for optimism only prove nothing about what a policy costs at most"
+                    check.fail(owner, "belief", repr(kind.name), expected)
             if self.radius is None or self.flat:
                 expected = "left out: it has no confidence sets of both layers to prove anything by"
                 check.fail(owner, "baseline", str(self.baseline), expected)
+
+    @property
+    def kinds(self) -> tuple[BeliefKind, ...]:
+        """Return the kinds of sets of both layers; empty if there are none."""
+        return tuple(BY_NAME[name] for name in (self.radius, self.agents_radius) if name is not None)
+
+    def allows(self, use: Use) -> bool:
+        """Return whether the sets of both layers may be used for this."""
+        return all(use in kind.allows for kind in self.kinds)
 
     @property
     def forgets(self) -> bool:
@@ -181,13 +196,13 @@ class Settings(Remade):
     @property
     def has_sets(self) -> bool:
         """Return whether there are sets of both layers that are to hold the truth, so that they bound costs from both sides."""
-        return self.radius is not None and not self.flat and "kl-value" not in (self.radius, self.agents_radius)
+        return self.radius is not None and not self.flat and self.allows("bounds")
 
     @property
     def is_scaled(self) -> bool:
         """Return whether radii may be narrower than those that carry the guarantee."""
         parts = (self.scale.agents, self.scale.environment)
-        return "calibrated" in (self.radius, self.agents_radius) or any(not isinstance(x, float) or x < 1.0 for x in parts)
+        return not self.allows("guarantee") or any(not isinstance(x, float) or x < 1.0 for x in parts)
 
     @property
     def can_share(self) -> bool:
@@ -243,8 +258,7 @@ def shown(task: Task, told: Settings) -> dict[str, Any]:
 
 def shown_scale(told: Settings) -> str:
     """Return the scale of the sets as a user reads it."""
-    calibrated = "calibrated" in (told.radius, told.agents_radius)
-    return ("calibrated from the data, no guarantee; times " if calibrated else "") + str(told.scale)
+    return ("" if told.allows("guarantee") else "calibrated from the data, no guarantee; times ") + str(told.scale)
 
 
 Memo = dict[Any, Any]  # digests of large values that were met before, by identity
@@ -440,7 +454,7 @@ def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environmen
 
 def checked_belief(owner: str, belief: Any) -> dict[str, Any]:
     """Check the argument `belief` of `ucrl2_mc`, and return the settings `radius` and `agents_radius`."""
-    kinds = ("printed", "bernstein", "kl", "kl-value", "calibrated")
+    kinds = sets_that_allow("two layers")
     if not isinstance(belief, Mapping):
         return {"radius": check.choice(owner, "belief", belief, kinds)}
     if belief.keys() != {"agents", "environment"}:

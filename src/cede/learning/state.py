@@ -12,56 +12,35 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
-from cede._kernels.baseline import RECORD
 from cede._kernels.limits import PRICE
-from cede._kernels.tables import Sums
-from cede.learning.counts import MOST_COUNT, Counts, check_counted, check_sums, shapes
-from cede.learning.forgetting import longest_window
-from cede.learning.layer_prior import ALPHAS, KINDS
-from cede.learning.settings import Settings
+from cede.beliefs.extras import Extra, Extras, check_extras, of_layer, stack_extras, unstack_extras
+from cede.beliefs.feature_prior import FeaturePrior, LayerRows
+from cede.learning.proof import RECORD
+from cede.learning.settings import Settings, modelled_agents, models_environment
 from cede.planning.passes import Plan, new_plan
 from cede.problem.task import Task, checked_switching_policy
+from cede.rows.fading import longest_window
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, agent_rows, layer_shapes
+from cede.rows.stored import (
+    MOST_COUNT,
+    NOTHING,
+    Counts,
+    LayerCounts,
+    apart,
+    below_one_another,
+    check_layer,
+    check_outcomes_counted,
+    check_sums,
+)
 
 PRICE_NUMBERS, RECORD_NUMBERS = (dtype.itemsize // 8 for dtype in (PRICE, RECORD))
 
 
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """Sparse counts of one layer, packed: memory follows what was seen."""
-
-    key: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # (n,) row * columns + column, ascending
-    number: Floats = field(default_factory=lambda: np.empty(0))  # (n,)
-
-    @classmethod
-    def of(cls, counts: sp.csr_array) -> "Seen":
-        """Pack a matrix of counts."""
-        sums = Sums.of(counts)
-        return cls(sums.row * counts.shape[1] + sums.column, sums.amount)
-
-    @classmethod
-    def of_row(cls, numbers: Floats) -> "Seen":
-        """Pack one row of counts, (n,)."""
-        key = np.flatnonzero(numbers)
-        return cls(key, numbers[key].astype(np.float64))
-
-    def row(self, n: int) -> Floats:
-        """Return the counts as one row, (n,)."""
-        result = np.zeros(n)
-        result[self.key] = self.number
-        return result
-
-    def matrix(self, shape: tuple[int, int]) -> sp.csr_array:
-        """Return the counts as a matrix of this shape."""
-        rows, columns = np.divmod(self.key, shape[1])
-        return Sums(rows, columns, self.number).matrix(*shape)
-
-
-NOTHING = Seen()
+STACKED = {"agents": AGENT, "environment": ENVIRONMENT, "costs": COSTS, "starts": START}  # layers of a stack of teams
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,19 +51,40 @@ class Sizes:
     told: Settings
 
     @cached_property
+    def shapes(self) -> dict[str, tuple[int, int]]:
+        """Return (rows, columns) of every layer, by name."""
+        return layer_shapes(self.task, flat=self.told.flat, structure=self.told.structure)
+
+    @cached_property
     def layers(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        """Return (rows, columns) of the counts of the agents, of those of the environment, and of the sums of costs."""
-        return shapes(self.task, flat=self.told.flat, structure=self.told.structure)
+        """Return (rows, columns) of the counts of all agents, of those of the environment, and of the sums of costs."""
+        rows = sum(agent_rows(self.task, self.told.structure))
+        return (rows, self.task.n_actions), self.shapes[ENVIRONMENT], self.shapes[COSTS]
 
     @cached_property
     def seen(self) -> dict[str, tuple[int, int]]:
         """Return (rows, columns) of every field of sparse numbers, by name."""
         agents, environment, costs = self.layers
-        result = {"agents": agents, "environment": environment, "costs": costs, "starts": (1, self.task.n_states)}
-        for name in KINDS:
-            rows, columns = result[name]
-            result |= {f"{name}_fitted": (rows, columns), f"{name}_bases": (len(KINDS[name]) * rows, columns)}
-        return result
+        return {"agents": agents, "environment": environment, "costs": costs, "starts": (1, self.task.n_states)}
+
+    @cached_property
+    def option(self) -> FeaturePrior | None:
+        """Return the option that owns the extras; None: there is none."""
+        task, told = self.task, self.told
+        if told.features is None:
+            return None
+        own, (agents, environment, _) = modelled_agents(task, told), self.layers
+        rows = agent_rows(task, told.structure)
+        ends = np.cumsum(rows).tolist()
+        blocks = {name: (end - n, end if name in own else end - n) for name, n, end in zip(task.tables, rows, ends, strict=True)}
+        whole = {"environment": (0, environment[0] if models_environment(task, told) else 0)}
+        layers = {"agents": LayerRows(agents, blocks), "environment": LayerRows(environment, whole)}
+        return FeaturePrior(told.features, told.prior, task.plan_steps, task.n_actions, layers)
+
+    @property
+    def extras(self) -> tuple[Extra, ...]:
+        """Return the extras that the option declares."""
+        return () if self.option is None else self.option.extras
 
     @property
     def plan(self) -> tuple[int, int, int]:
@@ -103,6 +103,7 @@ class Sizes:
 
 
 Shape = Callable[[Sizes], tuple[int, ...]]
+Names = tuple[str, ...]  # of the agents of a team, `task.tables`
 
 
 def kept(
@@ -122,18 +123,10 @@ def kept(
 class LearnerState:
     """What one learner keeps between episodes. `Learner.state` returns it."""
 
-    episodes: int = 0  # episodes that were counted
-    environment_episodes: int = 0  # episodes that were counted into `environment`
+    counts: Counts = NOTHING  # without environment and costs if these are shared with a fleet; a layer that is missing is empty
     planned: int = 0  # the episode for which the plan was made; 0: there is no plan
     stale: bool = False  # whether an episode was counted since it was last checked if a new plan is due
-    agents: Seen = NOTHING
-    environment: Seen = NOTHING  # empty if it is shared with a fleet
-    costs: Seen = NOTHING  # sums of costs that are learned; the same
-    starts: Seen = NOTHING  # how often each state was the first of an episode of this team; with a horizon
-    agents_fitted: Seen = NOTHING  # of a prior from features: see `LayerPrior`; the environment's is empty if it is shared
-    agents_bases: Seen = NOTHING
-    environment_fitted: Seen = NOTHING
-    environment_bases: Seen = NOTHING
+    extras: Extras = field(default_factory=dict)  # arrays that an option owns, by name; without the environment's if it is shared
     policy: Policy = kept(np.int16, lambda s: s.plan, lambda s: True)
     value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.told.policy is None)
     found: Floats = kept(float, lambda s: (2,), lambda s: s.endless and s.told.policy is None)  # gain and error of the plan
@@ -163,15 +156,16 @@ class LearnerState:
         int, lambda s: (len(s.task.members),), lambda s: s.endless and s.told.limits is not None, limit=lambda s: 2**53
     )
     record: Floats = kept(float, lambda s: (RECORD_NUMBERS,), lambda s: s.told.baseline is not None)
-    agents_scores: Floats = kept(
-        float, lambda s: (len(s.task.tables), len(KINDS["agents"]), len(ALPHAS)), lambda s: s.told.features is not None
-    )
-    environment_scores: Floats = kept(
-        float, lambda s: (1, len(KINDS["environment"]), len(ALPHAS)), lambda s: s.told.features is not None
-    )
-    fitted_at: Ints = kept(  # episodes of agents and environment
-        int, lambda s: (2,), lambda s: s.told.features is not None, limit=lambda s: most_episodes(s.task) + 1
-    )
+
+    @property
+    def episodes(self) -> int:
+        """Return how many episodes were counted; steps without a horizon."""
+        return self.counts.episodes
+
+    @property
+    def environment_episodes(self) -> int:
+        """Return how many of them were counted into its own counts of the environment."""
+        return self.counts.environment_episodes
 
     @property
     def has_plan(self) -> bool:
@@ -188,25 +182,11 @@ class LearnerState:
         """Return whether there is a plan and nothing was counted since it was last checked: the next episode then uses it."""
         return self.has_plan and not self.stale
 
-    @classmethod
-    def of(cls, counts: Counts) -> "LearnerState":
-        """Return the state of a learner that has seen these counts and has no plan yet."""
-        seen: dict[str, Any] = {name: Seen.of(getattr(counts, name)) for name in COUNTED}
-        return cls(counts.episodes, counts.environment_episodes, **seen, starts=Seen.of_row(counts.starts))
-
-    def counts(self, sizes: Sizes) -> Counts:
-        """Return the counts as matrices."""
-        agents, environment, costs = (getattr(self, name).matrix(shape) for name, shape in zip(COUNTED, sizes.layers, strict=True))
-        starts = self.starts.row(sizes.task.n_states)
-        return Counts(agents, environment, self.episodes, self.environment_episodes, costs, starts)
-
 
 PLAN = ("policy", "value")
-SEEN = tuple(one.name for one in fields(LearnerState) if one.type is Seen)
-COUNTED = ("agents", "environment", "costs")
 NUMBERS = tuple(one.name for one in fields(LearnerState) if one.type in (int, bool))
+EPISODES = ("episodes", "environment_episodes")
 ARRAYS: tuple[Field[Any], ...] = tuple(one for one in fields(LearnerState) if one.metadata)
-PRIOR = (*(f"{layer}_{part}" for layer in KINDS for part in ("fitted", "bases", "scores")), "fitted_at")  # not for kernels
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -237,38 +217,56 @@ def plan_arrays(task: Task, plan: Plan | None) -> Arrays:
 
 def pack_state(state: LearnerState) -> tuple[dict[str, Any], Arrays]:
     """Return the numbers of a state, and its arrays by name. `unpack_state` is the inverse."""
-    numbers = {name: getattr(state, name) for name in NUMBERS}
+    numbers: dict[str, Any] = {name: getattr(state, name) for name in (*EPISODES, *NUMBERS)}
+    numbers["layers"] = list(state.counts.layers)
     arrays: Arrays = {one.name: np.ascontiguousarray(getattr(state, one.name)) for one in ARRAYS}
-    for name in SEEN:
-        arrays |= {f"{name}_key": getattr(state, name).key, f"{name}_number": getattr(state, name).number}
-    return numbers, arrays
+    for i, layer in enumerate(state.counts.layers.values()):
+        arrays |= {f"counts/{i}/key": layer.key, f"counts/{i}/number": layer.number}
+    return numbers, arrays | {f"extras/{name}": array for name, array in state.extras.items()}
 
 
 def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LearnerState:
     """Make a state from numbers and arrays that come from outside. All are checked here, since kernels trust them afterwards."""
     found: dict[str, Any] = {}
-    for name in NUMBERS:
+    for name in (*EPISODES, *NUMBERS):
         if name == "stale":
             found[name] = check.choice("file", name, numbers[name], (True, False))
         else:
             found[name] = check.integer("file", name, numbers[name], 0, most_episodes(sizes.task))
     if found["planned"] > found["episodes"] + 1:
         check.fail("file", "planned", found["planned"], f"at most {found['episodes'] + 1}, the next episode")
-    later = ("starts", *(PRIOR if sizes.told.features is None else ()))  # files of older schemas do not have them
-    arrays = {**{name: array for name, array in pack_state(LearnerState())[1].items() if name.startswith(later)}, **arrays}
-    for name, shape in sizes.seen.items():
-        found[name] = Seen(arrays[f"{name}_key"], arrays[f"{name}_number"])
-        check_seen("file", name, found[name], shape)
-    rows, columns = np.divmod(found["environment"].key, sizes.layers[1][1])
-    check_counted("file", sizes.told.outcomes, rows, columns)
+    found["counts"] = Counts(unpack_layers(sizes, numbers, arrays), *(found.pop(name) for name in EPISODES))
     for one in ARRAYS:
         found[one.name] = arrays[one.name]
         check_array("file", one, arrays[one.name], sizes)
+    found["extras"] = {name.removeprefix("extras/"): array for name, array in arrays.items() if name.startswith("extras/")}
+    check_extras("file", sizes.extras, found["extras"])
     if found["policy"].size != 0 and found["value"].size == 0 and sizes.told.policy is None:
         check.fail("file", "the value of the plan", "missing", "there, as its policy is")
     state = LearnerState(**found)
-    check_possible("file", sizes, state)
+    check_possible("file", sizes, state.counts)
     return state
+
+
+def unpack_layers(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, LayerCounts]:
+    """Make the layers of stored counts, after checks. Before schema 7 the agents' layers stood in one table, below one another."""
+    layers = {}
+    if "layers" in numbers:
+        for i, name in enumerate(numbers["layers"]):
+            shape = sizes.shapes[check.choice("file", "a layer", name, tuple(sizes.shapes))]
+            layers[name] = LayerCounts(shape, arrays[f"counts/{i}/key"], arrays[f"counts/{i}/number"])
+    else:
+        fused = LayerCounts(sizes.layers[0], arrays["agents_key"], arrays["agents_number"])
+        check_layer("file", "agents", fused)
+        rows = agent_rows(sizes.task, sizes.told.structure)
+        layers = dict(zip((f"{AGENT}{name}" for name in sizes.task.tables), apart(fused, rows), strict=True))
+        for name, old in ((ENVIRONMENT, "environment"), (COSTS, "costs"), (START, "starts")):
+            if f"{old}_key" in arrays:
+                layers[name] = LayerCounts(sizes.shapes[name], arrays[f"{old}_key"], arrays[f"{old}_number"])
+    for name, layer in layers.items():
+        check_layer("file", name, layer)
+    check_outcomes_counted("file", sizes.told.outcomes, layers.get(ENVIRONMENT, LayerCounts.empty((0, 1))))
+    return layers
 
 
 def most_episodes(task: Task) -> int:
@@ -276,47 +274,45 @@ def most_episodes(task: Task) -> int:
     return MOST_COUNT // (task.plan_steps + 1)
 
 
-def check_possible(owner: str, sizes: Sizes, state: "LearnerState") -> None:
-    """Check that no more was counted than can have been seen in so many episodes. Radii rest on that: a row has at most so many
+def check_fit(owner: str, sizes: Sizes, counts: Counts) -> None:
+    """Check that a learner can begin with counts from elsewhere: its layers, whole numbers unless they fade, and possible."""
+    for name, layer in counts.layers.items():
+        shape = sizes.shapes.get(name)
+        if layer.shape != shape:
+            check.fail(owner, f"the shape of {name} in counts", layer.shape, "a layer of the task" if shape is None else str(shape))
+        fades = sizes.told.forget_environment if name == ENVIRONMENT else sizes.told.forget.get(name.removeprefix(AGENT))
+        fraction = layer.number[layer.number != np.round(layer.number)]
+        if name not in (COSTS, START) and fades is None and len(fraction):
+            check.fail(owner, f"a count of {name}", fraction[0], "whole: it forgets nothing")
+    check_outcomes_counted(owner, sizes.told.outcomes, counts.completed(sizes.shapes).layers[ENVIRONMENT])
+    check_possible(owner, sizes, counts)
+
+
+def check_possible(owner: str, sizes: Sizes, counts: Counts) -> None:
+    """Check that no more was counted than can have been seen in so many episodes. Radii rest on that: a row has at most as many
     visits as there were steps.
     """
-    steps = sizes.task.plan_steps
-    for name, episodes in (("agents", state.episodes), ("environment", state.environment_episodes)):
-        counted = float(getattr(state, name).number.sum())
-        if counted > episodes * steps * (1 + 1e-9):
-            check.fail(
-                owner, f"the sum of the counts of {name}", f"{counted:g}", f"possible in {episodes} episodes of {steps} steps"
-            )
-    check_cost_sums(owner, sizes, state.costs, state.environment_episodes)
-    begun = float(state.starts.number.sum())
-    if begun > state.episodes * (1 + 1e-9) or (sizes.endless and begun):
-        check.fail(owner, "the sum of starts", f"{begun:g}", f"possible in {state.episodes} episodes")
+    steps, whole = sizes.task.plan_steps, counts.completed(sizes.shapes)
+    for name, layer, episodes in (
+        ("agents", whole.all_agents, counts.episodes),
+        (ENVIRONMENT, whole.layers[ENVIRONMENT], counts.environment_episodes),
+    ):
+        if layer.total > episodes * steps * (1 + 1e-9):
+            expected = f"possible in {episodes} episodes of {steps} steps"
+            check.fail(owner, f"the sum of the counts of {name}", f"{layer.total:g}", expected)
+    check_cost_sums(owner, sizes, whole.layers[COSTS], counts.environment_episodes)
+    begun = whole.layers[START].total
+    if begun > counts.episodes * (1 + 1e-9) or (sizes.endless and begun):
+        check.fail(owner, "the sum of starts", f"{begun:g}", f"possible in {counts.episodes} episodes")
 
 
-def check_cost_sums(owner: str, sizes: Sizes, seen: "Seen", episodes: int) -> None:
+def check_cost_sums(owner: str, sizes: Sizes, layer: LayerCounts, episodes: int) -> None:
     """Check sums of costs, and that there are no more than two for each step of so many episodes."""
-    if len(seen.key):
-        sums = seen.matrix(sizes.layers[2])
-        check_sums(owner, sums)
-        counted = float(sums[:, [0]].sum())
+    if len(layer.key):
+        check_sums(owner, layer)
+        counted = float(layer.matrix[:, [0]].sum())
         if counted > 2 * episodes * sizes.task.plan_steps * (1 + 1e-9):
             check.fail(owner, "the number of costs", f"{counted:g}", f"possible in {episodes} episodes")
-
-
-def check_seen(owner: str, layer: str, seen: Seen, shape: tuple[int, int], owners: Ints | None = None) -> None:
-    """Check sparse counts: ascending places of a table of this shape, with finite numbers above 0.
-
-    owner, layer: named in errors. owners: (n,) ascending, the team of each count, if the counts of several teams are concatenated.
-    """
-    key, number = seen.key, seen.number
-    if key.dtype != np.int64 or number.dtype != np.float64 or key.ndim != 1 or key.shape != number.shape:
-        check.fail(owner, f"the counts of {layer}", f"{key.dtype} and {number.dtype}", "places and numbers, as many of each")
-    rises = key[1:] > key[:-1] if owners is None else (key[1:] > key[:-1]) | (owners[1:] > owners[:-1])
-    if layer.endswith("_bases") and (number > 1.0).any():
-        check.fail(owner, f"the counts of {layer}", "impossible", "probabilities")
-    inside = bool(((key >= 0) & (key < shape[0] * shape[1])).all()) and bool(rises.all())
-    if not inside or not bool(((number > 0) & (number <= MOST_COUNT)).all()):
-        check.fail(owner, f"the counts of {layer}", "impossible", "ascending places of the table, with finite numbers above 0")
 
 
 def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, n: int | None = None) -> None:
@@ -344,16 +340,16 @@ def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, 
 # ------------------------------------------------------------------------------------------------- many learners, stacked
 
 
-def stack_states(sizes: Sizes, states: Sequence[LearnerState], keeps_plans: bool) -> Arrays:
+def stack_states(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[Names], keeps_plans: bool) -> Arrays:
     """Stack the states of n learners with the same settings: arrays by name, whose first axis is the team.
 
-    Counts are concatenated; the array NAME_size, (n,), says how many each team has. keeps_plans: whether policy and value are
-    included.
+    names: of the agents of each team, `task.tables`. Counts and extras are concatenated; the array NAME_size, (n,), says how many
+    each team has. keeps_plans: whether policy and value are included.
     """
     result: Arrays = {"planned": np.array([state.planned if keeps_plans else 0 for state in states], dtype=np.int64)}
     result["fresh"] = np.array([keeps_plans and state.must_use_plan for state in states], dtype=np.int64)
-    for name in SEEN:
-        seen: list[Seen] = [getattr(state, name) for state in states]
+    for name in STACKED:
+        seen = stacked_layers(sizes, states, names, name)
         result[f"{name}_size"] = np.array([len(one.key) for one in seen], dtype=np.int64)
         result[f"{name}_key"] = np.concatenate([one.key for one in seen])
         result[f"{name}_number"] = np.concatenate([one.number for one in seen])
@@ -367,28 +363,51 @@ def stack_states(sizes: Sizes, states: Sequence[LearnerState], keeps_plans: bool
         else:
             start = at_start(one, sizes)
             result[one.name] = np.stack([array if array.size else start for array in given])
-    return result
+    return result | stack_extras(sizes.extras, [state.extras for state in states])
 
 
-def unstack_states(sizes: Sizes, stacked: Arrays, before: Sequence[LearnerState], episodes: int, own: int) -> list[LearnerState]:
+def unstack_states(
+    sizes: Sizes, stacked: Arrays, before: Sequence[LearnerState], names: Sequence[Names], episodes: int, own: int
+) -> list[LearnerState]:
     """Return the states of n learners from a stack, as `stack_states` makes it, after a run.
 
-    before: the states before the run. episodes: how many episodes were counted since. own: how many of them into the learner's own
-    environment counts. Large arrays are handed over, not copied.
+    before: the states before the run. names: of the agents of each team. episodes: how many episodes were counted since. own: how
+    many of them into the learner's own environment counts. Large arrays are handed over, not copied.
     """
     result = []
-    ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in SEEN}
+    ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in STACKED}
+    shapes = dict(zip(STACKED, (*sizes.layers, sizes.shapes[START]), strict=True))
+    rows = agent_rows(sizes.task, sizes.told.structure)
+    extras = unstack_extras(sizes.extras, stacked, len(before))
     for i, state in enumerate(before):
-        found: dict[str, Any] = {one.name: stacked[one.name][i] for one in has(sizes)}
+        found: dict[str, Any] = {"extras": extras[i], **{one.name: stacked[one.name][i] for one in has(sizes)}}
+        layers: dict[str, LayerCounts] = {}
         for name, end in ends.items():
             part = slice(end[i] - stacked[f"{name}_size"][i], end[i])
-            found[name] = Seen(stacked[f"{name}_key"][part].copy(), stacked[f"{name}_number"][part].copy())
+            key, number = stacked[f"{name}_key"][part].copy(), stacked[f"{name}_number"][part].copy()
+            if name == "agents":
+                parts = apart(LayerCounts(shapes[name], key, number), rows)
+                layers |= {f"{AGENT}{agent}": part for agent, part in zip(names[i], parts, strict=True)}
+            elif len(key):
+                layers[STACKED[name]] = LayerCounts(shapes[name], key, number)
         if "value" in stacked and stacked["planned"][i] > 0:
             found |= {name: stacked[name][i] for name in PLAN}
             found |= {"planned": int(stacked["planned"][i]), "stale": not stacked["fresh"][i]}
-        found |= {"episodes": state.episodes + episodes, "environment_episodes": state.environment_episodes + own}
+        found["counts"] = Counts(layers, state.episodes + episodes, state.environment_episodes + own)
         result.append(LearnerState(**found))
     return result
+
+
+def stacked_layers(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[Names], name: str) -> list[LayerCounts]:
+    """Return a layer of each team, by its name in a stack; of all agents of a team together. names: of the agents of each team."""
+    if name != "agents":
+        empty = LayerCounts.empty(sizes.shapes[STACKED[name]])
+        return [state.counts.layers.get(STACKED[name], empty) for state in states]
+    empties = [LayerCounts.empty((rows, sizes.task.n_actions)) for rows in agent_rows(sizes.task, sizes.told.structure)]
+    return [
+        below_one_another([state.counts.layers.get(f"{AGENT}{agent}", empty) for agent, empty in zip(own, empties, strict=True)])
+        for state, own in zip(states, names, strict=True)
+    ]
 
 
 def part_of(stacked: Arrays, begin: int, end: int) -> Arrays:
@@ -396,9 +415,10 @@ def part_of(stacked: Arrays, begin: int, end: int) -> Arrays:
     result = {}
     for name, array in stacked.items():
         layer, _, part = name.rpartition("_")
+        size = f"{layer}_size" if layer in STACKED and part in ("key", "number") else f"{name}_size"
         first, last = begin, end
-        if layer in SEEN and part in ("key", "number"):
-            ends = np.concatenate([[0], np.cumsum(stacked[f"{layer}_size"])])
+        if size in stacked:
+            ends = np.concatenate([[0], np.cumsum(stacked[size])])
             first, last = ends[begin], ends[end]
         result[name] = array[first:last]
     return result
@@ -414,20 +434,30 @@ def joined(stacks: Sequence[Arrays]) -> Arrays:
 def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
     """Check a stack of n states that comes from outside, before a kernel reads it."""
     for name, shape in sizes.seen.items():
-        size, seen = stacked[f"{name}_size"], Seen(stacked[f"{name}_key"], stacked[f"{name}_number"])
-        if size.dtype != np.int64 or size.shape != (n,) or (size < 0).any() or size.sum() != len(seen.key):
+        size, layer = stacked[f"{name}_size"], LayerCounts(shape, stacked[f"{name}_key"], stacked[f"{name}_number"])
+        if size.dtype != np.int64 or size.shape != (n,) or (size < 0).any() or size.sum() != len(layer.key):
             check.fail(owner, f"the sizes of the counts of {name}", "torn", "one for each team, as many as there are counts")
-        check_seen(owner, name, seen, shape, np.repeat(np.arange(n), size))
-    rows, columns = np.divmod(stacked["environment_key"], sizes.layers[1][1])
-    check_counted(owner, sizes.told.outcomes, rows, columns)
+        check_layer(owner, name, layer, np.repeat(np.arange(n), size))
+        if name == ENVIRONMENT:
+            check_outcomes_counted(owner, sizes.told.outcomes, layer)
     for name, most in (("planned", most_episodes(sizes.task)), ("fresh", 1)):
         array = stacked[name]
         if array.dtype != np.int64 or array.shape != (n,) or (array < 0).any() or (array > most).any():
             check.fail(owner, name, "impossible", f"integers from 0 to {most}, one for each team")
     for i, (begin, end) in enumerate(pairwise([0, *np.cumsum(stacked["costs_size"]).tolist()])):
-        seen = Seen(stacked["costs_key"][begin:end], stacked["costs_number"][begin:end])
-        if len(seen.key):
-            check_sums(f"{owner}, team {i}", seen.matrix(sizes.layers[2]))
+        if begin < end:
+            layer = LayerCounts(sizes.shapes[COSTS], stacked["costs_key"][begin:end], stacked["costs_number"][begin:end])
+            check_sums(f"{owner}, team {i}", layer)
     for one in ARRAYS:
         if one.name in stacked:
             check_array(owner, one, stacked[one.name], sizes, n)
+    for extras in unstack_extras(sizes.extras, stacked, n):
+        check_extras(owner, sizes.extras, extras)
+
+
+def environment_extras(owner: str, sizes: Sequence[Sizes], extras: Extras) -> Extras:
+    """Check the extras of a shared environment, and return them. sizes: of all who share it; what none declares is dropped."""
+    declared = next((some.extras for some in sizes if some.extras), ())
+    extras = of_layer(extras, "environment") if declared else {}
+    check_extras(owner, declared, extras)
+    return extras

@@ -1,1 +1,1 @@
-"""From beliefs to plans: confidence sets around tables of probabilities, and the switching policies of least cost under them."""
+"""From beliefs to plans: the Bellman operator, and the switching policies of least cost over confidence sets."""

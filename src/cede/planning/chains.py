@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cede._base.arrays import Floats, Policy
-from cede.planning.belief import Belief
+from cede.beliefs.belief import Belief
 from cede.problem.task import BY_PREV_AGENT, Task
 
 

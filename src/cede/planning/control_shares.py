@@ -25,7 +25,7 @@ import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
-from cede.planning.belief import true_beliefs
+from cede.beliefs.known import true_beliefs
 from cede.planning.chains import chain_of, chain_value
 from cede.planning.passes import best_plan, start_cost, true_value, value_under
 from cede.problem.model import TwoLayerMDP

@@ -1,7 +1,7 @@
 """Plans and evaluations without a horizon: with a discount, or for the average cost of a step in the long run.
 
-`_kernels/endless.py` iterates the Bellman operator to a fixed point. Where tables are known, a given policy is solved exactly
-(chains.py), and so is a plan whose fixed point is too far to iterate to (policy_iteration.py).
+`planning/fixed_point.py` iterates the Bellman operator to a fixed point, by policies where values are too slow (iteration.py).
+Where tables are known, a given policy is solved exactly (chains.py), and so is a plan (policy_iteration.py).
 """
 
 from collections.abc import Sequence
@@ -11,26 +11,27 @@ import scipy.sparse as sp
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
-from cede._kernels.endless import MEMORY, Endless, find_reached, settle
 from cede._kernels.limits import step_costs
-from cede._kernels.model import ModelArrays
 from cede._kernels.scratch import PassScratch, ThreadScratch
-from cede.planning.belief import true_beliefs
+from cede.beliefs.known import true_beliefs
 from cede.planning.chains import chain_of, reachable, recurrent_classes
+from cede.planning.fixed_point import MEMORY, Endless, find_reached, settle
+from cede.planning.iteration import EXTRA
+from cede.planning.model import ModelArrays
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
 PATIENCE = 1000  # applications of the operator without gain before a search for a fixed point ends; more with more states
-SOLVED = 300  # places of a chain that runs solve where iterating is not exact
+SOLVED, SOLVED_ONCE = 300, 1000  # most places of a chain that learners, and single plans, solve where iterating is not exact
 CLOSE = 1e-11  # how exactly values are computed, relative to the largest cost of a step
 
 
-def new_endless(task: Task, *, known: bool = False) -> Endless:
-    """Make the scratch arrays of a fixed point; of a task with a horizon, empty ones. known: whether the tables are, so that the
-    chain of a policy can be solved where it is small.
+def new_endless(task: Task, solved: int = SOLVED) -> Endless:
+    """Make the scratch arrays of a fixed point; of a task with a horizon, empty ones. solved: the most places of a chain that is
+    solved where iterating is not exact.
     """
     sides = (task.n_states, task.n_agents) if task.horizon is None else (0, 0)
-    places = sides[0] * sides[1] if known and task.discount is not None and sides[0] * sides[1] <= SOLVED else 0
+    places = sides[0] * sides[1] if sides[0] * sides[1] <= solved else 0
     reached = np.ones(sides, dtype=np.bool_)
     if task.horizon is None and task.discount is None:
         reached[:] = [task.can_reach(d) for d in range(task.n_agents)]
@@ -39,7 +40,8 @@ def new_endless(task: Task, *, known: bool = False) -> Endless:
         images=np.empty((MEMORY, *sides)),
         image=np.empty(sides),
         normal=np.empty((MEMORY, MEMORY + 1)),
-        system=np.empty((places, places + 1 if places else 0)),
+        system=np.empty((places + EXTRA if places else 0, places)),
+        place=np.empty(sides, dtype=np.int64),
         reached=reached,
         patience=PATIENCE + task.n_states,
     )
@@ -80,7 +82,7 @@ def fixed_point(
     mode: CHOOSE or FOLLOW. policy: (1, S, D), written or read. value: (2, S, D), whose first part is replaced. start: for averages
     under tables that are known, (S,) where runs begin: only what can be reached from there counts.
     """
-    endless = new_endless(task)
+    endless = new_endless(task, SOLVED_ONCE)
     if start is not None and task.discount is None:
         find_reached(model, start, task.start_agent, endless.reached)
     settle(model, mode, policy[0], value, seed, accuracy_for(task), endless, scratch, thread)

@@ -1,6 +1,6 @@
 """Runs the compiled planner: provides scratch arrays and threads, and counts the work.
 
-A pass is one loop of the Bellman operator over the horizon (`_kernels/backward.py`). All planning and all evaluation goes through
+A pass is one loop of the Bellman operator over the horizon (`planning/backward.py`). All planning and all evaluation goes through
 `run_pass` or `share_pass`.
 """
 
@@ -19,17 +19,20 @@ from cede._base import check
 from cede._base.arrays import Floats, Policy, for_kernels
 from cede._base.remade import Remade
 from cede._base.reprs import short_repr
-from cede._kernels import backup as kernels
-from cede._kernels.backup import CHOOSE, FOLLOW, PHASES
-from cede._kernels.backward import backward, begin, start_mean
-from cede._kernels.compiling import kernel
-from cede._kernels.endless import Endless
-from cede._kernels.model import BeliefArrays, ModelArrays, ProblemArrays
+from cede._kernels.problem import ProblemArrays
 from cede._kernels.scratch import PassScratch, ThreadScratch, nbytes, new_pass_scratch, new_thread_scratch
-from cede.planning.belief import Belief, true_beliefs
+from cede.beliefs.arrays import BeliefArrays
+from cede.beliefs.belief import Belief
+from cede.beliefs.known import true_beliefs
+from cede.planning import backup as kernels
+from cede.planning.backup import CHOOSE, FOLLOW, PHASES
+from cede.planning.backward import begin, run_backward, start_mean
 from cede.planning.chains import chain_of, chain_value, is_point
-from cede.planning.endless import accuracy_for, fixed_point, is_exact
-from cede.planning.policy_iteration import MOST_SLOPES, by_newton, improved
+from cede.planning.endless import fixed_point, is_exact
+from cede.planning.fixed_point import Endless
+from cede.planning.model import ModelArrays
+from cede.planning.policy_iteration import improved
+from cede.problem.arrays import problem_of
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
@@ -159,14 +162,7 @@ def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy,
     if not known or policy.size > SMALL:
         found = run_endless(task, model, FOLLOW, for_kernels(policy), value, 0)
         if not known and task.discount is not None and not is_exact(task, found.error):
-            error = 0.5 * found.error
-            if policy.size <= MOST_SLOPES:
-
-                def operator(after: Floats) -> Floats:
-                    return follow_once(task, agents, environment, after, policy[0])
-
-                value[0], error = by_newton(operator, value[0], task.factor, accuracy_for(task))
-            value[0] = np.where(task.is_terminal[:, None], 0.0, value[0] - error)  # the least that is possible
+            value[0] = np.where(task.is_terminal[:, None], 0.0, value[0] - 0.5 * found.error)  # the least that is possible
         known = known and not is_exact(task, found.error)
     if known:
         chain = chain_of(task, agents, environment, policy)
@@ -262,35 +258,6 @@ def negated(task: Task) -> Task:
 # ------------------------------------------------------------------------------------------------- for the kernels
 
 
-def problem_of(task: Task, env_cost: Floats | None = None, prices: Floats | None = None) -> ProblemArrays:
-    """Return a task in the form that compiled code reads. env_cost: (S, A), if it shall differ from that of the task. prices: see
-    `best_plan`.
-    """
-    n_agents, control_cost = task.n_agents, task.control_cost
-    if prices is not None and not task.weighs_steps:
-        control_cost, prices = control_cost + prices, None
-    return ProblemArrays(
-        slot=task.slot,
-        vary=task.vary,
-        env_cost=task.env_cost if env_cost is None else env_cost,
-        control_cost=control_cost.reshape(-1, n_agents),
-        switch_cost=task.switch_cost.reshape(-1, n_agents, n_agents),
-        enter_cost=np.empty(0) if task.enter_cost is None else task.enter_cost,
-        terminal=task.is_terminal if task.terminal else np.empty(0, dtype=np.bool_),
-        left=task.left,
-        period=np.empty(0, dtype=np.int64) if task.periods is None else task.periods,
-        price=np.empty(0) if prices is None else np.require(prices, np.float64, ["C"]),
-        worth=np.empty(0) if prices is None else worth_of(task),
-        discount=task.factor,
-    )
-
-
-def worth_of(task: Task) -> Floats:
-    """Return how much more than in the first step a price counts at each time, (L,), if costs are discounted and prices are not."""
-    result: Floats = task.factor ** -np.arange(float(task.plan_steps))
-    return result
-
-
 _problems: "WeakKeyDictionary[Task, ProblemArrays]" = WeakKeyDictionary()  # made once for each task; read only
 
 
@@ -338,12 +305,6 @@ if hasattr(os, "register_at_fork"):
 def threads_for(environment: BeliefArrays, horizon: int) -> int:
     """Return how many threads to use for a pass over this table: 1 if it is too small for several."""
     return _threads if environment.table.column.size * horizon >= WORTH_THREADS else 1
-
-
-@kernel
-def run_backward(model, mode, policy, value, seed, scratch, thread, phase):  # type: ignore[no-untyped-def]
-    """Run the kernel `backward` on one policy and one value; this wrapper can be called from Python."""
-    return backward(model, mode, policy, policy, value, value, seed, scratch, thread, phase)
 
 
 def run_pass(model: ModelArrays, mode: int, policy: Policy, value: Floats, seed: int) -> None:

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.planning.belief import Belief, CostBelief, true_beliefs
+from cede.beliefs.belief import Belief, CostBelief
+from cede.beliefs.known import true_beliefs
 from cede.planning.control_shares import Mixture, best_mixture, limits_of
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, best_plan, start_cost, true_value

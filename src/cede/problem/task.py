@@ -22,6 +22,7 @@ from cede._base import check
 from cede._base.arrays import Floats, Policy, for_kernels, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
+from cede._kernels.account import total_cost
 from cede.problem.costs import (
     Range,
     check_sizes_of_costs,
@@ -41,7 +42,7 @@ from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, 
 
 VariesWith = Literal["time", "prev_agent"] | None
 
-# What an agent's policy varies with, as compiled code reads it: the same numbers as in _kernels/model.py, which a test compares.
+# What an agent's policy varies with, as compiled code reads it: the same numbers as in _kernels/problem.py, which a test compares.
 # They are repeated here so that describing a problem does not load Numba.
 CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
 KIND = {None: CONSTANT, "time": BY_TIME, "prev_agent": BY_PREV_AGENT}
@@ -351,20 +352,13 @@ class Task(Remade):
         return read_only(np.isinf(self._prices if self._prices.ndim == 2 else self._prices[0]))
 
     def step_cost(self, state: Any, prev_agent: Any, agent: Any, env_cost: Any, enter_cost: Any = 0.0) -> Any:
-        """Return the cost of a step: environment, control and switching cost (Eq. 1), and that of arriving, added in the order of
-        the kernels. This is the one place that says what a step cost that happened.
+        """Return the cost of a step: environment, control and switching cost (Eq. 1), and that of arriving.
 
         state, prev_agent, agent: indices, or arrays of indices for several steps. env_cost, enter_cost: what the environment
         charged. agent: who acted, also if that was not possible by the task; see `control_costs`.
         """
         control, switching = self.control_costs(state, prev_agent, agent)
-        return env_cost + control + switching + enter_cost
-
-    def cost_of_ending(self, t: int, state: int) -> float:
-        """Return what the steps cost that are left of the horizon if an episode ends in a state at time t, as seen one step
-        before.
-        """
-        return 0.0 if self.horizon is None else self.factor * (float(self.env_cost[state, 0]) * float(self.left[t]))
+        return total_cost(env_cost, control, switching, enter_cost)
 
     @cached_property
     def can_hand_over(self) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The service: a controller that stays. It is asked over the network who should act, is told what happened, and learns from that.
+"""The service: answers over HTTP which agent should act, takes reports of steps, and plans from them.
 
-A log of steps in a database is the truth; counts are kept beside it, in the same transactions; plans follow from counts.
+The log of steps in the database is the source of truth. Counts are updated in the same transactions; plans follow from counts.
 """

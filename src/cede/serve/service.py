@@ -1,4 +1,4 @@
-"""The service in one process: database, writer, planner, tokens and plans in memory, put together."""
+"""The service in one process: database, writer, planner, tokens and the cache of plans."""
 
 import threading
 from collections import OrderedDict
@@ -9,56 +9,59 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
+from cede import __version__
 from cede.learning.learner import Learner
-from cede.serve.audit import erase
-from cede.serve.database import Database
-from cede.serve.estimates import CountsKey, Estimates
-from cede.serve.log import Accepted
-from cede.serve.memory import Decision, Known, Plans
-from cede.serve.planning import Planner, learner_of
-from cede.serve.reports import Report, Team
-from cede.serve.store import Store
-from cede.serve.tokens import Tokens
-from cede.serve.writer import Writer
+from cede.serve.planner.estimates import CountsKey, Estimates
+from cede.serve.planner.planner import Planner
+from cede.serve.planner.plans import CachedTeam, Decision, PlanCache
+from cede.serve.planner.work import ServedTeam
+from cede.serve.store.audit import erase
+from cede.serve.store.database import Database, now_ms
+from cede.serve.store.log import begin_episode
+from cede.serve.store.schema import environments, plans, teams
+from cede.serve.store.store import Store
+from cede.serve.store.tokens import TokenCache
+from cede.serve.store.writer import Writer
 
-LEARNERS = 8  # that are kept to explain and to summarise
+LEARNERS = 8  # cached, for explanations and summaries
+MOST_LOADING = 10_000  # plans that are loaded in the background
 
 
 @dataclass(frozen=True)
-class Options:
-    """How a server is run."""
+class ServiceOptions:
+    """Options of a server."""
 
-    hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")  # names under which it may be asked for
-    root_path: str = ""  # the prefix of all addresses, behind a proxy
+    hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")  # allowed values of the Host header
+    root_path: str = ""  # prefix of all addresses, behind a proxy
     most_body: int = 1 << 20  # bytes of a request
     most_batch: int = 16 << 20  # bytes of a batch of steps
     most_steps: int = 100_000  # of a batch
-    most_waiting: int = 200_000  # steps that may wait to be written
+    most_waiting: int = 200_000  # steps that may be queued for writing
     most_plans: int = 1 << 30  # bytes of plans in memory
     plans: bool = True  # whether it plans itself
-    planning_share: float = 0.25  # of its time that it plans, while teams are due: planning and answering share one process
-    pause: float = 1.0  # seconds between two looks at what others wrote
+    planning_share: float = 0.25  # fraction of the time for planning, while teams are due: planning slows down answers
+    pause: float = 1.0  # seconds between two refreshes from the database
 
 
 class Service:
-    """What answers requests. Between `start` and `stop` its threads run: one writes, one plans, one looks at what others wrote."""
+    """Answers requests. Between `start` and `stop` its threads run: the writer, the planner, and the refresher of caches."""
 
-    def __init__(self, database: Database, options: Options | None = None) -> None:
-        self.options, self.database = options or Options(), database
+    def __init__(self, database: Database, options: ServiceOptions | None = None) -> None:
+        self.options, self.database = options or ServiceOptions(), database
         self._log: Any = structlog.get_logger("cede")
-        self.store, self.tokens = Store(database), Tokens(database)
-        self.plans = Plans(self.store, self.options.most_plans)
+        self.store, self.tokens = Store(database), TokenCache(database)
+        self.plans = PlanCache(self.store, self.options.most_plans)
         self._stop = threading.Event()
-        self._waking: set[str] = set()
+        self._loading: set[str] = set()
         self._learners: OrderedDict[CountsKey, Learner] = OrderedDict()
         self._lock = threading.Lock()
-        self.refreshed = 0  # how often it looked at what others wrote
-        self.when_counted: list[Callable[[dict[int, int]], None]] = []  # called with episodes that were counted, by team
+        self.refreshed = 0  # number of refreshes
+        self.when_counted: list[Callable[[dict[int, int]], None]] = []  # called with numbers of counted episodes by team
 
     def start(self) -> None:
-        """Read what must be in memory, and start the threads."""
+        """Fill the caches, and start the threads."""
         self._stop.clear()
         self.tokens.refresh()
         self.plans.refresh()
@@ -72,7 +75,7 @@ class Service:
         self._refresher.start()
 
     def stop(self) -> None:
-        """Write all that waits, and stop the threads."""
+        """Write all queued reports, and stop the threads."""
         self._stop.set()
         self.planner.stop()
         self._refresher.join()
@@ -81,7 +84,7 @@ class Service:
         self.estimates.close()
 
     def _refresh(self) -> None:
-        """Look at what others wrote, again and again."""
+        """Refresh the caches until stopped."""
         while not self._stop.wait(self.options.pause):
             try:
                 self.tokens.refresh()
@@ -91,86 +94,109 @@ class Service:
                 self.failed(error)
 
     def failed(self, error: Exception) -> None:
-        """Take note of an error in a thread, which goes on."""
+        """Log an error of a thread, which continues."""
         self.note("error", "background work failed", error=type(error).__name__, detail=str(error)[:500])
 
     def note(self, level: str, event: str, **about: Any) -> None:
-        """Write a line into the log. That nobody can read it is no reason to fail."""
+        """Write a line into the log. A log that cannot be written is ignored."""
         with suppress(OSError, ValueError):
             getattr(self._log, level)(event, **about)
 
     def _counted(self, numbers: dict[int, int]) -> None:
-        """Take note of episodes that were counted: plans are due."""
+        """Handle counted episodes, in the thread of the writer: plans are due."""
         self.plans.counted(numbers)
         self.planner.wake()
-        for tell in self.when_counted:
+        for call in self.when_counted:
             try:
-                tell(numbers)
-            except Exception as error:  # the thread that calls this writes, and must go on
+                call(numbers)
+            except Exception as error:
                 self.failed(error)
 
     @property
     def ready(self) -> dict[str, bool]:
-        """Return which parts are alive."""
+        """Return which parts work."""
         try:
             with self.database.read() as connection:
-                connection.exec_driver_sql("SELECT 1")
+                connection.execute(select(1))
             reads = True
         except Exception:
             reads = False
         return {"database": reads, "writer": self.writer.alive, "refresher": self._refresher.is_alive()}
 
-    # ------------------------------------------------------------------------------------------------- what requests ask for
+    @property
+    def failures(self) -> int:
+        """Return the number of errors of writer and planner."""
+        return self.writer.failures + self.planner.failures
 
-    def write(self, work: Callable[[Connection], Any]) -> Future[Any]:
-        """Write something in a transaction of its own."""
-        return self.writer.call(work)
+    def health(self) -> dict[str, Any]:
+        """Return queues, ages of plans, and numbers of failures. steps: counted in environments without a horizon."""
+        with self.database.read() as connection:
+            due = select(func.count(), func.count(teams.c.due), func.min(teams.c.due)).select_from(teams)
+            n_teams, n_due, oldest = connection.execute(due).one()
+            counted = connection.execute(select(environments.c.name, environments.c.episodes)).all()
+            newest = connection.scalar(select(plans.c.made).order_by(plans.c.id.desc()).limit(1))
+        now, totals = now_ms(), {"episodes": 0, "steps": 0}
+        for name, n in counted:
+            totals[self.store.environment(name)[1].unit] += n
+        return {
+            "version": __version__,
+            "ready": self.ready,
+            "waiting_steps": self.writer.waiting,
+            "most_waiting_steps": self.options.most_waiting,
+            "teams": n_teams,
+            "environments": len(counted),
+            **totals,
+            "due": n_due,
+            "oldest_due": None if oldest is None else max(0, now - oldest) / 1000,
+            "newest_plan": None if newest is None else max(0, now - newest) / 1000,
+            "plans_in_memory": len(self.plans),
+            "plans_made": self.planner.made,
+            "failures": self.failures,
+        }
 
-    def report(self, report: Report) -> Future[Accepted]:
-        """Write a report."""
-        return self.writer.submit(report)
+    # ------------------------------------------------------------------------------------------------- requests
 
-    def begin(self, team: Team, key: str | None = None) -> Future[tuple[int, bool]]:
-        """Begin an episode under a number that was not used, or that was given to the same key; see `Store.begin`."""
-        return self.writer.call(lambda connection: self.store.begin(connection, team, key))
+    def begin(self, team: ServedTeam, key: str | None = None) -> Future[tuple[int, bool]]:
+        """Begin an episode under an unused number, or the number of the same key; see `log.begin_episode`."""
+        return self.writer.call(lambda connection: begin_episode(connection, team, self.store.team_of, key))
 
-    def decide(self, name: str, known: Known, t: int | None, state: int, prev_agent: int) -> Decision:
-        """Answer who should act, from memory. A team that sleeps is woken in the background."""
+    def decide(self, name: str, known: CachedTeam, t: int | None, state: int, prev_agent: int) -> Decision:
+        """Return the agent that should act, from memory. An uncached plan is loaded in the background."""
         if known.plan is None:
-            self._wake_later(name)
+            self._load_later(name)
         return self.plans.decide(name, known, t, state, prev_agent)
 
-    def _wake_later(self, name: str) -> None:
-        """Read the plan of a team in the background, once at a time."""
+    def _load_later(self, name: str) -> None:
+        """Load the plan of a team in the background, unless it is being loaded."""
         with self._lock:
-            if name in self._waking or len(self._waking) > 10_000:
+            if name in self._loading or len(self._loading) > MOST_LOADING:
                 return
-            self._waking.add(name)
+            self._loading.add(name)
 
         def work() -> None:
             try:
-                self.plans.wake(name)
+                self.plans.load(name)
             except Exception as error:
                 self.failed(error)
             finally:
                 with self._lock:
-                    self._waking.discard(name)
+                    self._loading.discard(name)
 
         self.pool.submit(work)
 
-    def learner(self, team: Team) -> Learner:
-        """Return a learner that has counted what is in the database now; the same one if nothing was counted since."""
+    def learner(self, team: ServedTeam) -> Learner:
+        """Return a learner with the current counts of a team; the same one until new episodes are counted."""
         return self.counted_learner(team)[1]
 
-    def counted_learner(self, team: Team) -> tuple[CountsKey, Learner]:
-        """Return the same, and what its counts are known by."""
+    def counted_learner(self, team: ServedTeam) -> tuple[CountsKey, Learner]:
+        """Return the key of a team's current counts, and a learner with them."""
         with self.database.read() as connection:
             numbers = self.store.numbers(connection, team)
             key = (team.id, numbers.episodes, numbers.environment_episodes, numbers.erased)
             with self._lock:
                 found = self._learners.get(key)
             if found is None:
-                found, _ = learner_of(connection, self.store, team)
+                found = self.store.learner(connection, team)
         with self._lock:
             self._learners[key] = found
             self._learners.move_to_end(key)
@@ -178,11 +204,8 @@ class Service:
                 self._learners.popitem(last=False)
         return key, found
 
-    def erase(self, team: Team) -> Future[int]:
+    def erase(self, team: ServedTeam) -> Future[int]:
         """Erase all steps of a team; the future holds their number."""
-
-        def work(connection: Connection) -> int:
-            return erase(connection, self.store, team)
 
         def done(future: Future[int]) -> None:
             if future.exception() is None:
@@ -191,6 +214,9 @@ class Service:
                     self._learners.clear()
                 self.estimates.clear()
                 self.planner.wake()
+
+        def work(connection: Connection) -> int:
+            return erase(connection, self.store, team)
 
         future = self.writer.call(work)
         future.add_done_callback(done)

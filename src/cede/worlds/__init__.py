@@ -1,7 +1,7 @@
 """Ready-made problems: the paper's two tasks, lane driving (obstacle avoidance) and RiverSwim, and a support desk.
 
 lane_driving, road, drivers, pictures    the car, its road, the human and the machine, and drawings of them
-machine.npy, train_machine               the machine's policy as data, and the script that trains it
+machine.npy                              the machine's policy as data; studies/train_machine.py trains it
 riverswim                                the river
 support_desk                             two models and a person who answer tickets
 by_name                                  all of them by name, for files and the command line

@@ -72,7 +72,7 @@ def machine_policy() -> Floats:
     """Return the machine's policy, (10, S, 3), read-only: the probability of each action at each time step in each state, 0 or 1.
 
     It is what UCRL2 learned on roads that start without cars, as in the paper, and comes as data with the package (machine.npy:
-    (10, S) uint8, the action at each time step in each state). `train_machine.py` made the data and can train other machines.
+    (10, S) uint8, the action at each time step in each state). `studies/train_machine.py` made it, and trains other machines.
 
     In training it meets hardly any car, so it drives nearly as well as possible without traffic and badly in it.
     """

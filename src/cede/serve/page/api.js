@@ -1,9 +1,9 @@
-// Asks the service. The token is kept for this tab only, and sent as a header, never as a part of an address.
+// Requests to the service. The token is stored for this tab only, and sent as a header, never in an address.
 
 const KEY = "cede-token";
 export const base = new URL("../", import.meta.url);
 
-// The command line prints an address that ends in #token=...; what stands after # is never sent to a server.
+// The command line prints an address that ends in #token=...; the part after # is never sent to a server.
 export function takeToken() {
   if (location.hash.startsWith("#token=")) {
     setToken(decodeURIComponent(location.hash.slice(7)));
@@ -54,7 +54,7 @@ async function ask(where, query, more = {}) {
 
 export const get = async (where, query) => (await ask(where, query)).json();
 
-// Saves a file: fetched with the token, since a plain link could not send it.
+// Downloads a file; a plain link could not send the token.
 export async function download(where, query, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await (await ask(where, query)).blob());
@@ -65,9 +65,9 @@ export async function download(where, query, name) {
 
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
-// Listens to live events until stopped; connects again after a break, and asks for what was missed.
-// told(kind, data): for every event. changed(state): "live" or "broken".
-export async function listen(told, changed, signal) {
+// Listens to live events until stopped; reconnects, and gets missed plans.
+// onEvent(kind, data): for every event. changed(state): "live" or "broken".
+export async function listen(onEvent, changed, signal) {
   let last = null;
   let pause = 1000;
   while (!signal.aborted) {
@@ -87,7 +87,7 @@ export async function listen(told, changed, signal) {
             if (at > 0) fields[line.slice(0, at)] = line.slice(at + 2);
           }
           if (fields.id !== undefined) last = fields.id;
-          if (fields.event) told(fields.event, JSON.parse(fields.data));
+          if (fields.event) onEvent(fields.event, JSON.parse(fields.data));
         }
       }
     } catch (error) {

@@ -1,4 +1,4 @@
-// The dashboard: one state, one function that draws it, and the few things that change it.
+// The dashboard: one state, one function that draws it, and the functions that change it.
 
 import { render } from "./vendor/preact.mjs";
 import { download, get, listen, path, setToken, takeToken, token } from "./api.js";
@@ -34,13 +34,13 @@ function update(change) {
 function failed(error) {
   if (error.status === 401) {
     setToken("");
-    update({ signed: false, problem: "This token does not hold. Enter another one." });
+    update({ signed: false, problem: "This token is not valid. Enter another one." });
   } else if (error.name !== "AbortError") {
     update({ problem: error.message });
   }
 }
 
-// Calls a function at once, and then at most once in some milliseconds, the last time after the last call.
+// Calls a function at most once in some milliseconds; the last call is never dropped.
 function calmly(work, ms) {
   let last = 0;
   let timer = null;
@@ -53,7 +53,7 @@ function calmly(work, ms) {
   };
 }
 
-// An answer that comes after somebody went elsewhere is dropped.
+// Fetches data for the current view. An answer that arrives after the view has changed is dropped.
 async function fetched(where, query, use) {
   const here = state.where;
   try {
@@ -67,7 +67,7 @@ async function fetched(where, query, use) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------- what is loaded
+// ---------------------------------------------------------------------------------------------- loading
 
 const own = (...more) => `v1/${state.where.kind}s/${path(state.where.name, ...more)}`;
 const isTeam = () => state.where.kind === "team";
@@ -77,7 +77,7 @@ async function loadLists() {
     const found = await get("v1/environments", { limit: 1000 });
     update({ environments: found.environments });
   } catch (error) {
-    if (error.status !== 403) return failed(error); // a token for some teams sees no environments
+    if (error.status !== 403) return failed(error); // a token for some teams may not list environments
   }
   await loadTeams();
   if (!state.where.kind) {
@@ -101,8 +101,8 @@ async function loadTeams() {
 
 const loadHistory = () => state.where.kind && fetched(own("history"), { size: state.sizes.chosen, before: state.sizes.before }, (history) => {
   update({ history });
-  // Who asks while others are being answered may see sums that are behind, also of a team that is silent from now on. A few steps of
-  // runs are always on their way: for them there is time.
+  // The answer may be behind while another request sums up, and a silent team sends no event: so ask again. A run is always a few steps
+  // behind, which is not urgent.
   if (history.behind > (history.unit === "steps" ? 1000 : 0)) setTimeout(loadHistory, 300);
   else if (history.behind) refreshHistory();
 });
@@ -114,10 +114,10 @@ const loadHealth = () => state.signed && get("v1/health").then((health) => updat
 function loadEpisodes(before) {
   if (!isTeam()) return;
   fetched(own("episodes"), { before, limit: PAGE }, ({ episodes, unit }) => {
-    const kept = before === undefined ? episodes : [...state.log.episodes, ...episodes];
-    const same = kept.some((one) => one.episode === state.log.episode);
-    update({ log: { ...state.log, episodes: kept, unit, earlier: episodes.length === PAGE } });
-    if (!same && kept.length) loadSteps(kept[0].episode);
+    const listed = before === undefined ? episodes : [...state.log.episodes, ...episodes];
+    const same = listed.some((one) => one.episode === state.log.episode);
+    update({ log: { ...state.log, episodes: listed, unit, earlier: episodes.length === PAGE } });
+    if (!same && listed.length) loadSteps(listed[0].episode);
     else if (same && unit === "steps" && state.log.newest) loadSteps(state.log.episode); // a run goes on
   });
 }
@@ -156,7 +156,7 @@ async function explain(place) {
   }
 }
 
-// One after the other, each shown as it comes: the plan, then every member alone.
+// Estimates the plan, then every member alone, one by one.
 async function estimate() {
   const { where, map } = state;
   const rows = [];
@@ -174,7 +174,7 @@ async function estimate() {
   }
 }
 
-// ---------------------------------------------------------------------------------------------- what happens
+// ---------------------------------------------------------------------------------------------- navigation and events
 
 function go() {
   const [kind, name] = location.hash.slice(2).split("/", 2).map(decodeURIComponent);
@@ -198,7 +198,7 @@ const refreshTeam = calmly(() => {
   loadEpisodes();
 }, 2000);
 
-function told(kind, data) {
+function onEvent(kind, data) {
   refreshLists();
   const mine = isTeam() && (kind === "missed" || data.team === state.where.name);
   if (state.sizes.before === null && (mine || state.where.kind === "environment")) refreshHistory();
@@ -211,7 +211,7 @@ function begin() {
   loadLists();
   loadHealth();
   go();
-  listen(told, (live) => {
+  listen(onEvent, (live) => {
     if (live === "live" && state.live === "broken") loadLists().then(go);
     update({ live });
   }, stop.signal);
@@ -249,15 +249,15 @@ const on = {
   save: (kind) => download(own("steps"), { format: kind }, `${state.where.name}.${kind}`).catch(failed),
 };
 
-// ---------------------------------------------------------------------------------------------- what is drawn
+// ---------------------------------------------------------------------------------------------- drawing
 
-const LIVE = { live: "live", broken: "connecting again ...", off: "not connected" };
+const LIVE = { live: "live", broken: "reconnecting ...", off: "not connected" };
 
 function App() {
   if (!state.signed) return html`<${SignIn} />`;
   const { where, history, team, map } = state;
   const plan = map ? { version: map.version, age: map.age, episodes: map.episodes } : null;
-  return html`<a class="skip" href="#title" onClick=${(event) => (event.preventDefault(), document.getElementById("title")?.focus())}>To the content</a>
+  return html`<a class="skip" href="#title" onClick=${(event) => (event.preventDefault(), document.getElementById("title")?.focus())}>Skip to content</a>
     <header>
       <a class="brand" href="./"><img src="page/icon.svg" alt="" width="28" height="28" /> cede</a>
       <span class=${`badge ${state.live === "live" ? "good" : "bad"}`} role="status">${LIVE[state.live]}</span>
@@ -272,7 +272,7 @@ function App() {
         ${where.kind ? html`<div class="title"><p class="kind">${where.kind === "team" ? "Team" : "All teams of environment"}</p><h1 id="title" tabindex="-1">
           <${Name}>${where.name}</${Name}></h1></div>`
           : html`<h1 id="title" tabindex="-1">Who is in control</h1>${state.environments.length ? "" : html`<p
-            class="story">There is no team yet. Make an environment and a team, and what they do is shown here.</p>`}`}
+            class="story">There is no team yet. Make an environment and a team first.</p>`}`}
         ${history ? html`<section class="card" aria-label="At a glance"><${Story} history=${history} plan=${plan} whole=${where.kind === "environment"} /></section>
           <${Charts} history=${history} sizes=${state.sizes} onSize=${on.size} onBefore=${on.before} />` : where.kind ? html`<p class="note">Loading ...</p>` : ""}
         ${team ? html`<${Where} map=${map} asked=${state.asked} chosen=${state.place} onAsk=${on.map} onWhy=${explain} />
@@ -282,7 +282,7 @@ function App() {
           <${Alone} map=${map} alone=${state.alone} onAsk=${estimate} />
           <${Uncertain} summary=${state.summary} />` : ""}
         ${where.kind === "environment" ? html`<p
-          class="note">Who takes control where, and why, is shown for each team: choose one of them.</p>` : ""}
+          class="note">Choose a team to see its policy by state, and the reasons.</p>` : ""}
         <${Health} health=${state.health} live=${state.live} />
       </main>
     </div>`;
@@ -290,11 +290,11 @@ function App() {
 
 const SignIn = () => html`<main class="sign-in">
   <h1 id="title"><img src="page/icon.svg" alt="" width="36" height="36" /> cede</h1>
-  <p>cede learns who should be in control. This page shows who is, what that costs, and why.</p>
+  <p>cede learns who should be in control. This page shows who is in control, the cost, and the reasons.</p>
   ${state.problem ? html`<p class="problem" role="alert">${state.problem}</p>` : ""}
   <form onSubmit=${signIn}>
     <label class="wide">Token <input name="token" type="password" autocomplete="off" required autofocus spellcheck="false" /></label>
-    <p class="note">It needs the scope read: <code>cede token create --scope read</code>. It is kept until this tab is closed.</p>
+    <p class="note">It needs the scope read: <code>cede token create --scope read</code>. It is stored until this tab is closed.</p>
     <button type="submit">Show</button>
   </form>
 </main>`;

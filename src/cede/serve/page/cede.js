@@ -11,12 +11,12 @@
 //   }
 //   await team.endEpisode();
 //
-// Where the task has no horizon (`team.horizon` is null), t is left out: choose(state, before), observe(state, before, agent, ...). Every
-// step is told, and counted, as it comes; endEpisode is needed only where a run breaks off and another one begins somewhere else.
+// Without a horizon (`team.horizon` is null), t is left out: choose(state, before), observe(state, before, agent, ...). Every step is
+// sent and counted at once; endEpisode is needed only if a run breaks off and another one begins in another state.
 //
-// Decisions are made here, by a copy of the policy that is asked for again in the background. While the service is away, the last
-// copy decides, `team.age` says for how long it was not confirmed, and what was observed is kept in IndexedDB until it is told, also
-// if the page is loaded again meanwhile. A step is known by team, episode and t: telling it twice changes nothing.
+// Decisions are made locally, by a copy of the policy that is refreshed in the background. While the service is unreachable, the last
+// copy decides, `team.age` is the time since its last confirmation, and observed steps are stored in IndexedDB until they are sent,
+// also across a reload of the page. The key of a step is team, episode and t: sending it twice changes nothing.
 
 const BATCH = 1000; // steps of a request
 const GATHER = 100; // milliseconds in which steps are gathered
@@ -36,7 +36,7 @@ function index(owner, place, value, size) {
   return value;
 }
 
-// ---------------------------------------------------------------------------------------------- what is kept
+// ---------------------------------------------------------------------------------------------- storage
 
 const wanted = (request) =>
   new Promise((done, wrong) => {
@@ -44,8 +44,8 @@ const wanted = (request) =>
     request.onerror = () => wrong(request.error);
   });
 
-// Two tables of IndexedDB: what was not told yet, and of every team its policy and the running episode. Where a browser keeps
-// nothing (as in some private windows) it is a table in memory, and `lasting` is false.
+// Two tables of IndexedDB: steps that are not sent yet, and the policy and current episode of each team. If the browser has no
+// storage (as in some private windows), they are in memory, and `lasting` is false.
 class Kept {
   static async open(name) {
     const kept = new Kept();
@@ -101,10 +101,10 @@ class Kept {
 
 // ---------------------------------------------------------------------------------------------- the client
 
-/** A client of a service. It tells of changes of `status` by the event "change".
+/** A client of a service. It sends the event "change" when `status` changes.
  *
- * url: the address of the service. token: one that may decide and report. refresh: milliseconds after which policies are asked for
- * again. timeout: milliseconds for a request.
+ * url: the address of the service. token: one that may decide and report. refresh: milliseconds between two refreshes of policies.
+ * timeout: milliseconds for a request.
  */
 export class Client extends EventTarget {
   #token;
@@ -135,7 +135,7 @@ export class Client extends EventTarget {
     globalThis.addEventListener?.("pagehide", () => this.#leave());
   }
 
-  /** What waits and what went wrong: unsent (steps and ends), refused (texts), reachable (null: not known yet), problem, lasting. */
+  /** State of the client: unsent (steps and ends), refused (texts), reachable (null: not known yet), problem, lasting. */
   get status() {
     const lasting = this.#kept?.lasting ?? null;
     return { unsent: this.#unsent.size, refused: [...this.#refused], reachable: this.#reachable, problem: this.#problem, lasting };
@@ -147,7 +147,7 @@ export class Client extends EventTarget {
     this.#wake();
   }
 
-  /** Return a team as soon as it can decide: its policy was downloaded, or is there from the last time. */
+  /** Return a team as soon as it can decide: its policy was downloaded, or is stored. */
   async team(name) {
     if (typeof name !== "string" || !name) fail("Client.team", "name", name, "the name of a team");
     this.#kept ??= Kept.open(this.url.href).then((kept) => (this.#kept = kept));
@@ -163,26 +163,26 @@ export class Client extends EventTarget {
     return this.#teams.get(name);
   }
 
-  /** Wait until all was told. It fails if that takes longer than some milliseconds, or with what the service refused. */
+  /** Wait until all steps are sent. Fails after some milliseconds, or if the service refused a report. */
   async flush(ms = 30000) {
     const until = Date.now() + ms;
     this.#wake();
     while (this.#unsent.size) {
-      if (Date.now() > until) throw new Error(`flush: ${this.#unsent.size} steps wait to be told (${this.#problem || "in time"})`);
+      if (Date.now() > until) throw new Error(`flush: ${this.#unsent.size} steps are not sent yet (${this.#problem || "in time"})`);
       await new Promise((done) => setTimeout(done, 20));
     }
     const refused = this.#refused.splice(0);
     if (refused.length) throw new Error(refused.join("; "));
   }
 
-  /** Stop. What was not told is kept for the next time. */
+  /** Stop. Unsent steps stay stored. */
   close() {
     this.#closed = true;
     this.#timers.forEach(clearInterval);
     this.#wake();
   }
 
-  /** Send a request; return the answer. A service that is away is an error of the kind TypeError or TimeoutError. */
+  /** Send a request; return the answer. Throws TypeError or TimeoutError if the service is unreachable. */
   async ask(method, where, body, more = {}) {
     const headers = { authorization: `Bearer ${this.#token}`, ...more.headers };
     if (body !== undefined) headers["content-type"] = "application/json";
@@ -218,7 +218,7 @@ export class Client extends EventTarget {
     await this.#kept.put("unsent", records);
   }
 
-  // Tells what waits, until nothing does; after a failure later and later.
+  // Sends all unsent steps; after a failure with growing pauses.
   #work() {
     this.#sending ??= (async () => {
       let pause = FIRST_PAUSE;
@@ -245,7 +245,7 @@ export class Client extends EventTarget {
     });
   }
 
-  // Returns null if that is settled, else how many milliseconds to wait at least.
+  // Returns null if the request is settled, else the least pause in milliseconds.
   async #tell(batch, keepalive = false) {
     let answer;
     try {
@@ -260,7 +260,7 @@ export class Client extends EventTarget {
       let parts = [...episodes.values()];
       if (parts.length === 1 && batch.length > 1 && batch.every((one) => one.alone)) parts = [batch.slice(0, half), batch.slice(half)];
       if (parts.length > 1) {
-        // one of them is wrong: the others, episodes or steps of a run, must not suffer
+        // one is wrong: send the others, episodes or steps of a run, by themselves
         let result = null;
         for (const one of parts) result = (await this.#tell(one)) ?? result;
         return result;
@@ -275,7 +275,7 @@ export class Client extends EventTarget {
     return null;
   }
 
-  // A page that is left sends what it can; the rest is kept.
+  // When the page is left, sends what fits; the rest stays stored.
   #leave() {
     const batch = [...this.#unsent.values()].slice(0, BATCH);
     if (batch.length && bodyOf(batch).length < KEEPALIVE) this.#tell(batch, true);
@@ -297,7 +297,7 @@ function bodyOf(batch) {
 
 // ---------------------------------------------------------------------------------------------- a team
 
-// Seconds since 1970 and 21 random bits: numbers that grow, and that nobody else has.
+// Seconds since 1970 and 21 random bits: growing, unique numbers.
 const newNumber = () => Math.floor(Date.now() / 1000) * 2 ** 21 + Math.floor(Math.random() * 2 ** 21);
 
 /** A team, used like a learner. `Client.team` makes it. */
@@ -318,7 +318,7 @@ class Team {
     this.#queue = queue;
   }
 
-  // Takes what is kept from the last time, and waits for the service only if there is nothing.
+  // Uses the stored copy, and waits for the service only if there is none.
   async open() {
     const found = await this.#kept.team(this.name);
     this.#copy = found?.copy ?? null;
@@ -342,17 +342,17 @@ class Team {
     return this.#there().about.horizon;
   }
 
-  /** The version of the policy that decides; 0: there is none yet, and the fallback agent is named. */
+  /** The version of the policy; 0: none yet, the fallback agent acts. */
   get version() {
     return this.#there().version;
   }
 
-  /** For how many seconds it was not confirmed that there is no newer policy. It grows while the service is away. */
+  /** Seconds since the policy was last confirmed as the newest one. It grows while the service is unreachable. */
   get age() {
     return Math.max(0, Date.now() - this.#copy.got) / 1000;
   }
 
-  /** The episode that was not ended, as after a page was loaded again: {episode, t, state, agent} from where to go on; or null. */
+  /** The current episode, also after a reload of the page: {episode, t, state, agent} of its next step; or null. */
   get running() {
     if (!this.#run) return null;
     const { episode, t, state, agent } = this.#run;
@@ -363,7 +363,7 @@ class Team {
     return (this.#now ??= this.#copy);
   }
 
-  /** Ask for the policy now. Return "" or what went wrong; the copy stays then. */
+  /** Refresh the policy now. Return "", or the error; then the copy stays. */
   refresh() {
     this.#asking ??= this.#download()
       .catch((error) => (error instanceof RangeError ? error.message : "the service cannot be reached"))
@@ -381,7 +381,7 @@ class Team {
       const { policy, ...about } = await answer.json();
       this.#copy = { policy, about, version: about.version, fallback: about.fallback, tag: answer.headers.get("etag"), got: Date.now() };
     } else if (answer.status === 404 && !this.#copy?.tag) {
-      // no plan yet, or no such team; without a horizon there is no t
+      // no plan yet, or unknown team; without a horizon there is no t
       const decide = (more) => this.#client.ask("POST", `${path}/decide`, JSON.stringify({ state: 0, prev_agent: 0, ...more }));
       let found = await decide({ t: 0 });
       if (found.status === 422) found = await decide({});
@@ -398,7 +398,7 @@ class Team {
 
   #keep = () => this.#kept.put("teams", [{ team: this.name, copy: this.#copy, run: this.#run }]);
 
-  // Returns whether there is no horizon; while that is not known, by how many arguments were given. full: how many there are with t.
+  // Returns whether there is no horizon; while that is unknown, by the number of arguments. full: their number with t.
   #endless(owner, given, full, names) {
     const { horizon } = this.#there().about;
     const endless = horizon === undefined ? given.length < full : horizon === null;
@@ -408,8 +408,8 @@ class Team {
     return endless;
   }
 
-  /** Begin an episode, or a run; return its number. Without it, the first step begins one. An episode that runs is dropped as it is:
-   * not counted. Of a run, all steps were counted already.
+  /** Begin an episode, or a run; return its number. Without it, the first step begins one. A current episode is dropped and
+   * not counted; the steps of a run are counted already.
    */
   begin(episode = newNumber()) {
     this.#run = { episode: index("begin", "episode", episode), t: 0, state: null, agent: null };
@@ -435,10 +435,10 @@ class Team {
     return agent;
   }
 
-  /** Take note of a step. What it returns is settled when the step is kept, so that it is told even if the page is closed.
+  /** Record a step. The promise settles when the step is stored; it is sent even if the page is closed.
    *
    * observe(t, state, prevAgent, agent, action, nextState, more); without a horizon the same without t. more: cost and enterCost, if
-   * the task does not say them; meta, an object that is kept with the step.
+   * the task does not state them; meta, an object that is stored with the step.
    */
   observe(...given) {
     const { cost, enterCost, meta } = typeof given.at(-1) === "object" || given.at(-1) === undefined ? (given.pop() ?? {}) : {};
@@ -475,7 +475,7 @@ class Team {
     return Promise.all([this.#queue([{ key, team: this.name, kind: "step", body, alone: endless }]), this.#keep()]).then(() => {});
   }
 
-  /** End the running episode, or run; the next one uses the newest policy. */
+  /** End the current episode, or run; the next one uses the newest policy. */
   async endEpisode() {
     const run = this.#run;
     [this.#run, this.#now, this.#chosen] = [null, null, null];

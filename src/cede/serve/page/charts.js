@@ -1,11 +1,11 @@
-// A chart, and beside it the same numbers as a table, which is always there for screen readers.
+// A chart, and a table with the same numbers, always present for screen readers.
 
 import { Component, createRef, h } from "./vendor/preact.mjs";
 import htm from "./vendor/htm.mjs";
 
 export const html = htm.bind(h);
 
-// Colours that colour-blind people can tell apart; lines differ in their dashes, too.
+// Colours for colour-blind people; lines also differ in their dashes.
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A200", "#8C8C8C"];
 const DASHES = [[], [8, 4], [2, 3], [12, 4, 2, 4], [4, 4], [14, 5], [2, 6], [6, 2]];
 export const colour = (i) => COLOURS[i % COLOURS.length];
@@ -17,14 +17,14 @@ export const number = (value, digits = 2) =>
 export const percent = (value) => (Number.isFinite(value) ? `${number(100 * value, 1)}%` : "–");
 export const amount = (value) => (Number.isFinite(value) ? value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 }) : "–");
 
-// Numbers of a step are small: they have more digits, and what is rare is told of 100 steps.
+// Numbers per step are small: more digits, and rates per 100 steps.
 const fine = (value) => (Number.isFinite(value) ? value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 4 }) : "–");
 
-// How to speak of what is counted: episodes, or steps where there is no horizon.
+// Words for the unit of counting: episodes, or steps without a horizon.
 export const words = (unit) =>
   unit === "steps"
-    ? { one: "step", many: "steps", a: "a step", per: "in 100 steps", of: 100, form: fine, run: "run" }
-    : { one: "episode", many: "episodes", a: "an episode", per: "an episode", of: 1, form: amount, run: "episode" };
+    ? { one: "step", many: "steps", a: "a step", per: "per 100 steps", of: 100, form: fine, run: "run" }
+    : { one: "episode", many: "episodes", a: "an episode", per: "per episode", of: 1, form: amount, run: "episode" };
 export const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 export const Name = ({ children }) => html`<bdi class="name">${children}</bdi>`;
@@ -100,8 +100,8 @@ class Plot extends Component {
   render = () => html`<div class="plot" ref=${this.place}></div>`;
 }
 
-// title, note: what it shows. x: (n,) where buckets begin; rows: what they are called. series: [{name, values, index}].
-// form, tick: how a value is written in words, and at the axis. unit: what buckets consist of.
+// x: (n,) first number of each bucket. rows: (n,) labels of buckets. series: [{name, values, index}].
+// form, tick: format of values in text, and on the axis. unit: of the buckets.
 export class Chart extends Component {
   state = { table: false, point: null };
 

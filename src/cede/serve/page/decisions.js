@@ -1,19 +1,19 @@
-// What is shown of a team's decisions: who is in control where, why, the log, and what is still uncertain.
+// A team's decisions: the policy by state, explanations, the log, and uncertainty.
 
 import { amount, capital, html, Name, number, percent, Swatch, words } from "./charts.js";
 import { ago, plural } from "./sections.js";
 
-export const MOST_ALONE = 12; // members whose cost is worked out
+export const MOST_ALONE = 12; // members whose cost is estimated
 
-// Why somebody was chosen, in words: of a step of the log.
-const AUDITION = "It is an audition: one member has control in the whole episode, so that it is known how it acts.";
+// The reason of a choice, for a step of the log.
+const AUDITION = "This is a trial episode: one member has control throughout, to learn how it acts.";
 function reason({ version, reason }) {
   if (reason === "fallback" || version === 0) return "no plan yet: the fallback agent";
-  if (!version) return reason === "audition" ? "an audition" : reason === "plan" ? "a plan" : "";
-  return reason === "audition" ? `plan ${version}, an audition` : `plan ${version}`;
+  if (!version) return reason === "audition" ? "a trial episode" : reason === "plan" ? "a plan" : "";
+  return reason === "audition" ? `plan ${version}, a trial episode` : `plan ${version}`;
 }
 
-// An agent in the colour of the member who is, or will be, in control.
+// An agent, in the colour of the member that has control or will get it.
 const Agent = ({ about, agent }) => html`<span class="agent"><${Swatch} index=${about.aim[agent]} /><${Name}>${about.agents[agent]}</${Name}></span>`;
 
 export function Where({ map, asked, chosen, onAsk, onWhy }) {
@@ -23,21 +23,21 @@ export function Where({ map, asked, chosen, onAsk, onWhy }) {
   const word = words(map.unit);
   const timed = map.t !== null;
   return html`<section class="card" aria-labelledby="where">
-    <h2 id="where">Who takes control where</h2>
+    <h2 id="where">Who is in control, by state</h2>
     <p class="note">Plan ${map.version}, made ${ago(map.age)} from ${plural(map.episodes, word.one)}.
-      ${map.reason === "audition" ? AUDITION : ""} Choose an entry to see why. A dashed one was never seen: there the plan is a guess.</p>
+      ${map.reason === "audition" ? AUDITION : ""} Choose an entry for an explanation. Dashed entries: states without data.</p>
     <div class="tools">
       ${timed ? html`<label class="grow">Time step <b>${map.t}</b>
         <input type="range" min="0" max=${map.steps - 1} value=${asked.t ?? 0} onInput=${(event) => onAsk({ t: Number(event.target.value) })} /></label>` : ""}
       <label>Search states <input type="search" value=${asked.search} onInput=${(event) => onAsk({ search: event.target.value, first: 0 })} /></label>
       <label>Order <select value=${asked.order} onChange=${(event) => onAsk({ order: event.target.value, first: 0 })}>
-        <option value="visits">seen most often first</option><option value="state">by state</option></select></label>
+        <option value="visits">most visited first</option><option value="state">by state</option></select></label>
     </div>
-    <div class="scroll" tabindex="0" role="region" aria-label="Table of who takes control where">
+    <div class="scroll" tabindex="0" role="region" aria-label="Table of control by state">
       <table class="map">
-        <caption class="unseen">Who takes control in each state${timed ? ` at time step ${map.t}` : ""}, by who was in control before</caption>
+        <caption class="unseen">Agent in control by state${timed ? ` at time step ${map.t}` : ""}, and by the previous agent</caption>
         <thead><tr><th scope="col" class="places">State</th>
-          <th scope="col">Seen</th>${members.map((i) => html`<th scope="col">after <${Name}>${map.members[i]}</${Name}></th>`)}</tr></thead>
+          <th scope="col">Visits</th>${members.map((i) => html`<th scope="col">after <${Name}>${map.members[i]}</${Name}></th>`)}</tr></thead>
         <tbody>${map.rows.map((row) => html`<tr class=${row.visits ? "" : "unknown"}>
           <th scope="row"><${Name}>${row.name}</${Name}></th>
           <td><span class="amount" style=${{ "--part": map.most_visits ? row.visits / map.most_visits : 0 }}>${number(row.visits, 0)}</span></td>
@@ -57,7 +57,7 @@ export function Where({ map, asked, chosen, onAsk, onWhy }) {
   </section>`;
 }
 
-// The costs of the options as bars: the line is what the sets allow, the dot what was seen.
+// The costs of the options as bars: a line for the confidence set, a dot for the estimate.
 function Bars({ why, about }) {
   const ends = why.options.flatMap((one) => [one.optimistic, one.plain, one.pessimistic]).filter(Number.isFinite);
   const [low, high] = [Math.min(0, ...ends), Math.max(...ends, 1e-9)];
@@ -69,11 +69,11 @@ function Bars({ why, about }) {
     <b>${amount(one.plain)}</b></li>`)}</ul>`;
 }
 
-// What is compared when somebody takes control.
+// The compared quantity.
 const ahead = (team) =>
   team.horizon !== null ? "cost of the rest of the episode"
-  : team.discount !== null ? "discounted cost of all that comes"
-  : "cost of all that comes, beside that of a run that begins in the first state,";
+  : team.discount !== null ? "discounted future cost"
+  : "future cost, relative to a run from the first state,";
 
 export function Why({ team, map, asked, why, problem, busy, onAsk, onWhy }) {
   if (!map) return "";
@@ -96,20 +96,20 @@ export function Why({ team, map, asked, why, problem, busy, onAsk, onWhy }) {
     </form>
     <div aria-live="polite">
     ${problem ? html`<p class="problem">${problem}</p>` : ""}
-    ${busy ? html`<p class="note">Working it out ...</p>` : ""}
+    ${busy ? html`<p class="note">Computing ...</p>` : ""}
     ${why ? html`<p class="story"><bdi>${why.text}</bdi></p>
       <p class="note">${why.t === null ? "In" : `Step ${why.t}, in`}
-        ${" "}<${Name}>${place}</${Name}>, after <${Name}>${map.agents[why.prev_agent]}</${Name}>; from all that was counted
-        until now, ${plural(why.episodes, words(why.unit).one)}.${asked.step ? html` The log says: <bdi>${asked.step}</bdi>` : ""}</p>`
-      : busy || problem ? "" : html`<p class="note">Choose an entry of the map, a step of the log, or a place above.</p>`}
+        ${" "}<${Name}>${place}</${Name}>, after <${Name}>${map.agents[why.prev_agent]}</${Name}>; from the current counts,
+        ${plural(why.episodes, words(why.unit).one)}.${asked.step ? html` In the log: <bdi>${asked.step}</bdi>` : ""}</p>`
+      : busy || problem ? "" : html`<p class="note">Choose an entry of the table above or a step of the log, or enter a state.</p>`}
     </div>
     ${why ? html`<${Bars} why=${why} about=${map} />
-      <p class="note">${capital(ahead(team))} if each takes control now: the dot by what was seen${why.bounded
-        ? ", the line from best to worst within what the learner holds possible" : ""}.</p>
+      <p class="note">${capital(ahead(team))} for each agent: the dot is the estimate${why.bounded
+        ? ", the line spans the confidence set" : ""}.</p>
       <div class="scroll" tabindex="0" role="region" aria-label="Table of the options">
       <table><caption class="unseen">${capital(ahead(team))}, with each option</caption>
         <thead><tr><th scope="col">Agent</th><th scope="col">Cost</th>${why.bounded ? html`<th scope="col">at best</th><th scope="col">at worst</th>` : ""}
-          ${parts.map((name) => html`<th scope="col">${name}</th>`)}<th scope="col">seen here</th><th scope="col">its outcomes seen</th></tr></thead>
+          ${parts.map((name) => html`<th scope="col">${name}</th>`)}<th scope="col">visits</th><th scope="col">visits of outcomes</th></tr></thead>
         <tbody>${why.options.map((one) => html`<tr class=${one.index === why.chosen ? "chosen" : ""}>
           <th scope="row"><${Agent} about=${map} agent=${one.index} />${one.index === why.chosen ? " (chosen)" : ""}</th>
           <td>${amount(one.plain)}</td>${why.bounded ? html`<td>${amount(one.optimistic)}</td><td>${amount(one.pessimistic)}</td>` : ""}
@@ -124,7 +124,7 @@ export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onBefore, o
   const state = (s) => (team.state_names || [])[s] ?? `state ${s}`;
   const action = (a) => (team.action_names || [])[a] ?? `action ${a}`;
   const agent = (i) => team.agents[i] ?? `agent ${i}`;
-  const chosen = (one) => (one.chosen === undefined ? "" : one.chosen === one.agent ? ", as was chosen" : `, but ${agent(one.chosen)} was chosen`);
+  const chosen = (one) => (one.chosen === undefined ? "" : one.chosen === one.agent ? ", as chosen" : `, but ${agent(one.chosen)} was chosen`);
   const say = (one) => `${agent(one.agent)} acted${chosen(one)}${reason(one) ? ` (${reason(one)})` : ""}.`;
   return html`<section class="card" aria-labelledby="log">
     <h2 id="log">The log</h2>
@@ -154,7 +154,7 @@ export function Log({ team, map, log, onEpisode, onEarlier, onSteps, onBefore, o
   </section>`;
 }
 
-// What the plan and each member alone would cost. It takes the service some time, so it is worked out when somebody asks.
+// Estimated costs of the plan and of each member alone. An estimate takes time, so it is computed on request.
 export function Alone({ map, alone, onAsk }) {
   if (!map) return "";
   const { rows, busy, problem } = alone;
@@ -166,21 +166,21 @@ export function Alone({ map, alone, onAsk }) {
   const warnings = [...new Set(rows.flatMap((one) => one.warnings))];
   const holds = ({ draws, level }) => (draws ? `${percent(level)} of ${number(draws, 0)} posterior draws` : `confidence sets of ${percent(level)}`);
   return html`<section class="card" aria-labelledby="alone">
-    <h2 id="alone">What each alone would cost</h2>
-    <p class="note">What one ${rows[0]?.per ?? word.run} is expected to cost with the plan, and if one member had all control,
-      by what was seen.${map.members.length > MOST_ALONE ? ` The first ${MOST_ALONE} members.` : ""}</p>
-    <div class="tools"><button type="button" disabled=${busy} onClick=${onAsk}>${rows.length ? "Work it out again" : "Work it out"}</button></div>
-    <div aria-live="polite">${problem ? html`<p class="problem">${problem}</p>` : ""}${busy ? html`<p class="note">Working it out ...</p>` : ""}</div>
+    <h2 id="alone">Estimated costs</h2>
+    <p class="note">Expected cost of one ${rows[0]?.per ?? word.run} with the plan, and with one member always in control.
+      ${map.members.length > MOST_ALONE ? ` The first ${MOST_ALONE} members.` : ""}</p>
+    <div class="tools"><button type="button" disabled=${busy} onClick=${onAsk}>${rows.length ? "Estimate again" : "Estimate"}</button></div>
+    <div aria-live="polite">${problem ? html`<p class="problem">${problem}</p>` : ""}${busy ? html`<p class="note">Computing ...</p>` : ""}</div>
     ${rows.length ? html`<ul class="bars" aria-hidden="true">${rows.map((one) => html`<li><span>${who(one)}</span>
       <span class="track"><i class="line" style=${{ left: `${at(one.low)}%`, width: `${at(one.high) - at(one.low)}%` }}></i><i
         class="dot" style=${{ left: `${at(one.mean)}%` }}></i></span><b>${word.form(one.mean)}</b></li>`)}</ul>
-      <div class="scroll" tabindex="0" role="region" aria-label="Table of what each alone would cost">
-      <table><caption class="unseen">What each alone would cost</caption>
+      <div class="scroll" tabindex="0" role="region" aria-label="Table of estimated costs">
+      <table><caption class="unseen">Estimated costs</caption>
         <thead><tr><th scope="col">In control</th><th scope="col">Cost</th><th scope="col">from</th><th scope="col">to</th></tr></thead>
         <tbody>${rows.map((one) => html`<tr><th scope="row">${who(one)}</th>
           <td>${word.form(one.mean)}</td><td>${word.form(one.low)}</td><td>${word.form(one.high)}</td></tr>`)}
         </tbody></table></div>
-      <p class="note">From ${plural(rows[0].episodes, word.one)} of this team and all that is known of the environment; intervals: ${holds(rows[0])}; ${word.run}s
+      <p class="note">From ${plural(rows[0].episodes, word.one)} of this team and the counts of its environment; intervals: ${holds(rows[0])}; ${word.run}s
         start ${rows[0].starts}.</p>
       ${warnings.map((one) => html`<p class="note">Note: <bdi>${one}</bdi>.</p>`)}` : ""}
   </section>`;
@@ -192,23 +192,22 @@ export function Uncertain({ summary }) {
   const from = summary.unit === "steps" ? `By where a run starts: ${summary.cost_of}` : "Cost of an episode that starts here";
   const widest = Math.max(1e-9, ...groups.map((one) => one.cost[1]));
   return html`<section class="card" aria-labelledby="uncertain">
-    <h2 id="uncertain">What is still uncertain</h2>
+    <h2 id="uncertain">Uncertainty</h2>
     ${summary.warnings.map((one) => html`<p class="problem"><bdi>${one}</bdi></p>`)}
     ${summary.widest.length ? html`<p
-      class="note">Where the learner still holds much possible, first what could change most in the cost. A width of 0 is certainty; 2 or more excludes nothing.</p>
-      <div class="scroll" tabindex="0" role="region" aria-label="Table of what is uncertain"><table><caption class="unseen">What is uncertain</caption>
-        <thead><tr><th scope="col">Of what</th><th scope="col" class="places">Where</th><th scope="col">Seen</th><th scope="col">Width</th>
-          <th scope="col">Could change</th></tr></thead>
+      class="note">Wide beliefs, ordered by their effect on the cost. Width 0: certain; 2 or more: no information.</p>
+      <div class="scroll" tabindex="0" role="region" aria-label="Table of uncertainty"><table><caption class="unseen">Uncertainty</caption>
+        <thead><tr><th scope="col">Layer</th><th scope="col" class="places">Where</th><th scope="col">Visits</th><th scope="col">Width</th>
+          <th scope="col">Effect on cost</th></tr></thead>
         <tbody>${summary.widest.map((one) => html`<tr><th scope="row"><${Name}>${one.layer}</${Name}></th><td><${Name}>${one.place}</${Name}></td>
           <td>${number(one.visits, 0)}</td>
           <td><span class="amount" style=${{ "--part": Math.min(1, one.width / 2) }}>${number(one.width)}</span></td>
           <td>${amount(one.matters)}</td></tr>`)}</tbody></table></div>`
-    : html`<p class="note">${summary.episodes ? "This learner keeps no confidence sets, or they are all narrow." : "Nothing was seen yet: all is uncertain."}</p>`}
+    : html`<p class="note">${summary.episodes ? "This learner has no confidence sets, or they are all narrow." : "No data yet."}</p>`}
     ${groups.length ? html`<h3>${from}</h3>
-      <p class="note">From best to worst within what the learner holds possible,
-        and how the plan shares control there${summary.unit === "steps" ? "" : " over all times"}.</p>
+      <p class="note">Range of the confidence set, and the shares of control in the plan${summary.unit === "steps" ? "" : " over all times"}.</p>
       <div class="scroll" tabindex="0" role="region" aria-label="Table of costs by state"><table><caption class="unseen">${from}</caption>
-        <thead><tr><th scope="col">States</th><th scope="col">Seen</th><th scope="col"
+        <thead><tr><th scope="col">States</th><th scope="col">Visits</th><th scope="col"
           class="places">Cost between</th>${summary.agents.map((name) => html`<th scope="col"><${Name}>${name}</${Name}></th>`)}</tr></thead>
         <tbody>${groups.map((one) => html`<tr><th scope="row"><${Name}>${one.name}</${Name}></th><td>${number(one.visits, 0)}</td>
           <td><span class="range"><i style=${{ left: `${(100 * Math.max(0, one.cost[0])) / widest}%`, right: `${100 - (100 * one.cost[1]) / widest}%` }}></i>

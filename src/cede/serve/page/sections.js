@@ -1,11 +1,11 @@
-// What is shown of a team or an environment over time: the story in a few sentences, and the charts.
+// A team or an environment over time: a summary in sentences, charts, the list of teams, and health.
 
 import { capital, Chart, html, Name, number, percent, Swatch, words } from "./charts.js";
 
 export const plural = (n, word) => `${number(n, 0)} ${word}${n === 1 ? "" : "s"}`;
-const NOBODY = "all others";
+const OTHERS = "all others";
 
-// Adds up buckets of a history.
+// Sums buckets of a history.
 function total(buckets) {
   const sum = { episodes: 0, steps: 0, cost: 0, switches: 0, hand_overs: 0, overrides: 0, unpriced: 0, control: [], parts: {}, pairs: new Map() };
   for (const one of buckets) {
@@ -28,14 +28,14 @@ export { ago };
 
 const Fact = ({ title, value, more }) => html`<div class="fact"><dt>${title}</dt><dd><b>${value}</b><span>${more}</span></dd></div>`;
 
-// The story: who is in control, what it costs, how that changed.
+// The summary: who is in control, the cost, and how both changed.
 export function Story({ history, plan, whole }) {
   const { buckets, agents } = history;
   const word = words(history.unit);
   const amount = word.form;
   if (!buckets.length) {
-    const next = plan ? `Plan ${plan.version} is ready: it decides from the first step on.` : `Tell the first ${word.one}, and it is shown here.`;
-    return html`<p class="story">Nothing was counted yet. ${next}</p>`;
+    const next = plan ? `Plan ${plan.version} is ready.` : `Report the first ${word.one} to see it here.`;
+    return html`<p class="story">No ${word.one} is counted yet. ${next}</p>`;
   }
   const part = Math.max(1, Math.floor(buckets.length / 5));
   const now = total(buckets.slice(-part));
@@ -46,38 +46,38 @@ export function Story({ history, plan, whole }) {
   const before = then.cost / then.episodes;
   const turns = (sum) => number((word.of * sum.hand_overs) / sum.episodes, 1);
   const here = total(buckets).episodes;
-  const shown = here === history.total ? "all of them are shown" : `${number(here, 0)} of them are shown`;
+  const shown = here === history.total ? "all are shown" : `${number(here, 0)} are shown`;
   const average = now.episodes > 1 ? " on average" : "";
   const compared = buckets.length > 1 ? `${average}; in the first ${then.episodes === 1 ? "one" : number(then.episodes, 0)} it was ${amount(before)}` : average;
   const size = now.episodes === 1 ? `the last ${word.one}` : `the last ${number(now.episodes, 0)} ${word.many}`;
   return html`<div>
     <p class="story">
-      In ${size}${whole ? " of all teams" : ""} <${Name}>${agents[first] ?? NOBODY}</${Name}> was in control <b>${percent(shares[first])}</b> of the time.
+      In ${size}${whole ? " of all teams" : ""} <${Name}>${agents[first] ?? OTHERS}</${Name}> was in control <b>${percent(shares[first])}</b> of the time.
       ${" "}${capital(word.a)} cost <b>${amount(cost)}</b>${compared}.
-      ${" "}Control changed hands <b>${turns(now)}</b> times ${word.per}.
-      ${now.unpriced ? ` ${plural(now.unpriced, "hand-over")} should not be possible by the task; what that cost is not known, and left out.` : ""}
+      ${" "}There were <b>${turns(now)}</b> hand-overs ${word.per}.
+      ${now.unpriced ? ` ${plural(now.unpriced, "hand-over")} should not be possible by the task; their cost is not known, and not included.` : ""}
     </p>
-    <div class="share" role="img" aria-label=${`Share of control: ${shares.map((one, i) => `${agents[i] ?? NOBODY} ${percent(one)}`).join(", ")}`}>
+    <div class="share" role="img" aria-label=${`Share of control: ${shares.map((one, i) => `${agents[i] ?? OTHERS} ${percent(one)}`).join(", ")}`}>
       ${shares.map((one, i) => html`<span style=${{ flexGrow: one }} class=${one > 0 ? "part" : "none"}><i style=${{ background: `var(--agent-${i % 8})` }}></i></span>`)}
     </div>
-    <ul class="legend">${shares.map((one, i) => html`<li><${Swatch} index=${i} /> <${Name}>${agents[i] ?? NOBODY}</${Name}> <b>${percent(one)}</b></li>`)}</ul>
+    <ul class="legend">${shares.map((one, i) => html`<li><${Swatch} index=${i} /> <${Name}>${agents[i] ?? OTHERS}</${Name}> <b>${percent(one)}</b></li>`)}</ul>
     <dl class="facts">
       <${Fact} title=${`Cost of ${word.a}`} value=${amount(cost)}
         more=${Object.entries(now.parts).map(([name, sum]) => `${name} ${amount(sum / now.episodes)}`).join(" · ")} />
       <${Fact} title=${`Hand-overs ${word.per}`} value=${turns(now)} more=${handed(now, agents)} />
       <${Fact} title=${capital(word.many)} value=${number(history.total, 0)}
-        more=${history.behind ? `${number(history.behind, 0)} more are being added up` : shown} />
+        more=${history.behind ? `${number(history.behind, 0)} more are being summed` : shown} />
       ${whole ? "" : html`<${Fact} title="Plan" value=${plan ? `No. ${plan.version}` : "none yet"}
         more=${plan ? `made ${ago(plan.age)}, from ${plural(plan.episodes, word.one)}` : "the fallback agent acts"} />`}
     </dl>
   </div>`;
 }
 
-// Who hands over to whom most often, in words.
+// The most frequent hand-over, in words.
 function handed(sum, agents) {
   const found = [...sum.pairs].sort((one, other) => other[1] - one[1])[0];
-  if (!found) return "nobody handed over";
-  const [giver, taker] = found[0].split(" ").map((i) => agents[i] ?? NOBODY);
+  if (!found) return "no hand-over";
+  const [giver, taker] = found[0].split(" ").map((i) => agents[i] ?? OTHERS);
   return `mostly ${giver} to ${taker}`;
 }
 
@@ -97,7 +97,7 @@ export function Charts({ history, sizes, onSize, onBefore }) {
     <div class="tools">
       <label>${capital(word.many)} in a point ${" "}
         <select value=${sizes.chosen} onChange=${(event) => onSize(event.target.value)}>
-          <option value="">as fits</option>
+          <option value="">automatic</option>
           ${(steps ? [100, 1000, 10000, 100000] : [1, 10, 100, 1000, 10000]).map((n) => html`<option value=${String(n)}>${number(n, 0)}</option>`)}
         </select>
       </label>
@@ -107,12 +107,12 @@ export function Charts({ history, sizes, onSize, onBefore }) {
     </div>
     <div class="charts">
       <${Chart} id="chart-control" title="Who is in control"
-        note="Share of the steps in which each acted." x=${x} rows=${rows} unit=${history.unit} form=${percent} tick=${percent} range=${() => [0, 1]}
-        series=${agents.map((name, i) => ({ name: name ?? NOBODY, index: i, values: buckets.map((one) => one.control[i] / one.steps) }))} />
-      <${Chart} id="chart-cost" title=${`Cost of ${word.a}`} note="All of it, and what it is made of." x=${x} rows=${rows} unit=${history.unit} form=${word.form}
-        series=${[{ name: "all", values: mean("cost") }, ...["environment", "control", "switching"].map((name) => ({ name, values: part(name) }))]} />
+        note="Share of the steps of each agent." x=${x} rows=${rows} unit=${history.unit} form=${percent} tick=${percent} range=${() => [0, 1]}
+        series=${agents.map((name, i) => ({ name: name ?? OTHERS, index: i, values: buckets.map((one) => one.control[i] / one.steps) }))} />
+      <${Chart} id="chart-cost" title=${`Cost of ${word.a}`} note="Total, and its parts." x=${x} rows=${rows} unit=${history.unit} form=${word.form}
+        series=${[{ name: "total", values: mean("cost") }, ...["environment", "control", "switching"].map((name) => ({ name, values: part(name) }))]} />
       <${Chart} id="chart-switches" title="Switches, hand-overs"
-        note=${`In ${steps ? "100 steps" : "an episode"}. Override: another one acted than was chosen.`} x=${x} rows=${rows} unit=${history.unit}
+        note=${`In ${steps ? "100 steps" : "an episode"}. Override: another agent acted than the chosen one.`} x=${x} rows=${rows} unit=${history.unit}
         series=${["switches", "hand_overs", "overrides"].map((name) => ({ name: name.replace("_", "-"), values: mean(name, word.of) }))} />
     </div>
   </div>`;
@@ -135,7 +135,7 @@ export function Teams({ teams, environments, where, onSearch, onEnvironment, onP
       <a href=${`#/team/${encodeURIComponent(one.name)}`} aria-current=${where.kind === "team" && where.name === one.name ? "page" : undefined}>
         <${Name}>${one.name}</${Name}><span>${plural(one.episodes, words(one.unit).one)}</span>
       </a></li>`)}</ul>
-    ${teams.list.length ? "" : html`<p class="note">No team is called so.</p>`}
+    ${teams.list.length ? "" : html`<p class="note">No team found.</p>`}
     <div class="tools">
       <button type="button" disabled=${!teams.stack.length} onClick=${() => onPage(-1)}>Previous<span class="unseen"> teams</span></button>
       <button type="button" disabled=${!teams.more} onClick=${() => onPage(1)}>Next<span class="unseen"> teams</span></button>
@@ -149,15 +149,15 @@ export function Health({ health, live }) {
   const full = health.waiting_steps / health.most_waiting_steps;
   const rows = [
     ["Parts", bad.length ? `not working: ${bad.join(", ")}` : "all work"],
-    ["Steps that wait to be written", `${number(health.waiting_steps, 0)} of at most ${number(health.most_waiting_steps, 0)}`],
-    ["Teams that wait for a plan", health.due ? `${number(health.due, 0)}, the first since ${ago(health.oldest_due).replace(" ago", "")}` : "none"],
+    ["Steps queued for writing", `${number(health.waiting_steps, 0)} of at most ${number(health.most_waiting_steps, 0)}`],
+    ["Teams due for a plan", health.due ? `${number(health.due, 0)}, the oldest for ${ago(health.oldest_due).replace(" ago", "")}` : "none"],
     ["Newest plan", ago(health.newest_plan)],
     ["Plans in memory", number(health.plans_in_memory, 0)],
     ["Errors of writer and planner", number(health.failures, 0)],
     ["Service", `${plural(health.environments, "environment")}, ${plural(health.teams, "team")}, ${plural(health.episodes, "episode")}${health.steps
       ? `, ${plural(health.steps, "step")} without a horizon` : ""}; cede ${health.version}`],
   ];
-  const said = bad.length ? "something does not work" : full >= 0.5 ? "the queue fills" : live !== "live" ? "not connected" : "all is well";
+  const said = bad.length ? "a part does not work" : full >= 0.5 ? "the queue is filling up" : live !== "live" ? "not connected" : "healthy";
   const well = !bad.length && full < 0.5 && live === "live";
   return html`<section class="card" aria-labelledby="health">
     <h2 id="health">Health <span

@@ -1,0 +1,222 @@
+"""Kernels with names of Numba's that are private, and may change with any version; docs/numba.md lists them.
+
+They buy short compilation: bundles and units are passed by address, wrappers that nobody calls are not compiled, references to
+arrays are not counted. Without them numba_plain.py makes the same kernels. Importing this module fails where a name is missing or
+an array looks different in memory.
+"""
+
+import ctypes
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.caching import FunctionCache
+from numba.core.cpu import CPUTargetOptions
+from numba.core.datamodel import default_manager  # type: ignore[attr-defined]
+from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, signature
+from numba.extending import infer_getattr, intrinsic, lower_builtin, lower_getattr_generic, lower_setattr_generic
+
+from cede._base.interrupts import interrupts_later, raise_soon
+from cede._kernels.numba_plain import njit
+
+NAME = "private"
+TRIES = 3  # to compile a unit
+DOUBLE, WORD, INDEX = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
+
+ARRAY = ("meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides")  # as bundle.py writes it
+if default_manager.lookup(types.float64[::1])._fields != ARRAY:
+    raise ImportError("arrays have another layout")
+for option in ("_nrt", "no_cfunc_wrapper", "no_cpython_wrapper"):
+    if not hasattr(CPUTargetOptions, option):
+        raise ImportError(f"njit has no option {option}")
+
+
+def compiled(function: Any, for_python: bool, **options: Any) -> Any:
+    """Make a kernel; keep its code on disk where a directory can be written.
+
+    Kernels allocate nothing: what they need is passed in. So Numba need not count references to arrays, which in small functions
+    costs more than the work itself. for_python: whether to compile the wrapper that Python calls.
+    """
+    result = njit(function, _nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=not for_python, **options)
+    with suppress(Exception):  # no directory can be written, or its name is no text
+        result._cache = CodeCache(function)
+    return result
+
+
+class CodeCache(FunctionCache):
+    """Numba's cache of one function. What cannot be read is compiled and written again; what cannot be written is not kept."""
+
+    said = False  # whether a line said that code is not kept, in this process
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return compiled code for some types of arguments; None: there is none that can be read."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # files that are cut, empty or of something else fail in many ways
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write compiled code for some types of arguments."""
+        try:
+            try:
+                super().save_overload(sig, data)
+            except OSError:
+                raise
+            except Exception:  # the index cannot be read: begin a new one
+                self.flush()
+                super().save_overload(sig, data)
+        except Exception as error:
+            if not CodeCache.said:
+                CodeCache.said = True
+                reason = getattr(error, "strerror", None) or error
+                hint = "every process compiles it again; NUMBA_CACHE_DIR names another directory"
+                print(f"cede: compiled code could not be written ({reason}): {hint}", file=sys.stderr, flush=True)
+
+
+# ------------------------------------------------------------------------------------------------- fields of bundles
+
+
+def add_fields(bundle_type: type) -> Callable[[Any], None]:
+    """Let kernels read and write the fields of bundles; return a function that is to be called for each kind of bundle."""
+
+    def pointer_to(context: Any, builder: Any, kind: Any, bundle: Any, name: str) -> Any:
+        place = builder.gep(bundle, [WORD(kind.offset[name])])
+        return builder.bitcast(place, context.get_value_type(kind.fields[name]).as_pointer())
+
+    @infer_getattr
+    class BundleAttribute(AttributeTemplate):
+        key = bundle_type
+
+        def generic_resolve(self, kind: Any, name: str) -> Any:  # type: ignore[override]
+            return kind.fields.get(name)
+
+    @lower_getattr_generic(bundle_type)
+    def get_field(context: Any, builder: Any, kind: Any, bundle: Any, name: str) -> Any:
+        return builder.load(pointer_to(context, builder, kind, bundle, name))
+
+    @lower_setattr_generic(bundle_type)
+    def set_field(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> None:
+        kind, given = signature.args
+        bundle, value = arguments
+        builder.store(context.cast(builder, value, given, kind.fields[name]), pointer_to(context, builder, kind, bundle, name))
+
+    return lambda kind: None
+
+
+# ------------------------------------------------------------------------------------------------- units
+
+
+def add_unit(unit: Any) -> Callable[[], Any]:
+    """Let other kernels call a unit by address; return a function that returns the type by which they know it.
+
+    The unit is compiled when it is first called. Code from disk finds it by name, so it must be added before that code is loaded.
+    """
+    name = f"cede.{unit.py_func.__module__}.{unit.qualname}"
+    slot = np.zeros(1, dtype=np.int64)  # the address of the machine code; 0: not compiled yet
+    llvm.add_symbol(name, slot.ctypes.data)
+    template = type("UnitTemplate", (ConcreteTemplate,), {"key": name, "cases": [signature(unit.result, *unit.kinds)]})
+    lower_builtin(name, *unit.kinds)(partial(generate_call, name))
+    _units[slot.ctypes.data] = slot, unit
+    return partial(types.Function, template)
+
+
+_units: dict[int, tuple[Any, Any]] = {}  # slots and units, by the address of the slot
+
+
+def resolve(place: int) -> None:
+    """Compile a unit and put its address into its slot. Called by compiled code that finds the slot empty.
+
+    An interrupt (Ctrl-C) cannot be raised through compiled code: the unit is finished, and the interrupt comes a moment later.
+    """
+    late: list[int] = []
+    while True:
+        try:
+            with interrupts_later() as came:
+                slot, unit = _units[place]
+                done = unit.compile_inner()
+                slot[0] = done.library.get_pointer_to_function(done.fndesc.llvm_func_name)
+                late += came
+                came.clear()
+            break
+        except KeyboardInterrupt:  # in the moment before, or after
+            late.append(signal.SIGINT)
+    for number in late[:1]:
+        raise_soon(number)
+
+
+_resolve = ctypes.CFUNCTYPE(None, ctypes.c_int64)(resolve)
+llvm.add_symbol("cede.resolve", ctypes.cast(_resolve, ctypes.c_void_p).value)
+
+
+def generate_call(name: str, context: Any, builder: Any, called: Any, arguments: Any) -> Any:
+    """Emit: while the slot of a unit is empty, resolve it, TRIES times at most; call the address that it holds."""
+    module, convention = builder.module, context.call_conv
+    slot = module.globals.get(name) or ir.GlobalVariable(module, WORD, name)
+    resolver = cgutils.get_or_insert_function(module, ir.FunctionType(ir.VoidType(), [WORD]), "cede.resolve")
+    with ExitStack() as tries:  # one inside the other: an interrupt that comes as `resolve` is entered ends it before it began
+        for _ in range(TRIES):
+            tries.enter_context(cgutils.if_unlikely(builder, builder.icmp_signed("==", builder.load(slot), WORD(0))))
+            builder.call(resolver, [builder.ptrtoint(slot, WORD)])
+    address = builder.load(slot)
+    with cgutils.if_unlikely(builder, builder.icmp_signed("==", address, WORD(0))):
+        convention.return_user_exc(builder, RuntimeError, ("cede: a kernel could not be compiled; the reason stands above",))
+    function_type = convention.get_function_type(called.return_type, called.args)
+    pointer = builder.inttoptr(address, function_type.as_pointer())
+    status, result = convention.call_function(builder, pointer, called.return_type, called.args, arguments)
+    with cgutils.if_unlikely(builder, status.is_error):
+        convention.return_status_propagate(builder, status)
+    return result
+
+
+# ------------------------------------------------------------------------------------------------- sums
+
+
+def sums_over_blocks(terms: Callable[..., Any], n_sums: int, lanes: int) -> Any:
+    """See vectors.py. LLVM maps the lanes to the registers of the processor."""
+    block = ir.VectorType(DOUBLE, lanes)
+
+    def load(builder: Any, row: Any, first: Any) -> Any:
+        vector = builder.load(builder.bitcast(builder.gep(row, [first]), block.as_pointer()))
+        vector.align = 8  # arrays of doubles need not be aligned to more
+        return vector
+
+    def splat(builder: Any, number: Any) -> Any:
+        vector = builder.insert_element(ir.Constant(block, ir.Undefined), number, INDEX(0))
+        return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes))
+
+    def add_up(builder: Any, vector: Any) -> Any:
+        lane = [builder.extract_element(vector, INDEX(j)) for j in range(lanes)]
+        for j in range(4, lanes):
+            lane[j % 4] = builder.fadd(lane[j % 4], lane[j])
+        return builder.fadd(builder.fadd(lane[0], lane[2]), builder.fadd(lane[1], lane[3]))
+
+    @intrinsic
+    def sums(context, u, p, n, theta):
+        """Return the sums over the whole blocks of u[:n] and p[:n]."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            rows = [
+                context.make_array(kind)(context, builder, one).data
+                for kind, one in zip(signature.args[:2], arguments[:2], strict=True)
+            ]
+            theta, zero = splat(builder, arguments[3]), ir.Constant(block, [0.0] * lanes)
+            totals = [cgutils.alloca_once_value(builder, zero) for _ in range(n_sums)]
+            with cgutils.for_range(builder, builder.sdiv(arguments[2], WORD(lanes))) as loop:
+                first = builder.mul(loop.index, WORD(lanes))
+                u, p = (load(builder, row, first) for row in rows)
+                for total, term in zip(totals, terms(builder, u, p, theta, zero), strict=True):
+                    builder.store(builder.fadd(builder.load(total), term), total)
+            found = [add_up(builder, builder.load(total)) for total in totals]
+            return context.make_tuple(builder, signature.return_type, found)
+
+        return types.UniTuple(types.float64, n_sums)(u, p, types.int64, types.float64), generate
+
+    return sums

@@ -1,0 +1,38 @@
+"""The problem that a plan is made for: costs, where the rows of agents are, where and when an episode ends."""
+
+import numpy as np
+
+from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Float3, Int1
+from cede._kernels.compiling import inlined
+
+# How an agent's policy varies: its row among the agent's slots is 0, t or prev_agent.
+CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
+
+
+class ProblemArrays(Bundle):
+    """What things cost, where each agent's rows are, and where and when an episode ends."""
+
+    slot: Int1  # (D,) the first slot of each agent
+    vary: Int1  # (D,) how it varies: CONSTANT, BY_TIME or BY_PREV_AGENT
+    env_cost: Float2  # (S, A)
+    control_cost: Float2  # (S, D), or (1, D): the same in all states
+    switch_cost: Float3  # (S, D, D) [s, prev_agent, agent], or (1, D, D)
+    enter_cost: Float1  # (S,) cost of arriving in each state; empty: none
+    terminal: Bool1  # (S,) whether an episode ends where it arrives; empty: nowhere
+    left: Float1  # (L + 1,) what a cost of 1 in every step from t on adds up to
+    period: Int1  # (L,) which block of S rows of environment.row holds at each time; empty: there is one
+    price: Float1  # (D,) what a step of each counts beyond its cost, whenever it is, as seen from the first step; empty: nothing
+    worth: Float1  # (L,) how much more a price counts at time t, where costs are discounted: discount^-t; empty: nothing
+    discount: float  # by how much less counts what comes one step later; 1: not less
+
+
+@inlined
+def ends_in(problem, s):
+    """Return whether an episode ends where it arrives in state s."""
+    return problem.terminal.size > 0 and problem.terminal[s]
+
+
+@inlined
+def block_at(problem, t):
+    """Return the first row of environment.row that holds at time t: that of state 0."""
+    return problem.period[t] * problem.env_cost.shape[0] if problem.period.size > 0 else np.int64(0)

@@ -1,0 +1,189 @@
+"""Beliefs as users see them: sets around the rows of one layer, and intervals around costs.
+
+The kinds of sets have a file each in this package, with their formulas.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from cede._base import check
+from cede._base.arrays import Floats, Ints
+from cede._base.remade import Remade
+from cede._kernels.tables import Table
+from cede.beliefs.arrays import NOTHING, BeliefArrays
+from cede.problem.task import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Belief(Remade):
+    """The confidence sets of one layer: all tables whose rows lie within `width` (L1) of the rows of `centre`.
+
+    `Learner.beliefs` returns two of them, and `optimistic_plan` plans with two, one for the agents and one
+    for the environment; `Belief.of` makes one from arrays. Width 0 is certainty; 2 or more excludes nothing.
+
+    A *place* is where something is drawn: (slot, s) for the agents, (s, a) for the environment. An agent has one slot, or one for
+    each time step or previous agent if its policy varies with that. `row` says which row of the centre serves each place, so that
+    places may share a row.
+
+    If `linear` is not 0, the set is another one: for each outcome of probability p in the centre, the interval of
+    sqrt(2 p (1 - p) width) + linear width to both sides of p. If `kl`, it is a ball of relative entropy: all p with
+    KL(centre || p) <= width. If `closed`, no outcomes are possible but those that a row of the centre lists, some perhaps with
+    weight 0; else any outcome is.
+
+    A row of zeros has no visits. Its ball is around the uniform distribution, with the given width. Intervals of such a row exclude
+    nothing, whatever the width is: they are around frequencies, and there are none.
+    """
+
+    centre: Table
+    width: Floats  # (rows,) radius of each ball; of intervals x / n, times the square of the scale
+    row: Ints  # agents: (slots, S); environment: (S, A), or (P * S, A) if it has P tables
+    linear: float = 0.0
+    closed: bool = False
+    kl: bool = False
+
+    def __post_init__(self) -> None:
+        check.instance("Belief", "centre", self.centre, Table, "; Belief.of makes one")
+        rows = self.centre.n_rows
+        width = check.array("Belief", "width", self.width, (rows,), "(rows,)")
+        if width.min() < 0:
+            where = int(np.argmin(width))
+            check.fail("Belief", f"width[{where}]", width[where], "at least 0")
+        row = check.integers("Belief", "row", self.row, 2)
+        if not row.size or row.min() < 0 or row.max() >= rows:
+            bad = np.argwhere((row < 0) | (row >= rows))
+            place = check.place_of("row", bad[0]) if len(bad) else "row"
+            check.fail("Belief", place, row[tuple(bad[0])] if len(bad) else "empty", f"an integer from 0 to {rows - 1}")
+        row.setflags(write=False)
+        put = object.__setattr__
+        put(self, "width", width)
+        put(self, "row", row)
+        put(self, "linear", check.number("Belief", "linear", self.linear, least=0.0))
+        put(self, "closed", check.truth("Belief", "closed", self.closed))
+        put(self, "kl", check.truth("Belief", "kl", self.kl))
+        if self.kl and self.linear > 0.0:
+            check.fail("Belief", "linear", self.linear, "0 with kl: a set is a ball, or an interval around each outcome")
+        self.centre.freeze()
+
+    @classmethod
+    def of(cls, centre: Any, width: ArrayLike, places: tuple[int, int]) -> "Belief":
+        """Make a belief with one row for each place.
+
+        centre: a (rows, outcomes) array or SciPy matrix of weights, which are normalised row by row; a row of zeros has no visits:
+        the ball of such a row is around the uniform distribution. (With intervals, as `dataclasses.replace(belief, linear=3.0)`
+        makes them, it may be any distribution.) width: (rows,) or one number for all. places: (slots, S) for the agents, (S, A) for
+        the environment, whose product is the number of rows.
+        """
+        owner = "Belief.of"
+        if sp.issparse(centre):
+            if centre.ndim != 2 or 0 in centre.shape or centre.dtype.kind not in "fiub":
+                given = f"of shape {centre.shape} and {centre.dtype}"
+                check.fail(owner, "centre", given, "a (rows, outcomes) matrix of numbers, no side empty")
+            matrix = sp.csr_array(centre, dtype=np.float64)
+        else:
+            matrix = sp.csr_array(check.array(owner, "centre", centre, (None, None), "(rows, outcomes)"))
+        if not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
+            worst = matrix.data[~(matrix.data >= 0) | ~np.isfinite(matrix.data)][0]
+            check.fail(owner, "a weight of centre", worst, "finite and at least 0")
+        if not np.isfinite(matrix.sum(axis=1)).all():
+            check.fail(owner, "the sum of a row of centre", "infinite", "a finite number")
+        table = Table.of(matrix)
+        sides = check.integers(owner, "places", places, 1)
+        if sides.shape != (2,) or (sides < 1).any() or int(sides[0]) * int(sides[1]) != table.n_rows:
+            check.fail(owner, "places", check.show(places), f"two numbers whose product is {table.n_rows}, the rows of centre")
+        if check.ndim(width) == 0:
+            width = np.full(table.n_rows, check.number(owner, "width", width, least=0.0))
+        return cls(table, width, np.arange(table.n_rows).reshape(tuple(sides)))  # type: ignore[arg-type]
+
+    @cached_property
+    def distances(self) -> Floats:
+        """Return how far the truth can be from each row's centre, (rows,), in L1 distance: of balls of relative entropy by
+        Pinsker's inequality. From 2 on nothing is excluded. Of intervals it is the width.
+        """
+        result: Floats = np.minimum(np.sqrt(2.0 * self.width), 2.0) if self.kl else self.width
+        return result
+
+    @cached_property
+    def arrays(self) -> BeliefArrays:
+        """Return the belief in the form that compiled code reads, made once."""
+        form = {"linear": self.linear, "kl": int(self.kl), "closed": int(self.closed)}
+        return BeliefArrays(table=self.centre, width=self.width, row=self.row, **form)
+
+
+@dataclass(frozen=True, eq=False)
+class CostBelief(Remade):
+    """Intervals around the mean costs of the environment. Known costs are intervals of width 0.
+
+    `Learner.costs` returns it, and `optimistic_plan` takes it.
+    """
+
+    low: Floats  # (S, A)
+    high: Floats  # (S, A)
+    mean: Floats | None = None  # (S, A) of the observed costs, the middle of the range without any; by default the middle
+    enter_low: Floats | None = None  # (S,) of arriving; None: that of the task is known
+    enter_high: Floats | None = None
+    enter_mean: Floats | None = None
+
+    def __post_init__(self) -> None:
+        owner = "CostBelief"
+        for first, second, middle, axes in (("low", "high", "mean", 2), ("enter_low", "enter_high", "enter_mean", 1)):
+            low, high = getattr(self, first), getattr(self, second)
+            if axes == 1 and low is None and high is None:
+                continue
+            letters = "(S, A)" if axes == 2 else "(S,)"
+            low = check.array(owner, first, low, (None,) * axes, letters)
+            high = check.array(owner, second, high, low.shape, letters)
+            if (low > high).any():
+                where = np.argwhere(low > high)[0]
+                check.fail(owner, check.place_of(first, where), low[tuple(where)], f"at most {high[tuple(where)]}, its {second}")
+            given = getattr(self, middle)
+            mean = check.array(owner, middle, (low + high) / 2 if given is None else given, low.shape, letters)
+            for name, array in ((first, low), (second, high), (middle, mean)):
+                object.__setattr__(self, name, array)
+
+    def least(self, owner: str, task: Task) -> Task:
+        """Return the task with the least possible costs."""
+        return self._put(owner, task, self.low, self.enter_low)
+
+    def most(self, owner: str, task: Task) -> Task:
+        """Return the task with the greatest possible costs."""
+        return self._put(owner, task, self.high, self.enter_high)
+
+    def middle(self, owner: str, task: Task) -> Task:
+        """Return the task with the mean observed costs."""
+        return self._put(owner, task, self.mean, self.enter_mean)
+
+    def _put(self, owner: str, task: Task, costs: Any, enter_costs: Any) -> Task:
+        """Return the task with other costs of the environment."""
+        if costs.shape != task.env_cost.shape:
+            check.fail(owner, "the shape of costs", costs.shape, f"{task.env_cost.shape}, as of the task")
+        return replace(task, env_cost=costs, **({} if enter_costs is None else {"enter_cost": enter_costs}))
+
+
+def snapshot(belief: BeliefArrays) -> Belief:
+    """Return a belief in compiled form as a `Belief` with arrays of its own, which stays as it is when the learner goes on."""
+    table = belief.table.packed()
+    return Belief(table, belief.width, belief.row, belief.linear, bool(belief.closed), bool(belief.kl))
+
+
+def holds(belief: Belief, truth: Belief) -> bool:
+    """Return whether every true row lies in its set: the event of Lemma 3. truth: the true table, a belief of width 0."""
+    total = belief.centre.total[:, None]
+    uniform = 1.0 / belief.centre.n_columns
+    centre = np.where(total > 0, belief.centre.matrix().toarray() / np.maximum(total, 1e-300), uniform)
+    apart = np.abs(centre[belief.row] - truth.centre.matrix().toarray()[truth.row])
+    width = belief.width[belief.row]
+    if belief.kl:
+        true, q = truth.centre.matrix().toarray()[truth.row], centre[belief.row]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            apart = np.where(q > 0, q * (np.log(q) - np.log(true)), 0.0)
+        return bool(((apart.sum(axis=-1) <= width * (1 + 1e-12) + 1e-12) | (width >= NOTHING)).all())
+    if belief.linear == 0.0:
+        return bool((apart.sum(axis=-1) <= width + 1e-12).all())
+    seen = (total > 0)[belief.row]
+    half = np.sqrt(2 * (centre * (1 - centre))[belief.row] * width[..., None]) + belief.linear * width[..., None]
+    return bool(((apart <= half + 1e-12) | ~seen).all())

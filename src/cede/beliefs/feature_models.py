@@ -1,0 +1,176 @@
+"""Models of a layer from features of the states: probabilities for every row, also for rows that were never seen.
+
+Environment: one tree for each feature of the next state. Agent: a tree over features and slot, or softmax on one-hot features.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy import optimize, special
+
+from cede._base.arrays import Floats, Ints
+from cede.beliefs.transition_trees import (
+    MOST_OUTCOMES,
+    TransitionTrees,
+    acts_of,
+    codes_after,
+    given_by,
+    grow_for_each_feature,
+    moves_of,
+    state_variables,
+    states_with,
+    steps_for,
+    variables_of,
+)
+from cede.beliefs.trees import Leaf, RuleData, Tree, Variable, certain_first, grow, grow_from, leaves, route, score
+from cede.problem.features import Features
+
+ENOUGH = 30  # visits with one outcome only, from which on a leaf counts as certain
+FEWEST = 4  # places below which a node is not split: a tree that tells every place apart says nothing of others
+MOST_VALUES = 64  # of a feature that trees may ask for
+HALF = 0.5  # added to each count of a leaf
+RARE = 1e-3  # outcomes of a row that are less likely than this are left out
+PENALTY = 1.0  # of the squares of all weights of a softmax, halved: a standard normal prior
+ITERATIONS, ACCURACY = 100, 1e-6  # at which the search for these weights stops
+
+
+def environment_model(features: Features, counts: sp.csr_array, n_actions: int) -> sp.csr_array:
+    """Return m(s, a), (S * A, S), from counts of the same shape. Rows of which the trees say nothing are zeros."""
+    drawn = draw_likely(transition_trees(features, counts, n_actions), n_actions) if counts.nnz else None
+    if drawn is None:
+        return sp.csr_array(counts.shape, dtype=np.float64)
+    place, to, chance = drawn
+    result = sp.csr_array(sp.coo_array((chance, (place, to)), shape=counts.shape), dtype=np.float64)
+    result.sum_duplicates()
+    result.data /= np.repeat(np.asarray(result.sum(axis=1)).ravel(), np.diff(result.indptr))
+    return result
+
+
+def transition_trees(features: Features, counts: sp.csr_array, n_actions: int) -> TransitionTrees:
+    """Grow the trees of the environment.
+
+    Of two trees, one that begins with the action and one that may begin with any test, the one with the higher `score` is taken,
+    and then the better one of it and `certain_first`.
+    """
+    variables, number = variables_of(features, [str(a) for a in range(n_actions)]), count()
+    moves, action, wide = moves_of(counts, n_actions), len(features.names), is_wide(features)
+    never = np.concatenate([wide, [False], wide, np.zeros(len(wide), dtype=bool)])  # in the order of the variables
+
+    def first(data: RuleData) -> Tree:
+        return grow_from(data, variables, number, action, FEWEST)
+
+    def better(trees: Sequence[Tree]) -> Tree:
+        return max(trees, key=lambda tree: score(tree, float(moves.visits.sum()), len(variables)))
+
+    def best(data: RuleData) -> Tree:
+        tree = better([grow(data, variables, number, fewest_places=FEWEST), first(data)])
+        return better([tree, certain_first(data, variables, number, ENOUGH, tree, FEWEST)])
+
+    def data(f: int, drawn: tuple[int, ...]) -> RuleData:
+        return without_tests(steps_for(features, moves, n_actions, f, drawn), never)
+
+    return grow_for_each_feature(features, variables, data, first, best)
+
+
+def is_wide(features: Features) -> NDArray[np.bool_]:
+    """Return whether each feature has too many values for trees to ask for it, (F,)."""
+    return np.array([len(np.unique(column)) > MOST_VALUES for column in features.codes.T])
+
+
+def without_tests(data: RuleData, never: NDArray[np.bool_]) -> RuleData:
+    """Return data in which some variables, (variables,), are constant, so that no test can ask for them."""
+    return replace(data, given=np.where(never, 0, data.given))
+
+
+def draw_likely(rules: TransitionTrees, n_actions: int) -> tuple[Ints, Ints, Floats] | None:
+    """Return all likely steps: (place, next state, probability), (n,) each; None if they are too many.
+
+    Places that meet a value which a tree has never seen are left out.
+    """
+    features, n_states = rules.features, len(rules.features.codes)
+    place, chance = np.arange(n_states * n_actions), np.ones(n_states * n_actions)
+    codes, silent = np.full((len(place), len(features.names)), -1, dtype=np.int64), np.zeros(len(place), dtype=bool)
+    for i, f in enumerate(rules.order):
+        before = features.codes[place // n_actions]
+        at = route(rules.trees[f], given_by(before, place % n_actions, codes, rules.order[:i]))
+        silent[place[at < 0]] = True
+        rows, new, likely = outcomes_of_leaves(features, f, leaves(rules.trees[f]), at, before, chance)
+        if len(rows) > MOST_OUTCOMES:
+            return None
+        place, codes, chance = place[rows], codes[rows], likely
+        codes[:, f] = new
+    to = states_with(features, codes)
+    known = (to >= 0) & ~silent[place]
+    return place[known], to[known], chance[known]
+
+
+def outcomes_of_leaves(
+    features: Features, f: int, ends: Sequence[Leaf], at: Ints, before: Ints, chance: Floats
+) -> tuple[Ints, Ints, Floats]:
+    """Return the possible values of feature f: (row, code, probability), (n,) each, for rows that reach the leaves `at`.
+
+    before: (rows, F) codes of the state. chance: (rows,) the probability of the features that were drawn before.
+    """
+    rows, codes, likely = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
+    for leaf in ends:
+        here, p = np.flatnonzero(at == leaf.number), (leaf.counts + HALF) / (leaf.counts + HALF).sum()
+        row = np.repeat(here, len(p))
+        code = codes_after(features, f, leaf, before[row], np.tile(leaf.labels, len(here)))
+        both = chance[row] * np.tile(p, len(here))
+        kept = (code >= 0) & (both >= RARE)
+        rows, codes, likely = [*rows, row[kept]], [*codes, code[kept]], [*likely, both[kept]]
+    return np.concatenate(rows), np.concatenate(codes), np.concatenate(likely)
+
+
+def tree_model(features: Features, counts: sp.csr_array) -> sp.csr_array:
+    """Return m of an agent, (slots * S, A), from counts of the same shape, by a tree over features and slot."""
+    if not counts.nnz:
+        return sp.csr_array(counts.shape, dtype=np.float64)
+    slot, state = np.divmod(np.arange(counts.shape[0]), len(features.codes))
+    variables = (*state_variables(features), Variable("slot", tuple(range(int(slot.max()) + 1)), numeric=True))
+    tree = grow(without_tests(acts_of(features, counts), np.append(is_wide(features), False)), variables, count())
+    at, table = route(tree, np.concatenate([features.codes[state], slot[:, None]], axis=1)), np.zeros(counts.shape)
+    for leaf in leaves(tree):
+        weights = np.full(counts.shape[1], HALF)
+        weights[leaf.labels] += leaf.counts
+        table[at == leaf.number] = weights / weights.sum()
+    return sp.csr_array(table)
+
+
+def softmax_model(features: Features, counts: sp.csr_array) -> sp.csr_array:
+    """Return m of an agent, (slots * S, A), from counts of the same shape: m(r) = softmax(x(r) W).
+
+    x(r) are one-hot features and slot. W minimises -sum n log m + PENALTY / 2 |W|^2.
+    """
+    if not counts.nnz:
+        return sp.csr_array(counts.shape, dtype=np.float64)
+    n_actions, whole = counts.shape[1], one_hot(features, counts.shape[0] // len(features.codes))
+    seen = np.flatnonzero(np.diff(counts.indptr))
+    x, n = whole[seen], counts[seen].toarray().astype(np.float64)
+    visits = n.sum(axis=1)
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        w = flat.reshape(-1, n_actions)
+        z = x @ w
+        log_m = z - special.logsumexp(z, axis=1, keepdims=True)
+        slope = x.T @ (visits[:, None] * np.exp(log_m) - n) + PENALTY * w
+        return float(PENALTY / 2 * (flat @ flat) - (n * log_m).sum()), slope.ravel()
+
+    start = np.zeros(whole.shape[1] * n_actions)
+    best = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "ftol": ACCURACY})
+    return sp.csr_array(special.softmax(whole @ best.x.reshape(-1, n_actions), axis=1))
+
+
+def one_hot(features: Features, slots: int) -> sp.csr_array:
+    """Return a column for each value of each feature, one of ones, and one for each slot: (slots * S, columns) of 0 and 1."""
+    slot, state = np.divmod(np.arange(slots * len(features.codes)), len(features.codes))
+    columns = [np.unique(column, return_inverse=True)[1][state] for column in features.codes.T]
+    columns += [np.zeros_like(slot)] + ([slot] if slots > 1 else [])
+    firsts = np.cumsum([0, *(int(column.max()) + 1 for column in columns)])
+    place = np.stack([first + column for first, column in zip(firsts, columns, strict=False)], axis=1)
+    ends = np.arange(len(slot) + 1) * len(columns)
+    return sp.csr_array((np.ones(place.size), place.ravel(), ends), shape=(len(slot), int(firsts[-1])))

@@ -1,0 +1,14 @@
+"""Frequencies: the table of what was observed, taken for the truth; rows without visits are uniform. For greedy learners.
+
+Nothing is guaranteed. The width of every row is 0.
+"""
+
+from cede.beliefs.kind import BeliefKind
+
+FREQUENCIES = BeliefKind(
+    "frequencies",
+    "point",
+    about="the observed frequencies",
+    assumes="Nothing, and nothing is guaranteed.",
+    allows=frozenset(("two layers", "fading", "greedy planning")),
+)

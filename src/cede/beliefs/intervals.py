@@ -1,0 +1,131 @@
+"""The inner minimum over intervals: the least mean of v over distributions within an interval around each outcome.
+
+Every outcome gets its least mass, and the best ones get what is left, each up to its most. A heap hands them out, so that only
+those which get something are sorted.
+"""
+
+from math import sqrt
+
+import numpy as np
+from numba import types
+
+from cede._kernels.compiling import kernel, unit
+from cede._kernels.scratch import ThreadScratch
+from cede.beliefs.arrays import BeliefArrays
+
+
+@kernel
+def sink(heap, n, at, keys):
+    """Restore the order of heap[:n], least keys[heap[.]] first, after its element at one place has become larger."""
+    moving = heap[at]
+    key = keys[moving]
+    while 2 * at + 1 < n:
+        child = 2 * at + 1
+        if child + 1 < n and keys[heap[child + 1]] < keys[heap[child]]:
+            child += 1
+        if keys[heap[child]] >= key:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = moving
+
+
+@kernel
+def rank(keys, n, order, heap):
+    """Write the places of keys[:n] to order, from the least key to the largest. heap: (n,) scratch."""
+    for i in range(n):
+        heap[i] = i
+    for at in range(n // 2 - 1, -1, -1):
+        sink(heap, n, at, keys)
+    for i in range(n):
+        order[i] = heap[0]
+        heap[0] = heap[n - 1 - i]
+        sink(heap, n - 1 - i, 0, keys)
+
+
+@kernel
+def interval(q, width, linear):
+    """Return the least and the most mass of an outcome of frequency q."""
+    half = sqrt(2.0 * max(0.0, q * (1.0 - q)) * width) + linear * width
+    return max(0.0, q - half), min(1.0, q + half)
+
+
+@kernel
+def least_in_intervals(u, p, n, total, width, linear, heap, others, values, best, ranked, seen, number):
+    """Return the least mean of u over distributions within the intervals around p[:n] / total.
+
+    `others` outcomes are possible beside these, each with the interval of an outcome without counts. ranked: (others,) the best
+    first; values: (others,) their values, not relative to `best` as u is. The n outcomes themselves are among them, and are told
+    apart by seen[outcome] == number. heap: scratch.
+    """
+    left, value = 1.0, 0.0
+    for j in range(n):
+        least, _ = interval(p[j] / total, width, linear)
+        left -= least
+        value += least * u[j]
+        heap[j] = j
+    for at in range(n // 2 - 1, -1, -1):
+        sink(heap, n, at, u)
+    _, unseen = interval(0.0, width, linear)
+    at = 0
+    while left > 0.0:
+        while at < others and seen[ranked[at]] == number:
+            at += 1
+        if at < others and (n == 0 or values[at] - best <= u[heap[0]]):
+            x, space = values[at] - best, unseen
+            at += 1
+        elif n > 0:
+            j = heap[0]
+            least, most = interval(p[j] / total, width, linear)
+            x, space = u[j], most - least
+            n -= 1
+            heap[0] = heap[n]
+            sink(heap, n, 0, u)
+        else:  # rounding: nothing can take what is left
+            break
+        taken = min(left, space)
+        value += taken * x
+        left -= taken
+    return value
+
+
+@unit(types.float64, BeliefArrays, types.int64, types.float64[:, ::1], types.int64, types.float64, ThreadScratch)
+def environment_in_intervals(belief, r, after, d, best, thread):
+    """Return the least mean of after[:, d] - best over the intervals of environment row r. after: (S, D) v_{t+1}."""
+    columns, weights = belief.table.column, belief.table.weight
+    start, n, closed = belief.table.start[r], belief.table.size[r], belief.closed
+    u, p, seen, heap = thread.u, thread.p, thread.seen, thread.heap
+    ranked, ranked_value = thread.ranked[d], thread.ranked_value[d]
+    n_states = after.shape[0]
+    if not closed and not thread.is_ranked[d]:
+        for s in range(n_states):
+            u[s] = after[s, d]
+        rank(u, n_states, ranked, heap)
+        for i in range(n_states):
+            ranked_value[i] = u[ranked[i]]
+        thread.is_ranked[d] = True
+    thread.row_number += 1
+    number = thread.row_number
+    for j in range(n):
+        s = columns[start + j]
+        u[j] = after[s, d] - best
+        p[j] = weights[start + j]
+        seen[s] = number
+    others = np.int64(0 if closed else n_states)
+    total, width, linear = belief.table.total[r], belief.width[r], belief.linear
+    return least_in_intervals(u, p, n, total, width, linear, heap, others, ranked_value, best, ranked, seen, number)
+
+
+@unit(types.float64, BeliefArrays, types.int64, types.float64[::1], types.float64, ThreadScratch)
+def agent_in_intervals(belief, r, y, least, thread):
+    """Return the least mean of y - least over the intervals of agents' row r. y: (A,) what each action leads to; least: of y."""
+    columns, weights, start = belief.table.column, belief.table.weight, belief.table.start[r]
+    u, p = thread.u, thread.p
+    for a in range(y.size):
+        u[a] = y[a] - least
+        p[a] = 0.0
+    for j in range(start, start + belief.table.size[r]):
+        p[columns[j]] = weights[j]
+    total, width, linear, none = belief.table.total[r], belief.width[r], belief.linear, np.int64(0)
+    ranked, values = thread.ranked[0], thread.ranked_value[0]
+    return least_in_intervals(u, p, y.size, total, width, linear, thread.heap, none, values, least, ranked, thread.seen, none)

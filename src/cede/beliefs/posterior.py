@@ -1,0 +1,153 @@
+"""Posterior sampling: every row is drawn from its Dirichlet posterior, and planned with as if it were certain.
+
+The prior of a row has `prior` pseudo-counts, spread evenly over its outcomes, and beside them those that a layer's `expected` table
+lists for the row, if it lists any. Of agents, and of an environment whose outcomes are declared, all outcomes are sampled. Else
+most outcomes have no count, and sampling them all would cost |S| per row. But a Dirichlet with mass `prior` spread over |S|
+outcomes is a Dirichlet process, and so is what is left of it beside the outcomes with counts: its mass is broken into sticks
+(Sethuraman 1994), each for one outcome drawn at random, until less than `LEAST_STICK` is left. That takes about 7 sticks for each
+pseudo-count; where there are no more states than that, all of them are sampled after all.
+"""
+
+from math import ceil, exp, sqrt
+
+import numpy as np
+from numba import types
+
+from cede._kernels.compiling import kernel, unit
+from cede._kernels.random_streams import next_log_gamma, next_uniform, stream_at
+from cede._kernels.tables import Table
+from cede.beliefs.arrays import BeliefArrays
+from cede.beliefs.kind import BeliefKind
+from cede.rows.counting import CountsArrays
+
+LEAST_STICK = 1e-3  # of the whole row
+
+
+@kernel
+def normalise(weight, first, last):
+    """Turn weight[first:last] from logarithms into weights of which the largest is 1, and return their sum."""
+    most = weight[first]
+    for j in range(first + 1, last):
+        most = max(most, weight[j])
+    total = 0.0
+    for j in range(first, last):
+        weight[j] = exp(weight[j] - most)
+        total += weight[j]
+    return total
+
+
+@kernel
+def sample_closed(seen, expected, c, table, r, prior, stream):
+    """Sample row r of a belief, all outcomes of which are known, from row c of the counts and of the expected counts."""
+    start, n, weights = table.start[r], table.size[r], table.weight
+    for j in range(start, start + n):
+        weights[j] = prior / n
+    for j in range(seen.start[c], seen.start[c] + seen.size[c]):
+        weights[start + seen.column[j]] += seen.weight[j]
+    if expected.start.size > 0:
+        for j in range(expected.start[c], expected.start[c] + expected.size[c]):
+            weights[start + expected.column[j]] += expected.weight[j]
+    for j in range(start, start + n):
+        stream, weights[j] = next_log_gamma(stream, weights[j])
+    table.total[r] = normalise(weights, start, start + n)
+
+
+@kernel
+def merge_rows(seen, expected, r, table, start):
+    """Write the sum of row r of the counts and of the expected counts, both sorted, into the pool; return where it ends."""
+    to, columns, weights = start, table.column, table.weight
+    j, j_end, i, i_end = seen.start[r], seen.start[r] + seen.size[r], np.int64(0), np.int64(0)
+    if expected.start.size > 0:
+        i, i_end = expected.start[r], expected.start[r] + expected.size[r]
+    while j < j_end or i < i_end:
+        column = seen.column[j] if j < j_end else expected.column[i]
+        if i < i_end:
+            column = min(column, expected.column[i])
+        weight = 0.0
+        if j < j_end and seen.column[j] == column:
+            weight += seen.weight[j]
+            j += 1
+        if i < i_end and expected.column[i] == column:
+            weight += expected.weight[i]
+            i += 1
+        columns[to] = column
+        weights[to] = weight
+        to += 1
+    return to
+
+
+@kernel
+def sample_open(seen, expected, r, table, start, n_columns, prior, sticks, stream):
+    """Sample row r of a belief, any column of which may be an outcome, into the pool from place `start` on; return where it
+    ends.
+    """
+    columns, weights = table.column, table.weight
+    to = merge_rows(seen, expected, r, table, start)
+    for j in range(start, to):
+        stream, weights[j] = next_log_gamma(stream, weights[j])
+    stream, weights[to] = next_log_gamma(stream, prior)
+    total = normalise(weights, start, to + 1)
+    left = weights[to]
+    for i in range(sticks):
+        stream, chance = next_uniform(stream)
+        stream, place = next_uniform(stream)
+        kept = left * chance ** (1.0 / prior)  # 1 - Beta(1, prior)
+        last = kept < LEAST_STICK * total or i == sticks - 1
+        columns[to] = np.int64(place * n_columns)
+        weights[to] = left if last else left - kept
+        left = kept
+        to += 1
+        if last:
+            break
+    table.start[r] = start
+    table.size[r] = to - start
+    table.total[r] = total
+    return to
+
+
+@unit(types.none, BeliefArrays, CountsArrays, Table, types.int64[::1], types.float64, types.int64, types.int64, types.int64)
+def sample_layer(belief, counts, expected, cases, prior, sticks, seed, first):
+    """Sample every row of a layer's belief that is not known, each from random numbers of its own: the order does not matter.
+
+    expected, cases: of the layer, see `LayerArrays`; rows that share a case are the same sample. sticks: how many outcomes without
+    counts share their mass, at most. first: the number of the layer's first case among those of both layers.
+    """
+    table, seen, columns = belief.table, counts.seen, counts.n_columns
+    to = 0
+    for r in range(table.start.size):
+        case = cases[r]
+        if case >= counts.counted:
+            continue
+        stream = stream_at(seed, first + case)
+        if not belief.closed:
+            if columns > sticks:
+                to = sample_open(seen, expected, r, table, to, columns, prior, sticks, stream)
+                continue
+            table.start[r] = to  # all columns are outcomes
+            table.size[r] = columns
+            for j in range(columns):
+                table.column[to + j] = j
+            to += columns
+        sample_closed(seen, expected, case, table, r, prior, stream)
+
+
+def sticks_for(prior: float) -> int:
+    """Return how many sticks are broken for a row (see `sample_layer`), so that nearly always less than a thousandth of its mass is
+    left. The number that is needed is about Poisson(7 prior).
+    """
+    return ceil(7 * prior + 10 * sqrt(prior)) + 12
+
+
+def room_for_samples(n_rows: int, places: int, n_states: int) -> Table:
+    """Make an empty table into which rows are sampled. places: how many outcomes it can hold in total."""
+    rows = (np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64))
+    return Table.from_arrays(n_states, *rows, np.zeros(places, dtype=np.int32), np.zeros(places), np.ones(n_rows))
+
+
+POSTERIOR = BeliefKind(
+    "posterior",
+    "sample",
+    about="a table drawn from the posterior of each row",
+    assumes="The prior: Dirichlet distributions, independent of one another. Nothing is guaranteed of a single run.",
+    allows=frozenset(("two layers", "fading")),
+)

@@ -1,0 +1,141 @@
+"""Trees of what follows, over features of the states: one for each feature of the next state, and one for the actions of an agent.
+
+The features of the next state are drawn one after the other. The tree of each may ask for features of the state, for the action,
+and for features of the next state that were drawn before.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cede._base.arrays import Floats, Ints
+from cede.beliefs.trees import Leaf, RuleData, Tree, Variable, unexplained
+from cede.problem.features import Features
+
+MOST_OUTCOMES = 20_000_000  # of all places together
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Steps of the environment; equal steps are one row."""
+
+    state: Ints  # (n,)
+    action: Ints  # (n,)
+    to: Ints  # (n,) the next state
+    visits: Floats  # (n,)
+
+
+def moves_of(environment: sp.csr_array, n_actions: int) -> Moves:
+    """Return the steps that were counted. environment: (S * A, S) counts."""
+    entries = sp.coo_array(environment)
+    state, action = np.divmod(entries.coords[0].astype(np.int64), n_actions)
+    return Moves(state, action, entries.coords[1].astype(np.int64), entries.data.astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class TransitionTrees:
+    """A tree for each feature of the next state."""
+
+    features: Features
+    variables: tuple[Variable, ...]  # see `variables_of`
+    order: tuple[int, ...]  # (F,) in which the features of the next state are drawn
+    trees: tuple[Tree, ...]  # (F,) by feature
+
+
+def variables_of(features: Features, action_names: Sequence[str]) -> tuple[Variable, ...]:
+    """Return all variables: features of the state, the action, features of the next state, which of them stayed."""
+    now = state_variables(features)
+    then = [replace(variable, name=f"{variable.name}'") for variable in now]
+    stayed = [Variable(f"{name}'", (f"not {name}", name)) for name in features.names]
+    return (*now, Variable("the action", tuple(action_names)), *then, *stayed)
+
+
+def state_variables(features: Features) -> list[Variable]:
+    """Return the features of the state as variables."""
+    return [Variable(name, features.values, numeric) for name, numeric in zip(features.names, features.numeric, strict=True)]
+
+
+def given_by(before: Ints, action: Ints, after: Ints, drawn: Sequence[int]) -> Ints:
+    """Return the codes of all variables, (rows, variables), of steps from features `before` to `after`, (rows, F) each.
+
+    drawn: features of the next state that are known. All others have the code 0, so that no test can split by them.
+    """
+    known = np.isin(np.arange(before.shape[1]), list(drawn))
+    return np.concatenate([before, action[:, None], np.where(known, after, 0), known & (before == after)], axis=1)
+
+
+def steps_for(features: Features, moves: Moves, n_actions: int, f: int, drawn: Sequence[int]) -> RuleData:
+    """Return the steps as data for the tree of feature f. drawn: features of the next state that it may ask for."""
+    before, after = features.codes[moves.state], features.codes[moves.to]
+    given = given_by(before, moves.action, after, drawn)
+    change = None
+    if features.numeric[f]:
+        change = (features.numbers[after[:, f]] - features.numbers[before[:, f]]).astype(np.int64)
+    return RuleData(given, after[:, f], change, before == after[:, [f]], moves.state * n_actions + moves.action, moves.visits)
+
+
+def acts_of(features: Features, counts: sp.csr_array) -> RuleData:
+    """Return the actions of an agent as data for a tree over features and slot. counts: (slots * S, A)."""
+    entries = sp.coo_array(counts)
+    place, action = (one.astype(np.int64) for one in entries.coords)
+    slot, state = np.divmod(place, len(features.codes))
+    given = np.concatenate([features.codes[state], slot[:, None]], axis=1)
+    return RuleData(given, action, None, np.zeros((len(place), 0), dtype=bool), place, entries.data.astype(np.float64))
+
+
+def grow_for_each_feature(
+    features: Features,
+    variables: tuple[Variable, ...],
+    data: Callable[[int, tuple[int, ...]], RuleData],
+    first: Callable[[RuleData], Tree],
+    best: Callable[[RuleData], Tree],
+) -> TransitionTrees:
+    """Grow a tree for each feature of the next state.
+
+    data: returns the steps for the tree of a feature, given the features that were drawn before. first: grows trees that ask for
+    state and action only; the features that these explain best are drawn first. best: grows the trees that are returned.
+    """
+    shares = []
+    for f in range(len(features.names)):
+        steps = data(f, ())
+        shares.append(unexplained(steps, first(steps)))
+    order = tuple(int(f) for f in np.argsort(shares, kind="stable"))
+    trees: dict[int, Tree] = {}
+    for f in order:
+        trees[f] = best(data(f, tuple(trees)))
+    return TransitionTrees(features, variables, order, tuple(trees[f] for f in range(len(order))))
+
+
+def codes_after(features: Features, f: int, leaf: Leaf, before: Ints, label: Ints) -> Ints:
+    """Return the code of feature f after steps with these labels in a leaf, (rows,); -1: no such value. before: (rows, F)."""
+    if leaf.kind == "copy":
+        result: Ints = before[:, leaf.copied]
+        return result
+    if leaf.kind == "value":
+        return label
+    numbers = features.numbers
+    codes = np.argsort(numbers)[: int(np.isfinite(numbers).sum())]  # of numbers, ascending; words are NaN and come last
+    new = numbers[before[:, f]] + label
+    place = np.searchsorted(numbers[codes], new).clip(0, len(codes) - 1)
+    return np.where(numbers[codes[place]] == new, codes[place], -1)
+
+
+def states_with(features: Features, codes: Ints) -> Ints:
+    """Return the state that has these features, (rows,); -1: none. codes: (rows, F)."""
+    n = len(features.codes)
+    number = compressed(np.concatenate([features.codes, codes]))
+    state = np.full(int(number.max()) + 1, -1)
+    state[number[:n]] = np.arange(n)
+    return state[number[n:]]
+
+
+def compressed(columns: Any) -> Ints:
+    """Return a number for each row of a table of integers, (rows, columns); equal rows have equal numbers."""
+    result = np.zeros(len(columns), dtype=np.int64)
+    for column in columns.T:
+        _, code = np.unique(column, return_inverse=True)
+        _, result = np.unique(result * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
+    return result

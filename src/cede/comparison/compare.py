@@ -1,0 +1,236 @@
+"""`cede.compare`: run learners on worlds with paired seeds, and return a `Comparison`."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cede._base import archive, check
+from cede._base.progress import Progress
+from cede._base.reprs import plural
+from cede.comparison.named import checked, entries, learner_maker, world_maker
+from cede.comparison.paired import repeats_needed
+from cede.comparison.result import Comparison
+from cede.comparison.runs import OneRun, played, run_key
+from cede.fleet.by_calls import is_own, shown_policy
+from cede.fleet.engines import Engine, engine_of
+from cede.fleet.history import History
+from cede.fleet.simulate import checked_length, fits, fits_task
+from cede.learning.learner import MOST_SEED
+from cede.learning.protocol import SwitchingLearner
+from cede.problem.model import TwoLayerMDP
+from cede.problem.task import Task
+
+World = TwoLayerMDP | Callable[[int], TwoLayerMDP] | str | tuple[str, Mapping[str, Any]]
+MakesLearner = Callable[[Task, int], SwitchingLearner] | str | tuple[str, Mapping[str, Any]]
+MOST_REPEATS = 100_000
+
+
+def compare(
+    worlds: Mapping[str, World] | Sequence[str],
+    learners: Mapping[str, MakesLearner] | Sequence[str],
+    episodes: int | None = None,
+    repeats: int = 10,
+    *,
+    steps: int | None = None,
+    record_every: int | None = None,
+    seed: int = 0,
+    reference: str | None = None,
+    engine: str | Engine = "threads",
+    jobs: int | None = None,
+    directory: str | Path | None = None,
+    progress: bool | Callable[[int], None] = True,
+) -> Comparison:
+    """Run every learner in every world, repeat by repeat with the same random numbers, and return what came of it.
+
+    Repeat r has the seed s = seed + r. A world that is a function is called with s, a learner is made with s, and the run is that
+    of `simulate(world, learner, episodes, seed=s)`, bit for bit. So within a repeat all learners meet the same problem and the same
+    random numbers, and their differences are less noisy than their regrets.
+
+    worlds: by name, each a TwoLayerMDP, a function of a seed that returns one, a name such as "riverswim", or a pair of a name and
+    its arguments, as in ("riverswim", {"agents": [0.3, 0.7]}); or just a list of names. learners: by name, each a function of a
+    task and a seed that returns a learner of cede or a `SwitchingLearner`, a name such as "recommended", or a pair, as in
+    ("ucrl2-mc", {"scale": 0.1}); or just a list of names. docs/compare.md lists them. All are made, and checked, before anything
+    runs; functions are called in this process, whatever the engine. episodes, repeats: how many. Where worlds have no horizon, give
+    steps, and record_every, as for `simulate`. reference: the learner that the others are compared with; by default the first one.
+
+    A `SwitchingLearner` that is not cede's own is called in this process, run by run, and its runs are not kept. If it shows no
+    policy, its regret is what its episodes really cost beyond the optimum, and is called realised.
+
+    engine, jobs: where runs are played, as for `simulate_fleet`; the results are the same for all. directory: where finished runs
+    are kept, and checkpoints of those that are not. Called again after it was stopped, or with more learners, worlds or repeats,
+    only what is missing is run. A run is recognised by its problem, its learner, its length, its seed and the code of cede.
+    progress: as for `simulate`; a function is called with the number of episodes done, of all runs.
+    """
+    owner = "compare"
+    some_worlds = entries(owner, "worlds", worlds, "a mapping from names to worlds, or a list of different names")
+    some_learners = entries(owner, "learners", learners, "a mapping from names to learners, or a list of different names")
+    repeats = check.integer(owner, "repeats", repeats, 1, MOST_REPEATS)
+    seed = check.integer(owner, "seed", seed, 0, MOST_SEED - repeats + 1)
+    reference = check.choice(owner, "reference", next(iter(some_learners)) if reference is None else reference, list(some_learners))
+    progress = check.progress(owner, progress)
+    engine_of(owner, engine, jobs)  # fails now if there is no such engine
+    place = None if directory is None else check.path(owner, "directory", directory, "the path of a directory")
+    seeds = [seed + repeat for repeat in range(repeats)]
+    runs: dict[str, list[OneRun]] = {}
+    for name, given in some_worlds.items():
+        make = world_maker(f"{owner}, world {name!r}", given)
+        mdps = [make(one) for one in seeds]
+        length = checked_length(f"{owner}, world {name!r}", mdps[0], episodes, steps, record_every)
+        runs[name] = made_runs(f"{owner}, world {name!r}", mdps, some_learners, length, seeds, place is not None)
+    check_not_shared(owner, [run.learner for some in runs.values() for run in some if not is_own(run.learner)])
+    if progress is True:
+        warn_of_few(repeats, len(some_worlds) * (len(some_learners) - 1))
+    if place is not None:
+        make_directory(owner, place)
+    total = sum(len(some) for some in runs.values()) * next(iter(runs.values()))[0].episodes
+    found: dict[str, list[History]] = {}
+    with Progress(owner, total, progress) as bar:
+        before = 0
+        for name, some in runs.items():
+            missing = Missing(bar, before, some)
+            found[name] = played(some, place, engine, jobs, missing.show)
+            before += len(some) * some[0].episodes
+            missing.show_all()
+    return gathered(found, tuple(some_learners), seeds, reference, runs)
+
+
+class Missing:
+    """Reports how far the runs of one world are, of which some may have been there already."""
+
+    def __init__(self, bar: Progress, before: int, runs: Sequence[OneRun]) -> None:
+        self.bar, self.before = bar, before
+        self.runs, self.episodes = len(runs), runs[0].episodes
+
+    def show(self, playing: int, done: int, waiting: int = 0) -> None:
+        """Report that some of the runs are being played, and have done so many episodes each. waiting: runs that did not begin."""
+        now = self.before + (self.runs - playing - waiting) * self.episodes + playing * done
+        self.bar.advance(now - self.bar.done)
+
+    def show_all(self) -> None:
+        """Report that all runs of the world are done."""
+        self.show(0, 0)
+
+
+def warn_of_few(repeats: int, comparisons: int) -> None:
+    """Say in a line before anything runs that so few repeats can decide nothing."""
+    needed = repeats_needed(comparisons) if comparisons else 0
+    if repeats < needed:
+        times, compared = plural(repeats, "repeat"), plural(comparisons, "comparison")
+        sys.stderr.write(f"compare: {times} and {compared} can decide nothing; at least {needed} repeats are needed\n")
+
+
+def make_directory(owner: str, path: Path) -> None:
+    """Make a directory, if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        check.fail(owner, "directory", repr(str(path)), f"a directory that can be written ({error.strerror})")
+
+
+def made_runs(
+    owner: str, mdps: Sequence[TwoLayerMDP], learners: Mapping[str, Any], length: tuple[int, int], seeds: Sequence[int], kept: bool
+) -> list[OneRun]:
+    """Make the learners of one world, and check that they fit; return all runs, learner by learner, repeat by repeat.
+
+    length: episodes, and steps of each, as `checked_length` returns them. kept: whether the runs will be, and need keys.
+    """
+    task = mdps[0].task
+    runs = []
+    for mdp, seed in zip(mdps, seeds, strict=True):
+        for what, first, here in (("horizon", task.horizon, mdp.horizon), ("discount", task.discount, mdp.discount)):
+            if first != here:
+                check.fail(owner, f"the {what} for seed {seed}", here, f"{first}, as for seed {seeds[0]}")
+    digests = {id(mdp): archive.digest(mdp) for mdp in {id(mdp): mdp for mdp in mdps}.values()} if kept else {}
+    for name, given in learners.items():
+        who = f"{owner}, learner {name!r}"
+        make = learner_maker(who, given, length[0])
+        for mdp, seed in zip(mdps, seeds, strict=True):
+            learner = make(mdp, seed)
+            if not is_own(learner):
+                check_alone(who, mdp, learner)
+                runs.append(OneRun(mdp, learner, *length, seed))
+                continue
+            if learner.shared_environment is not None:
+                check.fail(who, "what its function returned", "a learner of a fleet", "a learner on its own")
+            fits(who, mdp, learner)
+            key = checked(who, run_key)(digests[id(mdp)], learner, *length, seed) if kept else ""
+            runs.append(OneRun(mdp, learner, *length, seed, key))
+    return runs
+
+
+def check_alone(owner: str, mdp: TwoLayerMDP, learner: Any) -> None:
+    """Check that a learner that is not cede's own fits a problem, and that regret can be told of it."""
+    if isinstance(getattr(learner, "task", None), Task):
+        fits_task(owner, mdp.task, learner.task)
+    if mdp.horizon is None and checked(owner, shown_policy)(mdp.task, learner) is None:
+        expected = "shown where there is no horizon, as an attribute policy: its regret is not known otherwise"
+        check.fail(owner, "the policy of the learner", "not shown", expected)
+
+
+def check_not_shared(owner: str, learners: Sequence[Any]) -> None:
+    """Check that learners that are not cede's own, and so are not copied, are another one for each run."""
+    met: set[int] = set()
+    for learner in learners:
+        if id(learner) in met:
+            expected = "a new one for each world and repeat: it would remember the runs before"
+            check.fail(owner, f"the {type(learner).__name__} that a function returned", "the same as before", expected)
+        met.add(id(learner))
+
+
+def regret_of(found: Mapping[str, Sequence[History]], learners: tuple[str, ...], repeats: int) -> tuple[Any, tuple[str, ...]]:
+    """Return the regret of all runs, by world, and the learners of which it is realised, since they showed no policy somewhere."""
+    some = [history for histories in found.values() for history in histories]
+    unknown = {i // repeats % len(learners) for i, history in enumerate(some) if np.isnan(history.regret).any()}
+    names = tuple(name for n, name in enumerate(learners) if n in unknown)
+    return [
+        [history.realised_regret if i // repeats in unknown else history.regret for i, history in enumerate(histories)]
+        for histories in found.values()
+    ], names
+
+
+def gathered(
+    found: Mapping[str, Sequence[History]],
+    learners: tuple[str, ...],
+    seeds: Sequence[int],
+    reference: str,
+    runs: Mapping[str, Sequence[OneRun]],
+) -> Comparison:
+    """Put the histories of all runs, by world, into the arrays of a Comparison."""
+    shape = (len(found), len(learners), len(seeds), next(iter(runs.values()))[0].episodes)
+    most = max(len(history.agents) for some in found.values() for history in some)
+    control = np.zeros((len(found), len(learners) * len(seeds), shape[3], most), dtype=np.int64)
+    for w, some in enumerate(found.values()):
+        for i, history in enumerate(some):
+            control[w, i, :, : len(history.agents)] = history.control
+
+    def stacked(name: str) -> Any:
+        return np.array([[getattr(history, name) for history in some] for some in found.values()])
+
+    first = next(iter(runs.values()))[0]
+    regret, realised = regret_of(found, learners, len(seeds))
+    return Comparison(
+        worlds=tuple(found),
+        learners=learners,
+        seeds=tuple(seeds),
+        reference=reference,
+        agents=tuple(agent_names(some) for some in found.values()),
+        unit="episodes" if first.mdp.horizon is not None else f"blocks of {first.block} steps",
+        regret=np.array(regret).reshape(shape),
+        cost=stacked("cost").reshape(shape),
+        switches=stacked("switches").reshape(shape),
+        control=control.reshape(*shape, most),
+        optimum=stacked("optimum").reshape(shape[:3]),
+        settings={
+            world: {name: dict(some[i * len(seeds)].settings) for i, name in enumerate(learners)} for world, some in found.items()
+        },
+        realised=realised,
+    )
+
+
+def agent_names(histories: Sequence[History]) -> tuple[str, ...]:
+    """Return the names of the agents of a world; if they differ from repeat to repeat, "agent 0", "agent 1" and so on."""
+    names = {history.agents for history in histories}
+    return names.pop() if len(names) == 1 else tuple(f"agent {i}" for i in range(max(map(len, names))))

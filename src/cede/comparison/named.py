@@ -1,0 +1,150 @@
+"""Worlds and learners of a comparison: made by functions of the user, or by name with arguments.
+
+A name stands for a function of cede. What is asked for is checked here, before anything runs; nothing is imported by name.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cede._base import check
+from cede.beliefs.scale import Scale
+from cede.learning.algorithms import fixed, greedy, oracle, posterior_sampling, recommended, ucrl2, ucrl2_mc
+from cede.learning.learner import Learner
+from cede.learning.protocol import checked_learner
+from cede.problem.model import TwoLayerMDP
+from cede.worlds.by_name import world_function
+
+MakeWorld = Callable[[int], TwoLayerMDP]  # from the seed of a repeat
+MakeLearner = Callable[[TwoLayerMDP, int], Any]  # from the problem and the seed of a repeat
+
+LEARNERS: Mapping[str, Callable[..., Learner]] = {
+    "recommended": recommended,
+    "ucrl2-mc": ucrl2_mc,
+    "posterior-sampling": posterior_sampling,
+    "ucrl2": ucrl2,
+    "greedy": greedy,
+    "fixed": fixed,
+    "oracle": oracle,
+}
+NOT_ARGUMENTS = ("task", "mdp", "seed")  # these come from the comparison
+ALSO = {"known_agents": "known", "structure": "structured"}  # in addition to an argument: the truth of the world, by name or True
+
+
+def entries(owner: str, argument: str, value: Any, expected: str) -> dict[str, Any]:
+    """Check worlds or learners: a mapping from names, or a sequence of names that stand for themselves. Return the mapping."""
+    if isinstance(value, Mapping):
+        found = dict(value)
+    else:
+        names = check.items(owner, argument, value, expected)
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            check.fail(owner, argument, check.show(value), expected)
+        found = {name: name for name in names}
+    if not found:
+        check.fail(owner, f"the number of {argument}", 0, "at least 1")
+    for name in found:
+        check.name(owner, f"a name in {argument}", name)
+    return found
+
+
+def named(owner: str, given: Any, expected: str) -> tuple[str, dict[str, Any]]:
+    """Check a name, or a pair of a name and a mapping of arguments; return both."""
+    pair = (given, {}) if isinstance(given, str) else given
+    if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
+        check.fail(owner, "what stands for it", check.show(given), expected)
+    return pair[0], dict(pair[1])
+
+
+def check_arguments(owner: str, given: Mapping[Any, Any], allowed: list[str], needed: list[str]) -> None:
+    """Check the names of arguments."""
+    for name in given:
+        if name not in allowed:
+            expected = check.one_of(allowed) if allowed else "left out: it has no arguments"
+            check.fail(owner, "an argument", check.show(name), expected)
+    for name in needed:
+        if name not in given:
+            check.fail(owner, name, "left out", "given")
+
+
+def world_maker(owner: str, given: Any) -> MakeWorld:
+    """Return the function that makes a world for the seed of a repeat.
+
+    given: a TwoLayerMDP, the same in all repeats; a function of a seed; a name of `cede.worlds.by_name`; or such a name with a
+    mapping of arguments. A named world that has an argument `seed` gets the seed of the repeat, unless it is given one.
+    """
+    if isinstance(given, TwoLayerMDP):
+        return lambda seed: given
+    if callable(given):
+        check_takes(owner, given, 1, "a function of a seed")
+        return checked(owner, given, TwoLayerMDP)
+    name, arguments = named(owner, given, "a TwoLayerMDP, a function of a seed, a name, or a pair of a name and arguments")
+    function = world_function(owner, "world", name)
+    allowed = list(inspect.signature(function).parameters)
+    check_arguments(owner, arguments, allowed, [])
+    if "seed" in allowed and "seed" not in arguments:
+        return checked(owner, lambda seed: function(**arguments, seed=seed), TwoLayerMDP)
+    made = checked(owner, lambda: function(**arguments), TwoLayerMDP)()  # once: it is the same in all repeats
+    return lambda seed: made
+
+
+def learner_maker(owner: str, given: Any, episodes: int) -> MakeLearner:
+    """Return the function that makes a learner for a problem and the seed of a repeat.
+
+    given: a function of a task and a seed that returns a learner, any that `simulate` runs; a name in LEARNERS; or such a name with
+    a mapping of arguments. Beside the arguments of the function, known is a list of the agents whose true policies it is told,
+    structured=True tells it the structure of the world, and scale may be a mapping (of agents and environment) or "authors", their
+    schedule for so many episodes.
+    """
+    if callable(given):
+        check_takes(owner, given, 2, "a function of a task and a seed")
+        make = checked(owner, given)
+        return lambda mdp, seed: checked_learner(owner, make(mdp.task, seed), "what its function returned")
+    name, told = named(owner, given, "a function of a task and a seed, a name, or a pair of a name and arguments")
+    function = LEARNERS[check.choice(owner, "learner", name, tuple(LEARNERS))]
+    parameters = [one for one in inspect.signature(function).parameters if one not in NOT_ARGUMENTS]
+    needed = [one for one in parameters if inspect.signature(function).parameters[one].default is inspect.Parameter.empty]
+    check_arguments(owner, told, parameters + [more for one, more in ALSO.items() if one in parameters], needed)
+    known, structured = told.pop("known", ()), check.truth(owner, "structured", told.pop("structured", False))
+    if known:
+        known = check.items(owner, "known", known, "a list of names of agents")
+    if isinstance(told.get("scale"), Mapping):
+        check_arguments(f"{owner}, scale", told["scale"], ["agents", "environment"], [])
+        told["scale"] = checked(owner, Scale)(**told["scale"])
+    elif told.get("scale") == "authors":
+        told["scale"] = Scale.authors(episodes)
+
+    def made(mdp: TwoLayerMDP, seed: int) -> Learner:
+        if name == "oracle":
+            return oracle(mdp, seed=seed)
+        if name == "fixed":
+            return fixed(mdp.task, **told)
+        truth: dict[str, Any] = {"structure": mdp.structure} if structured else {}
+        if known:
+            agents = [mdp.team.agents[mdp.task.agent_index(owner, "an agent in known", agent)] for agent in known]
+            truth["known_agents"] = {agent.name: agent.policy for agent in agents}
+        return function(mdp.task, seed=seed, **told, **truth)
+
+    return checked(owner, made, Learner)
+
+
+def check_takes(owner: str, function: Callable[..., Any], arguments: int, expected: str) -> None:
+    """Check that a function can be called with so many arguments, as far as it tells."""
+    try:
+        inspect.signature(function).bind(*range(arguments))
+    except TypeError as error:
+        check.fail(owner, "what stands for it", check.show(function), f"{expected} ({error})")
+    except ValueError:  # it does not tell, as some functions that are not written in Python
+        return
+
+
+def checked(owner: str, function: Callable[..., Any], kind: type | None = None) -> Callable[..., Any]:
+    """Return a function whose ValueErrors say of which world or learner they are, and whose result must be of a class."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = function(*args, **kwargs)
+        except ValueError as error:
+            raise ValueError(str(error) if str(error).startswith(owner) else f"{owner}: {error}") from error
+        return result if kind is None else check.instance(owner, "what its function returned", result, kind)
+
+    return call

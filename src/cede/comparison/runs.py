@@ -1,0 +1,169 @@
+"""Plays the runs of a world on an engine, each exactly as `simulate` would, and keeps those that are finished in a directory.
+
+A run is a problem, a learner that has seen nothing of it, a number of episodes and a seed. All of it is data, so the name of its
+file is a digest of it and of the code that plays it: it does not matter by which function or under which name they were made.
+All runs of one world that are missing are played side by side, as teams that share nothing, with a checkpoint in the directory.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cede import __version__
+from cede._base import archive, check
+from cede._base.archive import UnreadableFile, load_arrays, save_arrays
+from cede._base.arrays import Floats, Ints
+from cede.comparison.code_digest import code_digest
+from cede.fleet.by_calls import is_own
+from cede.fleet.checkpoint import Checkpoint
+from cede.fleet.engines import engine_of
+from cede.fleet.history import History
+from cede.fleet.load import restored
+from cede.fleet.run import Run, streams_of
+from cede.fleet.simulate import simulate
+from cede.learning.files import pack_learner
+from cede.learning.learner import Learner
+from cede.problem.model import TwoLayerMDP
+
+KIND, SCHEMA = "run", 1
+SECONDS = 30.0  # between two checkpoints
+COLUMNS = ("regret", "expected_cost", "cost", "control", "switches")  # of a History
+
+
+@dataclass(frozen=True, eq=False)
+class OneRun:
+    """A run that is asked for."""
+
+    mdp: TwoLayerMDP
+    learner: Any  # a Learner, which is copied before it runs; or another one that `simulate` runs, used as it is
+    episodes: int
+    block: int  # without horizon, the steps that are recorded together; else the horizon
+    seed: int  # of what happens, as for `simulate`
+    key: str = ""  # the name under which it is kept, see `run_key`
+
+
+def run_key(world: str, learner: Learner, episodes: int, block: int, seed: int) -> str:
+    """Return the name of a run: a digest of the code, the problem, the learner, the length and the seed.
+
+    world: the digest of the problem, as `archive.digest` makes it; many runs have the same one. Fails if the learner was told a
+    function, which has no digest.
+    """
+    told = archive.checksum(*pack_learner(learner.saved))
+    return hashlib.sha256(json.dumps([code_digest(__name__), world, told, episodes, block, seed]).encode()).hexdigest()[:20]
+
+
+def play(
+    runs: Sequence[OneRun], engine: Any, jobs: int | None, progress: Callable[[int], None], checkpoint: Checkpoint | None
+) -> list[History]:
+    """Play runs of the same length side by side, and return their histories. progress: called with the episodes that each has
+    done.
+    """
+    learners = [restored(run.learner.saved) for run in runs]
+    streams = np.concatenate([streams_of(run.seed, 1) for run in runs])
+    chosen = engine_of("compare", engine, jobs)
+    all_runs = Run([run.mdp for run in runs], learners, runs[0].episodes, streams, engine=chosen, block=runs[0].block)
+    record = all_runs.play(progress, "compare", checkpoint)
+    result = []
+    for i, (run, learner) in enumerate(zip(runs, learners, strict=True)):
+        columns = {name: column[i] for name, column in record.ledger.columns.items()}
+        columns["control"] = columns["control"][:, : run.mdp.team.n_agents]
+        columns["regret"] = np.cumsum(columns["regret"])
+        told = {name: str(value) for name, value in {**learner.settings, "simulation_seed": run.seed}.items()}
+        result.append(History(optimum=float(record.optimum[i]), agents=run.mdp.task.members, settings=told, **columns))
+    return result
+
+
+def played(
+    runs: Sequence[OneRun],
+    directory: Path | None,
+    engine: Any,
+    jobs: int | None,
+    progress: Callable[[int, int, int], None],
+) -> list[History]:
+    """Return the histories of the runs of a world. Learners that are not cede's own are called here, one run after the other.
+
+    progress: called with how many runs are played, with the episodes that each of them has done, and with how many runs wait.
+    """
+    own = [i for i, run in enumerate(runs) if is_own(run.learner)]
+    others = [i for i in range(len(runs)) if i not in set(own)]
+    compiled = kept_or_played([runs[i] for i in own], directory, engine, jobs, lambda n, done: progress(n, done, len(others)))
+    found = dict(zip(own, compiled, strict=True))
+    for place, i in enumerate(others):
+        found[i] = play_alone(runs[i], partial(report_one, progress, len(others) - place - 1))
+    return [found[i] for i in range(len(runs))]
+
+
+def report_one(progress: Callable[[int, int, int], None], waiting: int, done: int) -> None:
+    """Report that one run is played and has done so many episodes, while others wait."""
+    progress(1, done, waiting)
+
+
+def play_alone(run: OneRun, progress: Callable[[int], None]) -> History:
+    """Play the run of a learner that is not cede's own, by `simulate`."""
+    endless = run.mdp.horizon is None
+    length: dict[str, Any] = (
+        {"steps": run.episodes * run.block, "record_every": run.block} if endless else {"episodes": run.episodes}
+    )
+    history = simulate(run.mdp, run.learner, **length, seed=run.seed, progress=progress)
+    return replace(history, settings={name: str(value) for name, value in history.settings.items()})
+
+
+def kept_or_played(
+    runs: Sequence[OneRun],
+    directory: Path | None,
+    engine: Any,
+    jobs: int | None,
+    progress: Callable[[int, int], None],
+) -> list[History]:
+    """Return the histories of runs of cede's learners: those that the directory holds are read, the others are played and kept.
+
+    progress: called with how many runs are played, and with the episodes that each has done.
+    """
+    if not runs:
+        return []
+    if directory is None:
+        return play(runs, engine, jobs, lambda done: progress(len(runs), done), None)
+    paths = [directory / f"{run.key}.npz" for run in runs]
+    kept = {path: load_run(path, run) for path, run in zip(paths, runs, strict=True)}
+    todo = {path: run for path, run in zip(paths, runs, strict=True) if kept[path] is None}  # equal runs are played once
+    if todo:
+        name = hashlib.sha256(" ".join(path.stem for path in todo).encode()).hexdigest()[:20]
+        checkpoint = Checkpoint(directory / f"{name}.checkpoint", seconds=SECONDS, resume=True)
+        found = play(list(todo.values()), engine, jobs, lambda done: progress(len(todo), done), checkpoint)
+        for (path, run), one in zip(todo.items(), found, strict=True):
+            save_run(path, run, one)
+            kept[path] = one
+        checkpoint.path.unlink(missing_ok=True)
+    return [history for path in paths if (history := kept[path]) is not None]
+
+
+def save_run(path: Path, run: OneRun, history: History) -> None:
+    """Write a finished run to a file, whole or not at all."""
+    header = {"cede": __version__, "seed": run.seed, "optimum": history.optimum, "settings": dict(history.settings)}
+    save_arrays(path, KIND, SCHEMA, header, {name: getattr(history, name) for name in COLUMNS})
+
+
+def load_run(path: Path, run: OneRun) -> History | None:
+    """Read a run that `save_run` wrote; None if there is none, or if the file is damaged: it is then played again."""
+    try:
+        header, arrays = load_arrays(path, KIND, SCHEMA)
+        return rebuilt(header, arrays, run)
+    except (FileNotFoundError, UnreadableFile, KeyError, ValueError):
+        return None
+
+
+def rebuilt(header: Mapping[str, Any], arrays: Mapping[str, Floats | Ints], run: OneRun) -> History:
+    """Make the history of a run from the contents of its file, after checks of all shapes."""
+    shapes = {"control": (run.episodes, run.mdp.team.n_agents)}
+    for name in COLUMNS:
+        if arrays[name].shape != shapes.get(name, (run.episodes,)):
+            check.fail("file", f"the shape of {name}", arrays[name].shape, f"that of {run.episodes} episodes")
+    columns: dict[str, Any] = {name: arrays[name] for name in COLUMNS}
+    optimum = check.number("file", "optimum", header["optimum"])
+    return History(optimum=optimum, agents=run.mdp.task.members, settings=dict(header["settings"]), **columns)

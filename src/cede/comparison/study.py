@@ -1,0 +1,139 @@
+"""Studies in files: `study.toml` says what to compare, and a directory gets all that came of it.
+
+A study is data. Worlds and learners are names of cede with arguments; nothing in the file is imported or executed, and a key that
+is not known, or a value of another type, is an error that names its place.
+"""
+
+import csv
+import hashlib
+import json
+import platform
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from cede import __version__
+from cede._base import check
+from cede._base.archive import replace_whole, write_whole
+from cede._base.extras import need, save_picture
+from cede.comparison.code_digest import code_digest
+from cede.comparison.compare import compare
+from cede.comparison.result import Comparison
+from cede.fleet.engines import ENGINES
+
+POINTS = 200  # rows of each run in results.csv
+NUMBERS = ("episodes", "steps", "record_every", "repeats", "seed", "jobs")
+KEYS = (*NUMBERS, "reference", "engine", "worlds", "learners")
+Named = tuple[str, dict[str, Any]]  # a name of cede, and its arguments
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a study.toml says."""
+
+    worlds: dict[str, Named]
+    learners: dict[str, Named]
+    repeats: int
+    episodes: int | None = None
+    steps: int | None = None
+    record_every: int | None = None
+    seed: int = 0
+    reference: str | None = None
+    engine: str = "threads"
+    jobs: int | None = None
+
+
+def read_study(path: Path) -> Study:
+    """Read and check a study.toml. What the arguments of worlds and learners may be is checked by `compare`, before it runs."""
+    try:
+        given = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror}), must be a study") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: is no TOML ({error}), must be a study") from error
+    owner = path.name
+    for key, value in given.items():
+        check.choice(owner, "a key", key, KEYS)
+        if key in NUMBERS:
+            check.integer(owner, key, value, 0 if key == "seed" else 1)
+    for key in ("worlds", "learners", "repeats"):
+        if key not in given:
+            check.fail(owner, key, "left out", "given")
+    parts = {key: named_tables(owner, key, given[key]) for key in ("worlds", "learners")}
+    if "reference" in given:
+        check.choice(owner, "reference", given["reference"], tuple(parts["learners"]))
+    check.choice(owner, "engine", given.get("engine", "threads"), tuple(ENGINES))
+    return Study(**{**given, **parts})
+
+
+def named_tables(owner: str, key: str, given: Any) -> dict[str, Named]:
+    """Check the tables [worlds.NAME] or [learners.NAME]; return the name of cede and the arguments of each.
+
+    The key "world" or "learner" in a table is the name; without it, the table's own name is.
+    """
+    if not isinstance(given, Mapping) or not given:
+        check.fail(owner, key, check.show(given), f"tables, as in [{key}.NAME]")
+    found = {}
+    for name, table in given.items():
+        place = f"{key}.{name}"
+        if not isinstance(table, Mapping):
+            check.fail(owner, place, check.show(table), "a table")
+        arguments = dict(table)
+        chosen = check.name(owner, f"{place}.{key[:-1]}", arguments.pop(key[:-1], name))
+        found[name] = (chosen, arguments)
+    return found
+
+
+def run_study(path: Path, out: Path, *, jobs: int | None = None, overwrite: bool = False) -> tuple[Comparison, list[Path]]:
+    """Run a study, or go on with it, and write its results into a directory. Returns them, and the files that were written.
+
+    jobs: number of workers, instead of the study's. overwrite: replace the results of another study.
+    """
+    study, there = read_study(path), out / "study.toml"
+    need("matplotlib", "plots")  # now, not when all is done
+    if there.exists() and not overwrite and read_study(there) != study:
+        raise ValueError(f"compare: out is {str(out)!r}, which holds another study: choose another --out, or --overwrite")
+    text = path.read_bytes()
+    asked = {**vars(study), **({} if jobs is None else {"jobs": jobs})}
+    comparison = compare(**asked, directory=out / "runs")
+    return comparison, write_results(comparison, text, out)
+
+
+def write_results(comparison: Comparison, study: bytes, out: Path) -> list[Path]:
+    """Write the study's file and all results, each whole or not at all; return the files. study: the bytes of study.toml."""
+    names = ("results.csv", "table.txt", "table.tex", "figure.png", "figure.pdf", "about.json", "study.toml")
+    files = [out / name for name in names]
+    columns = comparison.columns(POINTS)
+    cells = zip(*(column.tolist() for column in columns.values()), strict=True)
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows([[*columns, "cede"], *((*row, __version__) for row in cells)])
+    write_whole(files[0], text.getvalue())
+    table = comparison.table()
+    write_whole(files[1], f"{table}\n")
+    write_whole(files[2], table.latex)
+    picture = comparison.plot()
+    save_picture(picture, files[3])
+    save_picture(picture, files[4], metadata={"CreationDate": None})
+    write_whole(files[5], json.dumps(about(comparison, study), indent=1) + "\n")
+    replace_whole(files[6], lambda file: file.write(study))
+    return files
+
+
+def about(comparison: Comparison, study: bytes) -> dict[str, Any]:
+    """Return what is needed to repeat a study: versions, seeds, and digests of the study's file and of the code."""
+    return {
+        "versions": {
+            "cede": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "scipy", "numba")},
+        },
+        "seeds": list(comparison.seeds),
+        "study_sha256": hashlib.sha256(study).hexdigest(),
+        "code_sha256": code_digest("cede.comparison.runs"),
+        "reference": comparison.reference,
+        "settings": comparison.settings,
+    }

@@ -1,0 +1,376 @@
+"""What a policy is expected to cost by what was seen, with an interval, and what it saves against another one.
+
+Two kinds of intervals, and the result says which:
+
+    posterior draws    tables and costs are drawn from what was seen (draws.py), the policy is evaluated exactly under each draw,
+                       and the interval holds the middle part of these costs. A part of each row, the larger the less often it was
+                       seen, may be anything: the lower end is for the best of it, the upper end for the worst. Two policies are
+                       compared under the same draws. For each the free parts are at their own best and worst, so that in a
+                       difference only rows that were seen fewer than 30 times have them: the others would not cancel. Without
+                       them the draws are spread a little too narrowly, since they stem from what was seen alone (by a factor of
+                       1 + 1/n after n visits, more where outcomes are rare), so the interval of a difference is 1.1 times as wide.
+                       Quantiles are those of the next draw (Weibull), not of the draws that there are: the truth is one more.
+    confidence sets    the least and the most within sets that hold the truth with probability 1 - delta (`bounds`); 1 - 2 delta
+                       if where episodes start is counted: then there is a set around that, too
+
+Where episodes start is known or counted (starts.py). If it is counted, it is drawn too, in the same way. What of it is not known
+is where it is best for the lower end, and where it is worst for the upper end.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cede._base import check
+from cede._base.arrays import Floats, Policy
+from cede._base.reprs import plural
+from cede.insight import figures
+from cede.insight.bounding import extremes
+from cede.insight.draws import costs_of_draws, free_parts
+from cede.insight.frequencies import frequencies
+from cede.insight.starts import Starts, starts_of
+from cede.learning.algorithms import greedy
+from cede.learning.baseline import is_kept_to
+from cede.learning.learner import MOST_SEED, Learner
+from cede.learning.settings import LEAST_PRIOR, MOST_PRIOR, Settings
+from cede.planning.control_shares import Mixture
+from cede.planning.passes import Plan, gain_under, value_under
+from cede.problem.task import Task, checked_switching_policy
+from cede.rows.places import places_of
+from cede.steps.log import read_log
+from cede.steps.step import Steps
+
+DRAWS, PRIOR, LEVEL = "posterior draws", 1.0, 0.9
+SETS = "confidence sets"
+PLENTY = 30  # visits of a row from which on, in a difference, no part of it may be anything
+WIDER = 1.1  # factor by which the interval of a difference is wider than that of the draws
+FEW, MANY = 10, 0.1  # visits of a row that are few, and the part of the steps from which on that is worth a warning
+Policies = ArrayLike | Plan | Mixture | str | int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a policy is expected to cost, or how much more than another one, with an interval. `estimate` returns it."""
+
+    mean: float  # of the draws; with sets, the cost if the frequencies seen are right
+    low: float
+    high: float
+    kind: str  # of the interval: "posterior draws" or "confidence sets"
+    level: float  # the part of the draws that the interval holds; with sets, the probability with which all of them hold
+    policy: str  # whose cost it is
+    against: str | None  # the policy whose cost is taken off; None: it is the cost itself
+    per: str  # what the cost is of: "episode", "step in the long run", or "run, discounted"
+    starts: str  # where episodes are taken to start
+    draws: int | None  # how many; None with sets
+    prior: float | None  # pseudo-counts of a row that may be anything, at the ends of the interval; None with sets
+    warnings: tuple[str, ...] = ()  # what the reader should know, in sentences
+
+    def __repr__(self) -> str:
+        saves = self.against is not None and self.mean < 0
+        middle, low, high = (-self.mean, -self.high, -self.low) if saves else (self.mean, self.low, self.high)
+        one, least, most = figures.interval(middle, low, high)
+        what = f"costs {one} per {self.per}"
+        if self.against is not None:
+            against = check.printable(self.against)
+            what = f"saves {one} per {self.per} against {against}" if saves else f"costs {one} more per {self.per} than {against}"
+            if self.mean == self.low == self.high == 0.0:
+                what = f"costs as much per {self.per} as {against}"
+        held = f"{self.level:.0%} of {self.draws} posterior draws" if self.kind == DRAWS else f"confidence sets of {self.level:.0%}"
+        others = f"; {plural(len(self.warnings) - 1, 'more warning')}" if len(self.warnings) > 1 else ""
+        more = f"; {self.warnings[0]}{others}" if self.warnings else ""
+        return f"<Estimate: {check.printable(self.policy)} {what} ({least} to {most}, {held}){more}>"
+
+
+def estimate(
+    learner: Learner | Task,
+    policy: Policies | None = None,
+    *,
+    against: Policies | None = None,
+    log: Any = None,
+    start: ArrayLike | None = None,
+    interval: Literal["draws", "sets"] | None = None,
+    level: float | None = None,
+    draws: int = 200,
+    prior: float | None = None,
+    seed: int = 0,
+) -> Estimate:
+    """Estimate what a policy costs per episode by what was seen, with an interval; or what it costs more than another policy.
+
+    learner: any; or a Task, with `log`: the steps of any past controller, as for `Learner.learn_from`. policy: "plan", the plan of
+    the learner (the default; with a log, the plan that is best if the frequencies in it are right); "own plan", the one that a
+    learner with a baseline would like to use (`Learner.own_plan`), while "plan" is the baseline as long as it keeps to that; the
+    name or index of an agent, who is then always in control; "baseline", that of the learner; a switching policy, (L, S, D), or a
+    Plan; or a Mixture. against: another policy; the result is then the difference, policy minus against, under the same draws:
+    below 0 it saves.
+
+    start: (S,) probabilities of the first state. By default they follow from what was seen; `Estimate.starts` says how.
+
+    interval: "sets" for the bounds of confidence sets, the default of learners whose sets hold the truth with probability 1 - delta
+    (`ucrl2_mc`, not scaled, nothing forgotten; `Estimate.level` is 1 - 2 delta if starts are counted and not given); "draws" for
+    posterior draws, the default of all others. level: the part of the draws that the interval holds, 0.9 by default. prior:
+    pseudo-counts of each row that may be anything, at the ends; by default those of the learner, or 1. draws, seed: how many, and
+    of what.
+
+    Without a horizon it is the discounted cost of all that comes, or the cost of a step in the long run. Prices of limits do not
+    count: they are no costs.
+    """
+    owner, first = "estimate", None
+    if isinstance(learner, Task):
+        learner, first = from_log(owner, learner, log)
+    elif log is not None:
+        check.fail(owner, "log", "given", "left out with a learner: let it learn from the log (learn_from), or give a Task")
+    check.instance(owner, "learner", learner, Learner, " or a Task")
+    told = learner.told
+    valid = told.has_sets and not told.is_scaled and not told.forgets
+    kind = check.choice(owner, "interval", interval, (None, "draws", "sets")) or ("sets" if valid else "draws")
+    if kind == "sets" and not valid:
+        check.fail(owner, "interval", "'sets'", f"'draws' with {told.name}: it has no sets that hold the truth with a probability")
+    if kind == "sets" and level is not None:
+        check.fail(owner, "level", check.show(level), "left out with sets, whose level follows from delta")
+    held = LEVEL if level is None else check.probability(owner, "level", level)
+    given = told.prior or PRIOR if prior is None else check.number(owner, "prior", prior)
+    if not LEAST_PRIOR <= given <= MOST_PRIOR:
+        check.fail(owner, "prior", given, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
+    number = check.integer(owner, "draws", draws, 2, 10**6)
+    seed = check.integer(owner, "seed", seed, 0, MOST_SEED)
+    parts = [named_policy(owner, "policy", learner, policy)]
+    if against is not None:
+        parts.append(named_policy(owner, "against", learner, against))
+    where = first if first is not None and start is None else starts_of(owner, learner, start)
+    warnings = warnings_of(learner, parts, where)
+    if len(parts) == 2 and parts[0].is_same(parts[1]):
+        settled = (SETS, level_of_sets(learner, where), None, None) if kind == "sets" else (DRAWS, held, number, given)
+        same = f"{parts[0].name} and {parts[1].name} are the same policy"
+        return replace(made(learner, parts, where, (0.0, 0.0, 0.0), *settled), warnings=(check.printable(same), *warnings))
+    if kind == "sets":
+        return replace(by_sets(owner, learner, parts, where), warnings=warnings)
+    return replace(by_draws(learner, parts, where, held, given, number, seed), warnings=warnings)
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """A policy, or several of which one is drawn at the start of each episode, and its name."""
+
+    name: str
+    policies: tuple[Policy, ...]  # (L, S, D) each, as kernels read them
+    weights: Floats  # (n,)
+
+    def is_same(self, other: "Named") -> bool:
+        """Return whether this is the same policy as another one."""
+        alike = len(self.policies) == len(other.policies) and np.array_equal(self.weights, other.weights)
+        return alike and all(np.array_equal(*pair) for pair in zip(self.policies, other.policies, strict=True))
+
+
+def named_policy(owner: str, place: str, learner: Learner, given: Any) -> Named:
+    """Return a policy as `estimate` takes it, after checks."""
+    task, one = learner.task, np.ones(1)
+    if given is None or (isinstance(given, str) and given == "plan" and given not in task.agents):
+        return Named("plan", (kept_form(task, learner.plan.policy),), one)
+    if isinstance(given, str) and given == "own plan" and given not in task.agents:
+        return Named("own plan", (kept_form(task, learner.own_plan.policy),), one)
+    if isinstance(given, str) and given == "baseline" and given not in task.agents:
+        if learner.told.baseline is None:
+            check.fail(owner, place, "'baseline'", f"one that there is: {learner.told.name} has no baseline")
+        return Named("baseline", (kept_form(task, learner.told.baseline.policy),), one)
+    if isinstance(given, str) and given not in task.agents:
+        expected = f"'plan', 'own plan', 'baseline', an array, a Plan, a Mixture, or {check.one_of(task.agents)}"
+        check.fail(owner, place, check.show(given), expected)
+    if isinstance(given, Mixture):
+        return Named("mixture", tuple(checked_switching_policy(owner, task, p) for p in given.policies), given.weights)
+    if not isinstance(given, Plan) and check.ndim(given) == 0:
+        agent = task.agent_index(owner, place, given)
+        return Named(f"{task.agents[agent]} alone", (kept_form(task, task.always(agent)),), one)
+    name = "a plan" if isinstance(given, Plan) else "a policy"
+    return Named(name, (checked_switching_policy(owner, task, given.policy if isinstance(given, Plan) else given),), one)
+
+
+def kept_form(task: Task, policy: Any) -> Policy:
+    """Return a policy that is known to fit the task in the form that kernels read."""
+    return checked_switching_policy("estimate", task, policy)
+
+
+def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:
+    """Return a learner that has learned from a log, and where its episodes start, as far as their first steps are logged."""
+    if log is None:
+        check.fail(owner, "log", "missing", "given with a Task: the steps of some past controller")
+    learner, episodes = greedy(task), read_log(owner, task, log)
+    learner.learn_from(log, progress=False)
+    firsts = [int(steps.state[0]) for steps in episodes if begins(steps)]
+    if not firsts:
+        return learner, None
+    counts = np.bincount(firsts, minlength=task.n_states).astype(np.float64)
+    return learner, Starts(counts / counts.sum(), f"as in {len(firsts):,} logged episodes", float(len(firsts)))
+
+
+def begins(steps: Steps) -> bool:
+    """Return whether the first step of a logged episode is there."""
+    return len(steps) > 0 and int(steps.t[0]) == 0
+
+
+def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, prior: float, draws: int, seed: int) -> Estimate:
+    """Return the estimate by posterior draws."""
+    policies = [policy for part in parts for policy in part.policies]
+    sign = np.concatenate([part.weights * (1.0 if i == 0 else -1.0) for i, part in enumerate(parts)])
+    few = np.inf if len(parts) == 1 else PLENTY
+    costs = costs_of_draws(learner, policies, prior, draws, seed, few)
+    best, worst = ((sign > 0)[:, None] * one + (sign < 0)[:, None] * other for one, other in both_ways(costs.low, costs.high))
+    start, known, free = drawn_starts(learner.task, where, draws, seed, few)
+    possible, ends = ~learner.task.is_terminal, []
+    for one, extreme in ((costs.mean, None), (best, np.min), (worst, np.max)):
+        total = np.einsum("npx,p->nx", one, sign)  # (draws, S)
+        expected = np.einsum("nx,nx->n", total, start if extreme is None else known)
+        ends.append(expected if extreme is None else (1.0 - free) * expected + free * extreme(total[:, possible], axis=1))
+    mean = ends[0].mean()
+    low, high = (
+        np.quantile(end, part, method="weibull") for end, part in zip(ends[1:], (0.5 - level / 2, 0.5 + level / 2), strict=True)
+    )
+    if len(parts) == 2:
+        low, high = mean - WIDER * (mean - low), mean + WIDER * (high - mean)
+    return made(learner, parts, where, (float(mean), float(low), float(high)), DRAWS, level, draws, prior)
+
+
+def both_ways(low: Floats, high: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Return what is taken of policies whose cost is added, and of those whose cost is taken off, for the lower and upper end."""
+    return (low, high), (high, low)
+
+
+def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -> tuple[Floats, Floats, Floats]:
+    """Draw where episodes start, for the mean and for the ends, (draws, S) each, and which part of that may be anywhere at the
+    ends, (draws,), by what was seen; see draws.py.
+    """
+    guess = np.broadcast_to(where.chances, (draws, task.n_states))
+    if where.seen is None:
+        return guess, guess, np.zeros(draws)
+    rng, seen = np.random.default_rng([seed, 5]), float(where.seen)
+    gammas: Floats = rng.standard_gamma(where.known * max(seen, 1.0), size=(draws, task.n_states))
+    free = free_parts(np.full(draws, seen), PRIOR, rng) if seen < few else np.zeros(draws)
+    total = gammas.sum(axis=1)
+    known = gammas / np.maximum(total, 1e-300)[:, None]
+    if where.anywhere == 0.0:
+        return known, known, free
+    rest = rng.standard_gamma(where.anywhere * max(seen, 1.0), size=draws)
+    return guess, known, free + (1.0 - free) * rest / np.maximum(total + rest, 1e-300)
+
+
+def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> Estimate:
+    """Return the estimate by the bounds of confidence sets. Of a difference, either end is that of one minus the other of the
+    other.
+    """
+    task, costs, total = learner.task, learner.costs, np.zeros(3)
+    sets, plain, middle = learner.beliefs, frequencies(learner), learner.costs.middle(owner, learner.task)
+    averages = task.horizon is None and task.discount is None
+    for i, part in enumerate(parts):
+        for policy, weight in zip(part.policies, part.weights, strict=True):
+            low, high = (
+                least_from_starts(where, sign * end[0, :, task.start_agent], ~task.is_terminal, learner.told.delta) * sign
+                for end, sign in zip(extremes(task, *sets, policy, costs), (1.0, -1.0), strict=True)
+            )
+            if averages:
+                mean = gain_under(middle, *plain, policy)
+            else:
+                mean = float(where.chances @ value_under(middle, *plain, policy)[0, :, task.start_agent])
+            total += weight * np.array([mean, low, high] if i == 0 else [-mean, -high, -low])
+    return made(learner, parts, where, tuple(total.tolist()), SETS, level_of_sets(learner, where), None, None)
+
+
+def level_of_sets(learner: Learner, where: Starts) -> float:
+    """Return the probability with which sets hold: delta for those of tables and costs, and delta for counted starts."""
+    return max(0.0, 1.0 - learner.told.delta * (1 if where.seen is None else 2))
+
+
+def least_from_starts(where: Starts, values: Floats, possible: NDArray[np.bool_], delta: float) -> float:
+    """Return the least mean of values, (S,), over where episodes may start. possible: (S,) states in which they can.
+
+    By Weissman et al. (2003) the frequencies of n starts in m states are, with probability 1 - delta, no more than
+    sqrt(2 log(2^m / delta) / n) away in L1 distance. Half of that may move from the greatest value to the least.
+    """
+    least, most = float(values[possible].min()), float(values[possible].max())
+    mean = float(where.known @ values + where.anywhere * least)
+    if where.seen is None:
+        return mean
+    moved = 0.5 * np.sqrt(2.0 * (possible.sum() * np.log(2.0) - np.log(delta)) / max(where.seen, 1.0))
+    return max(least, mean - float(moved) * (most - least))
+
+
+def made(
+    learner: Learner, parts: list[Named], where: Starts, numbers: Any, kind: str, level: float, draws: Any, prior: Any
+) -> Estimate:
+    """Return an Estimate without warnings."""
+    task = learner.task
+    per = "episode" if task.horizon is not None else "step in the long run" if task.discount is None else "run, discounted"
+    against = parts[1].name if len(parts) > 1 else None
+    mean, low, high = numbers
+    return Estimate(mean, low, high, kind, level, parts[0].name, against, per, where.source, draws, prior)
+
+
+def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[str, ...]:
+    """Return what the reader of an estimate should know, in sentences: what was hardly seen, and what is not in the interval."""
+    task, told, found = learner.task, learner.told, []
+    known = {task.tables[table] for table in told.known_agents}
+    for part in parts:
+        used = {int(task.acting[d]) for policy in part.policies for d in np.unique(policy)}
+        for member in sorted(used):
+            if not learner.steps_in_control[member] and task.members[member] not in known:
+                name, unit = check.printable(task.members[member]), "steps" if task.horizon is None else "episodes"
+                found.append(f"{name} was not in control once in {learner.episode - 1:,} {unit}: how it acts is not known")
+        share = 0.0 if told.flat else hardly_seen(learner, part, where)
+        if share >= MANY:
+            what = f"how the agent acts, or what follows, was seen fewer than {FEW} times"
+            found.append(f"the mean rests on guesses: in {share:.0%} of the steps of {check.printable(part.name)}, {what}")
+    if any(part.name == "plan" for part in parts) and told.baseline is not None and is_kept_to(learner.state.record):
+        name = check.printable(told.baseline.name)
+        found.append(
+            f"the plan is the baseline ({name}), to which the learner keeps so far; 'own plan' is what it would like to do"
+        )
+    audition = auditioned(learner) if any(part.name == "plan" for part in parts) else None
+    if audition is not None:
+        found.append(f"the next episode is an audition of {check.printable(audition)}: the plan gives it all control")
+    if where.anywhere > 0.0:
+        found.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
+    return tuple(dict.fromkeys(found))
+
+
+def auditioned(learner: Learner) -> str | None:
+    """Return the name of the member to whom the plan in force gives all control because it is an audition; None if it is none."""
+    return audition_at(learner.task, learner.told, learner.episode)
+
+
+def audition_at(task: Task, told: Settings, episode: int) -> str | None:
+    """Return the name of the member to whom an episode, 1, 2, ..., is an audition; None if it is none."""
+    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    begin, n = 0, len(able)
+    while told.auditions and begin < episode:
+        if episode <= begin + n:
+            return task.members[able[episode - begin - 1]]
+        begin = 8 * max(begin, n)
+    return None
+
+
+def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
+    """Return the part of a policy's steps, by what was seen, in which the agent's row or the environment's was seen less than FEW
+    times: what an episode costs if such a step costs 1, over what it costs if each step does.
+    """
+    task, told, counts = learner.task, learner.told, learner.counts
+    agents, environment = places_of(task, structure=told.structure)
+    acted, followed = (np.asarray(one.sum(axis=1)).ravel() for one in (counts.agents, counts.environment))
+    rarely, known = np.zeros((task.n_states, task.n_agents)), {*told.known_agents}
+    for d in range(task.n_agents):
+        table = int(task.table[d])
+        slots = agents[int(task.first_slot[table]) : int(task.first_slot[table] + task.n_slots[table])]
+        rarely[:, d] = 0.0 if table in known else acted[slots].sum(axis=0) < FEW
+    outcomes = followed[environment].reshape(task.n_periods, task.n_states, -1).sum(axis=0) < FEW
+    if told.known_environment is not None:
+        outcomes = np.zeros_like(outcomes)
+    outcomes[task.is_terminal] = False
+    beliefs, all_steps = frequencies(learner), task.only_costs(control_cost=np.ones(task.n_agents))
+    rare = task.only_costs(control_cost=rarely, env_cost=outcomes.astype(np.float64))
+    total = [0.0, 0.0]
+    for policy, weight in zip(part.policies, part.weights, strict=True):
+        for i, costs in enumerate((rare, all_steps)):
+            if task.horizon is None and task.discount is None:
+                total[i] += weight * gain_under(costs, *beliefs, policy)
+            else:
+                total[i] += weight * float(where.chances @ value_under(costs, *beliefs, policy)[0, :, task.start_agent])
+    return min(1.0, total[0] / total[1]) if total[1] > 0 else 0.0

@@ -1,0 +1,296 @@
+"""Explains a choice of a learner: why this agent, in this state, at this time?
+
+For every agent that could take over: what the rest of the episode would cost if it did and the plan were followed afterwards. This
+is computed at best, by the frequencies seen, and at worst, as far as the learner's confidence sets allow. How the cost splits into
+environment, control and switching is found by the same recursion with the other costs set to 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from textwrap import wrap
+
+import numpy as np
+
+from cede._base import check
+from cede._base.archive import path_to_write
+from cede._base.arrays import Floats, Policy
+from cede._base.extras import label, pyplot, save_picture, wrapped_label
+from cede._kernels.account import is_hand_over
+from cede.beliefs.belief import Belief
+from cede.insight.figures import figure
+from cede.insight.frequencies import frequencies, prices_in_force
+from cede.learning.baseline import is_kept_to
+from cede.learning.learner import Learner
+from cede.planning.chains import chain_of, chain_value
+from cede.planning.passes import follow_once, negated, value_under
+from cede.problem.task import NOT_GIVEN, Task
+from cede.rows.places import places_of
+
+HOW = {None: "", "time": " at this time", "prev_agent": " after the same agent"}  # what a policy may vary with, in words
+ROUNDING = 1e-12  # relative to costs: what is closer together is equal
+COSTS = {"environment": ("env_cost", "enter_cost"), "control": ("control_cost",), "switching": ("switch_cost",)}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One agent that could take over, and what the rest of the episode would then cost."""
+
+    agent: str
+    optimistic: float  # cost at best, within the learner's sets; without sets: plain
+    plain: float  # cost if the frequencies seen so far were the truth
+    pessimistic: float  # cost at worst, within the learner's sets; without sets: plain
+    parts: dict[str, float]  # what the plain cost consists of: environment, control, switching, and limits if there are any
+    visits: float  # how often the agent was seen acting in this state
+    width: float  # of the set around how it acts here: 0 is certainty, 2 or more excludes nothing
+    outcome_visits: float  # of the actions that it may take here, the one seen least often: how often
+    outcome_width: float  # of these actions, the greatest width of the set around what follows
+    index: int  # index of the agent in the task
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a learner hands control to an agent: the costs of all options, and one sentence. `explain` returns it; print it to read
+    it.
+    """
+
+    t: int | None  # None where there is no horizon
+    state: int
+    prev_agent: int
+    chosen: int  # index of the agent in the task
+    options: tuple[Option, ...]  # those to whom control can be handed, in the order of the task
+    bounded: bool  # whether the learner has confidence sets; if not, optimistic and pessimistic equal plain
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def chosen_name(self) -> str:
+        """Return the name of the agent that is chosen."""
+        return next(option.agent for option in self.options if option.index == self.chosen)
+
+    def draw(self, path: str | Path) -> Path:
+        """Draw what each option would cost, and what that consists of, and write the picture to a file. Return its path."""
+        return draw(self, path_to_write("draw", "path", path))
+
+
+def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN, prev_agent: int | str = NOT_GIVEN) -> Explanation:
+    """Explain whom a learner puts in control: the cost of every option, and one sentence in words.
+
+    learner: any but UCRL2. t: the time step; left out where there is no horizon. state: index or name. prev_agent: who was in
+    control before, index or name.
+
+    For every agent that could take over, the result has the optimistic, plain and pessimistic cost of the rest of the episode, how
+    often it was seen here, and how sure the learner is. With a discount it is the discounted cost of all that comes. For averages
+    it is relative to a run that begins in state 0, and only what was seen counts: sets bound the cost of a step, not this.
+    """
+    owner = "explain"
+    check.instance(owner, "learner", learner, Learner)
+    if learner.told.flat:
+        check.fail(owner, "learner", learner.told.name, "one that tells agents and environment apart")
+    task = learner.task
+    if task.horizon is None and t is not None:
+        check.fail(owner, "t", check.show(t), "left out: the task has no horizon")
+    now = 0 if task.horizon is None else check.index(owner, "t", t, task.horizon)
+    state = task.state_index(owner, "state", state)
+    if task.is_terminal[state]:
+        check.fail(owner, "state", state, "one in which an episode goes on: it ends there, and nobody is in control")
+    prev = task.agent_index(owner, "prev_agent", prev_agent)
+    plan = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
+    chosen = learner.choose(now, state, prev) if learner.told.planning == "greedy" else int(plan[now, state, prev])
+    prices = prices_in_force(learner)
+    averages = task.horizon is None and task.discount is None
+    bounded = learner.told.has_sets and not averages
+    plain_sets, costs = frequencies(learner), learner.costs
+    sets = learner.beliefs if bounded else plain_sets
+    plain_task = costs.middle(owner, task)
+    candidates = np.flatnonzero(task.can_hand_over[prev]).tolist()
+    options = []
+    value_of = {"plain": Ahead(plain_sets, plan, now)}
+    if bounded:
+        value_of |= {"low": Ahead(sets, plan, now), "high": Ahead(sets, plan, now)}
+    for agent in candidates:
+        here = (state, prev, agent)
+        parts = {part: value_of["plain"].cost(part, only(plain_task, fields), *here) for part, fields in COSTS.items()}
+        if prices is not None:
+            parts["limits"] = value_of["plain"].cost("limits", task.only_costs(), *here, prices)
+        plain = low = high = sum(parts.values())
+        if bounded:
+            low = value_of["low"].cost("all", costs.least(owner, task), *here, prices)
+            opposite = None if prices is None else -prices
+            high = 0.0 - value_of["high"].cost("all", negated(costs.most(owner, task)), *here, opposite)
+        rows = seen_here(learner, sets, now, state, prev, agent)
+        options.append(Option(task.agents[agent], low, plain, high, parts, *rows, agent))
+    certain = bounded and not learner.told.is_scaled  # what scaled sets allow is no interval that one could rely on
+    text = in_words(learner, options, candidates, chosen, state, prev, certain)
+    worth = task.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
+    whole = check.printable(kept_to(learner) + text + dearer(learner.prices, worth))  # names are data
+    return Explanation(None if task.horizon is None else now, state, prev, chosen, tuple(options), bounded, whole)
+
+
+class Ahead:
+    """What it costs if an agent takes over now and a plan is followed afterwards, within sets of tables.
+
+    The value of the plan is computed once for each kind of costs, and from it one step of the Bellman operator for each agent.
+    """
+
+    def __init__(self, sets: tuple[Belief, Belief], plan: Policy, t: int) -> None:
+        self.sets, self.plan, self.t = sets, plan, t
+        self.values: dict[str, tuple[Task, Floats, float]] = {}  # by kind of costs: task, value after this step, gain
+
+    def cost(self, kind: str, task: Task, state: int, prev: int, agent: int, prices: Floats | None = None) -> float:
+        """Return the cost from a state on, after prev, if an agent takes over. kind, task, prices: what counts as cost."""
+        if prices is not None and task.horizon is None:
+            task, prices = replace(task, control_cost=task.control_cost + prices), None
+        if kind not in self.values:
+            if task.horizon is None and task.discount is None:  # of what was seen: no sets
+                chain = chain_of(task, *self.sets, self.plan)
+                found = chain_value(chain.matrix, chain.cost, 1.0)
+                value, gain = found.relative.reshape(self.plan.shape), float(found.level[state * task.n_agents + prev])
+            else:
+                value, gain = value_under(task, *self.sets, self.plan, prices), 0.0
+            self.values[kind] = (task, value[self.t + 1 if task.horizon is not None else 0], gain)
+        task, after, gain = self.values[kind]
+        policy = self.plan[self.t].copy()
+        policy[state, prev] = agent
+        return float(follow_once(task, *self.sets, after, policy, t=self.t, prices=prices)[state, prev]) - gain
+
+
+def kept_to(learner: Learner) -> str:
+    """Return the sentence that says that the learner keeps to its baseline in this episode; empty if it does not."""
+    baseline = learner.told.baseline
+    if baseline is None or not is_kept_to(learner.state.record):
+        return ""
+    return f"The learner keeps to the baseline ({baseline.name}) in this episode: it is not proven yet what deviating may cost. "
+
+
+def dearer(prices: dict[str, float], worth: float) -> str:
+    """Return the sentence that says what limits add to the costs of members; empty if they add nothing. worth: of a price now."""
+    found = [
+        f"a step of {name} counts {figure(abs(price) * worth, digits=2)} {'more' if price > 0 else 'less'}"
+        for name, price in prices.items()
+        if price
+    ]
+    return f" To keep within its limits, {' and '.join(found)}; the costs compared here include that." if found else ""
+
+
+def only(task: Task, kept: Sequence[str]) -> Task:
+    """Return the task with all costs set to 0 except some, by the names of its fields."""
+    return task.only_costs(**{name: getattr(task, name) for name in kept})
+
+
+def seen_here(
+    learner: Learner, sets: tuple[Belief, Belief], t: int, state: int, prev: int, agent: int
+) -> tuple[float, float, float, float]:
+    """Return what is known of an agent in a state: visits and width of its own row, and of the environment's rows that it may need.
+
+    Of the environment's rows, one for each action that the agent may take, it is the fewest visits and the greatest width.
+    """
+    task, counts = learner.task, learner.counts
+    slot = int(task.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
+    agents_place, environment_place = places_of(task, structure=learner.told.structure)
+    mine = int(sets[0].row[slot, state])
+    visits = float(counts.agents[[int(agents_place[slot, state])]].sum())
+    table = sets[0].centre
+    weights = table.weight[table.start[mine] : table.start[mine] + table.size[mine]]
+    taken = table.column[table.start[mine] : table.start[mine] + table.size[mine]][weights > 0]
+    certain = sets[0].width[mine] == 0 and len(taken)
+    actions = [int(a) for a in taken] if certain else list(range(task.n_actions))
+    place = state if task.periods is None else int(task.periods[t]) * task.n_states + state
+    rows = [int(environment_place[place, a]) for a in actions]
+    outcome_visits = min(float(counts.environment[[row]].sum()) for row in rows)
+    widest = max(float(sets[1].distances[sets[1].row[place, a]]) for a in actions)
+    return visits, float(sets[0].distances[mine]), outcome_visits, widest
+
+
+def in_words(
+    learner: Learner, options: Sequence[Option], candidates: Sequence[int], chosen: int, state: int, prev: int, bounded: bool
+) -> str:
+    """Return one sentence: what the choice is expected to save against the agent that was in control before, or the next best one.
+
+    options, candidates: the options, and the agent of each. bounded: whether confidence sets bound what is said.
+    """
+    task, place = learner.task, candidates.index(chosen)
+    mine, name, stays = options[place], task.members[task.aim[chosen]], not is_hand_over(task.aim, prev, chosen)
+    others = [i for i in range(len(options)) if i != place]
+    if not others:
+        return only_choice(task, name, chosen)
+    same = [i for i in others if not is_hand_over(task.aim, prev, candidates[i])]
+    rest = same if same and not stays else others
+    best = min(rest, key=lambda i: options[i].plain)
+    other, rival = options[best], task.members[task.aim[candidates[best]]]
+    stake = max(abs(mine.plain), abs(other.plain))
+    saved = other.plain - mine.plain if abs(other.plain - mine.plain) > ROUNDING * stake else 0.0
+    least, most = other.optimistic - mine.pessimistic, other.pessimistic - mine.optimistic
+    head = f"{name} {'takes over' if not stays else 'has taken over' if prev >= len(task.members) else 'stays in control'}"
+    span = "over the rest of the episode" if task.horizon is not None else "in the long run"
+    between = f" (between {figure(least, stake)} and {figure(most, stake)})" if bounded else ""
+    if saved > 0:
+        text = f"{head}: expected to save {figure(saved, stake)} against {rival} {span}{between}"
+    elif saved == 0:
+        text = f"{head}: by what was seen it costs as much as {rival}{between}"
+    else:
+        why = ", as the given policy says" if learner.told.policy is not None else " to find out"
+        text = f"{head}{why}: by what was seen it costs {figure(-saved, stake)} more than {rival} {span}"
+        if most > 0 and learner.told.has_sets:
+            text += f", but it may save up to {figure(most, stake)}"
+    handing = float(task.control_costs(state, prev, chosen)[1])
+    if not stays and handing > 0:
+        text += f", after paying {figure(handing)} for the hand-over" if saved > 0 else f"; the hand-over costs {figure(handing)}"
+    return f"{text}. {seen_in_words(learner, chosen, mine.visits)}"
+
+
+def seen_in_words(learner: Learner, agent: int, visits: float) -> str:
+    """Return the sentence that says how often the member who acts was seen here."""
+    task, told, table = learner.task, learner.told, int(learner.task.table[agent])
+    declared = {} if told.structure is None else told.structure.agents
+    where = f"here{HOW[task.table_varies[table]]}"
+    where += " or where it acts alike" if task.tables[table] in declared else ""
+    name, known = task.members[task.acting[agent]], "; its policy is known" if table in told.known_agents else ""
+    return f"{name} was {'never ' if visits == 0 else ''}seen acting {where}{'' if visits == 0 else f' {times(visits)}'}{known}."
+
+
+def times(visits: float) -> str:
+    """Return how often something was seen, in words; counts may have faded."""
+    return "once" if visits == 1 else "less than once" if visits < 1 else f"{visits:,.0f} times"
+
+
+def only_choice(task: Task, name: str, chosen: int) -> str:
+    """Return the sentence for the case that there is no other agent to choose."""
+    if chosen >= len(task.members):
+        return f"{name} is taking over: a hand-over that has begun is finished."
+    return f"{name} is in control: there is nobody else{'' if task.n_agents == 1 else ' to whom control could be handed'}."
+
+
+COLOURS = {"environment": "#009E73", "control": "#E69F00", "switching": "#CC79A7", "limits": "#56B4E9"}
+
+
+def draw(explanation: Explanation, path: Path) -> Path:
+    """Draw an explanation and write the picture to a file."""
+    plt = pyplot()
+    chosen = next(i for i, option in enumerate(explanation.options) if option.index == explanation.chosen)
+    shown, title = [wrapped_label(option.agent) for option in explanation.options], wrap(explanation.text, 100)
+    shown[chosen] += " (chosen)"
+    high = max(0.5, 0.1 + 0.15 * max(name.count("\n") + 1 for name in shown))  # of an option, in inches
+    size = (7.6, 1.4 + 0.14 * len(title) + high * len(shown))
+    picture, (left, right) = plt.subplots(1, 2, figsize=size, layout="constrained", sharey=True)
+    for place, option in enumerate(explanation.options):
+        colour = "#D55E00" if place == chosen else "#888888"
+        left.plot([option.optimistic, option.pessimistic], [place, place], color=colour, linewidth=4, alpha=0.35)
+        left.plot(option.plain, place, "o", color=colour)
+        begin_up, begin_down = 0.0, 0.0
+        for name, amount in option.parts.items():
+            begin = begin_up if amount >= 0 else begin_down
+            right.barh(place, amount, left=begin, color=COLOURS[name], height=0.5, label=name if place == 0 else None)
+            begin_up, begin_down = begin_up + max(amount, 0.0), begin_down + min(amount, 0.0)
+    left.set_yticks(range(len(shown)), shown, fontsize=8)
+    left.set_ylim(len(shown) - 0.5, -0.5)
+    left.set_xlabel("cost of the rest of the episode" if explanation.t is not None else "cost in the long run", fontsize=8)
+    right.set_xlabel("what it is made of, by what was seen", fontsize=8)
+    picture.legend(loc="outside lower center", ncols=len(COLOURS), fontsize=7, frameon=False)
+    picture.suptitle("\n".join(label(line) for line in title), fontsize=8)
+    try:
+        return save_picture(picture, path, bbox_inches="tight")  # whatever the names: nothing is cut off
+    finally:
+        plt.close(picture)

@@ -1,0 +1,298 @@
+"""A learner in compiled code: from counts to sets to plans.
+
+Plans are made in full (`plan_step`), or greedily, only where the learner is (`visit`).
+"""
+
+from math import sqrt
+
+import numpy as np
+from numba import types
+
+from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2
+from cede._kernels.compiling import kernel, unit
+from cede._kernels.limits import Limits, set_prices, step_costs, update_prices
+from cede._kernels.problem import block_at
+from cede._kernels.scratch import PassScratch, ThreadScratch
+from cede.beliefs.calibrated import calibrated_scale
+from cede.beliefs.constants import Radii, RadiusSizes
+from cede.beliefs.costs import believe_cost, believe_costs, put_cost, put_costs
+from cede.beliefs.layer import LayerArrays, believe_layer, believe_row, has_doubled, note_visits, set_form
+from cede.beliefs.posterior import sample_layer
+from cede.learning.proof import DEVIATE, KEEP_TO, UNDECIDED, BaselineArrays, least_cost_within, proven_by_costs
+from cede.planning.backup import CHOOSE, FOLLOW, PHASES, RAISE, arrive, backup, slots_at
+from cede.planning.backward import POLICY, VALUE, backward, begin, find_same_start
+from cede.planning.fixed_point import Endless, settle
+from cede.planning.model import ModelArrays
+from cede.rows.cost_sums import CostLayer
+
+DOUBLING, NEVER = 0, -1  # when a learner plans anew: after so many episodes, or one of these
+
+
+class GreedyBounds(Bundle):
+    """Values for greedy planning, only ever raised; all arrays are empty where plans are made in full."""
+
+    values: Float3  # (L + 1, S, D)
+    arrival: Float3  # (L + 1, S, D) enter_cost(s) + discount values[t, s, d]; the same array where that is `values`
+    least: Float2  # (L + 1, D) the least of `arrival` over states
+    least_at: Int2  # (L + 1, D) the first state that has it
+
+
+class LearnerArrays(Bundle):
+    """A learner: two layers of what it saw and believes, costs that it learns, what it plans for, and what it promises."""
+
+    agents: LayerArrays
+    environment: LayerArrays
+    costs: CostLayer
+    model: ModelArrays  # the beliefs of both layers, and what things cost
+    auditions: Int2  # (members, D) who gets control next if a member is to have it, given who had it; empty: there are none
+    driving: int  # the member who is to have control in the whole episode that is planned; -1: the plan decides
+    flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
+    prior: float  # pseudo-counts of a row from which tables are sampled; 0: they are not
+    sticks: int  # see `sample_layer`
+    least_cost: Float1  # (S,) least environment cost over actions
+    spread: Float1  # (S,) greatest minus least
+    least_enter: float  # least cost of arriving in a state
+    most_enter: float
+    replan: int  # episodes that share a plan, or steps where there is no horizon; DOUBLING or NEVER
+    endless: Endless  # for plans without horizon
+    accuracy: float  # of such a plan, times the square root of the steps seen
+    radii: Radii  # of the running episode
+    sizes: RadiusSizes  # from which they follow
+    greedy: GreedyBounds
+    limits: Limits
+    baseline: BaselineArrays
+
+
+@kernel
+def steps_of_episode(learner):
+    """Return how many steps the team's episodes have had, on average; without horizon, how many steps ahead matter."""
+    problem, counts = learner.model.problem, learner.agents.counts
+    if problem.left.size == 0:
+        return 1.0 / (1.0 - problem.discount) if problem.discount < 1.0 else np.inf
+    total = 0.0
+    for r in range(counts.counted):
+        total += counts.seen.total[r]
+    return total * learner.sizes.horizon / learner.radii.steps if learner.radii.steps > 0.0 else 1.0
+
+
+@unit(types.none, LearnerArrays, types.int64)
+def believe(learner, seed):
+    """Make what follows from the counts: widths, tables that are unfolded or sampled (with the seed), and costs that are
+    learned.
+    """
+    agents, environment, radii = learner.agents, learner.environment, learner.radii
+    sampled, agents_scale, scale = learner.prior > 0.0, radii.agents_scale, radii.environment_scale
+    if agents.part > 0.0:
+        agents_scale = calibrated_scale(agents, agents_scale, steps_of_episode(learner))
+    if environment.part > 0.0:
+        scale = calibrated_scale(environment, scale, steps_of_episode(learner))
+    if not learner.flat:
+        believe_layer(agents, radii.agents, agents_scale, not sampled)
+    believe_layer(environment, radii.environment, scale, not sampled)
+    if sampled:
+        first = np.int64(0)
+        for layer in (agents, environment):
+            sample_layer(layer.belief, layer.counts, layer.expected, layer.case, learner.prior, learner.sticks, seed, first)
+            first += layer.counts.counted
+    if learner.costs.least.size > 0:
+        believe_costs(learner.costs, radii.cost, scale, learner.prior, seed)
+        put_costs(learner.costs, learner.model.problem, learner.costs.low, 1.0)
+        if learner.baseline.policy.size > 0:
+            put_costs(learner.costs, learner.baseline.opposite.problem, learner.costs.high, -1.0)
+
+
+@kernel
+def auditioned(learner, episode):
+    """Return which of n members is to have control in the whole of an episode, k = 1, 2, ...; -1: nobody is.
+
+    Each is in turn, in the first n episodes and in those from 8 n + 1, 64 n + 1, 512 n + 1, ... on: ever more seldom, but for ever.
+    """
+    n = learner.auditions.shape[0]
+    begin = np.int64(0)
+    while n > 0 and begin < episode:
+        if episode <= begin + n:
+            return episode - begin - 1
+        begin = 8 * max(begin, n)
+    return np.int64(-1)
+
+
+@kernel
+def begin_audition(learner, policy):
+    """Find out whether the episode that is planned is an audition; if so, write the policy that gives control to the member."""
+    learner.driving = -1
+    if learner.auditions.size > 0:
+        learner.driving = auditioned(learner, np.int64(learner.radii.steps / learner.sizes.horizon + 0.5) + 1)
+    if learner.driving >= 0:
+        for t in range(policy.shape[0]):
+            for s in range(policy.shape[1]):
+                for prev in range(policy.shape[2]):
+                    policy[t, s, prev] = learner.auditions[learner.driving, prev]
+
+
+@kernel
+def is_due(learner, episode, planned):
+    """Return whether there must be a new plan for this episode. planned: the episode for which the last one was made, 0: none."""
+    if planned == 0 or auditioned(learner, episode) >= 0 or auditioned(learner, planned) >= 0:
+        return True
+    if learner.replan == DOUBLING:
+        return has_doubled(learner.agents) or has_doubled(learner.environment)
+    return learner.replan != NEVER and episode - planned >= learner.replan
+
+
+@unit(types.none, LearnerArrays)
+def move_prices(learner):
+    """Move the prices of limits by the steps that were taken since the last plan; where there is no horizon."""
+    limits, problem, taken = learner.limits, learner.model.problem, 0
+    for member in range(limits.taken.size):
+        taken += limits.taken[member]
+    if taken > 0:
+        enter, costs = (learner.least_enter, learner.most_enter), limits.control_cost
+        least, most = step_costs(
+            learner.least_cost, learner.spread, enter[0], enter[1], costs, problem.switch_cost, problem.terminal
+        )
+        update_prices(limits, limits.taken, least, most)
+    for member in range(limits.taken.size):
+        limits.taken[member] = 0
+
+
+@kernel
+def prepare_plan(learner, policy, value, seed, scratch):
+    """Do all that comes before the pass of a plan: beliefs, prices, an audition, and the start of the pass."""
+    believe(learner, seed)
+    begin_audition(learner, policy)
+    if learner.limits.priced.size > 0:
+        if learner.limits.taken.size > 0:
+            move_prices(learner)
+        set_prices(learner.limits)
+    if learner.model.problem.left.size > 0:
+        begin(learner.model.problem, np.int64(1), value, scratch)
+
+
+@kernel
+def finish_plan(learner):
+    """Do all that comes after the pass of a plan: keep what the doubling rule compares with."""
+    note_visits(learner.agents)
+    note_visits(learner.environment)
+
+
+@unit(types.int64, LearnerArrays, POLICY, VALUE, types.int64, PassScratch, ThreadScratch, types.int64)
+def plan_pass(learner, policy, value, seed, scratch, thread, phase):
+    """Run the pass of a plan from a phase on: in full, or with greedy planning one step ahead of the bounds everywhere."""
+    if learner.greedy.values.size > 0:
+        mode, source = np.int64(RAISE), learner.greedy.values
+    else:
+        mode, source = np.int64(CHOOSE if learner.driving < 0 else FOLLOW), value
+    return backward(learner.model, mode, policy, policy, value, source, seed, scratch, thread, phase)
+
+
+@unit(types.none, LearnerArrays, POLICY, VALUE, types.int64, PassScratch, ThreadScratch)
+def plan_endless(learner, policy, value, seed, scratch, thread):
+    """Find the fixed point of a plan without horizon, from the value of the last plan on: (1, S, D) and (2, S, D) are written."""
+    accuracy = learner.accuracy / sqrt(max(1.0, learner.radii.steps))
+    settle(learner.model, np.int64(CHOOSE), policy[0], value, seed, accuracy, learner.endless, scratch, thread)
+
+
+@unit(types.none, LearnerArrays, POLICY, VALUE, types.int64, PassScratch, ThreadScratch)
+def plan_step(learner, policy, value, seed, scratch, thread):
+    """Make the plan of an episode from all that was counted: beliefs, prices, pass, visits. One thread."""
+    prepare_plan(learner, policy, value, seed, scratch)
+    if learner.model.problem.left.size > 0:
+        plan_pass(learner, policy, value, seed, scratch, thread, np.int64(0))
+    else:
+        plan_endless(learner, policy, value, seed, scratch, thread)
+    finish_plan(learner)
+
+
+# ------------------------------------------------------------------------------------------------- greedy planning
+
+
+@kernel
+def believe_at(learner, t, s):
+    """`believe`, only what a backup of state s at time t needs."""
+    agents, environment, problem, radii = learner.agents, learner.environment, learner.model.problem, learner.radii
+    n_agents = problem.slot.size
+    if not learner.flat:
+        set_form(agents, radii.agents_scale)
+        for d in range(n_agents):
+            first, last = slots_at(problem.vary[d], t, n_agents)
+            for c in range(first, last):
+                believe_row(agents, agents.belief.row[problem.slot[d] + c, s], radii.agents, radii.agents_scale)
+    set_form(environment, radii.environment_scale)
+    here = block_at(problem, t) + s
+    for a in range(environment.belief.row.shape[1]):
+        believe_row(environment, environment.belief.row[here, a], radii.environment, radii.environment_scale)
+        if learner.costs.least.size > 0 and learner.costs.counts.place[s, a] >= 0:
+            believe_cost(learner.costs, learner.costs.counts.place[s, a], radii.cost, radii.environment_scale)
+            put_cost(learner.costs, problem, s, a, learner.costs.low, 1.0)
+
+
+@kernel
+def find_least(values, t, d, least, least_at):
+    """Bring the least bound of a time step up to date, from the state that had it before."""
+    for s in range(least_at[t, d], values.shape[1]):
+        if values[t, s, d] == least[t, d]:
+            least_at[t, d] = s
+            return
+    at = 0
+    for s in range(values.shape[1]):
+        if values[t, s, d] < values[t, at, d]:
+            at = s
+    least[t, d] = values[t, at, d]
+    least_at[t, d] = at
+
+
+@unit(types.none, LearnerArrays, POLICY, types.int64, types.int64, types.int64, PassScratch, ThreadScratch)
+def visit(learner, policy, t, s, seed, scratch, thread):
+    """Back up state s at time t, from values that were only ever raised, raise its own, and write policy[t, s, :].
+
+    Greedy planning (Efroni, Merlis, Ghavamzadeh and Mannor 2019), with the switch as the decision.
+    """
+    horizon, n_agents, values, arrival = policy.shape[0], policy.shape[2], learner.greedy.values, learner.greedy.arrival
+    problem = learner.model.problem
+    row = min(s, problem.switch_cost.shape[0] - 1)
+    find_same_start(problem.switch_cost, problem.vary, row, row + 1, scratch.same_start)
+    believe_at(learner, t, s)
+    for d in range(n_agents):
+        thread.same[d] = d
+        thread.least[d] = learner.greedy.least[t + 1, d]
+        thread.constant[d] = t == horizon - 1 and problem.enter_cost.size == 0
+        thread.uniform_width[d] = -1.0
+        thread.is_ranked[d] = False
+    first = PHASES * (horizon - 1 - t)
+    for phase in range(first, first + PHASES):
+        scratch.taken[phase] = 0
+        scratch.done[phase] = 0
+    scratch.changed[t] = 0
+    scratch.stamp += horizon
+    none, mode, now = np.int64(0), np.int64(RAISE), values[t]
+    backup(learner.model, mode, t, arrival[t + 1], now, policy[t], policy[t], now, seed, scratch, thread, s, none, none)
+    if scratch.changed[t]:
+        arrive(problem, now, s, s + 1, arrival[t])
+        for d in range(n_agents):
+            if learner.greedy.least_at[t, d] == s:
+                find_least(arrival, t, d, learner.greedy.least, learner.greedy.least_at)
+
+
+# ------------------------------------------------------------------------------------------------- a baseline
+
+
+@unit(types.int64, LearnerArrays, POLICY, types.int64, types.float64, PassScratch, ThreadScratch)
+def may_deviate(learner, policy, start_agent, most, scratch, thread):
+    """Return 1 if it is proven that the total cost stays within 1 + alpha of the baseline's if this policy is played now, else 0.
+
+    Decided once an episode. most: what an episode can cost.
+    """
+    baseline, record = learner.baseline, learner.baseline.record[0]
+    if record.decided == UNDECIDED:
+        spent, times, good = proven_by_costs(record, most, baseline.alpha, baseline.delta)
+        record.at_most = most
+        if not good:  # what is believed may prove more
+            believe(learner, np.int64(0))
+            value, start, opposite = baseline.value, baseline.start, baseline.opposite
+            proven = least_cost_within(learner.model, baseline.policy, value, start, start_agent, scratch, thread)
+            record.proven = max(record.proven, proven)
+            worst = -least_cost_within(opposite, policy, value, start, start_agent, scratch, thread)
+            record.at_most = min(most, worst)
+            good = spent + record.at_most <= times * record.proven
+        record.decided = DEVIATE if good else KEEP_TO
+    return np.int64(record.decided == DEVIATE)

@@ -1,0 +1,229 @@
+"""The working form of a learner: counts that grow in place, the belief that follows from them, and the current plan."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cede._base import check
+from cede._base.arrays import Floats, Policy, for_kernels
+from cede._kernels.random_streams import tie_seed
+from cede.beliefs.belief import Belief, CostBelief, snapshot
+from cede.beliefs.constants import put_radii
+from cede.beliefs.extras import of_layer
+from cede.beliefs.scale import Scale
+from cede.learning import compiled as kernels
+from cede.learning.arrays import (
+    certain_belief,
+    get_state,
+    load_counts,
+    make_plan,
+    new_arrays,
+    put_state,
+    radius_sizes,
+    refresh_layer,
+)
+from cede.learning.baseline import most_step_cost, plan_changed, record_episode
+from cede.learning.compiled import LearnerArrays
+from cede.learning.limits import prices_by_name, update_prices
+from cede.learning.proof import UNDECIDED
+from cede.learning.settings import Settings
+from cede.learning.state import LearnerState, Sizes, plan_arrays
+from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
+from cede.problem.task import Task
+from cede.rows.places import ENVIRONMENT
+from cede.rows.working import SharedCounts
+from cede.steps.step import Steps
+
+
+class WorkingLearner:
+    """The working form of a learner: counts -> belief -> plan.
+
+    A `Learner` makes it from its stored state when it first needs it, so that learners in a large fleet or in files stay small.
+
+    shared: where the environment is counted, if a fleet shares it. seed: of ties and samples. scale_at: returns the scales of the
+    sets in an episode; by default those of the settings.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        told: Settings,
+        state: LearnerState,
+        shared: SharedCounts | None,
+        seed: int = 0,
+        scale_at: Callable[[int], Scale] | None = None,
+    ) -> None:
+        self.task, self.told, self.seed = task, told, seed
+        self.scale_at = scale_at or (lambda episode: told.scale)
+        self.counts = load_counts(task, told, state, shared)
+        self.plan, self.planned, self.stale = state.plan(task), state.planned, state.stale
+        self.sizes = radius_sizes(task, told)
+        self._arrays = new_arrays(task, told, self.counts)
+        put_state(self._arrays, task, told, state)
+        self.option, self.extras = Sizes(task, told).option, of_layer(state.extras, "agents")
+        if shared is None:
+            self.counts.shared.extras = of_layer(state.extras, "environment")
+
+    @property
+    def arrays(self) -> LearnerArrays:
+        """Return the arrays for the kernels, after taking over a table of the fleet that was replaced or became longer."""
+        self._arrays.environment.counts = self.counts.environment
+        self._arrays.costs.counts = self.counts.costs.counts
+        if self.option is not None:
+            self._arrays.agents.expected = self.option.expected("agents", self.extras)
+            self._arrays.environment.expected = self.option.expected("environment", self.counts.shared.extras)
+        refresh_layer(self._arrays.environment, self.told, self.task.n_states)
+        return self._arrays
+
+    @property
+    def episode(self) -> int:
+        """Return the number of the episode that is running or comes next."""
+        return self.counts.episodes + 1
+
+    def store(self, *, environment: bool) -> LearnerState:
+        """Return the stored form. environment: whether its own counts of the environment are part of it."""
+        more: dict[str, Any] = {**plan_arrays(self.task, self.plan), **get_state(self.arrays)}
+        return LearnerState(
+            counts=self.counts.store(environment=environment),
+            planned=self.planned,
+            stale=self.stale,
+            extras={**self.extras, **(self.counts.shared.extras if environment else {})},
+            **more,
+        )
+
+    # ------------------------------------------------------------------------------------------------- steps -> counts
+
+    def count_episode(self, steps: Steps | None) -> None:
+        """Count an episode and end it, without planning. steps: None if they were counted already."""
+        if steps is not None:
+            self.counts.add_steps(steps)
+            update_prices(self.task, self.arrays, steps.agent)
+            record_episode(self.task, self.arrays, None if self.plan is None else self.plan.policy, steps)
+        self.arrays.baseline.record["decided"] = UNDECIDED  # empty if there is no baseline
+        self.counts.end_episode()
+        self.refit()
+        self.stale = True
+        if self.told.planning == "greedy":  # keeps no plan
+            self.plan, self.planned = None, 0
+
+    def count_step(self, step: Steps) -> None:
+        """Count one step of a run without horizon, without planning."""
+        self.counts.add_steps(step)
+        if self.arrays.limits.taken.size:
+            self.arrays.limits.taken[self.task.acting[int(step.agent[0])]] += 1
+        self.counts.end_episode()
+        self.stale = True
+
+    def refit(self) -> None:
+        """Fit the models of the option, where they are due. An episode was just counted."""
+        if self.option is not None:
+            agents, shared = self.counts.agents, self.counts.shared
+            self.extras = self.option.fit("agents", self.extras, lambda: agents.seen.matrix(agents.counted), self.counts.episodes)
+            shared.extras = self.option.fit(
+                "environment", shared.extras, lambda: shared.store()[ENVIRONMENT].matrix, shared.episodes
+            )
+
+    # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
+
+    def put_radii(self) -> LearnerArrays:
+        """Write the constants and scales of this episode's sets into the arrays, and return these."""
+        arrays = self.arrays
+        put_radii(arrays.radii, self.scale_at(self.episode), self.sizes, self.episode, self.counts.shared.episodes)
+        return arrays
+
+    def tie_seed(self) -> int:
+        """Return the number that breaks ties in this episode.
+
+        It depends on the seed and the episode alone, so the same counts in the same episode give the same full plan.
+        """
+        return int(tie_seed(self.seed, self.episode))
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether a new plan must be made before the next choice."""
+        return self.plan is None or (self.stale and bool(kernels.is_due(self.arrays, self.episode, self.planned)))
+
+    def make_plan(self) -> Plan:
+        """Return the plan of the current episode, the fixed policy or one from all that was counted. The current plan stays."""
+        if self.told.policy is not None:
+            return Plan(self.told.policy.reshape(self.task.policy_shape), no_value(self.task))
+        policy, value = empty_plan(self.task)
+        if self.task.horizon is None:  # begin where the last plan ended
+            value[0] = 0.0 if self.plan is None else self.plan.value
+            value[1] = 0.0
+        arrays = self.put_radii()
+        make_plan(arrays, policy, value, self.tie_seed())
+        return new_plan(self.task, policy, value, arrays.endless.gain, arrays.endless.error)
+
+    def use_plan(self, plan: Plan) -> None:
+        """Replace the current plan."""
+        if self.told.policy is None:
+            kernels.finish_plan(self.arrays)
+        self.plan, self.planned, self.stale = plan, self.episode, False
+
+    def plan_changed(self, running: bool) -> None:
+        """Note that the plan was replaced, for the promise about a baseline. running: whether an episode is running."""
+        plan_changed(self.arrays, running)
+
+    def visit(self, t: int, state: int) -> Policy:
+        """Back up one state, for greedy planning, and return the agent to put in control there for each previous agent, (D,)."""
+        arrays, (policy, _) = self.put_radii(), empty_plan(self.task)
+        kernels.visit(arrays, policy, t, state, self.tie_seed(), *self.scratch(arrays))
+        chosen: Policy = policy[t, state]
+        return chosen
+
+    def may_deviate(self, policy: Policy) -> bool:
+        """Return whether it is proven that this policy keeps the promise about the baseline. Decided once for each episode."""
+        arrays = self.put_radii()
+        most = float(self.task.left[0]) * most_step_cost(arrays)
+        return bool(kernels.may_deviate(arrays, for_kernels(policy), self.task.start_agent, most, *self.scratch(arrays)))
+
+    def scratch(self, arrays: LearnerArrays) -> tuple[Any, Any]:
+        """Return the scratch arrays of this thread for a pass and for a thread."""
+        task, n_actions = self.task, arrays.environment.belief.row.shape[1]
+        shape = (task.plan_steps, task.n_states, task.n_agents)
+        return pass_scratch(arrays.model, shape), thread_scratch(task.n_states, n_actions, task.n_agents)
+
+    @property
+    def is_trial(self) -> bool:
+        """Return whether the current plan is that of a trial episode of one member."""
+        return self.told.auditions and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
+
+    # ------------------------------------------------------------------------------------------------- what it believes
+
+    def beliefs(self) -> tuple[Belief, Belief]:
+        """Return copies of the confidence sets of the agents and of the environment, as they follow from the counts."""
+        arrays = self.put_radii()
+        kernels.believe(arrays, self.tie_seed())
+        agents = certain_belief(self.task) if self.told.flat else snapshot(arrays.agents.belief)
+        return agents, snapshot(arrays.environment.belief)
+
+    def costs(self) -> CostBelief:
+        """Return what is believed of the costs of the environment: what the task says, and intervals for what is learned."""
+        task, arrays = self.task, self.arrays
+        layer, low, high, mean = arrays.costs, *(task.env_cost.copy() for _ in range(3))
+        enter = [None if task.enter_cost is None else task.enter_cost.copy() for _ in range(3)]
+        if self.told.flat and layer.least.size:
+            check.fail("Learner.costs", "learner", self.told.name, "one that tells agents and environment apart")
+        if layer.least.size:
+            self.put_radii()
+            kernels.believe(arrays, self.tie_seed())
+            for table, arriving, believed in zip((low, high, mean), enter, (layer.low, layer.high, layer.mean), strict=True):
+                if layer.counts.place.size:
+                    unknown = layer.counts.place >= 0
+                    table[unknown] = believed[layer.counts.place[unknown]]
+                if layer.enter_place.size and arriving is not None:
+                    unknown = layer.enter_place >= 0
+                    arriving[unknown] = believed[layer.enter_place[unknown]]
+        return CostBelief(low, high, mean, *enter)
+
+    def prices(self) -> dict[str, float]:
+        """Return, by member, what a step of control counts beyond its control cost to meet limits; empty without limits."""
+        return prices_by_name(self.task, self.arrays)
+
+
+def no_value(task: Task) -> Floats:
+    """Return the value of a plan whose cost is not known: NaN, (L + 1, S, D), or (S, D) without horizon; a view of one number."""
+    shape = task.policy_shape
+    return np.broadcast_to(np.nan, shape if task.horizon is None else (shape[0] + 1, *shape[1:]))

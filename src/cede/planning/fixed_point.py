@@ -1,0 +1,383 @@
+"""No horizon: the fixed point of the Bellman operator T, with a discount or for the average cost of a step.
+
+With f = T x - x, low = min f and high = max f, whatever x is,
+
+    discount g < 1    T x + g / (1 - g) low <= v* <= T x + g / (1 - g) high       (MacQueen 1966; Porteus 1971)
+    average           low <= cost of a step in the long run <= high                (Odoni 1969)
+
+and the policy that attains T x is as good as these bounds, too. They rest on T (x + c) = T x + g c for every number c. So a state
+in which a run ends is one that is never left and costs nothing: its value moves with c like all others, and is 0 in the end.
+
+For averages, low and high are taken over the places (a state and who was in control before) that a run can come to: what cannot be
+reached from there has its own long run.
+
+Only differences of x matter, so x is kept near 0, whatever the discount is: its rounding is that of these differences. It may be
+chosen in any way that lets high - low become small. A plain step goes to T x, less the middle of low and high; a part of the way
+for averages, and where nothing is gained, which makes chains safe that go in circles. It never widens the bounds. From the last few
+points we extrapolate (Anderson 1965). Where f hardly changes, as where two choices are nearly equal, we go on in the same direction
+by steps twice as long each time. What widens the bounds is taken back. Where that is not enough, as where chains mix slowly, policy
+iteration goes on (policy_iteration.py). The bounds at the end are the certificate.
+"""
+
+import numpy as np
+from numba import types
+
+from cede._kernels.bundle import Bool2, Bundle, Float2, Float3, Int2
+from cede._kernels.compiling import kernel, unit
+from cede._kernels.problem import BY_PREV_AGENT, ends_in
+from cede._kernels.scratch import PassScratch, ThreadScratch
+from cede.planning.backup import backup
+from cede.planning.backward import find_same_start
+from cede.planning.iteration import LEVEL, RELATIVE, RIGHT, eliminate, solve_eliminated, write_chain
+from cede.planning.model import ModelArrays
+
+MEMORY = 6  # points that are remembered
+PART = 0.8  # for averages: how much of the way is gone at once
+MOST_WAIT = 1024  # steps between two tries to extrapolate, at most
+GAINED = 0.99  # bounds that have not come closer by this factor for `patience` steps never will
+STALLED = 50  # steps without gain after which, with a discount too, a part of the way is gone: a chain may go in circles
+MOST_STRIDE = 16.0  # for averages: where parts of a chain have costs of their own, values grow for ever, and so does rounding
+TRUST, TRUST_AVERAGE = 1e-2, 1e-9  # rounding of values over the last bounds, above which a leap is taken back
+SLOW = 0.9  # bounds that come closer by less than this in a step: the next one is longer
+ROUNDING = 32 * 2.0**-52  # of a value: bounds that are closer than this cannot be improved
+HALVED, MOST_ROUNDS = 0.5, 12  # policy iteration ends after so many rounds in which bounds have not come closer by this factor
+FAR, FARTHER, FARTHEST = 1e4, 1e2, 1e10  # steps for which a class of a chain with a cost of its own is thought to last
+NOISE = 2 * 2.0**-52  # of a value: rounding of one application of T, which bounds allow for
+FLAT = 1e-12  # relative: directions shorter than this are left out of an extrapolation
+
+POLICY_NOW, VALUES, PLACES = types.int16[:, ::1], types.float64[:, :, ::1], types.boolean[:, ::1]
+
+
+class Endless(Bundle):
+    """Scratch arrays of a fixed point, and what was found."""
+
+    points: Float3  # (MEMORY, S, D) where T was applied last
+    images: Float3  # (MEMORY, S, D) and where plain iteration would have gone from there
+    image: Float2  # (S, D) T x
+    normal: Float2  # (MEMORY, MEMORY + 1) equations of the extrapolation
+    system: Float2  # (n + EXTRA, n) equations of a chain of at most n places; empty where none is solved
+    place: Int2  # (S, D) number of each place in these equations
+    reached: Bool2  # (S, D) the places that the bounds are about; with a discount all
+    gain: float  # for averages: the cost of a step in the long run
+    error: float  # the value, or the gain, and what the policy really costs, are at most so far from the best
+    sweeps: int  # how often T was applied
+    patience: int  # steps without gain after which it ends: parts of the problem may be apart
+
+
+@kernel
+def begin_sweep(scratch):
+    """Prepare one application of the operator."""
+    for i in range(scratch.taken.size):
+        scratch.taken[i] = 0
+        scratch.done[i] = 0
+    scratch.busy[0], scratch.changed[0], scratch.changed[1] = 1, 1, 1
+    scratch.stamp += 1
+
+
+@kernel
+def outcomes_of(table, r, n_columns):
+    """Return how many outcomes of a row there are to look at: all if it has no counts."""
+    return table.size[r] if table.total[r] > 0.0 else np.int64(n_columns)
+
+
+@kernel
+def outcome_of(table, r, j):
+    """Return the j-th of these outcomes; -1 if its probability is 0."""
+    if not table.total[r] > 0.0:
+        return np.int64(j)
+    i = table.start[r] + j
+    return np.int64(table.column[i] if table.weight[i] > 0.0 else -1)
+
+
+@unit(types.none, ModelArrays, types.float64[::1], types.int64, PLACES)
+def find_reached(model, start, start_agent, reached):
+    """Write which places a run can come to, (S, D). model: the true tables; a row without counts leads everywhere. start: (S,)
+    probabilities of the first state.
+    """
+    problem, agents, environment = model.problem, model.agents, model.environment
+    n_states, n_agents = reached.shape
+    for s in range(n_states):
+        for d in range(n_agents):
+            reached[s, d] = start[s] > 0.0 and d == start_agent
+    found, turn = True, 0
+    while found:  # forward and backward in turn: corridors are long
+        found, turn = False, 1 - turn
+        for i in range(n_states):
+            s = i if turn else n_states - 1 - i
+            for prev in range(n_agents):
+                if not reached[s, prev] or ends_in(problem, s):
+                    continue
+                for d in range(n_agents):
+                    if not problem.switch_cost[min(s, problem.switch_cost.shape[0] - 1), prev, d] < np.inf:
+                        continue
+                    r = agents.row[problem.slot[d] + (prev if problem.vary[d] == BY_PREV_AGENT else 0), s]
+                    for j in range(outcomes_of(agents.table, r, environment.row.shape[1])):
+                        a = outcome_of(agents.table, r, j)
+                        row = environment.row[s, max(0, a)]
+                        for k in range(outcomes_of(environment.table, row, n_states) if a >= 0 else 0):
+                            to = outcome_of(environment.table, row, k)
+                            if to >= 0 and not reached[to, d]:
+                                reached[to, d] = True
+                                found = True
+
+
+@kernel
+def differences(x, y, reached):
+    """Return the least and the greatest element of y - x, and the greatest size of one of y, over the places that are reached."""
+    low, high, most = np.inf, -np.inf, 0.0
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            if reached[s, d]:
+                low, high = min(low, y[s, d] - x[s, d]), max(high, y[s, d] - x[s, d])
+                most = max(most, abs(y[s, d]))
+    return low, high, most
+
+
+@kernel
+def reference(x, reached):
+    """Return the value of the first place that is reached."""
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            if reached[s, d]:
+                return x[s, d]
+    return 0.0
+
+
+@kernel
+def begin_near_zero(problem, x, reached):
+    """Make given values relative to that of the first place; where runs end, the value is 0."""
+    usable = True
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            usable = usable and abs(x[s, d]) < np.inf
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            if not usable or ends_in(problem, s):
+                x[s, d] = 0.0
+    base = reference(x, reached)
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            x[s, d] -= base
+
+
+@kernel
+def copy_values(source, target):
+    """Copy values, (S, D)."""
+    for s in range(source.shape[0]):
+        for d in range(source.shape[1]):
+            target[s, d] = source[s, d]
+
+
+@unit(types.int64, VALUES, VALUES, PLACES, types.int64, types.int64, types.float64[:, ::1])
+def solve_normal(points, images, reached, newest, n, normal):
+    """Find the weights of an extrapolation by least squares, and write them to normal[:, MEMORY]; return how many there are.
+
+    newest: place of the last point; n: how many there are before it.
+    """
+    memory, used = points.shape[0], 0
+    for i in range(n):
+        a = (newest - 1 - i) % memory
+        for j in range(n + 1):
+            b = (newest - 1 - j) % memory
+            total = 0.0
+            for s in range(points.shape[1]):
+                for d in range(points.shape[2]):
+                    if not reached[s, d]:
+                        continue
+                    last = images[newest, s, d] - points[newest, s, d]
+                    mine = last - (images[a, s, d] - points[a, s, d])
+                    total += mine * (last - (images[b, s, d] - points[b, s, d]) if j < n else last)
+            normal[i, j if j < n else memory] = total
+    for i in range(n):  # Gauss's elimination of a symmetric matrix; a direction that depends on those before ends it
+        if not normal[i, i] > FLAT * max(abs(normal[0, 0]), 1e-300) or normal[i, i] <= 0.0:
+            break
+        used += 1
+        for k in range(i + 1, n):
+            factor = normal[k, i] / normal[i, i]
+            for j in range(i, n):
+                normal[k, j] -= factor * normal[i, j]
+            normal[k, memory] -= factor * normal[i, memory]
+    for i in range(used - 1, -1, -1):
+        for j in range(i + 1, used):
+            normal[i, memory] -= normal[i, j] * normal[j, memory]
+        normal[i, memory] /= normal[i, i]
+    return used
+
+
+@unit(types.none, ModelArrays, types.int64, POLICY_NOW, VALUES, types.int64, types.float64, Endless, PassScratch, ThreadScratch)
+def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread):  # noqa: PLR0912 (one loop, compiled as one)
+    """Iterate the Bellman operator from value[0] until the bounds are within 2 `accuracy` of one another, or nothing more is
+    gained.
+
+    policy: (S, D), written, or with FOLLOW read. value: (2, S, D): value[0] is replaced by the middle of the bounds. For averages
+    it is the bias, 0 in the first place that is reached. The rest of what was found is in `endless`.
+    """
+    problem, x, y, reached = model.problem, value[0], endless.image, endless.reached
+    points, images, newest, kept = endless.points, endless.images, np.int64(0), np.int64(0)
+    discounted = problem.discount < 1.0
+    factor, part = (problem.discount / (1.0 - problem.discount), 1.0) if discounted else (1.0, PART)
+    most_stride, trust = (np.inf, TRUST) if discounted else (MOST_STRIDE, TRUST_AVERAGE)
+    none, first = np.int64(-1), np.int64(0)
+    find_same_start(problem.switch_cost, problem.vary, first, problem.switch_cost.shape[0], scratch.same_start)
+    begin_near_zero(problem, x, reached)
+    endless.sweeps, last_span, last_most, extrapolated, stride = 0, np.inf, 0.0, False, 1.0
+    wait, waited, goal, since = 0, 0, np.inf, 0  # until the next extrapolation; until nothing more is gained
+    while True:
+        begin_sweep(scratch)
+        backup(model, mode, first, x, y, policy, policy, y, seed, scratch, thread, none, first, first)
+        endless.sweeps += 1
+        low, high, most = differences(x, y, reached)
+        middle, span = 0.5 * (low + high), high - low
+        since += 1
+        if span < GAINED * goal:
+            goal, since = span, 0
+        elif since == STALLED:
+            part = PART
+        leapt = extrapolated or stride > 1.0
+        too_far = leapt and most > 2.0 * last_most and ROUNDING * most > trust * last_span  # f would be its own rounding
+        if not too_far and (0.5 * factor * span <= max(accuracy, factor * ROUNDING * most) or since >= endless.patience):
+            break
+        if too_far or (leapt and not span <= last_span + ROUNDING * most):
+            # take it back: go on from where plain iteration would have gone
+            for s in range(x.shape[0]):
+                for d in range(x.shape[1]):
+                    x[s, d] = images[newest, s, d]
+            if extrapolated:
+                kept, waited, wait = 0, 0, min(2 * wait + 1, MOST_WAIT)
+            extrapolated, stride = False, 1.0
+            continue
+        if extrapolated:
+            wait = wait // 2
+        stride = min(2.0 * stride, most_stride) if span > SLOW * last_span and not extrapolated else 1.0
+        last_span, last_most = span, most
+        waited += 1
+        newest = (newest + 1) % MEMORY
+        for s in range(x.shape[0]):
+            for d in range(x.shape[1]):
+                points[newest, s, d] = x[s, d]
+                images[newest, s, d] = x[s, d] + part * (y[s, d] - middle - x[s, d])
+        used = solve_normal(points, images, reached, newest, kept, endless.normal) if kept > 0 and waited > wait else 0
+        extrapolated = used > 0
+        if extrapolated:
+            stride = 1.0
+        for s in range(x.shape[0]):
+            for d in range(x.shape[1]):
+                found = images[newest, s, d]
+                if reached[s, d]:
+                    found = x[s, d] + stride * (found - x[s, d])
+                    for i in range(used):
+                        before = (newest - 1 - i) % MEMORY
+                        found -= endless.normal[i, MEMORY] * (images[newest, s, d] - images[before, s, d])
+                x[s, d] = found
+        kept = min(kept + 1, MEMORY - 1)
+    endless.error = factor * (span + NOISE * most)
+    if 0.5 * factor * span > max(accuracy, factor * ROUNDING * most) and endless.system.size > 0:
+        iterate_policies(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
+        low, high, most = differences(x, y, reached)
+        middle, endless.error = 0.5 * (low + high), factor * (high - low + NOISE * most)
+    endless.gain = 0.0 if discounted else middle
+    level = factor * middle if discounted else -reference(y, reached)
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            x[s, d] = 0.0 if ends_in(problem, s) else y[s, d] + level
+
+
+@kernel
+def solve_slope(model, policy, x, endless, scratch, thread):
+    """Solve the chain that attains T x, directly after a backup of x, with right sides T x - x; return how many classes it has."""
+    y, reached, place, system = endless.image, endless.reached, endless.place, endless.system
+    n = write_chain(model, policy, x, reached, place, system, scratch, thread)
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            if reached[s, d]:
+                system[RIGHT, place[s, d]] = y[s, d] - x[s, d]
+    classes = eliminate(system, n, 1.0 - model.problem.discount)
+    solve_eliminated(system, n, model.problem.discount)
+    return classes
+
+
+@unit(types.none, ModelArrays, types.int64, POLICY_NOW, VALUES, types.int64, types.float64, Endless, PassScratch, ThreadScratch)
+def iterate_policies(model, mode, policy, value, seed, accuracy, endless, scratch, thread):
+    """Go on from value[0] by policy iteration, for `settle`: write the x of the closest bounds, T x and the policy that attains
+    it.
+    """
+    problem, x, y, reached, kept = model.problem, value[0], endless.image, endless.reached, endless.points[0]
+    discounted, none, first = problem.discount < 1.0, np.int64(-1), np.int64(0)
+    factor = problem.discount / (1.0 - problem.discount) if discounted else 1.0
+    system, place, least, since, far, classes, last = endless.system, endless.place, np.inf, 0, 0.0, 0, False
+    while True:
+        begin_sweep(scratch)
+        backup(model, mode, first, x, y, policy, policy, y, seed, scratch, thread, none, first, first)
+        endless.sweeps += 1
+        if last:
+            break
+        low, high, most = differences(x, y, reached)
+        since += 1
+        span = high - low + NOISE * most
+        if span < least:
+            since = since if span > HALVED * least else 0
+            least = span
+            copy_values(x, kept)
+        near = classes <= 1 and 0.5 * factor * (high - low) <= max(accuracy, factor * ROUNDING * most)
+        if near or since >= MOST_ROUNDS:
+            copy_values(kept, x)
+            last = True
+            continue
+        classes = solve_slope(model, policy, x, endless, scratch, thread)
+        bottom = system[LEVEL, 0]
+        for s in range(x.shape[0]):
+            for d in range(x.shape[1]):
+                bottom = min(bottom, system[LEVEL, max(0, place[s, d])])
+        for s in range(x.shape[0]):
+            for d in range(x.shape[1]):
+                k = place[s, d]
+                if k < 0:
+                    continue
+                x[s, d] += system[RELATIVE, k]
+                if classes > 1:
+                    x[s, d] += far * (system[LEVEL, k] - bottom)
+        far = min(max(FAR, FARTHER * far), FARTHEST) if classes > 1 else 0.0
+        base = reference(x, reached)
+        for s in range(x.shape[0]):
+            for d in range(x.shape[1]):
+                x[s, d] -= base
+
+
+@unit(types.none, ModelArrays, POLICY_NOW, VALUES, types.float64, Endless, PassScratch, ThreadScratch)
+def settle_gains(model, policy, value, accuracy, endless, scratch, thread):
+    """Find what a step of a policy costs in the long run from each place, where that depends on the place; write it to value[1].
+
+    Plain iteration: the differences of its values tend to these costs, part by part of a chain. Where that takes too long, the
+    chain is solved, if it is small enough.
+    """
+    problem, x, y, gains = model.problem, value[0], endless.image, value[1]
+    none, first, follow = np.int64(-1), np.int64(0), np.int64(1)
+    for s in range(x.shape[0]):
+        for d in range(x.shape[1]):
+            x[s, d] = 0.0
+            gains[s, d] = np.inf
+    find_same_start(problem.switch_cost, problem.vary, first, problem.switch_cost.shape[0], scratch.same_start)
+    endless.sweeps, quiet = 0, 0
+    while quiet < 50 and endless.sweeps < 20 * endless.patience:
+        begin_sweep(scratch)
+        backup(model, follow, first, x, y, policy, policy, y, first, scratch, thread, none, first, first)
+        endless.sweeps += 1
+        change = 0.0
+        for s in range(x.shape[0]):
+            for d in range(x.shape[1]):
+                found = y[s, d] - x[s, d]
+                change = max(change, abs(found - gains[s, d]))
+                gains[s, d] = found
+                x[s, d] += PART * found
+        quiet = quiet + 1 if change <= accuracy / 50.0 else 0
+    if quiet < 50 and endless.system.size > 0:
+        for s in range(x.shape[0]):
+            for d in range(x.shape[1]):
+                x[s, d] = 0.0
+        begin_sweep(scratch)
+        backup(model, follow, first, x, y, policy, policy, y, first, scratch, thread, none, first, first)
+        solve_slope(model, policy, x, endless, scratch, thread)
+        for s in range(x.shape[0]):
+            for d in range(x.shape[1]):
+                if endless.reached[s, d]:
+                    gains[s, d] = endless.system[LEVEL, endless.place[s, d]]

@@ -1,0 +1,165 @@
+"""Places: the row in which each step of a team is counted, by layer.
+
+A place is a policy of `task.tables` with its slot and state (agents), a state with an action, or with a slot for UCRL2
+(environment), or a state with an action whose cost is learned (costs). Places that point to one row are counted together: that is
+what a declared structure says.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cede._base.arrays import Floats, Ints
+from cede.problem.structure import Outcomes, Structure, n_cases
+from cede.problem.task import Task
+from cede.rows.cost_sums import N_SUMS
+from cede.rows.counting import OutcomeIndex
+
+Shape = tuple[int, int]
+AGENT, ENVIRONMENT, COSTS, START = "agent/", "environment", "costs", "start"  # names of layers; AGENT and the agent's name
+NO_INTS: Ints = np.empty(0, dtype=np.int64)
+
+
+def layer_shapes(task: Task, *, flat: bool = False, structure: Structure | None = None) -> dict[str, Shape]:
+    """Return (rows, columns) of each layer, by name: the agents as in `task.tables`, the environment, costs and first states.
+
+    flat: for UCRL2, whose environment has a row for each state and slot. structure: if declared, rows are cases.
+    """
+    numbers = zip(task.tables, task.n_slots, cases_of(task, structure), strict=True)
+    result = {f"{AGENT}{name}": (int(slots) * cases, task.n_actions) for name, slots, cases in numbers}
+    if structure is not None and structure.environment is not None:
+        result[ENVIRONMENT] = (structure.environment.n_cases, structure.environment.to.shape[1])
+    else:
+        columns = int(task.n_slots.sum()) if flat else task.n_actions
+        result[ENVIRONMENT] = (task.n_periods * task.n_states * columns, task.n_states)
+    result[COSTS] = (len(cost_places(task, flat=flat, structure=structure).least), N_SUMS)
+    result[START] = (1, task.n_states)
+    return result
+
+
+def agent_rows(task: Task, structure: Structure | None) -> list[int]:
+    """Return how many rows each policy of `task.tables` has."""
+    return [int(slots) * cases for slots, cases in zip(task.n_slots, cases_of(task, structure), strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class CostPlaces:
+    """Where costs that must be learned are counted, and what they can be. `cost_places` makes it."""
+
+    place: Ints  # (S, A), or (S, slots) for UCRL2: the row of each cost, -1: it is known; empty: all are
+    enter_place: Ints  # (S,) the row of the cost of arriving, -1: it is known; empty: all are
+    least: Floats  # (rows,)
+    spread: Floats  # (rows,) the most minus the least
+
+
+def cost_places(task: Task, *, flat: bool = False, structure: Structure | None = None) -> CostPlaces:
+    """Return where costs are counted that must be learned. Arguments: as for `layer_shapes`.
+
+    UCRL2, which ignores actions, must learn the mean cost of every agent in every state where actions differ in cost.
+    """
+    low, high = task.extremes_of_env_cost
+    unknown = np.isnan(task.env_cost)
+    if flat:
+        unknown = np.repeat(((high > low) & ~task.is_terminal)[:, None], int(task.n_slots.sum()), axis=1)
+    labels = np.arange(unknown.size).reshape(unknown.shape)
+    if structure is not None and structure.costs is not None and not flat:
+        labels = structure.costs
+    used, number = np.unique(labels[unknown], return_inverse=True)
+    place = np.full(unknown.shape, -1, dtype=np.int64)
+    place[unknown] = number
+    least, spread = np.empty(len(used)), np.empty(len(used))
+    states = np.nonzero(unknown)[0]
+    ends = (low, high) if flat else (np.full(task.n_states, end) for end in task.cost_range or (0.0, 0.0))
+    lowest, highest = ends
+    least[number], spread[number] = lowest[states], (highest - lowest)[states]
+    enter_place = np.empty(0, dtype=np.int64)
+    if task.enter_cost is not None and np.isnan(task.enter_cost).any():
+        enter_unknown = np.isnan(task.enter_cost)
+        enter_place = np.where(enter_unknown, len(used) + np.cumsum(enter_unknown) - 1, -1)
+        n, (begin, end) = int(enter_unknown.sum()), task.enter_cost_range
+        least, spread = np.concatenate([least, np.full(n, begin)]), np.concatenate([spread, np.full(n, end - begin)])
+    return CostPlaces(place if len(used) else np.empty((0, 0), dtype=np.int64), enter_place, least, spread)
+
+
+def cases_of(task: Task, structure: Structure | None) -> list[int]:
+    """Return how many situations each policy of `task.tables` distinguishes: all states, or its declared cases."""
+    declared = {} if structure is None else structure.agents
+    return [n_cases(declared[name]) if name in declared else task.n_states for name in task.tables]
+
+
+def new_layers(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return where steps are counted: for the agents and for the environment the fields of `CountsArrays` that follow from the
+    task.
+
+    These are `place`, `outcomes`, `counted` and `n_columns`. Rows of the agents are ordered by agent, then slot, then case; rows of
+    the environment by state and action, or as the structure numbers its cases.
+    """
+    whole = all_agents(task, structure)
+    rows, columns = layer_shapes(task, flat=flat, structure=structure)[ENVIRONMENT]
+    relabelled = structure is not None and any(isinstance(seen, Outcomes) for seen in structure.agents.values())
+    agents = {"place": whole.case[whole.row], "outcomes": outcome_index(whole if relabelled else None)}
+    outcomes = None if structure is None else structure.environment
+    if outcomes is not None:
+        environment = {"place": outcomes.case[outcomes.row], "outcomes": outcome_index(outcomes)}
+    else:
+        places = np.arange(rows).reshape(task.n_periods * task.n_states, -1)
+        environment = {"place": places, "outcomes": outcome_index(None)}
+    return {**agents, "counted": sum(agent_rows(task, structure)), "n_columns": task.n_actions}, {
+        **environment,
+        "counted": rows,
+        "n_columns": columns,
+    }
+
+
+def places_of(task: Task, *, structure: Structure | None = None) -> tuple[Ints, Ints]:
+    """Return the row in which each place is counted: (slots, S) for the agents' table, (P * S, A) for the environment's."""
+    agents, environment = new_layers(task, structure=structure)
+    return agents["place"], environment["place"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The declared structure of all agents of a task together, laid out as `Outcomes` is for one agent. `all_agents` makes it."""
+
+    row: Ints  # (slots, S)
+    case: Ints  # (rows,) row of the counts
+    to: Ints  # (rows, A) the action of each outcome
+
+
+def all_agents(task: Task, structure: Structure | None) -> Rows:
+    """Return the cases of all agents of a task, agent by agent and slot by slot; without a declaration each state is a case."""
+    declared = {} if structure is None else structure.agents
+    same = np.arange(task.n_actions)[None, :]
+    row, case, to = np.empty((int(task.n_slots.sum()), task.n_states), dtype=np.int64), [], []
+    rows, cases = 0, 0
+    for d, name in enumerate(task.tables):
+        seen = declared.get(name, np.arange(task.n_states))
+        for slot in range(int(task.n_slots[d])):
+            if isinstance(seen, Outcomes):
+                own, here, means = seen.case, seen.row, seen.to.astype(np.int64)
+            else:
+                own, here = np.arange(n_cases(seen)), seen
+                means = np.repeat(same, len(own), axis=0)
+            row[int(task.first_slot[d]) + slot] = rows + here
+            case.append(cases + own)
+            to.append(means)
+            rows, cases = rows + len(own), cases + n_cases(seen)
+    return Rows(row, np.concatenate(case), np.concatenate(to))
+
+
+def outcome_index(outcomes: Outcomes | Rows | None) -> OutcomeIndex:
+    """Return the index by which kernels find which outcome of a place a step was. None: an outcome is the next state or action
+    itself.
+    """
+    if outcomes is None:
+        return OutcomeIndex(entry=np.empty((0, 0), dtype=np.int64), **dict.fromkeys(("begin", "to", "outcome"), NO_INTS))
+    begin, means, which = [0], [], []
+    for to in outcomes.to.astype(np.int64):
+        possible = np.flatnonzero(to >= 0)
+        order = possible[np.argsort(to[possible])]
+        begin.append(begin[-1] + len(order))
+        means.append(to[order])
+        which.append(order)
+    lists = {"begin": np.array(begin, dtype=np.int64), "to": np.concatenate(means)}
+    return OutcomeIndex(entry=outcomes.row.reshape(-1, outcomes.row.shape[-1]).copy(), **lists, outcome=np.concatenate(which))

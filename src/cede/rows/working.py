@@ -1,0 +1,243 @@
+"""Working counts: tables that grow in place while a learner is at work, made from stored counts, and stored again."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from cede._base import check
+from cede._base.arrays import Floats, Ints
+from cede._base.turns import Turn
+from cede._kernels.tables import Table
+from cede.problem.arrays import problem_of
+from cede.problem.structure import Structure, checked_structure
+from cede.problem.task import BY_PREV_AGENT, BY_TIME, Task
+from cede.rows import cost_sums
+from cede.rows import counting as kernels
+from cede.rows.cost_sums import N_SUMS, CostLayer
+from cede.rows.counting import CountsArrays, Forgetting
+from cede.rows.fading import forgetting_arrays
+from cede.rows.places import (
+    AGENT,
+    COSTS,
+    ENVIRONMENT,
+    NO_INTS,
+    START,
+    CostPlaces,
+    agent_rows,
+    cost_places,
+    layer_shapes,
+    new_layers,
+    outcome_index,
+)
+from cede.rows.stored import NOTHING, Counts, LayerCounts, apart
+from cede.steps.check import checked_episode
+from cede.steps.step import Episode, Steps
+
+
+@dataclass(eq=False)
+class SharedCounts:
+    """Working counts of an environment and of its costs. A learner has its own, or shares that of its fleet."""
+
+    table: Table
+    costs: Table  # sums of costs that are learned, (rows, 4)
+    rows: int  # rows of the table that are counted; rows of a known table may follow
+    episodes: int  # episodes counted into it, of all teams
+    structure: Structure | None = None  # whose cases the rows are, without agents; None: a row for each pair (s, a)
+    turn: Turn = field(default_factory=Turn)  # of all that count into it
+    extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of the environment, of all teams whose option declares them
+
+    @classmethod
+    def load(cls, counts: Counts, known: sp.csr_array | None = None, structure: Structure | None = None) -> "SharedCounts":
+        """Make it from stored counts. known: rows of a known table, which are appended."""
+        layer = counts.layers[ENVIRONMENT]
+        return cls(layer.table(known), counts.layers[COSTS].table(), layer.shape[0], counts.environment_episodes, structure)
+
+    def store(self) -> dict[str, LayerCounts]:
+        """Return the counts of the environment and of its costs, by layer."""
+        return {ENVIRONMENT: LayerCounts.of_table(self.table, self.rows), COSTS: LayerCounts.of_table(self.costs)}
+
+    def as_it_is(self) -> dict[str, Any]:
+        """Return all that changes in it, by name; of tables a copy."""
+        return {"table": self.table.copy(), "costs": self.costs.copy(), "episodes": self.episodes, "extras": self.extras}
+
+
+class Working:
+    """Counts that grow in place; counting a step costs only what it changes.
+
+    counts: stored counts. flat, structure: as for `count`. shared: where the environment is counted, if that is shared with others.
+    known_agents, known_environment: (n, columns) rows of known tables, appended after the counted rows. forgetting: how counts
+    fade, of the agents and of the environment; None: not at all.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        counts: Counts,
+        *,
+        flat: bool = False,
+        structure: Structure | None = None,
+        shared: SharedCounts | None = None,
+        known_agents: sp.csr_array | None = None,
+        known_environment: sp.csr_array | None = None,
+        forgetting: tuple[Forgetting, Forgetting] | None = None,
+    ) -> None:
+        self.task, self.flat, self.structure = task, flat, structure
+        fading = forgetting or tuple(forgetting_arrays([], task.plan_steps, NO_INTS) for _ in range(2))
+        agents, outside = new_layers(task, flat=flat, structure=structure)
+        counts = counts.completed(layer_shapes(task, flat=flat, structure=structure))
+        self.agents = CountsArrays(seen=counts.all_agents.table(known_agents), forgetting=fading[0], **agents)
+        if shared is None:
+            shared = SharedCounts.load(counts, known_environment, None if structure is None else structure.of_environment)
+        self.shared = shared
+        self._environment = CountsArrays(seen=shared.table, forgetting=fading[1], **outside)
+        self._costs = cost_layer(task, cost_places(task, flat=flat, structure=structure), shared.costs, fading[1])
+        self.problem = problem_of(task)
+        self.episodes = counts.episodes
+        self.starts = counts.starts.copy() if counts.starts.size else np.zeros(task.n_states)
+        self.keys = np.empty((2, 0), dtype=np.int64)  # if counts fade: where the steps of the running episode were counted
+        self.cost_rows, self.cost_parts = NO_INTS, np.empty(0)  # and its costs
+
+    def store(self, *, environment: bool = True) -> Counts:
+        """Return a copy of all that was counted; environment: False to leave out what is counted of the environment."""
+        names = [f"{AGENT}{name}" for name in self.task.tables]
+        parts = apart(LayerCounts.of_table(self.agents.seen, self.agents.counted), agent_rows(self.task, self.structure))
+        outside = self.shared.store() if environment else {}
+        layers = {**dict(zip(names, parts, strict=True)), **outside, START: LayerCounts.of_row(self.starts)}
+        return Counts(layers, self.episodes, self.shared.episodes if environment else 0)
+
+    @property
+    def environment(self) -> CountsArrays:
+        """Return where the environment is counted. A fleet may replace its table as a whole; then the new one is taken."""
+        if self._environment.seen is not self.shared.table:
+            self._environment.seen = self.shared.table
+        return self._environment
+
+    @property
+    def costs(self) -> CostLayer:
+        """Return where costs are counted that must be learned."""
+        if self._costs.counts.seen is not self.shared.costs:
+            self._costs.counts.seen = self.shared.costs
+        return self._costs
+
+    @property
+    def layers(self) -> tuple[CountsArrays, CountsArrays]:
+        """Return where the agents and the environment are counted."""
+        return self.agents, self.environment
+
+    @property
+    def fades(self) -> bool:
+        """Return whether any counts fade."""
+        return any(layer.forgetting.factor.size > 0 for layer in self.layers)
+
+    def add(self, *steps: Ints, costs: Floats | None = None, enter_costs: Floats | None = None) -> None:
+        """Count steps: times, states, previous agents, agents, actions and next states, (n,) each.
+
+        costs, enter_costs: (n,) what the environment charged; needed where some costs must be learned.
+        """
+        given = (*self.layers, self.problem, int(self.flat), *steps)
+        if self.task.horizon is not None:
+            self.add_starts(steps[1][steps[0] == 0])
+        if self.costs.least.size:
+            self._add_costs(steps, costs, enter_costs)
+        if self.fades:
+            keys = np.empty((2, len(steps[0])), dtype=np.int64)
+            kernels.keys_of_steps(*given, *keys)
+            self.keys = np.concatenate([self.keys, keys], axis=1)
+        cells, counted = np.empty((4, kernels.CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64)
+        while counted[0] < len(steps[0]):
+            for layer, places in zip(self.layers, kernels.count_steps(*given, cells, counted), strict=True):
+                if places > 0:
+                    layer.seen.lengthen(places)
+
+    def add_starts(self, states: Ints) -> None:
+        """Count the first states of episodes, (n,). Where counts of the environment fade, older ones fade before each."""
+        keep = kernels.part_kept(self._environment.forgetting)
+        for state in states.tolist():
+            if keep < 1.0:
+                self.starts *= keep
+                self.starts[self.starts < kernels.LEAST_WEIGHT] = 0.0
+            self.starts[state] += 1.0
+
+    def _add_costs(self, steps: tuple[Ints, ...], costs: Floats | None, enter_costs: Floats | None) -> None:
+        """Count the costs of steps, where they must be learned. The arguments are those of `add`."""
+        times, states, prevs, who, actions, nexts = steps
+        layer, n = self.costs, len(states)
+        charged = (np.zeros(n) if part is None else part for part in (costs, enter_costs))
+        rows, parts = np.full(2 * n, -1, dtype=np.int64), np.stack([*charged], axis=1).reshape(-1)
+        if layer.counts.place.size:
+            vary = self.task.vary[who]
+            slots = self.task.slot[who] + np.where(vary == BY_TIME, times, np.where(vary == BY_PREV_AGENT, prevs, 0))
+            rows[0::2] = layer.counts.place[states, slots if self.flat else actions]
+        if layer.enter_place.size:
+            rows[1::2] = layer.enter_place[nexts]
+        places = cost_sums.PLACES * len(np.unique(rows))
+        if len(layer.counts.seen.column) - layer.counts.seen.end < places:
+            layer.counts.seen.lengthen(places)
+        cost_sums.count_costs(layer, rows, parts)
+        if layer.counts.forgetting.factor.size:
+            self.cost_rows, self.cost_parts = np.concatenate([self.cost_rows, rows]), np.concatenate([self.cost_parts, parts])
+
+    def add_steps(self, steps: Steps) -> None:
+        """Count steps that were checked."""
+        self.add(*steps.places, costs=steps.cost, enter_costs=steps.enter_cost)
+
+    def end_episode(self) -> None:
+        """Note that an episode is over, and let counts fade."""
+        self.episodes += 1
+        self.shared.episodes += 1
+        if self.fades:
+            for layer, keys in zip(self.layers, self.keys, strict=True):
+                if layer.forgetting.factor.size:
+                    kernels.forget(layer, self.episodes, np.ascontiguousarray(keys))
+            self.keys = self.keys[:, :0]
+            if self.costs.least.size and self.costs.counts.forgetting.factor.size:
+                cost_sums.forget_costs(self.costs, self.episodes, self.cost_rows, self.cost_parts)
+                self.cost_rows, self.cost_parts = NO_INTS, np.empty(0)
+
+
+def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, structure: Structure | None = None) -> Counts:
+    """Count episodes.
+
+    task: what the episodes belong to. episodes: the Episodes. flat: count p(s' | s, d) instead of p(s' | s, a), for UCRL2.
+    structure: count by the cases of a declared structure.
+    """
+    check.instance("count", "task", task, Task, ", as in mdp.task")
+    flat = check.truth("count", "flat", flat)
+    checked_structure("count", structure, task.n_states, task.n_actions, task.tables)
+    if flat and structure is not None:
+        check.fail("count", "structure", "given", "left out with flat: agents and environment are one in that table")
+    working = Working(task, NOTHING, flat=flat, structure=structure)
+    for episode in check.items("count", "episodes", episodes, "Episodes"):
+        working.add_steps(checked_episode("count", task, episode, structure))
+        working.end_episode()
+    return working.store()
+
+
+def cost_layer(task: Task, where: CostPlaces, table: Table, forgetting: Forgetting) -> CostLayer:
+    """Return where costs that must be learned are counted, in the form that kernels read.
+
+    table: their sums. forgetting: how the counts of the environment fade: with one rule, all rows alike.
+    """
+    n, factor, window = len(where.least), forgetting.factor, int(forgetting.lengths.max(initial=0))
+    none, no_steps = forgetting_arrays([], task.plan_steps, NO_INTS), np.empty((0, 0), dtype=np.int64)
+    if factor.size and n:
+        none.factor, none.window = np.full(n, factor[0]), np.zeros(n, dtype=np.int64)
+    steps = (window, 2 * task.plan_steps) if n else (0, 0)
+    return CostLayer(
+        counts=CountsArrays(
+            seen=table, counted=n, n_columns=N_SUMS, place=where.place, outcomes=outcome_index(None), forgetting=none
+        ),
+        enter_place=where.enter_place,
+        least=where.least,
+        spread=where.spread,
+        low=np.empty(n),
+        high=np.empty(n),
+        mean=np.empty(n),
+        window=window if n else 0,
+        recent_row=np.full(steps, -1, dtype=np.int64) if n else no_steps,
+        recent_part=np.zeros(steps),
+    )

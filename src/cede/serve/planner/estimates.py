@@ -1,0 +1,114 @@
+"""Estimates of what policies would cost, from the current counts: `cede.estimate`, cached until new episodes are counted.
+
+An estimate takes from a tenth of a second to many seconds. So they are computed one by one in a thread of their own, and do not
+block other requests.
+"""
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Any
+
+from cede._base import check
+from cede.insight.estimating import estimate
+from cede.learning.learner import Learner
+from cede.problem.task import Task
+from cede.serve.planner.work import ServedTeam
+from cede.serve.store.database import Busy
+
+CACHED = 1000  # estimates
+MOST_WAITING = 100
+MOST_DRAWS = 1000
+LONGEST_INDEX = 4  # digits
+
+CountsKey = tuple[int, int, int, int]  # number of a team, counted episodes of team and environment, erasures
+Key = tuple[CountsKey, bytes]
+
+
+def named_agent(task: Task, given: str) -> str | int:
+    """Return the agent that a query parameter names: a name, or digits as an index unless an agent has that name."""
+    is_index = given.isascii() and given.isdecimal() and len(given) <= LONGEST_INDEX
+    return int(given) if is_index and given not in task.agents else given
+
+
+def check_no_truth(place: str, given: Any) -> None:
+    """Check that a policy in lists has no boolean, which would pass as an index."""
+    waiting = [given]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, bool):
+            check.fail("estimate", f"an entry of {place}", check.show(one), "the index of an agent")
+        if isinstance(one, list):
+            waiting += one
+
+
+class Estimates:
+    """Computes and caches estimates. Thread-safe. learner_of: returns the learner of a team's current counts, and their key."""
+
+    def __init__(self, learner_of: Callable[[ServedTeam], tuple[CountsKey, Learner]]) -> None:
+        self._learner_of, self._lock = learner_of, threading.Lock()
+        self._cached: OrderedDict[Key, dict[str, Any]] = OrderedDict()
+        self._waiting = 0
+        self._pool = ThreadPoolExecutor(1, "cede-estimator")
+
+    def find(self, team: ServedTeam, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return a cached estimate; None if there is none. asked: arguments of `cede.estimate`, from JSON."""
+        return self._find((self._learner_of(team)[0], digest(asked)))
+
+    def ask(self, team: ServedTeam, asked: Mapping[str, Any]) -> Future[dict[str, Any]]:
+        """Compute an estimate. The future holds its fields, and the number of the team's episodes."""
+        check.integer("estimate", "draws", asked.get("draws", 2), 2, MOST_DRAWS)
+        with self._lock:
+            if self._waiting >= MOST_WAITING:
+                raise Busy(f"{self._waiting} estimates wait to be computed")
+            self._waiting += 1
+        try:
+            future = self._pool.submit(self._compute, team, asked)
+        except RuntimeError:  # closed
+            self._done(None)
+            raise
+        future.add_done_callback(self._done)
+        return future
+
+    def clear(self) -> None:
+        """Drop all estimates, after steps were erased."""
+        with self._lock:
+            self._cached.clear()
+
+    def close(self) -> None:
+        """Stop after the estimate that is being computed."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _find(self, key: Key) -> dict[str, Any] | None:
+        """Return a cached estimate."""
+        with self._lock:
+            if key in self._cached:
+                self._cached.move_to_end(key)
+            return self._cached.get(key)
+
+    def _done(self, _: object) -> None:
+        """Reduce the number of waiting requests."""
+        with self._lock:
+            self._waiting -= 1
+
+    def _compute(self, team: ServedTeam, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an estimate from the cache, or compute and cache it."""
+        counts, learner = self._learner_of(team)
+        key = (counts, digest(asked))
+        found = self._find(key)
+        if found is None:
+            found = {"episodes": learner.episode - 1, **asdict(estimate(learner, **asked))}
+            with self._lock:
+                self._cached[key] = found
+                while len(self._cached) > CACHED:
+                    self._cached.popitem(last=False)
+        return found
+
+
+def digest(asked: Mapping[str, Any]) -> bytes:
+    """Return a short key of arguments, which may be long."""
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).digest()

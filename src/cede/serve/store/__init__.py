@@ -1,0 +1,1 @@
+"""The database: tables, the log of steps, counts, history, tokens, and the thread that writes."""

@@ -1,0 +1,1 @@
+"""Migrations of the schema, by number. A released migration is never edited."""

@@ -1,0 +1,223 @@
+"""The validator of steps from outside, against the task: indices, ends, the step before, the declared structure, and costs.
+
+Learners, logs, Episodes and the service call `check_steps`. What it returns is trusted by all that counts.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cede._base import check
+from cede._base.arrays import Floats
+from cede.problem.names import in_kind
+from cede.problem.structure import Structure
+from cede.problem.task import Task
+from cede.steps.step import WHERE, WHO, Episode, Step, Steps, wrong_links
+
+SAME_COST = 1e-6  # how far a measured cost may be from a known one, relative to it or, near 0, absolutely: float32 rounds so
+PLACES = ("state", "prev_agent", "agent", "action", "next_state")
+COSTS = ("cost", "enter_cost")
+IN_EPISODES = {"cost": "env_costs", "enter_cost": "enter_costs"}  # other fields: with an s
+Place = Callable[[str, int], str]  # how errors name a field of step i
+
+
+def plain(name: str, i: int) -> str:
+    """Name a field of the only step."""
+    return name
+
+
+def in_column(name: str, i: int) -> str:
+    """Name an element of a column."""
+    return f"{name}[{i}]"
+
+
+def in_episode(name: str, i: int) -> str:
+    """Name an element of an array of an `Episode`."""
+    return f"states[{i + 1}]" if name == "next_state" else f"{IN_EPISODES.get(name, name + 's')}[{i}]"
+
+
+def observed_step(
+    owner: str,
+    task: Task,
+    structure: Structure | None,
+    t: int,
+    values: Iterable[Any],
+    last: Step | None,
+    costs: tuple[Any, Any],
+    moved: Any,
+) -> Step:
+    """Check one step of a loop, and return it in indices, with all costs.
+
+    t: checked before. values: state, prev_agent, agent, action and next_state, by index or name. last: the step before in the same
+    episode or run, None for the first one. costs: what the environment charged for the action and for arriving, None where that is
+    not given. moved: whether the system was moved since the last step.
+    """
+    given = dict(zip(PLACES, values, strict=True))
+    state, to = task.state_index(owner, "state", given["state"]), task.state_index(owner, "next_state", given["next_state"])
+    prev, agent = task.agent_index(owner, "prev_agent", given["prev_agent"]), task.agent_index(owner, "agent", given["agent"])
+    action, moved = task.action_index(owner, "action", given["action"]), check.truth(owner, "moved", moved)
+    cost, enter = (np.nan if value is None else check.number(owner, name, value) for name, value in zip(COSTS, costs, strict=True))
+    step = Step(t, state, prev, agent, action, to, cost, enter, moved=moved)
+    if task.terminal:
+        check_goes_on(owner, task, step, plain, given)
+    if last is not None:
+        check_links(owner, task, last, step, True, plain, given)
+    if structure is not None:
+        check_outcomes(owner, structure, step, plain)
+    cost, enter = charged(owner, task, step, plain, measured=costs != (None, None))
+    return Step(t, state, prev, agent, action, to, float(cost), float(enter), moved=moved)
+
+
+def check_choice(owner: str, task: Task, state: Any, prev_agent: Any) -> tuple[int, int]:
+    """Check where an agent is to be chosen, a state and a previous agent by index or name; return both as indices."""
+    at, prev = task.state_index(owner, "state", state), task.agent_index(owner, "prev_agent", prev_agent)
+    if task.terminal:
+        check_goes_on(owner, task, Step(0, at, prev, prev, 0, at, 0.0), plain, {"state": state})
+    return at, prev
+
+
+def check_steps(
+    owner: str,
+    task: Task,
+    steps: Steps,
+    *,
+    structure: Structure | None = None,
+    place: Place = in_column,
+    linked: bool = True,
+    measured: bool = True,
+) -> Steps:
+    """Check steps, and return them with all costs.
+
+    structure: as declared, or None. place: how errors name a field of a step. linked: whether they are one episode, in order; a
+    step whose t is one more than that of the step before must then continue it. measured: whether costs were measured; they must
+    then be what the task says, where it does. Those of Episodes need not be: `rollout` draws random costs, and tasks say the mean.
+    """
+    check_sizes(owner, task, steps, place)
+    check_goes_on(owner, task, steps, place)
+    if linked:
+        before, after = steps.part(slice(0, -1)), steps.part(slice(1, None))
+        check_links(owner, task, before, after, after.t == before.t + 1, lambda name, i: place(name, i + 1))
+    check_outcomes(owner, structure, steps, place)
+    cost, enter_cost = charged(owner, task, steps, place, measured=measured)
+    return replace(steps, cost=cost, enter_cost=enter_cost)
+
+
+def checked_episode(owner: str, task: Task, given: Any, structure: Structure | None = None) -> Steps:
+    """Check that an Episode fits a task and a declared structure, and return its steps with all costs."""
+    episode = check.instance(owner, "episode", given, Episode)
+    if task.horizon is not None and len(episode.actions) > task.horizon:
+        check.fail(owner, "the number of steps of the episode", len(episode.actions), f"at most {task.horizon}, the horizon")
+    steps = check_steps(owner, task, episode.steps, structure=structure, place=in_episode, measured=False)
+    return steps if task.horizon is not None else replace(steps, t=np.zeros_like(steps.t))
+
+
+def check_sizes(owner: str, task: Task, steps: Steps, place: Place) -> None:
+    """Check that states, agents and actions are those of the task."""
+    sizes = {"state": task.n_states, "next_state": task.n_states, "action": task.n_actions}
+    for name in PLACES:
+        values, size = getattr(steps, name), sizes.get(name, task.n_agents)
+        if (i := first((values >= size) | (values < 0))) is not None:
+            check.fail(owner, place(name, i), int(values[i]), f"an integer from 0 to {size - 1}")
+
+
+def check_goes_on(owner: str, task: Task, steps: Any, place: Place, given: Mapping[str, Any] | None = None) -> None:
+    """Check that no step begins where episodes end: nobody is in control there. given: as for `check_links`."""
+    if task.terminal and (i := first(task.is_terminal[steps.state])) is not None:
+        check.fail(owner, place("state", i), shown("state", steps, i, given), "one in which an episode goes on: it ends there")
+
+
+def check_links(
+    owner: str, task: Task, before: Any, after: Any, linked: Any, place: Place, given: Mapping[str, Any] | None = None
+) -> None:
+    """Check that steps continue the steps before them (`wrong_links`), and that no step follows after an end.
+
+    before, after: single steps, or the columns of n pairs. linked: whether they follow one another directly, (n,). given: what a
+    user gave for the single step, by index or name: errors repeat it.
+    """
+    wrong_agent, wrong_state = wrong_links(before, after)
+    if (i := first(wrong_agent & linked)) is not None:
+        who = expected(before.agent, i, task.agents, "prev_agent", given)
+        check.fail(owner, place("prev_agent", i), shown("prev_agent", after, i, given), f"{who}, {WHO}")
+    if task.terminal and (i := first(task.is_terminal[before.next_state] & linked)) is not None:
+        where = expected(before.next_state, i, task.state_names or (), "state", given)
+        step = "this episode" if given is not None else f"the episode of {place('state', i)}"
+        check.fail(owner, step, f"over since state {where}", "ended first (end_episode)")
+    if (i := first(wrong_state & linked)) is not None:
+        where = expected(before.next_state, i, task.state_names or (), "state", given)
+        check.fail(owner, place("state", i), shown("state", after, i, given), f"{where}, {WHERE}; moved=True if it was moved since")
+
+
+def first(wrong: Any) -> int | None:
+    """Return the first of n steps with which something is wrong, None if there is none. wrong: (n,), or of a single step."""
+    if isinstance(wrong, bool | np.bool_):  # quicker
+        return 0 if wrong else None
+    return int(np.argmax(wrong)) if wrong.any() else None
+
+
+def shown(name: str, steps: Any, i: int, given: Mapping[str, Any] | None) -> str:
+    """Return how an error shows a field of step i: as it was given, else its index."""
+    return check.show(np.atleast_1d(getattr(steps, name))[i] if given is None else given[name])
+
+
+def expected(indices: Any, i: int, names: Any, name: str, given: Mapping[str, Any] | None) -> str:
+    """Return how an error shows the index that it expects for step i: by name, if the field was given by name."""
+    index = int(np.atleast_1d(indices)[i])
+    return check.show(index if given is None else in_kind(index, names, given[name]))
+
+
+def check_outcomes(owner: str, structure: Structure | None, steps: Any, place: Place) -> None:
+    """Check that the declared structure allows every next state: others cannot be counted. steps: a Step, or columns."""
+    if structure is None or structure.environment is None or not np.size(steps.state):
+        return
+    outcomes = structure.environment
+    state, action, to = (np.atleast_1d(column) for column in (steps.state, steps.action, steps.next_state))
+    possible = (outcomes.to[outcomes.row[state, action]] == to[:, None]).any(axis=1)
+    if (i := first(~possible)) is not None:
+        known = outcomes.states_from(int(state[i]), int(action[i]))
+        after = f"after state {state[i]} and action {action[i]}"
+        allowed = f"one of {check.show(known)}: the declared structure knows no other {after}"
+        check.fail(owner, place("next_state", i), int(to[i]), allowed)
+
+
+def charged(owner: str, task: Task, steps: Any, place: Place = in_column, *, measured: bool = False) -> tuple[Any, Any]:
+    """Check what the environment charged in steps, a Step or columns; return it for actions and for arriving.
+
+    Where the task says a cost, it is that; else it is `cost` or `enter_cost` of the step, which must lie in the range that the task
+    says. measured: whether a cost that the task says must, if it is given, be the same: nobody would learn from another one.
+    """
+    env_cost, arriving = task.env_cost[steps.state, steps.action], 0.0 * steps.next_state
+    if task.enter_cost is not None:
+        arriving = task.enter_cost[steps.next_state]
+    result = []
+    for name, stated_cost, ends in zip(COSTS, (env_cost, arriving), (task.cost_range, task.enter_cost_range), strict=True):
+        given = getattr(steps, name)
+        if measured:
+            check_known(owner, steps, name, stated_cost, given, place)
+        unknown = stated_cost != stated_cost  # noqa: PLR0124 (NaN)
+        if first(unknown) is None:
+            result.append(stated_cost)
+            continue
+        if (i := first(unknown & np.isnan(given))) is not None:
+            check.fail(owner, place(name, i), "missing", f"given: the task does not say what {entry(name, steps, i)} is")
+        if (i := first(unknown & ((given < ends[0]) | (given > ends[1])))) is not None:
+            allowed = f"from {ends[0]:g} to {ends[1]:g}, the {name}_range of the task"
+            check.fail(owner, place(name, i), float(np.atleast_1d(given)[i]), allowed)
+        result.append(np.where(unknown, given, stated_cost))
+    return result[0], result[1]
+
+
+def check_known(owner: str, steps: Any, name: str, stated_cost: Floats, given: Any, place: Place) -> None:
+    """Check that costs that are given do not contradict what the task says of them. stated_cost, given: NaN where nothing is."""
+    different = abs(given - stated_cost) > SAME_COST * (1.0 + abs(stated_cost))  # never where one of them is NaN
+    if (i := first(different)) is not None:
+        stated = f"{np.atleast_1d(stated_cost)[i]:g}, as {entry(name, steps, i)} of the task says, or left out"
+        unknown = f"a cost that is measured is declared unknown: NaN there and {'a' if name == 'cost' else 'an'} {name}_range"
+        check.fail(owner, place(name, i), float(np.atleast_1d(given)[i]), f"{stated}; {unknown}")
+
+
+def entry(name: str, steps: Any, i: int) -> str:
+    """Return which entry of the task says a cost of step i."""
+    state, action, to = (int(np.atleast_1d(column)[i]) for column in (steps.state, steps.action, steps.next_state))
+    return f"env_cost[{state}, {action}]" if name == "cost" else f"enter_cost[{to}]"

@@ -1,0 +1,161 @@
+"""A step: what happened between two decisions. One record type, its columns, and Episodes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cede._base import check
+from cede._base.arrays import Floats, Ints
+from cede._base.remade import Remade
+from cede._base.reprs import plural, short_repr
+from cede._kernels.account import is_hand_over
+from cede.problem.costs import partly_known
+
+Bools = NDArray[np.bool_]
+WHO, WHERE = "who acted in the step before", "where the step before led"  # what errors expect
+
+
+class Step(NamedTuple):
+    """One step. States, agents and actions are indices from 0."""
+
+    t: int  # time in its episode; 0 without a horizon
+    state: int
+    prev_agent: int  # the agent in control before
+    agent: int  # the agent in control, even if another one was chosen
+    action: int
+    next_state: int
+    cost: float  # what the environment charged for the action
+    enter_cost: float = 0.0  # and for arriving in next_state
+    chosen: int | None = None  # the agent that the learner chose; None: it was not asked
+    moved: bool = False  # whether the system was moved since the step before
+    session: str | None = None  # which of several sessions at once; None: there is one
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The columns of n steps; the names are those of `Step`."""
+
+    t: Ints  # (n,)
+    state: Ints  # (n,)
+    prev_agent: Ints  # (n,)
+    agent: Ints  # (n,)
+    action: Ints  # (n,)
+    next_state: Ints  # (n,)
+    cost: Floats  # (n,) NaN where it is not given
+    enter_cost: Floats  # (n,)
+    chosen: Ints | None = None  # (n,) -1: the learner was not asked; None: of no step
+    moved: Bools | None = None  # (n,) None: nowhere
+    session: NDArray[np.object_] | None = None  # (n,) names; None: there is one session
+
+    @classmethod
+    def of(cls, steps: Sequence[Step]) -> "Steps":
+        """Make columns of single steps. `chosen`, `moved` and `session` are left out."""
+        places = np.array([step[:6] for step in steps], dtype=np.int64).reshape(-1, 6).T.copy()
+        return cls(*places, *np.array([step[6:8] for step in steps], dtype=np.float64).reshape(-1, 2).T.copy())
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.state)
+
+    @property
+    def places(self) -> tuple[Ints, ...]:
+        """Return t, state, prev_agent, agent, action and next_state, (n,) each, as kernels take them: writable int64."""
+        columns = (self.t, self.state, self.prev_agent, self.agent, self.action, self.next_state)
+        return tuple(np.require(column, np.int64, ["C", "W"]) for column in columns)
+
+    def part(self, rows: slice) -> "Steps":
+        """Return some of the steps."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        parts: dict[str, Any] = {name: column[rows] for name, column in columns.items() if column is not None}
+        return Steps(**parts)
+
+    def rows(self) -> list[Step]:
+        """Return the steps one by one. `chosen`, `moved` and `session` are left out."""
+        costs = (self.cost.tolist(), self.enter_cost.tolist())
+        return [Step(*row) for row in zip(*(column.tolist() for column in self.places), *costs, strict=True)]
+
+
+def wrong_links(before: Any, after: Any) -> tuple[Any, Any]:
+    """Return whether a step contradicts the step before it: in its prev_agent, and in its state.
+
+    A step continues the last one if its prev_agent is the agent who acted then, and if it begins where that step led, unless the
+    system was moved since. before, after: two Steps of one step each, or the columns of n pairs.
+    """
+    moved = False if after.moved is None else after.moved
+    return after.prev_agent != before.agent, (after.state != before.next_state) > moved  # it differs, and was not moved
+
+
+@dataclass(frozen=True, eq=False)
+class Episode(Remade):
+    """The steps of one episode, n of them (at most the horizon). `rollout` returns one; `Learner.observe_episode` and `count` take
+    them. Its arrays are read-only.
+    """
+
+    states: Ints  # (n + 1,) the last one is where it ended
+    prev_agents: Ints  # (n,) the agent in control before each step; the first is the start agent
+    agents: Ints  # (n,) the agent in control
+    actions: Ints  # (n,)
+    costs: Floats  # (n,) cost of each step: environment, control, hand-over and arriving together
+    env_costs: Floats | None = None  # (n,) what the environment charged for each action; needed where that must be learned
+    enter_costs: Floats | None = None  # (n,) what it charged for arriving; the same
+    aim: Ints | None = None  # (D,) `task.aim`, where hand-overs take time; None: every agent is a member of the team
+
+    def __post_init__(self) -> None:
+        arrays: dict[str, Any] = {}
+        for name in ("states", "prev_agents", "agents", "actions", *(() if self.aim is None else ("aim",))):
+            arrays[name] = check.integers("Episode", name, getattr(self, name), 1)
+            if arrays[name].size and arrays[name].min() < 0:
+                i = int(np.argmax(arrays[name] < 0))
+                check.fail("Episode", f"{name}[{i}]", int(arrays[name][i]), "an integer of at least 0")
+        n = len(arrays["actions"])
+        arrays["costs"] = costs = check.copied("Episode", "costs", self.costs, "(n,)")
+        sides = tuple(len(arrays[name]) for name in ("prev_agents", "agents"))
+        if (len(arrays["states"]) - 1, *sides) != (n, n, n) or costs.shape != (n,):
+            what = "the number of states - 1, prev_agents, agents, actions and costs"
+            check.fail("Episode", what, (len(arrays["states"]) - 1, *sides, n, costs.size), "equal")
+        if n == 0:
+            check.fail("Episode", "the number of steps", 0, "at least 1")
+        most = max(int(arrays[name].max()) for name in ("prev_agents", "agents"))
+        if self.aim is not None and len(arrays["aim"]) <= most:
+            check.fail("Episode", "the length of aim", len(arrays["aim"]), f"more than {most}, the largest index of an agent")
+        check.finite("Episode", "costs", costs)
+        for name in ("env_costs", "enter_costs"):
+            if getattr(self, name) is not None:
+                arrays[name] = partly_known("Episode", name, getattr(self, name), (n,), "(n,)")
+        for name, array in arrays.items():
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        steps = self.steps
+        wrong, _ = wrong_links(steps.part(slice(0, -1)), steps.part(slice(1, None)))
+        if wrong.any():
+            i = int(np.argmax(wrong)) + 1
+            check.fail("Episode", f"prev_agents[{i}]", int(self.prev_agents[i]), f"{self.agents[i - 1]}, {WHO}")
+
+    @property
+    def steps(self) -> Steps:
+        """Return its steps as columns."""
+        n = len(self.actions)
+        places = (np.arange(n), self.states[:-1], self.prev_agents, self.agents, self.actions, self.states[1:])
+        cost, enter_cost = (np.full(n, np.nan) if part is None else part for part in (self.env_costs, self.enter_costs))
+        return Steps(*places, cost, enter_cost)
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self, lambda: (plural(len(self.actions), "step"), f"cost {self.cost:.6g}", plural(self.switches, "hand-over"))
+        )
+
+    @property
+    def cost(self) -> float:
+        """Return the total cost."""
+        return float(self.costs.sum())
+
+    @property
+    def switches(self) -> int:
+        """Return the number of hand-overs. One that takes several steps counts once, if `aim` is given, as `rollout` does."""
+        aim, pairs = self.aim, np.stack([self.prev_agents, self.agents])
+        if aim is None:
+            aim, pairs = np.unique(pairs, return_inverse=True)
+        return int(np.count_nonzero(is_hand_over(aim, *pairs.reshape(2, -1))))

@@ -1,0 +1,94 @@
+"""Agents are layers by name: one can be shared, added, replaced or forgotten by itself, and nothing else changes."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cede
+from cede.learning.learner import Learner
+from cede.rows.stored import Counts, LayerCounts, apart, below_one_another
+
+MDP = cede.worlds.riverswim(agents=[0.3, 0.7])
+FIRST, SECOND = MDP.task.tables
+
+
+def learned(mdp, episodes=30, seed=0, **options):
+    learner = cede.ucrl2_mc(mdp.task, scale=0.2, **options)
+    cede.simulate(mdp, learner, episodes, seed=seed, progress=False)
+    return learner
+
+
+def begun(task, counts):
+    return Learner(task, cede.ucrl2_mc(task, scale=0.2).told, counts=counts)
+
+
+def test_layers_add_in_any_order():
+    rng = np.random.default_rng(0)
+    tables = [rng.integers(0, 3, (4, 5)) * (rng.random((4, 5)) < 0.5) for _ in range(3)]
+    layers = [LayerCounts.of_matrix(sp.csr_array(table)) for table in tables]
+    for order in ([0, 1, 2], [2, 0, 1]):
+        total = layers[order[0]] + layers[order[1]] + layers[order[2]]
+        np.testing.assert_array_equal(total.matrix.toarray(), sum(tables))
+        assert (np.diff(total.key) > 0).all()
+
+
+def test_layers_below_one_another_and_apart_again():
+    layers = [
+        LayerCounts((2, 3), np.array([1, 5]), np.ones(2)),
+        LayerCounts.empty((0, 3)),
+        LayerCounts((1, 3), np.array([0]), np.ones(1)),
+    ]
+    whole = below_one_another(layers)
+    assert (whole.shape, whole.key.tolist()) == ((3, 3), [1, 5, 6])
+    for before, after in zip(layers, apart(whole, [2, 0, 1]), strict=True):
+        assert (before.shape, before.key.tolist()) == (after.shape, after.key.tolist())
+
+
+def test_every_agent_is_a_layer_of_its_own():
+    counts = learned(MDP).counts
+    assert list(counts.layers) == [f"agent/{FIRST}", f"agent/{SECOND}", "environment", "costs", "start"]
+    np.testing.assert_array_equal(
+        np.concatenate([layer.matrix.toarray() for layer in counts.agent_layers.values()]), counts.agents.toarray()
+    )
+
+
+def test_an_agent_shared_by_two_teams_is_the_sum_of_its_layers():
+    """A learner that begins with the agent's counts of both teams has them, and its other layers are its own."""
+    one, other = learned(MDP, seed=1).counts, learned(MDP, seed=2).counts
+    name = f"agent/{FIRST}"
+    shared = one.layers[name] + other.layers[name]
+    total = Counts({**one.layers, name: shared}, one.episodes + other.episodes, one.environment_episodes)
+    again = begun(MDP.task, total).counts
+    assert again.layers[name].total == one.layers[name].total + other.layers[name].total
+    for layer in (f"agent/{SECOND}", "environment", "start"):
+        np.testing.assert_array_equal(again.layers[layer].key, one.layers[layer].key)
+
+
+def test_an_agent_who_joins_has_no_counts_and_others_keep_theirs():
+    counts = learned(MDP).counts
+    larger = cede.worlds.riverswim(agents=[0.3, 0.7, 0.9])
+    learner = begun(larger.task, counts)
+    assert learner.counts.agent_layers[larger.task.tables[2]].total == 0
+    for name, layer in counts.layers.items():
+        np.testing.assert_array_equal(learner.counts.layers[name].number, layer.number)
+    assert learner.plan.policy.shape == (20, 6, 3)
+
+
+def test_an_agent_who_is_replaced_or_forgotten_begins_again():
+    """Without its layer a learner plans as one that has seen the rest alone."""
+    counts = learned(MDP).counts
+    rest = Counts({name: layer for name, layer in counts.layers.items() if name != f"agent/{FIRST}"}, *[counts.episodes] * 2)
+    learner = begun(MDP.task, rest)
+    assert learner.counts.agent_layers[FIRST].total == 0
+    assert learner.counts.agent_layers[SECOND].total == counts.agent_layers[SECOND].total
+    agents = counts.agents.toarray()
+    agents[:6] = 0
+    by_hand = Counts.of(MDP.task, sp.csr_array(agents), counts.environment, counts.episodes)
+    np.testing.assert_array_equal(begun(MDP.task, by_hand).plan.value, learner.plan.value)
+
+
+def test_a_layer_that_the_task_does_not_have_is_refused():
+    counts = learned(MDP).counts
+    smaller = cede.worlds.riverswim(agents=[0.3])
+    with pytest.raises(ValueError, match=r"the shape of agent/p=0\.7 in counts is \(6, 2\), must be a layer of the task"):
+        begun(smaller.task, counts)

@@ -1,0 +1,54 @@
+"""Single lines of a record, and what a learner remembers of records: by hand."""
+
+import numpy as np
+import pytest
+
+import cede
+from cede.steps.read_record import Lines, header_of_nothing
+from cede.steps.recorded import CountedRun, Recorded
+
+
+def test_a_drop_where_nothing_runs_drops_nothing():
+    lines = Lines(header_of_nothing())
+    lines.take({"event": "drop"})
+    assert (lines.ended, lines.dropped, lines.inside) == ([], [], False)
+    lines.take({"event": "run"})
+    lines.take({"event": "end"})
+    lines.take({"event": "drop"})
+    assert (lines.ended, lines.dropped) == ([True], [False])
+
+
+def test_the_first_episode_may_come_after_a_gap():
+    lines = Lines(header_of_nothing())
+    lines.take({"event": "gap", "expected": 3, "found": 1})
+    assert (lines.gaps, lines.next_step, lines.elsewhere) == (1, 1, -2)
+    for name in ("expected", "found"):
+        with pytest.raises(ValueError, match="a gap is 0, must be an integer of at least 1"):
+            lines.take({"event": "gap", "expected": 3, "found": 1, name: 0})
+
+
+def test_an_episode_that_several_runs_went_on_with_is_counted_once():
+    """In the run in which it began; its places in all of them are done."""
+    before = Recorded(running=(("x/1", 4), ("x/2", 0)))
+    after = before.ended(counted=True)
+    assert after == Recorded({"x/1": CountedRun(1, ((4, 5),)), "x/2": CountedRun(0, ((0, 1),))})
+    assert (after.counted_in("x"), after.counted_in("y")) == (1, 0)
+    assert before.ended(counted=False) == Recorded()
+
+
+def test_episodes_without_steps_are_rows_of_zeros(tmp_path):
+    """Two episodes of one step each, and two that ended without any, as no learner of today writes them."""
+    task = cede.Task([[1.0, 2.0]], ["a", "b"], 2, control_cost=[0.0, 0.5])
+    learner = cede.greedy(task)
+    with learner.record_to(tmp_path / "a.jsonl"):
+        for agent, action in ((0, 1), (1, 0)):
+            learner.observe(0, 0, agent, agent, action, 0)
+            learner.end_episode()
+    with (tmp_path / "a.jsonl").open("a") as file:
+        file.write('{"event":"end"}\n' * 2)
+    found = cede.read_record(tmp_path / "a.jsonl").episodes()
+    np.testing.assert_allclose(found.cost, [2.0, 1.5, 0.0, 0.0])
+    assert found.lengths.tolist() == [1, 1, 0, 0]
+    assert found.control.tolist() == [[1, 0], [0, 1], [0, 0], [0, 0]]
+    for column in (found.switches, found.overrides, found.unpriced):
+        assert column.tolist() == [0, 0, 0, 0]
