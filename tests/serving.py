@@ -35,8 +35,8 @@ class Server:
         assert self("PUT", "/v1/environments/river", {"task": task}).status_code == 201
         for name in ("boat", "canoe"):
             assert self("PUT", f"/v1/teams/{name}", {"environment": "river"}).status_code == 201
-        self.told = episodes(self.mdp, 4, 1)
-        for number, episode in enumerate(self.told):
+        self.settings = episodes(self.mdp, 4, 1)
+        for number, episode in enumerate(self.settings):
             self.tell("boat", number, episode)
         while self("GET", "/v1/teams/boat").json()["due"] is not None:
             time.sleep(0.02)

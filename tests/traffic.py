@@ -23,7 +23,7 @@ def without_horizon(mdp, discount):
 
 def put(store, learner, teams, environment="river"):
     """Make an environment, with the settings of a learner, and teams by their names and seeds."""
-    served = checked("test", learner.task, learner.told)
+    served = checked("test", learner.task, learner.settings)
     fallback = checked_fallback("test", learner.task, None)
     store.database.write(lambda c: store.put_environment(c, environment, served, fallback))
     common = store.environment(environment)[1]

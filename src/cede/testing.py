@@ -61,17 +61,17 @@ def check_learner(make: Make, task: Task | None = None, *, seed: int = 0) -> lis
 
 def small_tasks() -> dict[str, Task]:
     """Return the tasks that are checked by default: 3 states, 2 actions, 2 agents."""
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "env_cost": np.array([[0.0, 0.5], [1.0, 0.25], [0.5, 0.5]]),
         "agents": ["machine", "human"],
         "control_cost": {"human": 0.25},
         "switch_cost": 0.125,
     }
-    known = Task(**told, horizon=5)
+    known = Task(**settings, horizon=5)
     return {
         "with a horizon": known,
-        "without a horizon": Task(**told, horizon=None, discount=0.9),
-        "with ends": Task(**told, horizon=5, terminal=[2], enter_cost=[0.0, 0.0, 1.0]),
+        "without a horizon": Task(**settings, horizon=None, discount=0.9),
+        "with ends": Task(**settings, horizon=5, terminal=[2], enter_cost=[0.0, 0.0, 1.0]),
         "with learned costs": known.with_unknown_costs((0.0, 1.0)),
     }
 

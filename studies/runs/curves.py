@@ -26,5 +26,5 @@ def shown_episodes(n: int) -> list[int]:
 
 def learner_settings(learner: Learner) -> Row:
     """Return the settings of a learner that every table shows: radius, scale and delta, empty where it has none."""
-    s = learner.settings
+    s = learner.about
     return {name: s[name] if s[name] is not None else "" for name in ("radius", "scale", "delta")}

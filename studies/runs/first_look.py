@@ -30,7 +30,7 @@ def driver(mdp: TwoLayerMDP, seed: int, *, structured: bool) -> Learner:
 
 def learner_settings(learner: Learner) -> Row:
     """Return the settings of a learner that tables show: its radii, and their scale."""
-    return {name: learner.settings[name] or "" for name in ("radius", "scale")}
+    return {name: learner.about[name] or "" for name in ("radius", "scale")}
 
 
 def together(costs: Sequence[float], episodes: int, seed: int, progress: Callable[[int], None]) -> Outcome:

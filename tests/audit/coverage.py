@@ -95,7 +95,7 @@ def estimates(rng):
     for who, source, more, note in (
         (learner, "own runs", {"start": start}, "start given"),
         (learner, "own runs", {}, "start counted"),
-        (Learner(task, learner.told, seed=seed, counts=before), "own runs", {}, "start not counted"),
+        (Learner(task, learner.settings, seed=seed, counts=before), "own runs", {}, "start not counted"),
         (task, "log", {"log": log, "start": start}, "start given"),
         (task, "log", {"log": log}, "start from the log"),
     ):

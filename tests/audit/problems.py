@@ -87,7 +87,7 @@ class Problem:
         options = f", start_agent={self.start_agent}" if self.start_agent else ""
         options += "" if self.discount is None else f", discount={self.discount!r}"
         lines.append(f"mdp = cede.TwoLayerMDP(environment, cede.Team(agents, {text(self.switch)}), {self.horizon}{options})")
-        return [*lines, *self._task(), *self._told()]
+        return [*lines, *self._task(), *self._settings()]
 
     def _task(self):
         if self.unknown is None:

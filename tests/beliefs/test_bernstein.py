@@ -171,7 +171,7 @@ def test_one_kind_for_each_layer():
         learner = cede.ucrl2_mc(mdp.task, belief={"agents": agents, "environment": environment})
         cede.simulate(mdp, learner, 20, seed=0, progress=False)
         sets[agents] = learner.beliefs
-        assert learner.settings["radius"] == f"{agents} (agents), {environment} (environment)"
+        assert learner.about["radius"] == f"{agents} (agents), {environment} (environment)"
     for layer in (0, 1):
         assert (sets["printed"][layer].linear == 0) == (layer == 0)
         assert (sets["bernstein"][layer].linear == 0) == (layer == 1)

@@ -62,7 +62,7 @@ def counted(transition, visits, seed, rows=None):
 
 
 def option_of(task, **settings):
-    return Sizes(task, cede.posterior_sampling(task, **settings).told).option
+    return Sizes(task, cede.posterior_sampling(task, **settings).settings).option
 
 
 # ------------------------------------------------------------------------------------------------- draws and scores
@@ -74,14 +74,14 @@ def test_rows_follow_their_dirichlet_posterior(prior, n_states):
     mdp = random_mdp(11, n_states=n_states, n_actions=2, n_agents=2, horizon=4, kinds=[None])
     learner = cede.posterior_sampling(mdp.task, prior=prior)
     cede.simulate(mdp, learner, 6, seed=0, progress=False)
-    arrays = new_arrays(learner.task, learner.told, load_counts(learner.task, learner.told, learner.state, None))
+    arrays = new_arrays(learner.task, learner.settings, load_counts(learner.task, learner.settings, learner.state, None))
     rng = np.random.default_rng(0)
     more = {"agents": rng.gamma(2.0, size=(2 * n_states, 2)), "environment": rng.gamma(1.0, size=(2 * n_states, n_states))}
     more["environment"] *= rng.random(more["environment"].shape) < 0.3
     more["environment"][::3] = 0.0  # rows of which a model says nothing
     for name, table in more.items():
         getattr(arrays, name).expected = Table.of(sp.csr_array(table))
-    refresh_layer(arrays.environment, learner.told, n_states)
+    refresh_layer(arrays.environment, learner.settings, n_states)
     drawn = {name: np.zeros((1500, *table.shape)) for name, table in more.items()}
     for seed in range(1500):
         believe(arrays, seed)
@@ -233,7 +233,7 @@ def test_features_help_where_they_tell_something():
     assert learner.priors["guide"][0] == "tree"
     assert learner.priors["guide"][1] >= 10.0
     assert learner.priors["environment"][1] >= 30.0
-    assert learner.settings["features"] == ["row", "column"]
+    assert learner.about["features"] == ["row", "column"]
 
 
 def test_shuffled_features_cost_little():
@@ -300,7 +300,7 @@ def test_a_log_teaches_what_a_run_teaches():
 def test_counts_from_elsewhere_are_fitted_after_the_next_episode():
     first = cede.posterior_sampling(GRID.task, features=True)
     cede.simulate(GRID, first, 12, seed=0, progress=False)
-    run, hand = (cede.Learner(GRID.task, first.told, counts=first.counts) for _ in range(2))
+    run, hand = (cede.Learner(GRID.task, first.settings, counts=first.counts) for _ in range(2))
     cede.simulate(GRID, run, 2, seed=1, progress=False)
     rng = np.random.default_rng(np.random.SeedSequence(1, spawn_key=(0,)))
     for _ in range(2):
@@ -420,7 +420,7 @@ def test_names_that_cannot_be_read_and_tasks_without_end_are_refused():
     endless = replace(cede.worlds.riverswim(agents=[0.2, 0.8]), horizon=None)
     with pytest.raises(ValueError, match="features is given, must be left out without a horizon"):
         cede.posterior_sampling(endless.task, features=True)
-    assert cede.posterior_sampling(endless.task, features=None).told.features is None
+    assert cede.posterior_sampling(endless.task, features=None).settings.features is None
 
 
 @pytest.mark.parametrize(

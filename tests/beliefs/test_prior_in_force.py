@@ -16,7 +16,7 @@ TASK = cede.Task(agents=["a", "b"], env_cost=np.zeros((16, 8)), horizon=4, state
 ROWS = 128  # of the environment: 16 states, 8 actions
 
 
-OPTION = Sizes(TASK, cede.posterior_sampling(TASK, features=True).told).option
+OPTION = Sizes(TASK, cede.posterior_sampling(TASK, features=True).settings).option
 
 
 def extras(scores):

@@ -59,7 +59,7 @@ def test_a_set_can_be_asked_for_by_name(name):
 def test_what_a_set_does_not_allow_is_refused():
     """By the settings, for every set and use; the messages are held by tests/learning/test_settings.py."""
     plain, task = Settings("test"), cede.worlds.riverswim().task
-    baseline = cede.ucrl2_mc(task, baseline=1).told.baseline
+    baseline = cede.ucrl2_mc(task, baseline=1).settings.baseline
     for kind in SETS:
         for use, more in {
             "two layers": {},

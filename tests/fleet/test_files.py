@@ -48,7 +48,7 @@ def known():
 
 
 def same(one, two):
-    assert one.settings == two.settings
+    assert one.about == two.about
     assert one.episode == two.episode
     assert one.observed == two.observed
     for layer in ("agents", "environment"):
@@ -365,7 +365,7 @@ FORMATS = {
 
 
 def featured(task):
-    return cede.posterior_sampling(task, features=np.arange(task.n_states)).told
+    return cede.posterior_sampling(task, features=np.arange(task.n_states)).settings
 
 
 def format_digest():
@@ -447,7 +447,7 @@ def test_files_of_schema_5_are_read():
     learner, again = cede.load(GOLDEN / "learner-schema-5.cede"), again_with_features()
     assert not learner.counts.starts.any()
     assert starts_of("test", learner).source.startswith("not counted: ")
-    assert (learner.episode, learner.told.features.names) == (31, ("s",))
+    assert (learner.episode, learner.settings.features.names) == (31, ("s",))
     np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
     same_extras(learner, again)
 
@@ -455,8 +455,8 @@ def test_files_of_schema_5_are_read():
 def test_files_of_schema_4_are_read():
     """They know nothing of features."""
     learner = cede.load(GOLDEN / "learner-schema-4.cede")
-    assert learner.told.features is None
-    assert (learner.episode, learner.told.radius, learner.told.auditions) == (31, "calibrated", True)
+    assert learner.settings.features is None
+    assert (learner.episode, learner.settings.radius, learner.settings.auditions) == (31, "calibrated", True)
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     again = cede.recommended(mdp.task, seed=5)
     cede.simulate(mdp, again, 30, seed=5, progress=False)
@@ -466,14 +466,14 @@ def test_files_of_schema_4_are_read():
 def test_files_of_schema_3_are_read():
     """What they lack has a default: they know nothing of auditions."""
     learner, fleet = cede.load(GOLDEN / "learner-schema-3.cede"), cede.load(GOLDEN / "fleet-schema-3.cede")
-    assert not learner.told.auditions
+    assert not learner.settings.auditions
     assert learner.episode == 41
     assert learner.observed == 1
-    assert learner.settings["at_most"] == {"p=0.7": 0.5}
+    assert learner.about["at_most"] == {"p=0.7": 0.5}
     assert len(fleet) == 3
     assert fleet.environment_episodes == 60
     for one in (learner, *fleet):
-        assert np.isfinite(one.plan.value).any() or one.told.baseline is not None
+        assert np.isfinite(one.plan.value).any() or one.settings.baseline is not None
     endless = cede.load(GOLDEN / "endless-schema-3.cede")
     assert (type(endless).__name__, endless.steps, endless.plan.policy.shape) == ("EndlessLearner", 500, (6, 2))
     assert learner.counts.costs.shape == (12, 4)

@@ -44,7 +44,7 @@ def test_rounds_are_synchronous():
         lone = cede.ucrl2_mc(mdp.task, scale=0.2)
         counts = cede.Counts.of(mdp.task, learner.counts.agents, environment, 1, environment_episodes=4)
         assert learner.counts.environment_episodes == 4
-        again = cede.Learner(mdp.task, lone.told, counts=counts)
+        again = cede.Learner(mdp.task, lone.settings, counts=counts)
         np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
         np.testing.assert_array_equal(again.plan.value, learner.plan.value)
 
@@ -136,7 +136,7 @@ def test_simulate_fleet_checks_its_teams():
 
 def by_hand(mdps, episodes, sync_every, seed, **options):
     """The rounds of a fleet with learners that are made anew for every episode, from counts that are added by hand."""
-    algorithm = cede.ucrl2_mc(mdps[0].task, **options).told
+    algorithm = cede.ucrl2_mc(mdps[0].task, **options).settings
     zero, environment = [cede.Counts.zeros(mdp.task) for mdp in mdps], cede.Counts.zeros(mdps[0].task).environment
     own, common, told = list(zero), environment, 0
     luck = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(len(mdps))]
@@ -219,7 +219,7 @@ def test_known_agents_of_a_newcomer_are_its_own():
     fleet = learned(mdps)
     mdp = riverswim(agents=[0.2, 0.9])
     newcomer = fleet.welcome(mdp.task, known_agents={"p=0.9": mdp.team.agents[1].policy})
-    assert newcomer.settings["known_agents"] == ["p=0.9"]
+    assert newcomer.about["known_agents"] == ["p=0.9"]
     with pytest.raises(ValueError, match=r"Fleet.welcome: an agent of known_agents is 'p=0.1', must be one of 'p=0.2', 'p=0.9'"):
         fleet.welcome(mdp.task, known_agents={"p=0.1": mdp.team.agents[1].policy})
 

@@ -199,7 +199,7 @@ def test_a_learner_that_overrides_a_method_runs_as_it_says():
             return 1
 
     mdp = cede.worlds.riverswim([0.3, 0.7])
-    stubborn = Stubborn(mdp.task, cede.ucrl2_mc(mdp.task).told)
+    stubborn = Stubborn(mdp.task, cede.ucrl2_mc(mdp.task).settings)
     history = cede.simulate(mdp, stubborn, 5, progress=False)
     assert history.control.sum(axis=0).tolist() == [0, 100]
 

@@ -144,7 +144,7 @@ def test_the_memory_of_a_team_follows_what_it_has_seen():
         assert len(learner.state.counts.all_agents.key) <= 50
         assert size_of(learner) < 3000
     assert len({id(mdp.team.agents[0].policy) for mdp in mdps}) == 1
-    assert all(np.shares_memory(a.told.known_agents[0], known["machine"]) for a in learners)
+    assert all(np.shares_memory(a.settings.known_agents[0], known["machine"]) for a in learners)
 
 
 def test_a_learner_that_was_used_by_hand_goes_on_in_a_fleet_and_back():

@@ -323,10 +323,10 @@ def soak_without_horizon(seed, rng, note):
     kinds = [cede.recommended, cede.ucrl2_mc, cede.posterior_sampling, lambda task: cede.greedy(task, replan=20), cede.ucrl2]
     one = kinds[rng.integers(len(kinds))](task)
     length = int(rng.integers(100, 1000))
-    note(f"{one.told.name} {length} of rich_mdp({seed}), no horizon: {endless_one}")
+    note(f"{one.settings.name} {length} of rich_mdp({seed}), no horizon: {endless_one}")
     history = cede.simulate(problem, one, **({"steps": length} if endless_one else {"episodes": length}), seed=seed, progress=False)
     steps = int(history.control.sum())
     ok = np.isfinite(history.regret).all() and (np.diff(history.regret) >= -1e-6 * (1 + np.abs(history.expected_cost[1:]))).all()
     if not ok or one.counts.environment.sum() != steps or (endless_one and steps != length):
-        return Trial("sums that do not add up", f"{one.told.name} {length} of rich_mdp({seed}), no horizon: {endless_one}")
+        return Trial("sums that do not add up", f"{one.settings.name} {length} of rich_mdp({seed}), no horizon: {endless_one}")
     return Trial(SURVIVED, str(length))

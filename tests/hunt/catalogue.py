@@ -717,7 +717,7 @@ def constructors():
             cede.Learner,
             {
                 "task": (task(), Instance()),
-                "told": (learner().told, Instance()),
+                "told": (learner().settings, Instance()),
                 "seed": (3, Integer(0, 2**31 - 1)),
                 "counts": (learner().counts, optional(Instance())),
             },
@@ -729,7 +729,7 @@ def constructors():
             EndlessLearner,
             {
                 "task": (endless_learner().task, Instance()),
-                "told": (endless_learner().told, Instance()),
+                "told": (endless_learner().settings, Instance()),
                 "seed": (3, Integer(0, 2**31 - 1)),
                 "counts": (endless_learner().counts, optional(Instance())),
             },

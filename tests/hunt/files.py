@@ -253,7 +253,7 @@ def use(one):
         for state in sorted(set(np.flatnonzero(~task.is_terminal)[[0, -1]].tolist())):
             for prev in range(min(task.n_agents, 6)):
                 one.choose(*(() if endless_one else (t,)), state, prev)
-    _ = one.plan, one.own_plan, one.counts, one.beliefs, one.prices, one.settings, one.saved
+    _ = one.plan, one.own_plan, one.counts, one.beliefs, one.prices, one.about, one.saved
     tries = [
         lambda: cede.bounds(one),
         lambda: cede.explain(one, None if endless_one else 0, 0, 0),

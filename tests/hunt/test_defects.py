@@ -115,7 +115,7 @@ def test_more_counts_than_steps_are_refused():
         cede.load(forged(bytes_of(learner), "learner", more))
     counts = learner.counts
     with pytest.raises(ValueError, match="the sum of the counts of environment is 12, must be possible in 1 episodes of 4 steps"):
-        cede.Learner(task(), learner.told, counts=replace(counts, environment_episodes=1)).plan  # noqa: B018
+        cede.Learner(task(), learner.settings, counts=replace(counts, environment_episodes=1)).plan  # noqa: B018
 
 
 # ------------------------------------------------------------------------------------------------- 3: units of cost
@@ -656,7 +656,7 @@ def test_a_checkpoint_of_a_plan_that_there_is_not_is_refused(name, value, tmp_pa
 
 def test_settings_that_no_learner_has_are_refused():
     """Memory was corrupted: a file could ask for samples of a table that has no room for them."""
-    ucrl2, plain = cede.ucrl2(task()).told, cede.ucrl2_mc(task()).told
+    ucrl2, plain = cede.ucrl2(task()).settings, cede.ucrl2_mc(task()).settings
     wrong = [
         (ucrl2, {"prior": 1.0, "radius": None}),
         (ucrl2, {"limits": (np.zeros(2), np.ones(2))}),
@@ -665,7 +665,7 @@ def test_settings_that_no_learner_has_are_refused():
         (plain, {"prior": 1.0}),
         (plain, {"radius": "appendix"}),
         (plain, {"radius": None, "agents_radius": "printed"}),
-        (cede.posterior_sampling(task()).told, {"planning": "greedy"}),
+        (cede.posterior_sampling(task()).settings, {"planning": "greedy"}),
     ]
     for told, change in wrong:
         with pytest.raises(ValueError, match="must be"):
@@ -681,7 +681,7 @@ def test_copies_are_read_only_too(way):
         way(episode()).states,
         way(environment).row,
         way(environment).centre.column,
-        way(learner).told.policy,
+        way(learner).settings.policy,
         way(cede.solve(mdp())).policy,
         way(mdp()).environment.transition.indices,
         way(task()).env_cost,

@@ -21,7 +21,7 @@ def learner(told, environment=((0, 6, 0), (0, 4, 0), (0, 0, 0))):
 
 def test_what_left_without_having_arrived_started_there():
     """Six have left state 0 and none arrived; the other four arrived in state 1 as often as they left it."""
-    found = counted_starts(learner(cede.greedy(TASK).told))
+    found = counted_starts(learner(cede.greedy(TASK).settings))
     assert found.known.tolist() == [0.6, 0.0, 0.0]
     assert found.anywhere == pytest.approx(0.4)
     assert found.chances.tolist() == [1.0, 0.0, 0.0]
@@ -30,10 +30,10 @@ def test_what_left_without_having_arrived_started_there():
 
 def test_counts_of_the_environment_that_fade_bound_nothing():
     rule = cede.HalfLife(5)
-    found = counted_starts(learner(cede.greedy(TASK, forget_environment=rule).told))
+    found = counted_starts(learner(cede.greedy(TASK, forget_environment=rule).settings))
     assert (found.anywhere, found.known.tolist()) == (1.0, [0.0, 0.0, 0.0])
     assert found.source == "not counted: all of them may start anywhere"
-    found = counted_starts(learner(cede.greedy(TASK, forget=rule).told))  # of the agents: the environment's count
+    found = counted_starts(learner(cede.greedy(TASK, forget=rule).settings))  # of the agents: the environment's count
     assert found.known.tolist() == [0.6, 0.0, 0.0]
 
 
@@ -42,7 +42,7 @@ def test_outcomes_of_many_places_do_not_tell_what_left_a_state():
     structure = cede.Structure(
         environment=cede.Outcomes.by(range(3), range(1), lambda s, a: ("all", {"moved": (s + 1) % 3, "stayed": s}))
     )
-    found = counted_starts(learner(cede.greedy(TASK, structure=structure).told, ((6, 4),)))
+    found = counted_starts(learner(cede.greedy(TASK, structure=structure).settings, ((6, 4),)))
     assert (found.anywhere, found.known.tolist()) == (1.0, [0.0, 0.0, 0.0])
     assert found.source == "not counted: all of them may start anywhere"
 

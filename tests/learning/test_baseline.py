@@ -236,7 +236,7 @@ def test_in_a_fleet_with_plans_that_are_kept():
         cost = cede.expected_cost(mdp, mdp.task.always(0))
         assert (np.cumsum(one.expected_cost[i]) <= 1.1 * cost * np.arange(1, 201)).all()
         assert recorded(fleet.learners[i])["explored"] > 0
-    assert fleet.welcome(mdps[0].task).told.baseline is None
+    assert fleet.welcome(mdps[0].task).settings.baseline is None
 
 
 def test_explained():

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import cede
-from cede.learning.files import pack_told, unpack_told
+from cede.learning.files import pack_settings, unpack_settings
 from cede.learning.learner import Learner
 from cede.learning.state import Sizes, check_cost_sums
 from cede.rows.places import cost_places
@@ -119,11 +119,11 @@ def test_a_learner_that_begins_with_counts():
     seen = cede.ucrl2_mc(TASK)
     cede.simulate(cede.worlds.riverswim([0.3, 0.7]), seen, 3, seed=0, progress=False)
     counts = seen.counts
-    assert Learner(TASK, seen.told, counts=counts).counts.agents.sum() == 60
+    assert Learner(TASK, seen.settings, counts=counts).counts.agents.sum() == 60
     half = Counts.of(TASK, counts.agents * 0.5, counts.environment, 3)
     with pytest.raises(ValueError, match=r"a count of agent/p=0\.\d is .*, must be whole: it forgets nothing"):
-        Learner(TASK, seen.told, counts=half)
-    faded = Learner(TASK, cede.ucrl2_mc(TASK, forget=cede.HalfLife(10)).told, counts=half)
+        Learner(TASK, seen.settings, counts=half)
+    faded = Learner(TASK, cede.ucrl2_mc(TASK, forget=cede.HalfLife(10)).settings, counts=half)
     assert faded.counts.agents.sum() == 30
 
 
@@ -147,7 +147,7 @@ def test_columns_of_a_log_are_whole_numbers_in_range():
 def test_a_step_has_two_costs_at_most():
     """That of its action and that of arriving: 40 in an episode of 20 steps."""
     learner = cede.ucrl2_mc(TASK.with_unknown_costs((0.0, 1.0)))
-    sizes = Sizes(learner.task, learner.told)
+    sizes = Sizes(learner.task, learner.settings)
     for n, fits in ((40.0, True), (41.0, False)):
         sums = np.zeros(sizes.layers[2])
         sums[0, 0] = n
@@ -162,9 +162,9 @@ def test_what_is_declared_of_known_agents_is_dropped():
     river = cede.worlds.riverswim([0.3, 0.7])
     told = cede.Structure.by(range(6), range(2), agents={"p=0.3": lambda s: s // 3, "p=0.7": lambda s: s // 2})
     learner = cede.ucrl2_mc(TASK, structure=told, known_agents={"p=0.3": river.team.agents[0].policy})
-    assert list(learner.told.structure.agents) == ["p=0.7"]
+    assert list(learner.settings.structure.agents) == ["p=0.7"]
     both = {agent.name: agent.policy for agent in river.team.agents}
-    assert cede.ucrl2_mc(TASK, structure=told, known_agents=both).told.structure is None
+    assert cede.ucrl2_mc(TASK, structure=told, known_agents=both).settings.structure is None
 
 
 @pytest.mark.parametrize("window", [1, 2, 3])
@@ -195,13 +195,13 @@ def test_a_step_after_the_end_names_where_it_ended():
 
 def test_a_file_holds_a_task_and_settings():
     learner = cede.ucrl2_mc(TASK)
-    header, arrays = pack_told(SimpleNamespace(task=TASK, told=learner.told))
-    task, told = unpack_told(header, arrays)
+    header, arrays = pack_settings(SimpleNamespace(task=TASK, settings=learner.settings))
+    task, told = unpack_settings(header, arrays)
     assert (task.agents, told.delta) == (TASK.agents, 0.1)
     with pytest.raises(ValueError, match="file: task and settings is others, must be a Task and Settings"):
-        unpack_told({"task": header["told"], "told": header["told"]}, arrays)
+        unpack_settings({"task": header["told"], "told": header["told"]}, arrays)
     with pytest.raises(ValueError, match="file: task and settings is others, must be a Task and Settings"):
-        unpack_told({"task": header["task"], "told": header["task"]}, arrays)
+        unpack_settings({"task": header["task"], "told": header["task"]}, arrays)
 
 
 def test_counts_of_several_teams_rise_within_each():

@@ -74,7 +74,7 @@ def test_a_log_is_as_good_as_being_there(mdp, told):
 
 def test_when_it_plans_again():
     learner = cede.ucrl2_mc(AVERAGE.task)
-    assert learner.settings["replan"] == "doubling"
+    assert learner.about["replan"] == "doubling"
     first = learner.plan
     learner.observe(0, 0, 0, 1, 1)
     second = learner.plan

@@ -119,7 +119,7 @@ def test_costs_that_are_alike_are_learned_together():
     learner = cede.greedy(unknown(RIVER), structure=told)
     cede.simulate(RIVER, learner, 20, progress=False)
     assert learner.counts.costs.shape == (2, 4)
-    assert "costs have 2 cases" in learner.settings["structure"]
+    assert "costs have 2 cases" in learner.about["structure"]
     assert learner.counts.costs.toarray()[:, 0].sum() == 20 * 20
 
 

@@ -88,7 +88,7 @@ def test_in_a_fleet():
     assert shares[0] < 0.4 < shares[1] < 0.65 < shares[2]
     assert one.optimum[0] == pytest.approx(cede.solve(mdps[0], at_most=limits[0]).cost)
     assert fleet.learners[2].prices == {}
-    assert fleet.welcome(mdps[0].task).told.limits is None
+    assert fleet.welcome(mdps[0].task).settings.limits is None
 
 
 def test_explained():

@@ -94,7 +94,7 @@ def test_other_places_where_an_agent_is_given():
     assert (task.can_reach("operator"), task.can_reach(1), task.can_reach("robot")) == (False, False, True)
     assert cede.Task(**{**TASK, "start_agent": "operator"}).start_agent == 1
     np.testing.assert_array_equal(cede.Task(**TASK).always("operator"), cede.Task(**TASK).always(1))
-    by_name, by_index = (cede.ucrl2_mc(cede.Task(**TASK), at_most={one: 0.3}).told.limits for one in ("operator", 1))
+    by_name, by_index = (cede.ucrl2_mc(cede.Task(**TASK), at_most={one: 0.3}).settings.limits for one in ("operator", 1))
     np.testing.assert_array_equal(by_name, by_index)
 
 
@@ -242,7 +242,7 @@ def test_a_plan_is_a_policy_wherever_one_is_expected():
     assert cede.expected_cost(mdp, plan) == cede.expected_cost(mdp, plan.policy)
     np.testing.assert_array_equal(cede.bounds(learner, plan).low, cede.bounds(learner, plan.policy).low)
     with_plan, with_policy = (cede.ucrl2_mc(mdp.task, baseline=one) for one in (plan, plan.policy))
-    np.testing.assert_array_equal(with_plan.told.baseline.policy, with_policy.told.baseline.policy)
+    np.testing.assert_array_equal(with_plan.settings.baseline.policy, with_policy.settings.baseline.policy)
     mixture = cede.solve(mdp, at_most={"p=0.7": 0.3})
     for call in (
         lambda: cede.expected_cost(mdp, mixture),
@@ -303,7 +303,7 @@ def test_lower_precision_everywhere(tmp_path):
     mdp = cede.TwoLayerMDP(dense, cede.Team([cede.Agent("model", policy)]), 3)
     learner = cede.ucrl2_mc(mdp.task, known_agents={"model": policy}, baseline=0, start=start)
     learner.save(tmp_path / "model.cede")
-    np.testing.assert_array_equal(cede.load(tmp_path / "model.cede").told.known_agents[0][0], mdp.team.agents[0].policy)
+    np.testing.assert_array_equal(cede.load(tmp_path / "model.cede").settings.known_agents[0][0], mdp.team.agents[0].policy)
     cede.simulate(mdp, learner, 3)
     cede.gym.actor("model", policy)
     cede.bounds(learner).of_episode(start)

@@ -11,7 +11,7 @@ CASES = cede.Structure.by(range(6), range(2), agents={"p=0.3": lambda s: s // 3,
 
 
 def test_what_is_declared_of_agents_goes_to_those_of_the_same_name():
-    told = cede.ucrl2_mc(RIVER.task, structure=CASES, at_most={"p=0.7": 0.5}).told
+    told = cede.ucrl2_mc(RIVER.task, structure=CASES, at_most={"p=0.7": 0.5}).settings
     new = cede.worlds.riverswim([0.3, 0.9])
     found = for_newcomer(new.task, told, RIVER.task, {})
     assert list(found.structure.agents) == ["p=0.3"]
@@ -19,14 +19,14 @@ def test_what_is_declared_of_agents_goes_to_those_of_the_same_name():
     known = for_newcomer(RIVER.task, told, RIVER.task, {0: RIVER.team.agents[0].policy[None]})
     assert list(known.structure.agents) == ["p=0.7"]
     assert list(for_newcomer(RIVER.task, told, RIVER.task, {}).structure.agents) == ["p=0.3", "p=0.7"]
-    assert for_newcomer(new.task, cede.ucrl2_mc(RIVER.task).told, RIVER.task, {}).structure is None
+    assert for_newcomer(new.task, cede.ucrl2_mc(RIVER.task).settings, RIVER.task, {}).structure is None
 
 
 def test_rules_to_forget_go_to_those_of_the_same_name_or_to_all():
-    one = cede.ucrl2_mc(RIVER.task, forget={"p=0.3": cede.HalfLife(5), "p=0.7": cede.HalfLife(9)}).told
+    one = cede.ucrl2_mc(RIVER.task, forget={"p=0.3": cede.HalfLife(5), "p=0.7": cede.HalfLife(9)}).settings
     new = cede.worlds.riverswim([0.3, 0.9]).task
     assert for_newcomer(new, one, RIVER.task, {}).forget == {"p=0.3": cede.HalfLife(5)}
-    same = cede.ucrl2_mc(RIVER.task, forget=cede.HalfLife(5)).told
+    same = cede.ucrl2_mc(RIVER.task, forget=cede.HalfLife(5)).settings
     assert for_newcomer(new, same, RIVER.task, {}).forget == {"p=0.3": cede.HalfLife(5), "p=0.9": cede.HalfLife(5)}
 
 
@@ -34,14 +34,14 @@ def test_cases_of_an_environment_that_varies_with_time():
     declared = cede.Structure(environment=cede.Outcomes.of([[0], [1]], [[[0, 1]], [[0, 1]]]))
     plain = cede.Task(agents=["a"], env_cost=np.zeros((2, 1)), horizon=3)
     varies = cede.Task(agents=["a"], env_cost=np.zeros((2, 1)), horizon=3, periods=[0, 1, 0])
-    told = cede.ucrl2_mc(plain, structure=declared).told
+    told = cede.ucrl2_mc(plain, structure=declared).settings
     check_task("x", plain, told)
     with pytest.raises(ValueError, match=r"x: structure\.environment is given, must be left out where the environment varies"):
         check_task("x", varies, told)
 
 
 def test_a_baseline_needs_whole_episodes():
-    told = cede.ucrl2_mc(RIVER.task, baseline=0).told
+    told = cede.ucrl2_mc(RIVER.task, baseline=0).settings
     check_task("x", RIVER.task, told)
     discounted = cede.Task(agents=RIVER.task.agents, env_cost=RIVER.task.env_cost, horizon=20, discount=0.9)
     with pytest.raises(ValueError, match=r"x: discount is 0\.9, must be left out with a baseline"):

@@ -25,7 +25,10 @@ def test_gamma_numbers(shape):
 
 def tables(learner, n):
     """n sampled environments and agents, as arrays (n, rows, columns), from the same counts."""
-    arrays, result = new_arrays(learner.task, learner.told, load_counts(learner.task, learner.told, learner.state, None)), ([], [])
+    arrays, result = (
+        new_arrays(learner.task, learner.settings, load_counts(learner.task, learner.settings, learner.state, None)),
+        ([], []),
+    )
     for seed in range(n):
         believe(arrays, seed)
         tables = (arrays.agents.belief.table, arrays.environment.belief.table)

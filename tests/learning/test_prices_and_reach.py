@@ -15,7 +15,7 @@ def test_prices_of_a_step(terminal, expected):
     """
     task = cede.Task([[1.0], [1.0]], ["a", "b"], 3, terminal=terminal)
     learner = cede.greedy(task, at_most={"b": 0.3}, at_least={"a": 0.2})
-    arrays = WorkingLearner(task, learner.told, learner.state, None).arrays
+    arrays = WorkingLearner(task, learner.settings, learner.state, None).arrays
     arrays.limits.prices["above"], arrays.limits.prices["below"] = [0, 5], [2, 0]
     np.testing.assert_allclose(prices_of_steps(task, arrays), expected)
     assert prices_by_name(task, arrays) == {"a": -2.0, "b": 5.0}

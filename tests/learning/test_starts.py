@@ -67,7 +67,7 @@ def test_logs_counts_and_episodes_agree():
     episodes = [cede.rollout(mdp, mdp.task.always(0), seed=k) for k in range(12)]
     firsts = np.bincount([episode.states[0] for episode in episodes], minlength=4)
     counts = count(mdp.task, episodes)
-    learner, told = cede.greedy(mdp.task), Learner(mdp.task, cede.greedy(mdp.task).told, counts=counts)
+    learner, told = cede.greedy(mdp.task), Learner(mdp.task, cede.greedy(mdp.task).settings, counts=counts)
     learner.learn_from(episodes, progress=False)
     halves = count(mdp.task, episodes[:5]) + count(mdp.task, episodes[5:])
     for found in (counts, halves, learner.counts, told.counts):
@@ -100,7 +100,7 @@ def test_counts_that_cannot_be_are_refused():
         with pytest.raises(ValueError, match=r"Counts: starts is .*, must be \(4,\) of numbers from 0 to"):
             cede.Counts.of(**layers, starts=wrong)
     with pytest.raises(ValueError, match="the sum of starts is 3, must be possible in 2 episodes"):
-        Learner(mdp.task, cede.greedy(mdp.task).told, counts=cede.Counts.of(**layers, starts=[3.0, 0, 0, 0]))
+        Learner(mdp.task, cede.greedy(mdp.task).settings, counts=cede.Counts.of(**layers, starts=[3.0, 0, 0, 0]))
 
 
 # ------------------------------------------------------------------------------------- counts that lack the starts
@@ -110,7 +110,7 @@ def without_starts(mdp, learner):
     """The same counts as an older version would have left them."""
     counts = learner.counts
     old = cede.Counts.of(mdp.task, counts.agents, counts.environment, counts.episodes, counts.environment_episodes)
-    return Learner(mdp.task, cede.greedy(mdp.task).told, counts=old)
+    return Learner(mdp.task, cede.greedy(mdp.task).settings, counts=old)
 
 
 @pytest.mark.parametrize("seed", range(4))

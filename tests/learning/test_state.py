@@ -62,7 +62,7 @@ def learners(way, n=3):
 def test_every_field_is_declared():
     names = [one.name for one in fields(LearnerState)]
     assert names == ["counts", *NUMBERS, "extras", *(one.name for one in ARRAYS)]
-    kept = {one.name for way in WAYS for one in has(Sizes(task_of(way), learners(way, 1)[0].told))}
+    kept = {one.name for way in WAYS for one in has(Sizes(task_of(way), learners(way, 1)[0].settings))}
     assert kept == {one.name for one in ARRAYS} - {"policy", "value"}  # some way here has each of them
 
 
@@ -75,7 +75,7 @@ def same_extras(one, other):
 @pytest.mark.parametrize("way", WAYS)
 def test_states_are_packed_stacked_cut_and_joined(way):
     some = learners(way)
-    sizes, states = Sizes(task_of(way), some[0].told), [learner.state for learner in some]
+    sizes, states = Sizes(task_of(way), some[0].settings), [learner.state for learner in some]
     for state in states:
         again = unpack_state(sizes, *pack_state(state))
         for one in ARRAYS:
@@ -103,7 +103,7 @@ def test_states_are_packed_stacked_cut_and_joined(way):
 def test_every_declared_array_is_checked_alike_for_files_and_checkpoints(way):
     learner = learners(way)[2]
     assert learner.plan is not None
-    sizes, state = Sizes(task_of(way), learner.told), learner.state
+    sizes, state = Sizes(task_of(way), learner.settings), learner.state
     numbers, arrays = pack_state(state)
     stacked = stack_states(sizes, [state], [sizes.task.tables], keeps_plans=True)
     names = [one.name for one in ARRAYS if one.name in stacked and getattr(state, one.name).size]
@@ -126,7 +126,7 @@ def test_every_declared_array_is_checked_alike_for_files_and_checkpoints(way):
 @pytest.mark.parametrize("bad", [np.inf, np.nan, 0.0, -1.0])
 def test_counts_that_cannot_be_are_refused_by_files_and_checkpoints_alike(name, bad):
     learner = learners("unknown costs")[2]
-    sizes = Sizes(learner.task, learner.told)
+    sizes = Sizes(learner.task, learner.settings)
     numbers, arrays = pack_state(learner.state)
     for i, layer in enumerate(numbers["layers"]):
         if layer.startswith(STACKED[name]) and arrays[f"counts/{i}/number"].size:
@@ -153,7 +153,7 @@ HARM = {
 @pytest.mark.parametrize("harm", HARM)
 def test_every_declared_extra_is_checked_alike_for_files_and_checkpoints(harm):
     learner = learners("features")[2]
-    sizes, state = Sizes(learner.task, learner.told), learner.state
+    sizes, state = Sizes(learner.task, learner.settings), learner.state
     numbers, arrays = pack_state(state)
     assert set(state.extras) == {one.name for one in sizes.extras}
     for name in state.extras:
@@ -166,14 +166,14 @@ def test_every_declared_extra_is_checked_alike_for_files_and_checkpoints(harm):
             check_stack("test", sizes, stacked, 1)
     with pytest.raises(ValueError, match="file: an extra is 'agents/more', must be one that the settings declare"):
         unpack_state(sizes, numbers, {**arrays, "extras/agents/more": np.ones(2)})
-    plain = Sizes(learner.task, cede.posterior_sampling(learner.task).told)
+    plain = Sizes(learner.task, cede.posterior_sampling(learner.task).settings)
     with pytest.raises(ValueError, match=r"an extra is .*, must be one that the settings declare"):
         unpack_state(plain, numbers, arrays)
 
 
 @pytest.mark.parametrize("bad", [None, "x", -1, 2**63, 0.5, True])
 def test_numbers_that_cannot_be_are_refused(bad):
-    sizes = Sizes(MDP.task, learners("plain", 1)[0].told)
+    sizes = Sizes(MDP.task, learners("plain", 1)[0].settings)
     numbers, arrays = pack_state(LearnerState())
     for name in (*EPISODES, *NUMBERS):
         if not (name == "stale" and bad is True):

@@ -38,7 +38,7 @@ def test_places_ascend_within_each_team(keys, owners, fits):
 @pytest.mark.parametrize("name", ["planned", "fresh"])
 @pytest.mark.parametrize("wrong", [[-1, 0], [0, 2**62], [0], [[0], [0]], [0.0, 0.0], [False, False]], ids=str)
 def test_each_number_of_a_stack_is_checked(name, wrong):
-    sizes = Sizes(TASK, cede.greedy(TASK).told)
+    sizes = Sizes(TASK, cede.greedy(TASK).settings)
     stacked = stack_states(sizes, [LearnerState()] * 2, [TASK.tables] * 2, keeps_plans=False)
     check_stack("x", sizes, stacked, 2)
     with pytest.raises(ValueError, match=f"x: {name} is impossible, must be integers from 0 to "):
@@ -49,7 +49,7 @@ def test_each_number_of_a_stack_is_checked(name, wrong):
 def test_costs_of_a_window_are_kept_however_short_it_is(window):
     """Eight costs are learned, one of each state and action; a step has at most two, one of the action and one of arriving."""
     learner = cede.greedy(TASK, forget_environment=cede.Window(window))
-    sizes = Sizes(TASK, learner.told)
+    sizes = Sizes(TASK, learner.settings)
     assert {"costs_recent_row", "costs_recent_part", "environment_recent"} <= {one.name for one in has(sizes)}
     numbers, arrays = pack_state(LearnerState())
     for rows, fits in (([7, -1, 0, -1, 3, 7], True), ([8, -1, 0, -1, 3, 7], False), ([-2, -1, 0, -1, 3, 7], False)):

@@ -177,7 +177,7 @@ def test_fleets_share_counts_by_case():
     assert fleet.environment.sum() == 4 * 25 * 20
     newcomer = fleet.welcome(mdps[0].task)
     assert newcomer.counts.environment.sum() == 2000
-    assert newcomer.told.structure.environment is outcomes
+    assert newcomer.settings.structure.environment is outcomes
     with pytest.raises(ValueError, match=r"Fleet\.add: the environment's structure of the learner is none, must be the same"):
         fleet.add(cede.ucrl2_mc(mdps[0].task))
     with pytest.raises(ValueError, match="Fleet: the environment's structure of learner 1 is one where environment has 6 cases"):
@@ -348,9 +348,9 @@ def test_counts_of_a_structure_go_on():
     mdp = cede.worlds.riverswim()
     like = cede.ucrl2_mc(mdp.task, structure=mdp.structure)
     counts = count(mdp.task, play(mdp, 5, 0), structure=mdp.structure)
-    assert Learner(mdp.task, like.told, counts=counts).counts.environment.sum() == 100
+    assert Learner(mdp.task, like.settings, counts=counts).counts.environment.sum() == 100
     with pytest.raises(ValueError, match="the shape of environment in counts is"):
-        Learner(mdp.task, like.told, counts=count(mdp.task, play(mdp, 5, 0)))
+        Learner(mdp.task, like.settings, counts=count(mdp.task, play(mdp, 5, 0)))
 
 
 # --------------------------------------------------------------------------------------- what a reviewer found
@@ -392,7 +392,7 @@ def test_counts_of_another_structure_are_refused():
 
     wide = count(mdp.task, play(mdp, 20, 0), structure=mdp.structure)
     assert wide.environment.shape == (6, 3)
-    algorithm = cede.ucrl2_mc(mdp.task, structure=declare(True)).told
+    algorithm = cede.ucrl2_mc(mdp.task, structure=declare(True)).settings
     other = cede.Counts.zeros(mdp.task, structure=declare(False))
     table = other.environment.tolil()
     table[0, 5] = 3

@@ -47,7 +47,7 @@ def test_any_split_merged_in_any_order_gives_the_same_counts_and_plan(seed, part
     for i in rng.permutation(parts):
         total = total + counted[i]
     assert same(total, learner.counts)
-    again = Learner(task, learner.told, counts=total)
+    again = Learner(task, learner.settings, counts=total)
     np.testing.assert_array_equal(again.plan.value, learner.plan.value)
     np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
 

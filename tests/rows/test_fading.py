@@ -193,9 +193,9 @@ def test_refused_with_reasons():
 def test_rules_for_all_hold_for_newcomers():
     first, second = cede.worlds.riverswim([0.3, 0.7]), cede.worlds.riverswim([0.2, 0.8])
     fleet = cede.Fleet([cede.ucrl2_mc(first.task, forget=cede.HalfLife(50))])
-    assert fleet.welcome(second.task).told.forget == dict.fromkeys(second.task.agents, cede.HalfLife(50))
+    assert fleet.welcome(second.task).settings.forget == dict.fromkeys(second.task.agents, cede.HalfLife(50))
     named = cede.Fleet([cede.ucrl2_mc(first.task, forget={"p=0.3": cede.HalfLife(50)})])
-    assert named.welcome(second.task).told.forget == {}
+    assert named.welcome(second.task).settings.forget == {}
     assert cede.ucrl2_mc(first.task, forget={"p=0.3": None}, belief="bernstein").settings["forget"] is None
 
 
@@ -229,6 +229,6 @@ def test_counts_that_do_not_fit_are_refused():
     fading, plain = cede.ucrl2_mc(task, forget=cede.HalfLife(3)), cede.ucrl2_mc(task)
     cede.simulate(cede.worlds.riverswim(), fading, 5, progress=False)
     with pytest.raises(ValueError, match=r"a count of agent/p=0 is .*, must be whole: it forgets nothing"):
-        Learner(task, plain.told, counts=fading.counts)
+        Learner(task, plain.settings, counts=fading.counts)
     with pytest.raises(ValueError, match=r"counts is given, must be left out with Window\(episodes=3\)"):
-        Learner(task, cede.ucrl2_mc(task, forget=cede.Window(3)).told, counts=plain.counts)
+        Learner(task, cede.ucrl2_mc(task, forget=cede.Window(3)).settings, counts=plain.counts)

@@ -19,7 +19,7 @@ def learned(mdp, episodes=30, seed=0, **options):
 
 
 def begun(task, counts):
-    return Learner(task, cede.ucrl2_mc(task, scale=0.2).told, counts=counts)
+    return Learner(task, cede.ucrl2_mc(task, scale=0.2).settings, counts=counts)
 
 
 def test_layers_add_in_any_order():

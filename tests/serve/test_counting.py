@@ -6,7 +6,7 @@ import cede
 from cede.serve.planner.work import PlanWork, Served
 
 TASK = cede.Task([[np.nan], [1.0]], ["a", "b"], 2, cost_range=(0, 4))
-SERVED = Served(TASK, cede.greedy(TASK).told)
+SERVED = Served(TASK, cede.greedy(TASK).settings)
 
 
 def test_cells_are_put_into_their_layer():

@@ -107,7 +107,7 @@ def test_a_served_learner_equals_a_fleet_that_counted_the_same_steps(store, prob
     assert sum(one.new + one.duplicates for one in results) == n
     assert sum(one.counted for one in results) == sum(one.new for one in results) == sum(steps)
 
-    told = algorithm(task).told
+    told = algorithm(task).settings
     fleet = cede.Fleet([new_learner(task, told, seed=seed) for seed in (3, 4, 5)])
     for learner, own in zip(fleet, seen, strict=True):
         for episode in own:
@@ -140,7 +140,7 @@ def test_a_plan_is_that_of_a_learner_that_plans_afresh(store, discount):
     plan_all(store)
     with store.database.read() as connection:
         served = store.learner(connection, team)
-    again = new_learner(task, warm.told, seed=3, counts=warm.counts)  # what to compare a learner with that has planned before
+    again = new_learner(task, warm.settings, seed=3, counts=warm.counts)  # what to compare a learner with that has planned before
     for learner in (fresh, again):
         assert served.plan.value.tobytes() == learner.plan.value.tobytes()
         assert policy_of(store, team).tobytes() == learner.plan.policy.tobytes()
@@ -407,7 +407,7 @@ REFUSED = {
 def test_what_depends_on_the_order_of_steps_is_refused(name):
     learner = REFUSED[name](without_horizon(river(), None))
     with pytest.raises(ValueError, match=f"environment: {name} is .*, must be (left out: .* the order of steps|one that learns)"):
-        checked("environment", learner.task, learner.told)
+        checked("environment", learner.task, learner.settings)
 
 
 def test_an_environment_comes_from_the_file_of_a_learner(tmp_path):

@@ -57,15 +57,15 @@ def test_a_team_without_horizon_over_http(server):
             switch_cost=0.1,
             state_names=found["state_names"],
         ),
-        cede.recommended(without_horizon(river(), None)).told,
+        cede.recommended(without_horizon(river(), None)).settings,
         seed=5,
     )
-    alone = cede.Fleet([learner, new_learner(learner.task, learner.told)])  # and what the other team of the river saw
+    alone = cede.Fleet([learner, new_learner(learner.task, learner.settings)])  # and what the other team of the river saw
     for one in told(0, 250):
         learner.observe(*(one[name] for name in ("state", "prev_agent", "agent", "action", "next_state")))
     learner.end_episode(replan=False)
     learner.observe(*step.values())
-    for episode in server.told:
+    for episode in server.settings:
         observe(alone.learners[1], episode)
     learner.replan()
     policy = server("GET", "/v1/teams/ferry/policy").json()
@@ -102,12 +102,12 @@ def test_lists_and_health_say_what_they_count(server):
     task = {"env_cost": server.mdp.task.env_cost.tolist(), "agents": ["left", "right"], "horizon": 20}
     assert server("PUT", "/v1/environments/lake", {"task": task}).status_code == 201
     assert server("PUT", "/v1/teams/raft", {"environment": "lake"}).status_code == 201
-    server.tell("raft", 0, server.told[0])
+    server.tell("raft", 0, server.settings[0])
     units = {one["name"]: one["unit"] for one in server("GET", "/v1/environments").json()["environments"]}
     assert units == {"river": "steps", "lake": "episodes"}
     teams = {one["name"]: (one["unit"], one["episodes"]) for one in server("GET", "/v1/teams").json()["teams"]}
     assert teams["raft"] == ("episodes", 1)
-    assert teams["boat"] == ("steps", sum(len(one.actions) for one in server.told))
+    assert teams["boat"] == ("steps", sum(len(one.actions) for one in server.settings))
     found = server("GET", "/v1/health").json()
     steps = sum(n for unit, n in teams.values() if unit == "steps")
     assert (found["episodes"], found["steps"]) == (1, steps)

@@ -30,10 +30,10 @@ def test_tasks_that_are_too_large_are_refused_before_anything_is_made():
 
 def test_a_plan_has_at_most_a_hundred_million_places():
     task = cede.Task(agents=["a", "b"], env_cost=np.zeros((5, 1)), horizon=10**7)
-    assert checked("x", task, cede.recommended(task).told).task is task
+    assert checked("x", task, cede.recommended(task).settings).task is task
     longer = cede.Task(agents=["a", "b"], env_cost=np.zeros((5, 1)), horizon=10**7 + 1)
     with pytest.raises(ValueError, match="horizon x states x agents is 100000010, must be at most 100000000"):
-        checked("x", longer, cede.recommended(longer).told)
+        checked("x", longer, cede.recommended(longer).settings)
 
 
 def test_depth():

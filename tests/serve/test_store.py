@@ -82,7 +82,7 @@ def test_a_served_learner_equals_a_fleet_that_saw_the_same_log(store, problem):
     assert sum(one.counted for one in results) == 36
     assert sum(one.new + one.duplicates for one in results) == n
 
-    told = algorithm(task).told
+    told = algorithm(task).settings
     fleet = cede.Fleet([cede.Learner(task, told, seed=seed) for seed in (3, 4, 5)])
     for learner, own in zip(fleet, seen, strict=True):
         for episode in own:
@@ -264,7 +264,7 @@ REFUSED = {
 def test_learners_that_keep_more_than_counts_are_refused(name):
     learner = REFUSED[name](river().task)
     with pytest.raises(ValueError, match=rf"environment: .*{name}|environment: {name}"):
-        checked("environment", learner.task, learner.told)
+        checked("environment", learner.task, learner.settings)
 
 
 def test_two_servers_that_report_the_same_at_once_count_it_once(store):

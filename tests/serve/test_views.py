@@ -192,18 +192,18 @@ def server(tmp_path_factory):
 def test_histories_over_http(server):
     found = server("GET", "/v1/teams/boat/history").json()
     assert (found["total"], found["behind"], found["size"]) == (4, 0, 1)
-    for bucket, episode in zip(found["buckets"], server.told, strict=True):
+    for bucket, episode in zip(found["buckets"], server.settings, strict=True):
         same(bucket, slow_bucket(server.mdp.task, [episode]))
     assert server("GET", "/v1/environments/river/history?size=4").json()["buckets"][0]["episodes"] == 4
     assert server("GET", "/v1/teams/canoe/history").json()["buckets"] == []
 
 
 def test_the_log_is_exported(server):
-    steps = [len(one.actions) for one in server.told]
+    steps = [len(one.actions) for one in server.settings]
     lines = [json.loads(line) for line in server("GET", "/v1/teams/boat/steps").text.splitlines()]
     assert [(one["episode"], one["t"]) for one in lines] == [(i, t) for i, n in enumerate(steps) for t in range(n)]
     assert lines[0]["team"] == "boat"
-    assert [one["state"] for one in lines[: steps[0]]] == server.told[0].states[:-1].tolist()
+    assert [one["state"] for one in lines[: steps[0]]] == server.settings[0].states[:-1].tolist()
     table = list(csv.DictReader(io.StringIO(server("GET", "/v1/teams/boat/steps?format=csv&since=2").text)))
     assert len(table) == sum(steps[2:])
     assert [int(one["agent"]) for one in table] == [one["agent"] for one in lines[sum(steps[:2]) :]]
@@ -217,7 +217,7 @@ def test_the_log_is_exported(server):
 def test_long_exports_come_in_parts(server, monkeypatch):
     monkeypatch.setattr("cede.serve.store.export.PART", 7)
     lines = server("GET", "/v1/teams/boat/steps").text.splitlines()
-    assert len(lines) == sum(len(one.actions) for one in server.told)
+    assert len(lines) == sum(len(one.actions) for one in server.settings)
     content = server("GET", "/v1/teams/boat/steps?format=parquet").content
     assert parquet.ParquetFile(io.BytesIO(content)).num_row_groups == -(-len(lines) // 7)
 
@@ -229,7 +229,7 @@ def test_episodes_and_steps_are_listed(server):
     assert [one["episode"] for one in server("GET", "/v1/teams/boat/episodes?before=2").json()["episodes"]] == [1, 0]
     steps = server("GET", "/v1/teams/boat/episodes/1/steps?since=1&limit=3").json()["steps"]
     assert [one["t"] for one in steps] == [1, 2, 3]
-    assert [one["action"] for one in steps] == server.told[1].actions[1:4].tolist()
+    assert [one["action"] for one in steps] == server.settings[1].actions[1:4].tolist()
 
 
 def test_the_map_is_the_newest_plan_with_visits(server):
@@ -237,7 +237,7 @@ def test_the_map_is_the_newest_plan_with_visits(server):
     found = server("GET", "/v1/teams/boat/map?t=3&order=state").json()
     assert [row["agents"] for row in found["rows"]] == policy[3].tolist()
     visits = np.zeros((6, 2))
-    for one in server.told:
+    for one in server.settings:
         np.add.at(visits, (one.states[:-1], one.agents), 1)
     assert [row["acted"] for row in found["rows"]] == visits.tolist()
     assert [row["visits"] for row in found["rows"]] == visits.sum(axis=1).tolist()
@@ -325,14 +325,14 @@ def test_events_are_told_and_told_again(server):
     server.app.state.service.tokens.refresh()
     one, heard = read_events(server, 2)
     two, of_boat = read_events(server, 1, token=some)
-    server.tell("canoe", 50, server.told[0])
+    server.tell("canoe", 50, server.settings[0])
     one.join(600)
     assert {event["event"] for event in heard} == {"counted", "plan"}
     plan = next(event for event in heard if event["event"] == "plan")
     assert plan["data"]["team"] == "canoe"
     assert plan["data"]["episodes"] == 1
     assert of_boat == []
-    server.tell("boat", 51, server.told[0])
+    server.tell("boat", 51, server.settings[0])
     two.join(600)
     assert of_boat[0]["data"]["team"] == "boat"
     three, again = read_events(server, 1, "/v1/events?team=canoe", **{"last-event-id": str(int(plan["id"]) - 1)})

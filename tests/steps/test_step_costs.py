@@ -11,7 +11,7 @@ from problems import random_mdp
 
 
 def arrays_of(learner):
-    return new_arrays(learner.task, learner.told, load_counts(learner.task, learner.told, learner.state, None))
+    return new_arrays(learner.task, learner.settings, load_counts(learner.task, learner.settings, learner.state, None))
 
 
 def tasks():
@@ -61,8 +61,8 @@ def test_ends_of_step_costs(task):
 def test_a_learner_that_never_left_its_baseline_says_so():
     mdp = cede.worlds.riverswim([0.3, 0.7])
     learner = cede.ucrl2_mc(mdp.task, baseline=0)
-    assert never_left(learner.told.baseline, learner.state.record) == ()
+    assert never_left(learner.settings.baseline, learner.state.record) == ()
     cede.simulate(mdp, learner, 3, seed=0, progress=False)
-    (said,) = never_left(learner.told.baseline, learner.state.record)
+    (said,) = never_left(learner.settings.baseline, learner.state.record)
     assert "in all 3 episodes so far" in said
     assert never_left(None, learner.state.record) == ()

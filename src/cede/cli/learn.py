@@ -92,7 +92,7 @@ def learn(
         learner = make_learner(mdp, method.value, delta, radii, episodes, seed, **ways)
         set_threads(threads)
         history = cede.simulate(mdp, learner, episodes, seed=seed, evaluate_every=evaluate_every)
-        rows = [row_of(learner.settings["learner"], history)]
+        rows = [row_of(learner.about["learner"], history)]
         for name in mdp.task.members:
             rows.append(row_of(f"{name} alone", cede.simulate(mdp, cede.fixed(mdp.task, name), episodes, seed=seed)))
         within = " within limits" if at_most or at_least else ""

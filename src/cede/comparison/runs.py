@@ -74,7 +74,7 @@ def play(
         columns = {name: column[i] for name, column in record.ledger.columns.items()}
         columns["control"] = columns["control"][:, : run.mdp.team.n_agents]
         columns["regret"] = np.cumsum(columns["regret"])
-        told = {name: str(value) for name, value in {**learner.settings, "simulation_seed": run.seed}.items()}
+        told = {name: str(value) for name, value in {**learner.about, "simulation_seed": run.seed}.items()}
         result.append(History(optimum=float(record.optimum[i]), agents=run.mdp.task.members, settings=told, **columns))
     return result
 

@@ -126,7 +126,7 @@ class Checkpoint:
                 seen = LayerCounts((one.n_rows, one.n_columns), arrays[f"{name}/key"], arrays[f"{name}/number"])
                 check_layer("file", name, seen)
                 if name == "environment":
-                    outcomes = next((group.told.outcomes for group in teams.groups if group.shared), None)
+                    outcomes = next((group.settings.outcomes for group in teams.groups if group.shared), None)
                     check_outcomes_counted("file", outcomes, seen)
                 else:
                     check_sums("file", seen)
@@ -162,20 +162,20 @@ def sampled(scale: Scale, layer: str) -> list[float]:
     return found
 
 
-def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], now: RunState, *settings: int) -> str:
+def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], now: RunState, *numbers: int) -> str:
     """Return a digest of all that decides the results of a run, except for the number of episodes.
 
-    teams, mdps, learners: the teams of the run. now: where it starts. settings: further numbers that matter.
+    teams, mdps, learners: the teams of the run. now: where it starts. numbers: further numbers that matter.
     """
-    digest = hashlib.sha256(repr((__version__, settings)).encode())
+    digest = hashlib.sha256(repr((__version__, numbers)).encode())
 
     def add(*arrays: Any) -> None:
         for array in arrays:
             digest.update(np.ascontiguousarray(array).tobytes())
 
     for group, scale, places, state in zip(teams.groups, teams.scales, teams.places, teams.states, strict=True):
-        told = replace(group.told, policy=None)  # the policies are in the states
-        about = (archive.digest(told), archive.digest(group.task), group.shared, group.block)
+        settings = replace(group.settings, policy=None)  # the policies are in the states
+        about = (archive.digest(settings), archive.digest(group.task), group.shared, group.block)
         digest.update(repr(about).encode())
         digest.update(archive.digest(group.environment).encode())
         add(*(sampled(scale, layer) for layer in ("agents", "environment")))

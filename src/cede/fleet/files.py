@@ -14,7 +14,17 @@ import numpy as np
 
 from cede._base import archive, check
 from cede._base.archive import Arrays, checksum
-from cede.learning.files import CLASSES, Header, SavedLearner, below, extras_before_7, pack_own, pack_told, unpack_own, unpack_told
+from cede.learning.files import (
+    CLASSES,
+    Header,
+    SavedLearner,
+    below,
+    extras_before_7,
+    pack_own,
+    pack_settings,
+    unpack_own,
+    unpack_settings,
+)
 from cede.learning.state import Sizes, environment_extras, most_episodes
 from cede.problem.structure import checked_structure
 from cede.problem.task import Task
@@ -39,7 +49,7 @@ def pack_fleet(fleet: SavedFleet) -> tuple[Header, Arrays]:
     learners, members = [], []
     arrays: Arrays = {}
     for learner in fleet.learners:
-        about, tables = pack_told(learner)
+        about, tables = pack_settings(learner)
         number = known.setdefault(checksum(about, tables), len(known))
         if number == len(groups):
             groups.append(about)
@@ -62,18 +72,18 @@ def pack_fleet(fleet: SavedFleet) -> tuple[Header, Arrays]:
 
 def unpack_fleet(header: Mapping[str, Any], arrays: Arrays) -> SavedFleet:
     """Make a saved fleet from what `pack_fleet` returned, after all checks."""
-    told = [unpack_told(about, below(arrays, f"groups/{i}")) for i, about in enumerate(header["groups"])]
+    settings = [unpack_settings(about, below(arrays, f"groups/{i}")) for i, about in enumerate(header["groups"])]
     own = apart(below(arrays, "learners"), len(header["learners"]))
     learners = []
     for about, tables in zip(header["learners"], own, strict=True):
-        group = told[check.index("file", "group", about["group"], len(told))]
+        group = settings[check.index("file", "group", about["group"], len(settings))]
         learners.append(unpack_own(*group, about, tables))
     task = archive.rebuild(header["task"], arrays, CLASSES)
     if not isinstance(task, Task):
         check.fail("file", "task", "another", "a Task")
     environment = unpack_environment(task, header["environment"], arrays)
     if environment is not None:
-        sizes = [Sizes(one.task, one.told) for one in learners if one.told.can_share]
+        sizes = [Sizes(one.task, one.settings) for one in learners if one.settings.can_share]
         extras = {**below(arrays, "extras"), **extras_before_7(below(arrays, "prior"))}
         environment.extras = environment_extras("file", sizes, extras)
     return SavedFleet(task, learners, environment)

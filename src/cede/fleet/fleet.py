@@ -59,10 +59,12 @@ class Fleet:
             if id(learner) in known:
                 check.fail("Fleet", f"learners[{i}]", "there twice", "a Learner of its own")
             known.add(id(learner))
-        sharing = [i for i, learner in enumerate(given) if learner.told.can_share]
+        sharing = [i for i, learner in enumerate(given) if learner.settings.can_share]
         for i in sharing:
-            check_features("Fleet", f"learner {i}", [given[j].told for j in sharing[:i]], given[i].told)
-            same_structure("Fleet", f"learner {i}", shared_structure(given[sharing[0]].told), shared_structure(given[i].told))
+            check_features("Fleet", f"learner {i}", [given[j].settings for j in sharing[:i]], given[i].settings)
+            same_structure(
+                "Fleet", f"learner {i}", shared_structure(given[sharing[0]].settings), shared_structure(given[i].settings)
+            )
         change = Change(waits=True)
         with change.lock:
             change.claim("Fleet", [self, *given])  # nobody uses them meanwhile; what was checked may have changed
@@ -81,7 +83,7 @@ class Fleet:
             environment.turn = fleet.turn
         for i, learner in enumerate(learners):
             fleet._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
-            if learner.told.can_share and environment is None:
+            if learner.settings.can_share and environment is None:
                 check.fail("Fleet", "environment", "missing", f"what learner {i} shares")
         change = Change()
         change.after = fleet._members(learners, environment)
@@ -117,7 +119,7 @@ class Fleet:
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
-            names = list(dict.fromkeys(learner.told.name for learner in self._learners[:MOST_LEARNERS]))
+            names = list(dict.fromkeys(learner.settings.name for learner in self._learners[:MOST_LEARNERS]))
             seen = (
                 None if self._environment is None else f"{plural(self._environment.episodes, 'episode')} of the environment shared"
             )
@@ -202,12 +204,12 @@ class Fleet:
         change = Change(waits=True)
         with change.lock:
             change.claim(owner, [self])
-            first = next((learner for learner in self._learners if learner.told.can_share), None)
+            first = next((learner for learner in self._learners if learner.settings.can_share), None)
             if first is None:
                 check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
             known = checked_task(owner, task).known_agents(owner, {} if known_agents is None else known_agents)
             same_environment(owner, "the newcomer", self._task, task)
-            newcomer = new_learner(task, for_newcomer(task, first.told, first.task, known), seed=seed)
+            newcomer = new_learner(task, for_newcomer(task, first.settings, first.task, known), seed=seed)
             self._check(owner, "task", "the newcomer", newcomer)
             change.after = self._with([newcomer])
             change.finish()
@@ -231,8 +233,8 @@ class Fleet:
             same_structure(owner, "the other fleet", self._environment.structure, other._environment.structure)
         for i, learner in enumerate(other._learners):
             no_running_episode(owner, f"learner {i} of the other fleet", learner)
-            if learner.told.can_share:
-                check_features(owner, f"learner {i} of the other fleet", [one.told for one in self._learners], learner.told)
+            if learner.settings.can_share:
+                check_features(owner, f"learner {i} of the other fleet", [one.settings for one in self._learners], learner.settings)
         theirs, environment = other._learners, other._environment
         counted = None if environment is None else self._counted(environment)
         return (
@@ -247,17 +249,17 @@ class Fleet:
         same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
         if learner._fleet is not None:
             check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove)")
-        if learner.told.can_share:
-            check_features(owner, who, [one.told for one in self._learners], learner.told)
-        if learner.told.can_share and self._environment is not None:
-            same_structure(owner, who, self._environment.structure, shared_structure(learner.told))
+        if learner.settings.can_share:
+            check_features(owner, who, [one.settings for one in self._learners], learner.settings)
+        if learner.settings.can_share and self._environment is not None:
+            same_structure(owner, who, self._environment.structure, shared_structure(learner.settings))
         no_running_episode(owner, who, learner)
 
     def _with(self, learners: Sequence[Learner]) -> Assignments:
         """Return what appends learners that were checked. What those that can share have seen is added to what the fleet knows."""
         counted = None
         for learner in learners:
-            if learner.told.can_share:
+            if learner.settings.can_share:
                 counted = self._counted(seen_by(learner), counted)
         into = () if counted is None else self._into(counted)
         return (*into, *self._members(learners, self._environment or counted))
@@ -290,7 +292,7 @@ class Fleet:
         result: list[tuple[Any, str, Any]] = [(self, "_learners", (*self._learners, *learners))]
         for learner in learners:
             result.append((learner, "_fleet", self.turn))
-            if learner.told.can_share and environment is not None:
+            if learner.settings.can_share and environment is not None:
                 result += learner._joined(environment)
         return tuple(result)
 
@@ -312,7 +314,7 @@ class Fleet:
             learner = kind.__new__(kind)
             learner.__dict__.update(part)
             learner._fleet = self.turn
-            if learner.told.can_share:
+            if learner.settings.can_share:
                 learner._shared, learner.turn = self._environment, self.turn
             learners.append(learner)
         self._learners = tuple(learners)
@@ -321,8 +323,8 @@ class Fleet:
 def seen_by(learner: Learner) -> SharedCounts:
     """Return what a learner that belongs to no fleet has counted of the environment."""
     state = learner._packed()
-    counts = state.counts.completed(Sizes(learner.task, learner.told).shapes)
-    found = SharedCounts.load(counts, structure=shared_structure(learner.told))
+    counts = state.counts.completed(Sizes(learner.task, learner.settings).shapes)
+    found = SharedCounts.load(counts, structure=shared_structure(learner.settings))
     found.extras = of_layer(state.extras, ENVIRONMENT)
     return found
 
@@ -338,9 +340,9 @@ def no_running_episode(owner: str, who: str, learner: Learner) -> None:
         check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
 
 
-def shared_structure(told: Settings) -> Structure | None:
+def shared_structure(settings: Settings) -> Structure | None:
     """Return what is declared of the environment and its costs, which learners that share them must have in common."""
-    return None if told.structure is None else told.structure.of_environment
+    return None if settings.structure is None else settings.structure.of_environment
 
 
 def same_structure(owner: str, who: str, one: Structure | None, other: Structure | None) -> None:
@@ -352,12 +354,16 @@ def same_structure(owner: str, who: str, one: Structure | None, other: Structure
         check.fail(owner, f"the environment's structure of {who}", shown[0], f"the same as that of the fleet, {shown[1]}")
 
 
-def check_features(owner: str, who: str, others: Sequence[Settings], told: Settings) -> None:
+def check_features(owner: str, who: str, others: Sequence[Settings], settings: Settings) -> None:
     """Check that a learner's features are those of all others that share the environment and were told some: they share its
     prior.
     """
     for other in others:
-        if other.can_share and None not in (other.features, told.features) and not same_features(other.features, told.features):
+        if (
+            other.can_share
+            and None not in (other.features, settings.features)
+            and not same_features(other.features, settings.features)
+        ):
             check.fail(owner, f"the features of {who}", "others", "the same as those of the fleet, or left out")
 
 

@@ -41,7 +41,7 @@ class TeamGroup:
     """What the teams of one group have in common. `group_teams` makes it."""
 
     task: Task  # that of the first team; control and switching costs are each team's own
-    told: Settings  # without the scale: its values come with every order
+    settings: Settings  # without the scale: its values come with every order
     vary: Ints  # (D,) how the policies of the true agents vary: CONSTANT, BY_TIME or BY_PREV_AGENT
     environment: Environment  # the true environment
     shared: bool  # whether these teams share the fleet's belief about the environment
@@ -51,7 +51,7 @@ class TeamGroup:
     @property
     def sizes(self) -> Sizes:
         """Return task and settings, from which the shapes of a state follow."""
-        return Sizes(self.task, self.told)
+        return Sizes(self.task, self.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +108,12 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
     for places in found.values():
         mdp, learner, state = mdps[places[0]], learners[places[0]], before[places[0]]
         shared = learner.shared_environment is not None
-        bare = replace(learner.told, scale=Scale())  # a scale may be a function; its values come with every order
+        bare = replace(learner.settings, scale=Scale())  # a scale may be a function; its values come with every order
         steps = learner.task.horizon or block
         group = TeamGroup(
-            learner.task, bare, mdp.task.vary, mdp.environment, shared, keeps_plan(learner.task, learner.told, state), steps
+            learner.task, bare, mdp.task.vary, mdp.environment, shared, keeps_plan(learner.task, learner.settings, state), steps
         )
-        policies = [policy for i in places if (policy := learners[i].told.policy) is not None]
+        policies = [policy for i in places if (policy := learners[i].settings.policy) is not None]
         groups.append(group)
         names = [learners[i].task.tables for i in places]
         states.append(first_states(group, [before[i] for i in places], names, policies, streams[places]))
@@ -121,24 +121,24 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
         ages.append(list(dict.fromkeys(theirs)))
         number = {one: j for j, one in enumerate(ages[-1])}
         age.append(np.array([number[one] for one in theirs], dtype=np.int64))
-    scales = [learners[places[0]].told.scale for places in found.values()]
+    scales = [learners[places[0]].settings.scale for places in found.values()]
     sharing = sum(len(places) for group, places in zip(groups, found.values(), strict=True) if group.shared)
     return Grouping(groups, scales, list(found.values()), before, ages, age, states, sharing)
 
 
 def group_key(mdp: TwoLayerMDP, learner: Learner, state: LearnerState, memo: Memo) -> tuple[Any, ...]:
     """Return a hashable key that is equal for teams of one group. memo: see `key_of`."""
-    task, told, roles = learner.task, learner.told, learner.task.roles
+    task, settings, roles = learner.task, learner.settings, learner.task.roles
     sides = (task.control_cost.ndim, task.switch_cost.ndim, task.horizon, task.discount, task.learns_costs)
     costs = key_of((task.env_cost, task.enter_cost, task.cost_range, task.enter_cost_range), memo) if task.learns_costs else None
     problem = (roles.table, roles.acting, roles.aim, tuple(task.vary), tuple(mdp.task.vary), id(mdp.environment), sides, costs)
-    return problem, alike_key(task, told, memo), learner.shared_environment is not None, keeps_plan(task, told, state)
+    return problem, alike_key(task, settings, memo), learner.shared_environment is not None, keeps_plan(task, settings, state)
 
 
-def keeps_plan(task: Task, told: Settings, state: LearnerState) -> bool:
+def keeps_plan(task: Task, settings: Settings, state: LearnerState) -> bool:
     """Return whether the plan of an episode may be needed after it, so that it must be stored for each team."""
-    lasts = task.horizon is None or told.replan not in ("every", 1) or state.must_use_plan
-    return told.policy is not None or (told.planning == "full" and lasts)
+    lasts = task.horizon is None or settings.replan not in ("every", 1) or state.must_use_plan
+    return settings.policy is not None or (settings.planning == "full" and lasts)
 
 
 def first_states(

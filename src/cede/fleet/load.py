@@ -44,7 +44,7 @@ def load(source: str | Path | bytes) -> Learner | Fleet | Encoder:
 
 def new(saved: SavedLearner) -> Learner:
     """Make a learner with the task, settings and seed of a saved one, which has seen nothing yet."""
-    return new_learner(saved.task, saved.told, seed=saved.seed, checked=True)
+    return new_learner(saved.task, saved.settings, seed=saved.seed, checked=True)
 
 
 def restored(saved: SavedLearner) -> Learner:

@@ -92,7 +92,7 @@ class Run:
         self.evaluations = Evaluations(streams[0], episodes, 1 if mdps[0].horizon is None else evaluate_every)
         self.teams: Grouping = group_teams(mdps, learners, streams, block)
         self.per_entry = block if mdps[0].horizon is None else 1  # what counts as an episode is a step where there is no horizon
-        self.sizes = [radius_sizes(group.task, group.told) for group in self.teams.groups]
+        self.sizes = [radius_sizes(group.task, group.settings) for group in self.teams.groups]
         shared = [counts for learner in learners if (counts := learner.shared_environment) is not None]
         self.shared: SharedCounts | None = shared[0] if shared else None
         self.which: list[Sequence[int]] = []  # by shard: indices of the groups that it has teams of
@@ -164,7 +164,7 @@ class Run:
     def find_mixtures(self) -> None:
         """Set the optimum of teams whose learners have limits to the cost of the best mixture within these limits."""
         for place, (mdp, learner) in enumerate(zip(self.mdps, self.learners, strict=True)):
-            limits = learner.told.limits
+            limits = learner.settings.limits
             if limits is not None:
                 known, key = _mixtures.setdefault(mdp, {}), tuple(ends.tobytes() for ends in limits)
                 if key not in known:

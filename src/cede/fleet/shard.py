@@ -76,7 +76,7 @@ class Shard:
         first = plan.groups[0].task
         places = np.arange(plan.agents.n_rows).reshape(-1, first.n_states)
         truth = Belief(plan.agents, np.zeros(plan.agents.n_rows), places)
-        structure = next((group.told.structure for group in plan.groups if group.shared), None)
+        structure = next((group.settings.structure for group in plan.groups if group.shared), None)
         shapes = layer_shapes(first, structure=structure)
         layers = shapes[ENVIRONMENT], shapes[COSTS]
         table, costs = (Table.empty(*sides) for sides in layers)
@@ -152,10 +152,10 @@ class WorkingGroup:
         environment: SharedCounts,
         deltas: tuple[Table, Table],
     ) -> None:
-        task, told = group.task, group.told
+        task, settings = group.task, group.settings
         self.group, self.members, (self.delta, self.cost_delta) = group, members, deltas
-        self.counts = load_counts(task, told, LearnerState(), environment if group.shared else None)
-        self.learner = new_arrays(task, told, self.counts)
+        self.counts = load_counts(task, settings, LearnerState(), environment if group.shared else None)
+        self.learner = new_arrays(task, settings, self.counts)
         layers = {name: group.sizes.seen[name] for name in STACKED}
         self.seen = {
             name: KeyTable.of(state[f"{name}_size"], state[f"{name}_key"], state[f"{name}_number"], rows * columns)
@@ -309,7 +309,7 @@ class WorkingGroup:
 
     def worth_threads(self) -> bool:
         """Return whether plans are made, and are large enough that several threads for one of them are faster."""
-        plans = self.group.told.planning == "full" and self.learner.replan != NEVER and self.group.task.horizon is not None
+        plans = self.group.settings.planning == "full" and self.learner.replan != NEVER and self.group.task.horizon is not None
         return plans and threads_for(self.learner.environment.belief, self.group.task.plan_steps) > 1
 
     def _plan_with_threads(self, i: int, first: Ints, radii: dict[str, Floats]) -> None:
@@ -341,7 +341,7 @@ class WorkingGroup:
         else:
             self._lengthen("environment", environment, workspace.environment_known, steps, first, last)
             self._lengthen("costs", costs, 0, sums, first, last)
-        refresh_layer(self.learner.environment, self.group.told, self.group.task.n_states)
+        refresh_layer(self.learner.environment, self.group.settings, self.group.task.n_states)
 
     def _lengthen(self, layer: str, counts: CountsArrays, known: int, steps: int, first: int, last: int) -> None:
         """Make the pools of one layer long enough: that of the workspace for any of these teams, that of what is kept for all of

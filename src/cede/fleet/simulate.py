@@ -182,7 +182,7 @@ def play(
         bits.advance(steps * drawn)
 
     run = Run([mdp], [learner], episodes, streams, evaluate_every=evaluate_every, at_end=advance, block=block)
-    return run.play(progress, learner.told.name)
+    return run.play(progress, learner.settings.name)
 
 
 def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
@@ -195,10 +195,10 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first (end_episode)")
     fits_task(owner, task, told)
 
-    baseline = learner.told.baseline
+    baseline = learner.settings.baseline
     if baseline is not None and baseline.start is not None and not np.array_equal(baseline.start, mdp.environment.start):
         check.fail(owner, "the start that the learner was told", "another", "that of mdp")
-    outcomes = learner.told.outcomes
+    outcomes = learner.settings.outcomes
     if outcomes is not None:
         check_support(owner, outcomes, mdp.environment)
     for what in ("control_cost", "switch_cost"):
@@ -309,8 +309,8 @@ def play_fleet(
     """Run a fleet without the checks of `simulate_fleet`. length: as `checked_length` returns it."""
     episodes, block = length
     settings = {
-        **fleet.learners[0].settings,
-        "algorithms": sorted({learner.told.name for learner in fleet}),
+        **fleet.learners[0].about,
+        "algorithms": sorted({learner.settings.name for learner in fleet}),
         "teams": len(mdps),
         "sync_every": sync_every,
         **({"evaluate_every": evaluate_every} if mdps[0].horizon is not None else {"record_every": block}),

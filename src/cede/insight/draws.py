@@ -81,8 +81,8 @@ def costs_of_draws(
     policies: (L, S, D) each, as kernels read them. few: rows that were seen so often are as drawn, no part of them is anything.
     For averages it is the cost of a step in the long run, the same for all states.
     """
-    task, told, state = sampling_form(learner, NO_PRIOR)
-    live = WorkingLearner(task, told, state, learner.shared_environment)
+    task, settings, state = sampling_form(learner, NO_PRIOR)
+    live = WorkingLearner(task, settings, state, learner.shared_environment)
     arrays, (_, value) = live.arrays, empty_plan(task)
     put_radii(arrays.radii, Scale(), live.sizes, learner.episode, learner.environment_episodes)
     opposite_task = negated(task)
@@ -155,9 +155,9 @@ def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, Learn
 
     UCRL2 has one table p(s' | s, d). It becomes the environment of the flattened task, whose agents are known.
     """
-    state, told = learner.state, learner.told
-    layers, task, known = dict(state.counts.layers), learner.task, dict(told.known_agents)
-    if told.flat:
+    state, settings = learner.state, learner.settings
+    layers, task, known = dict(state.counts.layers), learner.task, dict(settings.known_agents)
+    if settings.flat:
         task, costs = flat_form(learner)
         layers = {name: layer for name, layer in layers.items() if name == ENVIRONMENT} | ({} if costs is None else {COSTS: costs})
         slots, sides = int(learner.task.n_slots.sum()), (-1, task.n_states)
@@ -167,8 +167,8 @@ def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, Learn
         radius=None,
         prior=prior,
         known_agents=known,
-        known_environment=told.known_environment,
-        structure=told.structure,
+        known_environment=settings.known_environment,
+        structure=settings.structure,
     )
     return task, given, LearnerState(Counts(layers, state.episodes, state.environment_episodes))
 

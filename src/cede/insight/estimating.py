@@ -122,15 +122,17 @@ def estimate(
     elif log is not None:
         check.fail(owner, "log", "given", "left out with a learner: let it learn from the log (learn_from), or give a Task")
     check.instance(owner, "learner", learner, Learner, " or a Task")
-    told = learner.told
-    valid = told.has_sets and not told.is_scaled and not told.forgets
+    settings = learner.settings
+    valid = settings.has_sets and not settings.is_scaled and not settings.forgets
     kind = check.choice(owner, "interval", interval, (None, "draws", "sets")) or ("sets" if valid else "draws")
     if kind == "sets" and not valid:
-        check.fail(owner, "interval", "'sets'", f"'draws' with {told.name}: it has no sets that hold the truth with a probability")
+        check.fail(
+            owner, "interval", "'sets'", f"'draws' with {settings.name}: it has no sets that hold the truth with a probability"
+        )
     if kind == "sets" and level is not None:
         check.fail(owner, "level", check.show(level), "left out with sets, whose level follows from delta")
     held = LEVEL if level is None else check.probability(owner, "level", level)
-    given = told.prior or PRIOR if prior is None else check.number(owner, "prior", prior)
+    given = settings.prior or PRIOR if prior is None else check.number(owner, "prior", prior)
     if not LEAST_PRIOR <= given <= MOST_PRIOR:
         check.fail(owner, "prior", given, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
     number = check.integer(owner, "draws", draws, 2, 10**6)
@@ -171,9 +173,9 @@ def named_policy(owner: str, place: str, learner: Learner, given: Any) -> Named:
     if isinstance(given, str) and given == "own plan" and given not in task.agents:
         return Named("own plan", (kept_form(task, learner.own_plan.policy),), one)
     if isinstance(given, str) and given == "baseline" and given not in task.agents:
-        if learner.told.baseline is None:
-            check.fail(owner, place, "'baseline'", f"one that there is: {learner.told.name} has no baseline")
-        return Named("baseline", (kept_form(task, learner.told.baseline.policy),), one)
+        if learner.settings.baseline is None:
+            check.fail(owner, place, "'baseline'", f"one that there is: {learner.settings.name} has no baseline")
+        return Named("baseline", (kept_form(task, learner.settings.baseline.policy),), one)
     if isinstance(given, str) and given not in task.agents:
         expected = f"'plan', 'own plan', 'baseline', an array, a Plan, a Mixture, or {check.one_of(task.agents)}"
         check.fail(owner, place, check.show(given), expected)
@@ -264,7 +266,7 @@ def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> 
     for i, part in enumerate(parts):
         for policy, weight in zip(part.policies, part.weights, strict=True):
             low, high = (
-                least_from_starts(where, sign * end[0, :, task.start_agent], ~task.is_terminal, learner.told.delta) * sign
+                least_from_starts(where, sign * end[0, :, task.start_agent], ~task.is_terminal, learner.settings.delta) * sign
                 for end, sign in zip(extremes(task, *sets, policy, costs), (1.0, -1.0), strict=True)
             )
             if averages:
@@ -277,7 +279,7 @@ def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> 
 
 def level_of_sets(learner: Learner, where: Starts) -> float:
     """Return the probability with which sets hold: delta for those of tables and costs, and delta for counted starts."""
-    return max(0.0, 1.0 - learner.told.delta * (1 if where.seen is None else 2))
+    return max(0.0, 1.0 - learner.settings.delta * (1 if where.seen is None else 2))
 
 
 def least_from_starts(where: Starts, values: Floats, possible: NDArray[np.bool_], delta: float) -> float:
@@ -307,20 +309,20 @@ def made(
 
 def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[str, ...]:
     """Return what the reader of an estimate should know, in sentences: what was hardly seen, and what is not in the interval."""
-    task, told, found = learner.task, learner.told, []
-    known = {task.tables[table] for table in told.known_agents}
+    task, settings, found = learner.task, learner.settings, []
+    known = {task.tables[table] for table in settings.known_agents}
     for part in parts:
         used = {int(task.acting[d]) for policy in part.policies for d in np.unique(policy)}
         for member in sorted(used):
             if not learner.steps_in_control[member] and task.members[member] not in known:
                 name, unit = check.printable(task.members[member]), "steps" if task.horizon is None else "episodes"
                 found.append(f"{name} was not in control once in {learner.episode - 1:,} {unit}: how it acts is not known")
-        share = 0.0 if told.flat else hardly_seen(learner, part, where)
+        share = 0.0 if settings.flat else hardly_seen(learner, part, where)
         if share >= MANY:
             what = f"how the agent acts, or what follows, was seen fewer than {FEW} times"
             found.append(f"the mean rests on guesses: in {share:.0%} of the steps of {check.printable(part.name)}, {what}")
-    if any(part.name == "plan" for part in parts) and told.baseline is not None and is_kept_to(learner.state.record):
-        name = check.printable(told.baseline.name)
+    if any(part.name == "plan" for part in parts) and settings.baseline is not None and is_kept_to(learner.state.record):
+        name = check.printable(settings.baseline.name)
         found.append(
             f"the plan is the baseline ({name}), to which the learner keeps so far; 'own plan' is what it would like to do"
         )
@@ -334,14 +336,14 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[st
 
 def auditioned(learner: Learner) -> str | None:
     """Return the name of the member to whom the plan in force gives all control because it is an audition; None if it is none."""
-    return audition_at(learner.task, learner.told, learner.episode)
+    return audition_at(learner.task, learner.settings, learner.episode)
 
 
-def audition_at(task: Task, told: Settings, episode: int) -> str | None:
+def audition_at(task: Task, settings: Settings, episode: int) -> str | None:
     """Return the name of the member to whom an episode, 1, 2, ..., is an audition; None if it is none."""
     able = [member for member in range(len(task.members)) if task.can_reach(member)]
     begin, n = 0, len(able)
-    while told.auditions and begin < episode:
+    while settings.auditions and begin < episode:
         if episode <= begin + n:
             return task.members[able[episode - begin - 1]]
         begin = 8 * max(begin, n)
@@ -352,16 +354,16 @@ def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
     """Return the part of a policy's steps, by what was seen, in which the agent's row or the environment's was seen less than FEW
     times: what an episode costs if such a step costs 1, over what it costs if each step does.
     """
-    task, told, counts = learner.task, learner.told, learner.counts
-    agents, environment = places_of(task, structure=told.structure)
+    task, settings, counts = learner.task, learner.settings, learner.counts
+    agents, environment = places_of(task, structure=settings.structure)
     acted, followed = (np.asarray(one.sum(axis=1)).ravel() for one in (counts.agents, counts.environment))
-    rarely, known = np.zeros((task.n_states, task.n_agents)), {*told.known_agents}
+    rarely, known = np.zeros((task.n_states, task.n_agents)), {*settings.known_agents}
     for d in range(task.n_agents):
         table = int(task.table[d])
         slots = agents[int(task.first_slot[table]) : int(task.first_slot[table] + task.n_slots[table])]
         rarely[:, d] = 0.0 if table in known else acted[slots].sum(axis=0) < FEW
     outcomes = followed[environment].reshape(task.n_periods, task.n_states, -1).sum(axis=0) < FEW
-    if told.known_environment is not None:
+    if settings.known_environment is not None:
         outcomes = np.zeros_like(outcomes)
     outcomes[task.is_terminal] = False
     beliefs, all_steps = frequencies(learner), task.only_costs(control_cost=np.ones(task.n_agents))

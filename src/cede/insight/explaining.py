@@ -87,8 +87,8 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     """
     owner = "explain"
     check.instance(owner, "learner", learner, Learner)
-    if learner.told.flat:
-        check.fail(owner, "learner", learner.told.name, "one that tells agents and environment apart")
+    if learner.settings.flat:
+        check.fail(owner, "learner", learner.settings.name, "one that tells agents and environment apart")
     task = learner.task
     if task.horizon is None and t is not None:
         check.fail(owner, "t", check.show(t), "left out: the task has no horizon")
@@ -98,10 +98,10 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
         check.fail(owner, "state", state, "one in which an episode goes on: it ends there, and nobody is in control")
     prev = task.agent_index(owner, "prev_agent", prev_agent)
     plan = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
-    chosen = learner.choose(now, state, prev) if learner.told.planning == "greedy" else int(plan[now, state, prev])
+    chosen = learner.choose(now, state, prev) if learner.settings.planning == "greedy" else int(plan[now, state, prev])
     prices = prices_in_force(learner)
     averages = task.horizon is None and task.discount is None
-    bounded = learner.told.has_sets and not averages
+    bounded = learner.settings.has_sets and not averages
     plain_sets, costs = frequencies(learner), learner.costs
     sets = learner.beliefs if bounded else plain_sets
     plain_task = costs.middle(owner, task)
@@ -122,7 +122,7 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
             high = 0.0 - value_of["high"].cost("all", negated(costs.most(owner, task)), *here, opposite)
         rows = seen_here(learner, sets, now, state, prev, agent)
         options.append(Option(task.agents[agent], low, plain, high, parts, *rows, agent))
-    certain = bounded and not learner.told.is_scaled  # what scaled sets allow is no interval that one could rely on
+    certain = bounded and not learner.settings.is_scaled  # what scaled sets allow is no interval that one could rely on
     text = in_words(learner, options, candidates, chosen, state, prev, certain)
     worth = task.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
     whole = check.printable(kept_to(learner) + text + dearer(learner.prices, worth))  # names are data
@@ -159,7 +159,7 @@ class Ahead:
 
 def kept_to(learner: Learner) -> str:
     """Return the sentence that says that the learner keeps to its baseline in this episode; empty if it does not."""
-    baseline = learner.told.baseline
+    baseline = learner.settings.baseline
     if baseline is None or not is_kept_to(learner.state.record):
         return ""
     return f"The learner keeps to the baseline ({baseline.name}) in this episode: it is not proven yet what deviating may cost. "
@@ -189,7 +189,7 @@ def seen_here(
     """
     task, counts = learner.task, learner.counts
     slot = int(task.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
-    agents_place, environment_place = places_of(task, structure=learner.told.structure)
+    agents_place, environment_place = places_of(task, structure=learner.settings.structure)
     mine = int(sets[0].row[slot, state])
     visits = float(counts.agents[[int(agents_place[slot, state])]].sum())
     table = sets[0].centre
@@ -231,9 +231,9 @@ def in_words(
     elif saved == 0:
         text = f"{head}: by what was seen it costs as much as {rival}{between}"
     else:
-        why = ", as the given policy says" if learner.told.policy is not None else " to find out"
+        why = ", as the given policy says" if learner.settings.policy is not None else " to find out"
         text = f"{head}{why}: by what was seen it costs {figure(-saved, stake)} more than {rival} {span}"
-        if most > 0 and learner.told.has_sets:
+        if most > 0 and learner.settings.has_sets:
             text += f", but it may save up to {figure(most, stake)}"
     handing = float(task.control_costs(state, prev, chosen)[1])
     if not stays and handing > 0:
@@ -243,11 +243,11 @@ def in_words(
 
 def seen_in_words(learner: Learner, agent: int, visits: float) -> str:
     """Return the sentence that says how often the member who acts was seen here."""
-    task, told, table = learner.task, learner.told, int(learner.task.table[agent])
-    declared = {} if told.structure is None else told.structure.agents
+    task, settings, table = learner.task, learner.settings, int(learner.task.table[agent])
+    declared = {} if settings.structure is None else settings.structure.agents
     where = f"here{HOW[task.table_varies[table]]}"
     where += " or where it acts alike" if task.tables[table] in declared else ""
-    name, known = task.members[task.acting[agent]], "; its policy is known" if table in told.known_agents else ""
+    name, known = task.members[task.acting[agent]], "; its policy is known" if table in settings.known_agents else ""
     return f"{name} was {'never ' if visits == 0 else ''}seen acting {where}{'' if visits == 0 else f' {times(visits)}'}{known}."
 
 

@@ -23,9 +23,9 @@ def mean_plan(learner: Learner) -> Plan:
     """
     owner = "mean_plan"
     check.instance(owner, "learner", learner, Learner)
-    if learner.told.flat:
-        check.fail(owner, "learner", learner.told.name, "one that tells agents and environment apart")
-    costs, known = learner.costs.middle(owner, learner.task), learner.told.known_environment
+    if learner.settings.flat:
+        check.fail(owner, "learner", learner.settings.name, "one that tells agents and environment apart")
+    costs, known = learner.costs.middle(owner, learner.task), learner.settings.known_environment
     start = None if known is None else known.start
     return best_plan(costs, *frequencies(learner), seed=learner.seed, start=start, prices=prices_in_force(learner))
 
@@ -35,11 +35,11 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
 
     Of UCRL2 it is what it believes itself, of which the centres are frequencies: its agents take their own action for certain.
     """
-    if learner.told.flat:
+    if learner.settings.flat:
         return learner.beliefs
     nothing: dict[str, Any] = dict.fromkeys(("radius", "agents_radius", "features", "policy", "baseline"))
-    told = replace(learner.told, prior=0.0, planning="full", **nothing)
-    plain, state = new_learner(learner.task, told, seed=learner.seed, checked=True), learner.state
+    settings = replace(learner.settings, prior=0.0, planning="full", **nothing)
+    plain, state = new_learner(learner.task, settings, seed=learner.seed, checked=True), learner.state
     shared = learner.shared_environment
     if shared is not None:
         plain._shared, plain.turn = shared, shared.turn

@@ -43,13 +43,13 @@ def starts_of(owner: str, learner: Learner, start: Any = None) -> Starts:
 
     owner: who is named in errors. start: (S,) probabilities of the first state, or None.
     """
-    task, told = learner.task, learner.told
+    task, settings = learner.task, learner.settings
     if start is not None:
         return Starts(check.probabilities(owner, "start", start, (task.n_states,), "(S,)"), "as given", None)
-    if told.baseline is not None and told.baseline.start is not None:
-        return Starts(told.baseline.start, "as the learner was told", None)
-    if told.known_environment is not None:
-        return Starts(told.known_environment.start, "as in the known environment", None)
+    if settings.baseline is not None and settings.baseline.start is not None:
+        return Starts(settings.baseline.start, "as the learner was told", None)
+    if settings.known_environment is not None:
+        return Starts(settings.known_environment.start, "as in the known environment", None)
     return counted_starts(learner)
 
 
@@ -63,12 +63,12 @@ def counted_starts(learner: Learner) -> Starts:
         return bounded(learner, np.zeros(task.n_states), 0.0, "not known, since nothing was seen")
     if task.horizon is None and not task.terminal and visits is not None:
         return Starts(visits / visits.sum(), "as visited: from a step on that is picked at random", None)
-    left = None if learner.told.outcomes is not None else departures(learner)
+    left = None if learner.settings.outcomes is not None else departures(learner)
     if left is not None and task.horizon is None:  # a run goes on until it ends, and all that began have ended but the last
         return Starts(normalised(left), "as counted in runs that ended", float(left.sum()))
-    fades = learner.told.forget_environment is not None
+    fades = learner.settings.forget_environment is not None
     found = [] if left is None or fades else [(left, learner.environment_episodes)]
-    found += [(first_steps(learner), learner.episode - 1)] if not learner.told.forgets else []
+    found += [(first_steps(learner), learner.episode - 1)] if not learner.settings.forgets else []
     least, episodes = max(found, key=lambda one: one[0].sum() / max(one[1], 1), default=(np.zeros(task.n_states), 0))
     return bounded(learner, least, float(episodes), "not counted")
 
@@ -103,7 +103,7 @@ def first_steps(learner: Learner) -> Floats:
     """Return how often each state was the first, (S,), as far as first steps are counted apart: of agents that vary with time and
     have no declared structure.
     """
-    task, structure = learner.task, learner.told.structure
+    task, structure = learner.task, learner.settings.structure
     declared = {} if structure is None else structure.agents
     place, visits = places_of(task, structure=structure)[0], learner.counts.agents.sum(axis=1)
     result = np.zeros(task.n_states)
@@ -118,12 +118,12 @@ def state_visits(learner: Learner) -> Floats | None:
 
     The agents' counts are the team's own; those of the environment, in a fleet, are of all teams.
     """
-    task, told = learner.task, learner.told
-    declared = {} if told.structure is None else told.structure.agents
+    task, settings = learner.task, learner.settings
+    declared = {} if settings.structure is None else settings.structure.agents
     if not declared:
         own: Floats = np.asarray(learner.counts.agents.sum(axis=1)).reshape(-1, task.n_states).sum(axis=0).astype(np.float64)
         return own
-    if told.outcomes is None:
+    if settings.outcomes is None:
         steps = np.asarray(learner.counts.environment.sum(axis=1)).reshape(task.n_periods, task.n_states, -1)
         every: Floats = steps.sum(axis=(0, 2)).astype(np.float64)
         return every

@@ -178,8 +178,8 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         over = bool(task.is_terminal[here].all())
         part = float(ended[here].sum()) if ended is not None and task.is_terminal[here].any() else None
         groups.append(StateGroup(name, len(here), seen, steps, shares, expected, ends, over, part))
-    settings = {key: value for key, value in learner.settings.items() if value is not None and value is not False and value != []}
-    about: dict[str, Any] = {"remembered": bool(learner.told.forget)}
+    settings = {key: value for key, value in learner.about.items() if value is not None and value is not False and value != []}
+    about: dict[str, Any] = {"remembered": bool(learner.settings.forget)}
     if ended is not None:
         about["ended"] = tuple((names[s], float(ended[s])) for s in task.terminal)
     if task.horizon is None:
@@ -205,13 +205,13 @@ def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> 
 
     policy, met: (L, S, D), who is in control and how often that comes up.
     """
-    task, told = learner.task, learner.told
-    if told.flat or learner.episode == 1:
+    task, settings = learner.task, learner.settings
+    if settings.flat or learner.episode == 1:
         return []
-    place, seen = places_of(task, structure=told.structure)[0], np.asarray(learner.counts.agents.sum(axis=1)).ravel()
+    place, seen = places_of(task, structure=settings.structure)[0], np.asarray(learner.counts.agents.sum(axis=1)).ravel()
     slots = [slice(int(first), int(first + n)) for first, n in zip(task.first_slot, task.n_slots, strict=True)]
     unknown = np.stack([seen[place[slot]].sum(axis=0) == 0 for slot in slots])  # (tables, S)
-    unknown[list(told.known_agents)] = False
+    unknown[list(settings.known_agents)] = False
     guess = np.where(unknown[task.table[policy], np.arange(task.n_states)[:, None]], met, 0.0)
     part = float(guess.sum() / max(float(met.sum()), 1e-300))
     if part < GUESSED:
@@ -228,12 +228,12 @@ def ends_seen(learner: Learner) -> Floats | None:
     """Return which part of the episodes that were seen ended in each state, (S,); None where that is not counted: without
     terminal states or a horizon, where counts fade, and where cases are counted instead of states.
     """
-    task, told, episodes = learner.task, learner.told, learner.environment_episodes
+    task, settings, episodes = learner.task, learner.settings, learner.environment_episodes
     if (
         not task.terminal
         or task.horizon is None
-        or told.outcomes is not None
-        or told.forget_environment is not None
+        or settings.outcomes is not None
+        or settings.forget_environment is not None
         or not episodes
     ):
         return None
@@ -246,13 +246,13 @@ def costs_from_here(learner: Learner) -> tuple[Floats | None, Floats | None, Flo
     """Return what an episode of the plan costs from each state on, (S,), after the start agent: by what was seen, at least and at
     most. None where that is not known: without sets that guarantee it, for UCRL2, and by what was seen for averages.
     """
-    task, told = learner.task, learner.told
+    task, settings = learner.task, learner.settings
     expected = low = high = None
-    if not told.flat and (task.horizon is not None or task.discount is not None):
+    if not settings.flat and (task.horizon is not None or task.discount is not None):
         policy = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
         value = value_under(learner.costs.middle("summarise", task), *frequencies(learner), policy)
         expected = value[0, :, task.start_agent]
-    if told.has_sets and not told.is_scaled and not told.forgets:
+    if settings.has_sets and not settings.is_scaled and not settings.forgets:
         found = bounds(learner)
         low, high = (end.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent] for end in (found.low, found.high))
     return expected, low, high

@@ -77,13 +77,13 @@ def widest(learner: Learner, names: list[str], policy: Policy, met: Floats) -> t
     """Return the rows whose sets could change the cost of an episode most, the first one most of all; none without sets, and for
     UCRL2. names: of the states. policy, met: as for `stakes`.
     """
-    if not learner.told.has_sets or learner.told.flat:
+    if not learner.settings.has_sets or learner.settings.flat:
         return ()
     task, counts = learner.task, learner.counts
     actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
     owners = np.repeat(np.arange(len(task.tables)), task.n_slots), np.zeros(len(learner.beliefs[1].row), dtype=np.int64)
     visited = [np.asarray(one.sum(axis=1)).ravel() for one in (counts.agents, counts.environment)]
-    places, found = places_of(task, structure=learner.told.structure), stakes(learner, policy, met)
+    places, found = places_of(task, structure=learner.settings.structure), stakes(learner, policy, met)
     rows: list[WideRow] = []
     for layer, (place, belief, stake, visits, owner) in enumerate(
         zip(places, learner.beliefs, found, visited, owners, strict=True)

@@ -97,7 +97,7 @@ def ucrl2_mc(
     Costs that the task does not state are learned: the plan uses the least mean within an interval (beliefs/belief.py).
     """
     owner = "ucrl2_mc"
-    told = Settings(
+    settings = Settings(
         owner,
         **checked_belief(owner, belief),
         delta=check.probability(owner, "delta", delta),
@@ -109,7 +109,7 @@ def ucrl2_mc(
         planning=planning,
         replan=resolved(owner, task, replan, limits["limits"], planning),
     )
-    return new_learner(task, told, seed=seed, checked=True)
+    return new_learner(task, settings, seed=seed, checked=True)
 
 
 def recommended(
@@ -142,7 +142,7 @@ def recommended(
     owner = "recommended"
     knowledge = checked_knowledge(owner, task, known_agents, known_environment, structure)
     promised = at_most is not None or at_least is not None or baseline is not None
-    told = Settings(
+    settings = Settings(
         owner,
         radius="calibrated",
         **knowledge,
@@ -152,7 +152,7 @@ def recommended(
         auditions=task.horizon is not None and not promised,
         replan=resolved(owner, task, replan, limits["limits"]),
     )
-    return new_learner(task, told, seed=seed, checked=True)
+    return new_learner(task, settings, seed=seed, checked=True)
 
 
 def checked_prior(owner: str, prior: Any) -> float:
@@ -202,7 +202,7 @@ def posterior_sampling(
     seed of its own; otherwise all draw the same table of the environment they share. All other arguments: as for `ucrl2_mc`.
     """
     owner = "posterior_sampling"
-    told = Settings(
+    settings = Settings(
         owner,
         radius=None,
         prior=checked_prior(owner, prior),
@@ -212,7 +212,7 @@ def posterior_sampling(
         **(limits := checked_limits(owner, task, at_most, at_least)),
         replan=resolved(owner, task, replan, limits["limits"]),
     )
-    return new_learner(task, told, seed=seed, checked=True)
+    return new_learner(task, settings, seed=seed, checked=True)
 
 
 def ucrl2(
@@ -233,7 +233,7 @@ def ucrl2(
     """
     owner = "ucrl2"
     check.choice(owner, "radius", radius, ("appendix", "same-form"))
-    told = Settings(
+    settings = Settings(
         f"ucrl2 ({radius})",
         radius="appendix" if radius == "appendix" else "printed",
         delta=check.probability(owner, "delta", delta),
@@ -242,7 +242,7 @@ def ucrl2(
         planning=planning,
         replan=resolved(owner, task, replan, None, planning),
     )
-    return new_learner(checked_task(owner, task), told, seed=seed, checked=True)
+    return new_learner(checked_task(owner, task), settings, seed=seed, checked=True)
 
 
 def greedy(
@@ -264,7 +264,7 @@ def greedy(
     It does not explore, and may settle on the wrong agent for ever. The arguments mean the same as for `ucrl2_mc`.
     """
     owner = "greedy"
-    told = Settings(
+    settings = Settings(
         owner,
         radius=None,
         **checked_knowledge(owner, task, known_agents, known_environment, structure),
@@ -273,7 +273,7 @@ def greedy(
         planning=planning,
         replan=resolved(owner, task, replan, limits["limits"], planning),
     )
-    return new_learner(task, told, seed=seed, checked=True)
+    return new_learner(task, settings, seed=seed, checked=True)
 
 
 def fixed(task: Task, agent: int | str | ArrayLike | Plan) -> Learner:

@@ -53,37 +53,37 @@ from cede.rows.working import SharedCounts, Working
 ACCURACY = 0.1  # of plans without horizon: this part of the range of values, over the square root of the steps seen
 
 
-def load_counts(task: Task, told: Settings, state: LearnerState, shared: SharedCounts | None) -> Working:
+def load_counts(task: Task, settings: Settings, state: LearnerState, shared: SharedCounts | None) -> Working:
     """Make the working counts of a learner from its state. Tables that it knows are appended after the counted rows.
 
     shared: the counts of the fleet's environment, if the learner belongs to one; None: it counts the environment by itself.
     """
-    agents = [(n, told.forget.get(name)) for name, n in zip(task.tables, agent_rows(task, told.structure), strict=True)]
-    sizes = Sizes(task, told)
+    agents = [(n, settings.forget.get(name)) for name, n in zip(task.tables, agent_rows(task, settings.structure), strict=True)]
+    sizes = Sizes(task, settings)
     forgetting = (
         forgetting_arrays(agents, task.plan_steps, state.agents_recent.copy()),
-        forgetting_arrays([(sizes.layers[1][0], told.forget_environment)], task.plan_steps, state.environment_recent.copy()),
+        forgetting_arrays([(sizes.layers[1][0], settings.forget_environment)], task.plan_steps, state.environment_recent.copy()),
     )
     known: dict[str, sp.csr_array] = {}
-    if told.known_agents:
-        policies = [policy.reshape(-1, task.n_actions) for policy in told.known_agents.values()]
+    if settings.known_agents:
+        policies = [policy.reshape(-1, task.n_actions) for policy in settings.known_agents.values()]
         known["known_agents"] = sp.csr_array(np.concatenate(policies))
-    if told.known_environment is not None:
-        known["known_environment"] = true_environment(told.known_environment).centre.matrix()
-    counting: dict[str, Any] = {"flat": told.flat, "structure": told.structure, "forgetting": forgetting}
+    if settings.known_environment is not None:
+        known["known_environment"] = true_environment(settings.known_environment).centre.matrix()
+    counting: dict[str, Any] = {"flat": settings.flat, "structure": settings.structure, "forgetting": forgetting}
     return Working(task, state.counts, shared=shared, **counting, **known)
 
 
-def new_arrays(task: Task, told: Settings, working: Working) -> LearnerArrays:
+def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArrays:
     """Make the arrays of a learner for the kernels. They read and write the tables of the working counts in place."""
-    agents, environment = agents_layer(task, told, working), environment_layer(task, told, working)
+    agents, environment = agents_layer(task, settings, working), environment_layer(task, settings, working)
     (least, most), enter = task.extremes_of_env_cost, task.extremes_of_enter_cost
-    costs, sizes = working.costs, radius_sizes(task, told)
+    costs, sizes = working.costs, radius_sizes(task, settings)
     costs.kind = sizes.cost_kind
-    problem, limits = problem_of(task, first_env_cost(task, told, costs)), limits_arrays(task, told.limits)
+    problem, limits = problem_of(task, first_env_cost(task, settings, costs)), limits_arrays(task, settings.limits)
     if costs.enter_place.size:
         problem.enter_cost = np.where(np.isnan(task.enter_cost), enter[0], task.enter_cost)  # the planner reads what is believed
-    if told.limits is not None:
+    if settings.limits is not None:
         problem.control_cost, problem.price = limits.priced, limits.price  # the planner reads what `set_prices` writes
         problem.worth = worth_of(task) if limits.price.size else np.empty(0)
     model = ModelArrays(agents=agents.belief, environment=environment.belief, problem=problem)
@@ -94,21 +94,21 @@ def new_arrays(task: Task, told: Settings, working: Working) -> LearnerArrays:
         environment=environment,
         costs=costs,
         model=model,
-        auditions=auditions_of(task) if told.auditions else np.empty((0, 0), dtype=np.int64),
-        flat=int(told.flat),
-        prior=float(told.prior),
-        sticks=sticks_for(told.prior),
+        auditions=auditions_of(task) if settings.auditions else np.empty((0, 0), dtype=np.int64),
+        flat=int(settings.flat),
+        prior=float(settings.prior),
+        sticks=sticks_for(settings.prior),
         least_cost=least,
         spread=most - least,
         least_enter=enter[0],
         most_enter=enter[1],
-        replan=replan_code(told),
+        replan=replan_code(settings),
         radii=Radii(),
         sizes=sizes,
-        endless=endless_of(task, told),
+        endless=endless_of(task, settings),
         greedy=GreedyBounds(**bounds),
         limits=limits,
-        baseline=baseline_arrays(task, told.baseline, told.delta, model),
+        baseline=baseline_arrays(task, settings.baseline, settings.delta, model),
     )
     if task.horizon is None:
         low, high = ends_of_step_costs(arrays, limits.control_cost)
@@ -116,12 +116,12 @@ def new_arrays(task: Task, told: Settings, working: Working) -> LearnerArrays:
     return arrays
 
 
-def endless_of(task: Task, told: Settings) -> Endless:
+def endless_of(task: Task, settings: Settings) -> Endless:
     """Make the arrays of a plan without horizon. Where the environment is known, averages are about what its start can lead to."""
-    endless, known = new_endless(task), told.known_environment
+    endless, known = new_endless(task), settings.known_environment
     if known is not None and task.horizon is None and task.discount is None:
         anything = np.ones((int(task.n_slots.sum()), task.n_states, task.n_actions)) / task.n_actions
-        for number, policy in told.known_agents.items():
+        for number, policy in settings.known_agents.items():
             anything[task.first_slot[number] : task.first_slot[number] + task.n_slots[number]] = policy
         agents = Belief.of(anything.reshape(-1, task.n_actions), 0.0, anything.shape[:2])
         find_reached(model_of(task, agents, true_environment(known)), known.start, task.start_agent, endless.reached)
@@ -134,12 +134,12 @@ def auditions_of(task: Task) -> Ints:
     return np.array([next_agent_towards(task.can_hand_over, member) for member in able], dtype=np.int64)
 
 
-def first_env_cost(task: Task, told: Settings, costs: CostLayer) -> Floats:
+def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:
     """Return the array of costs that a learner plans with: what the task says; where costs are learned, one of its own, into which
     what is believed is written.
     """
     known = task.env_cost
-    if told.flat:  # the actions are the slots: where actions differ in cost, theirs is learned
+    if settings.flat:  # the actions are the slots: where actions differ in cost, theirs is learned
         known = np.repeat(task.extremes_of_env_cost[0][:, None], int(task.n_slots.sum()), axis=1)
     return known if not costs.least.size else np.where(np.isnan(known), 0.0, known)
 
@@ -159,9 +159,9 @@ KEPT: dict[str, Callable[[LearnerArrays], NDArray[Any]]] = {
 }
 
 
-def put_state(arrays: LearnerArrays, task: Task, told: Settings, state: LearnerState) -> None:
+def put_state(arrays: LearnerArrays, task: Task, settings: Settings, state: LearnerState) -> None:
     """Copy into the arrays of a learner what its state holds beside counts and plan; what is empty is as at the start."""
-    if told.planning == "greedy":
+    if settings.planning == "greedy":
         has_bounds = state.bounds.size and not np.isnan(state.bounds.flat[0])
         put_bounds(arrays.greedy, task, state.bounds.copy() if has_bounds else optimistic_start(arrays, task))
     for name, place in KEPT.items():
@@ -233,16 +233,16 @@ def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -
 # ------------------------------------------------------------------------------------------------- layers
 
 
-def agents_layer(task: Task, told: Settings, working: Working) -> LayerArrays:
+def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArrays:
     """Make the layer of the agents.
 
     Its belief uses the table of counts itself as centre; or a table of its own with all actions in every row, if outcomes are
     relabelled by a structure or rows are sampled (`has_own_agents_table`).
     """
-    counts, apart = working.agents, has_own_agents_table(told)
-    whole = all_agents(task, told.structure)
+    counts, apart = working.agents, has_own_agents_table(settings)
+    whole = all_agents(task, settings.structure)
     row, behind = (whole.row, len(whole.case)) if apart else (counts.place.copy(), counts.counted)
-    for number, policy in told.known_agents.items():
+    for number, policy in settings.known_agents.items():
         places = slice(task.first_slot[number], task.first_slot[number] + task.n_slots[number])
         row[places] = behind + np.arange(len(policy) * task.n_states).reshape(-1, task.n_states)
         behind += len(policy) * task.n_states
@@ -250,52 +250,52 @@ def agents_layer(task: Task, told: Settings, working: Working) -> LayerArrays:
     case = only_used(case, row, counts.seen.n_rows)
     table = full_agents_table(task, whole.to, counts.seen.matrix().toarray()[counts.counted :]) if apart else counts.seen
     belief = new_belief(table, row, closed=apart)
-    if told.flat:
+    if settings.flat:
         belief = certain_belief(task).arrays
     outcomes = np.full(counts.counted, float(task.n_actions))
     users = np.repeat(np.bincount(task.table, minlength=len(task.n_slots)), task.n_slots)[:, None]  # agents who act by each slot
-    name, doubling = told.agents_radius or told.radius, told.replan == "doubling"
+    name, doubling = settings.agents_radius or settings.radius, settings.replan == "doubling"
     return new_layer(AGENTS_LAYER, name, counts, belief, case, outcomes, users, doubling=doubling)
 
 
-def environment_layer(task: Task, told: Settings, working: Working) -> LayerArrays:
+def environment_layer(task: Task, settings: Settings, working: Working) -> LayerArrays:
     """Make the layer of the environment.
 
     Its belief uses the table of counts itself as centre; or a table of its own, with all declared outcomes in every row if there is
     a structure, or with room for sampled rows if there is a prior.
     """
-    counts, outcomes = working.environment, told.outcomes
+    counts, outcomes = working.environment, settings.outcomes
     table, row, case = counts.seen, counts.place.copy(), np.arange(counts.seen.n_rows)
-    if told.known_environment is not None:
-        row = counts.counted + true_environment(told.known_environment).row
+    if settings.known_environment is not None:
+        row = counts.counted + true_environment(settings.known_environment).row
     elif outcomes is not None:
         table, row, case = full_environment_table(task, outcomes), outcomes.row.copy(), outcomes.case
-    elif told.prior:
-        places = len(table.column) + min(sticks_for(told.prior), task.n_states) * table.n_rows
+    elif settings.prior:
+        places = len(table.column) + min(sticks_for(settings.prior), task.n_states) * table.n_rows
         table = room_for_samples(table.n_rows, places, task.n_states)
-    belief = new_belief(table, row, closed=told.known_environment is None and outcomes is not None)
+    belief = new_belief(table, row, closed=settings.known_environment is None and outcomes is not None)
     case = only_used(case, row, counts.seen.n_rows)
     possible = np.full(counts.counted, float(task.n_states)) if outcomes is None else outcomes.n_outcomes.astype(np.float64)
-    return new_layer(ENVIRONMENT_LAYER, told.radius, counts, belief, case, possible, 1, doubling=told.replan == "doubling")
+    return new_layer(ENVIRONMENT_LAYER, settings.radius, counts, belief, case, possible, 1, doubling=settings.replan == "doubling")
 
 
-def refresh_layer(layer: LayerArrays, told: Settings, n_states: int) -> None:
+def refresh_layer(layer: LayerArrays, settings: Settings, n_states: int) -> None:
     """Bring the belief of the environment up to date after its table of counts was replaced or became longer."""
     belief, seen = layer.belief, layer.counts.seen
-    if told.known_environment is None and told.outcomes is None:
-        if not told.prior:
+    if settings.known_environment is None and settings.outcomes is None:
+        if not settings.prior:
             if belief.table is not seen:
                 belief.table = seen
         else:
-            places = len(seen.column) + len(layer.expected.column) + min(sticks_for(told.prior), n_states) * seen.n_rows
+            places = len(seen.column) + len(layer.expected.column) + min(sticks_for(settings.prior), n_states) * seen.n_rows
             if len(belief.table.column) < places:
                 belief.table = room_for_samples(seen.n_rows, places, n_states)
 
 
-def has_own_agents_table(told: Settings) -> bool:
+def has_own_agents_table(settings: Settings) -> bool:
     """Return whether the agents' belief has a table of its own beside the counts: for samples, and for relabelled outcomes."""
-    declared = {} if told.structure is None else told.structure.agents
-    return told.prior > 0 or any(isinstance(seen, Outcomes) for seen in declared.values())
+    declared = {} if settings.structure is None else settings.structure.agents
+    return settings.prior > 0 or any(isinstance(seen, Outcomes) for seen in declared.values())
 
 
 def certain_belief(task: Task) -> Belief:
@@ -308,43 +308,45 @@ def certain_belief(task: Task) -> Belief:
 # ------------------------------------------------------------------------------------------------- numbers
 
 
-def replan_code(told: Settings) -> int:
+def replan_code(settings: Settings) -> int:
     """Return the rule when to plan again as the kernels know it: a number of episodes, DOUBLING or NEVER."""
-    if told.policy is not None:
+    if settings.policy is not None:
         return kernels.NEVER
-    if isinstance(told.replan, str):
-        return kernels.DOUBLING if told.replan == "doubling" else 1
-    assert told.replan is not None
-    return told.replan
+    if isinstance(settings.replan, str):
+        return kernels.DOUBLING if settings.replan == "doubling" else 1
+    assert settings.replan is not None
+    return settings.replan
 
 
-def radius_sizes(task: Task, told: Settings) -> RadiusSizes:
+def radius_sizes(task: Task, settings: Settings) -> RadiusSizes:
     """Return the sizes on which the constants of the radii depend.
 
     As in the paper all agents count, also those that are known, these with one slot each whatever they vary with. If it is declared
     which states are alike to an agent, only agents that are learned count, with their cases.
     """
-    layers = layer_shapes(task, flat=told.flat, structure=told.structure)
+    layers = layer_shapes(task, flat=settings.flat, structure=settings.structure)
     (rows, outcomes), (cost_rows, _) = layers[ENVIRONMENT], layers[COSTS]
-    slots = [1 if d in told.known_agents and not told.flat else int(n) for d, n in enumerate(task.n_slots)]
-    cases = cases_of(task, told.structure)
-    if told.structure is not None and told.structure.agents:
-        slots = [0 if d in told.known_agents else n for d, n in enumerate(slots)]
+    slots = [1 if d in settings.known_agents and not settings.flat else int(n) for d, n in enumerate(task.n_slots)]
+    cases = cases_of(task, settings.structure)
+    if settings.structure is not None and settings.structure.agents:
+        slots = [0 if d in settings.known_agents else n for d, n in enumerate(slots)]
     rows_of_agents = sum(n * seen for n, seen in zip(slots, cases, strict=True))
-    learns = cost_rows > 0 and told.radius is not None
+    learns = cost_rows > 0 and settings.radius is not None
     # UCRL2's intervals around mean costs are those of its own paper; else delta is split, see beliefs/costs.py
-    tables, costs = (told.delta, told.delta) if told.flat or not learns else (told.delta * 2 / 3, told.delta / 3)
+    tables, costs = (
+        (settings.delta, settings.delta) if settings.flat or not learns else (settings.delta * 2 / 3, settings.delta / 3)
+    )
     return RadiusSizes(
-        agents_kind=code_of(told.agents_radius or told.radius),
-        environment_kind=code_of(told.radius),
+        agents_kind=code_of(settings.agents_radius or settings.radius),
+        environment_kind=code_of(settings.radius),
         delta=tables,
         horizon=task.plan_steps,
         outcomes=outcomes,
         n_actions=task.n_actions,
         agent_rows=rows_of_agents,
         environment_rows=rows,
-        cost_kind=(UCRL2_INTERVALS if told.flat else BERNSTEIN_INTERVALS) if learns else NO_INTERVALS,
-        cost_rows=rows_of_agents if told.flat else cost_rows,
+        cost_kind=(UCRL2_INTERVALS if settings.flat else BERNSTEIN_INTERVALS) if learns else NO_INTERVALS,
+        cost_rows=rows_of_agents if settings.flat else cost_rows,
         cost_delta=costs,
         agent_values=task.plan_steps,
         state_values=max(1, task.plan_steps - 1) * task.n_agents,

@@ -13,10 +13,10 @@ from cede.steps.check import check_choice, checked_episode
 from cede.steps.step import Episode, Steps
 
 
-def new_learner(task: Task, told: Settings, *, seed: int = 0, counts: Counts | None = None, checked: bool = False) -> Learner:
+def new_learner(task: Task, settings: Settings, *, seed: int = 0, counts: Counts | None = None, checked: bool = False) -> Learner:
     """Make a learner for a task, with a horizon or without. The arguments are those of `Learner`."""
-    kind = EndlessLearner if check.instance(told.name, "task", task, Task).horizon is None else Learner
-    return kind(task, told, seed=seed, counts=counts, checked=checked)
+    kind = EndlessLearner if check.instance(settings.name, "task", task, Task).horizon is None else Learner
+    return kind(task, settings, seed=seed, counts=counts, checked=checked)
 
 
 class EndlessLearner(Learner):
@@ -100,7 +100,7 @@ class EndlessLearner(Learner):
     @uninterrupted
     def observe_episode(self, episode: Episode) -> None:
         """Count all steps of a run at once."""
-        steps = checked_episode("observe_episode", self.task, episode, self.told.structure)
+        steps = checked_episode("observe_episode", self.task, episode, self.settings.structure)
         with self._together():
             self._record(steps.rows(), begins=True)
             self._count_steps(steps)

@@ -42,7 +42,7 @@ class SavedLearner:
     """Everything of which a learner consists. `Learner.saved` returns it, and `Learner.resume` takes it."""
 
     task: Task
-    told: Settings
+    settings: Settings
     seed: int
     state: LearnerState
     steps: Ints  # (n, 6) of the running episode: t, state, prev_agent, agent, action, next_state
@@ -53,33 +53,35 @@ class SavedLearner:
 
 def pack_learner(learner: SavedLearner) -> tuple[Header, Arrays]:
     """Turn a learner into a header that JSON can hold and arrays by name."""
-    header, arrays = pack_told(learner)
+    header, arrays = pack_settings(learner)
     more, own = pack_own(learner)
     return {**header, **more}, {**arrays, **own}
 
 
 def unpack_learner(header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
     """Make a saved learner from what `pack_learner` returned, after all checks."""
-    return unpack_own(*unpack_told(header, arrays), header, arrays)
+    return unpack_own(*unpack_settings(header, arrays), header, arrays)
 
 
-def pack_told(learner: SavedLearner) -> tuple[Header, Arrays]:
+def pack_settings(learner: SavedLearner) -> tuple[Header, Arrays]:
     """Turn task and settings, which learners of a fleet may have in common, into a header and arrays."""
-    for part in (learner.told.scale.agents, learner.told.scale.environment):
+    for part in (learner.settings.scale.agents, learner.settings.scale.environment):
         if callable(part) and not isinstance(part, StepDown):
             expected = "a number or a StepDown: another function cannot be written to a file"
             check.fail("save", "a scale of the learner", check.show(part), expected)
     arrays: Arrays = {}
-    return {name: archive.describe(getattr(learner, name), name, arrays) for name in ("task", "told")}, arrays
+    return {
+        name: archive.describe(value, name, arrays) for name, value in (("task", learner.task), ("told", learner.settings))
+    }, arrays
 
 
-def unpack_told(header: Mapping[str, Any], arrays: Arrays) -> tuple[Task, Settings]:
-    """Make task and settings from what `pack_told` returned, and check that they fit together."""
-    task, told = (archive.rebuild(header[name], arrays, CLASSES) for name in ("task", "told"))
-    if not isinstance(task, Task) or not isinstance(told, Settings):
+def unpack_settings(header: Mapping[str, Any], arrays: Arrays) -> tuple[Task, Settings]:
+    """Make task and settings from what `pack_settings` returned, and check that they fit together."""
+    task, settings = (archive.rebuild(header[name], arrays, CLASSES) for name in ("task", "told"))
+    if not isinstance(task, Task) or not isinstance(settings, Settings):
         check.fail("file", "task and settings", "others", "a Task and Settings")
-    check_fits("file", task, told)
-    return task, told
+    check_fits("file", task, settings)
+    return task, settings
 
 
 def pack_own(learner: SavedLearner) -> tuple[Header, Arrays]:
@@ -94,12 +96,12 @@ def pack_own(learner: SavedLearner) -> tuple[Header, Arrays]:
     return {"seed": learner.seed, "state": numbers, "recorded": learner.recorded.packed()}, result
 
 
-def unpack_own(task: Task, told: Settings, header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
+def unpack_own(task: Task, settings: Settings, header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
     """Make a saved learner from its task and settings and from what `pack_own` returned, and check that all fits together."""
     seed = check.integer("file", "seed", header["seed"], 0, 2**31 - 1)
     own = below(arrays, "state")
     own |= {f"extras/{name}": array for name, array in extras_before_7(own).items()}
-    state = unpack_state(Sizes(task, told), header["state"], own)
+    state = unpack_state(Sizes(task, settings), header["state"], own)
     running = below(arrays, "running")
     steps, charged = running.pop("steps"), running.pop("charged")
     if steps.dtype != np.int64 or steps.ndim != 2 or steps.shape[1] != 6:
@@ -111,7 +113,7 @@ def unpack_own(task: Task, told: Settings, header: Mapping[str, Any], arrays: Ar
         checked_episode("file", task, episode)
     # before schema 6 learners knew the numbers of episodes only
     recorded = unpacked(header["recorded"]) if "recorded" in header else Recorded(before=state.episodes + 1)
-    return SavedLearner(task, told, seed, state, steps, charged, episode, recorded)
+    return SavedLearner(task, settings, seed, state, steps, charged, episode, recorded)
 
 
 def extras_before_7(arrays: Arrays) -> Arrays:

@@ -45,7 +45,7 @@ class Learner:
     Made by `recommended`, `ucrl2_mc` and the other functions of algorithms.py, or read from a file by `cede.load`. Used in a loop
     of `choose` and `observe`, with `end_episode` after each episode; or by `simulate`.
 
-    task: what it is told of the problem. told: its settings. seed: of ties and samples. counts: what was seen before, if anything.
+    task: sizes, costs, horizon and names of the problem. settings: of the algorithm. seed: of ties and samples. counts: to begin with.
     checked: whether the settings are known to fit the task already.
 
     Between one `end_episode` and the next, `plan` does not change; it can be copied and used anywhere. Every call checks its
@@ -53,22 +53,24 @@ class Learner:
     another, and while it is in a run (`simulate`) they are refused.
     """
 
-    def __init__(self, task: Task, told: Settings, *, seed: int = 0, counts: Counts | None = None, checked: bool = False) -> None:
+    def __init__(
+        self, task: Task, settings: Settings, *, seed: int = 0, counts: Counts | None = None, checked: bool = False
+    ) -> None:
         self._task = check.instance("Learner", "task", task, Task)
-        self._told = check.instance("Learner", "told", told, Settings)
+        self._settings = check.instance("Learner", "settings", settings, Settings)
         if not checked:
-            check_fits(told.name, task, told)
-        check_task(told.name, task, told)
+            check_fits(settings.name, task, settings)
+        check_task(settings.name, task, settings)
         self.turn = Turn()
-        self._seed = check.integer(told.name, "seed", seed, 0, MOST_SEED)
+        self._seed = check.integer(settings.name, "seed", seed, 0, MOST_SEED)
         self._scales: dict[int, Scale] = {}  # by episode: what a schedule answered when it was asked first
         self._state: LearnerState | None = LearnerState()
         if counts is not None:
-            windows = [rule for rule in (*told.forget.values(), told.forget_environment) if isinstance(rule, Window)]
+            windows = [rule for rule in (*settings.forget.values(), settings.forget_environment) if isinstance(rule, Window)]
             if windows:
-                check.fail(told.name, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
-            check.instance(told.name, "counts", counts, Counts)
-            check_fit(told.name, Sizes(task, told), counts)
+                check.fail(settings.name, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
+            check.instance(settings.name, "counts", counts, Counts)
+            check_fit(settings.name, Sizes(task, settings), counts)
             self._state = LearnerState(counts)
         self._live: WorkingLearner | None = None  # the working form; either this or _state is None
         self._shared: SharedCounts | None = None  # the environment counts of the fleet, if it belongs to one and shares
@@ -81,13 +83,13 @@ class Learner:
 
     @property
     def task(self) -> Task:
-        """Return what it is told of the problem."""
+        """Return its task: sizes, costs, horizon and names of the problem."""
         return self._task
 
     @property
-    def told(self) -> Settings:
+    def settings(self) -> Settings:
         """Return its settings."""
-        return self._told
+        return self._settings
 
     @property
     def seed(self) -> int:
@@ -110,7 +112,7 @@ class Learner:
         task = self.task
         t = check.index("choose", "t", t, task.plan_steps)
         at, prev = check_choice("choose", task, state, prev_agent)
-        plan = None if self.told.planning == "greedy" else self._plan()
+        plan = None if self.settings.planning == "greedy" else self._plan()
         agent = int(self._working.visit(t, at)[prev] if plan is None else plan.policy[t, at, prev])
         if self._recorder is not None:
             self._recorder.chosen(t, at, prev, agent, self._reason(plan))
@@ -159,7 +161,7 @@ class Learner:
     def _checked(self, t: int, given: Iterable[Any], costs: tuple[Any, Any], moved: Any, owner: str = "observe") -> Step:
         """Check a step against the task and the last one; see `observed_step`."""
         last = self._steps[-1] if self._steps else None
-        return observed_step(owner, self.task, self.told.structure, t, given, last, costs, moved)
+        return observed_step(owner, self.task, self.settings.structure, t, given, last, costs, moved)
 
     @one_at_a_time
     def end_episode(self, *, replan: bool | None = None) -> None:
@@ -214,11 +216,11 @@ class Learner:
         """Do the work of `learn_from`. If it does not reach its end, the change makes everything as it was."""
         if self.observed:
             check.fail(owner, "the number of steps of the running episode", self.observed, "0: end it first (end_episode)")
-        episodes = read_log(owner, self.task, log, self.told.structure)
+        episodes = read_log(owner, self.task, log, self.settings.structure)
         entries = new_entries(owner, log, self, again=again)
         for episode in range(self.episode, self.episode + len(episodes) + 1):
             self._scale(episode)  # a schedule that fails must fail before anything is counted
-        last_only = self.told.planning == "greedy" or self.told.replan in ("every", 1)
+        last_only = self.settings.planning == "greedy" or self.settings.replan in ("every", 1)
         change.after = self._as_it_is()
         with Progress("log", len(episodes), progress, 1) as bar:
             for number, steps in enumerate(episodes):
@@ -242,7 +244,7 @@ class Learner:
 
     def _count_logged(self, steps: Steps) -> None:
         """Count one logged episode, of a log that is counted as a whole."""
-        if self.told.planning == "greedy":
+        if self.settings.planning == "greedy":
             for t, state in zip(steps.t, steps.state, strict=True):
                 self._working.visit(int(t), int(state))
         self._working.counts.add_steps(steps)
@@ -250,12 +252,12 @@ class Learner:
 
     def _keep_plan(self) -> None:
         """Make a new plan after an episode if one is due. Greedy planning makes none."""
-        if self.told.planning == "full":
+        if self.settings.planning == "full":
             self._plan_if_due()
 
     def _scale(self, episode: int) -> Scale:
         """Return the scales of an episode, as numbers. A schedule is asked once for each episode."""
-        scale = self.told.scale
+        scale = self.settings.scale
         if not callable(scale.agents) and not callable(scale.environment):
             return scale
         if episode not in self._scales:
@@ -292,7 +294,7 @@ class Learner:
 
     def _replan(self) -> None:
         """Do the work of `replan`."""
-        if self.told.policy is None:
+        if self.settings.policy is None:
             self._make_plan(self._working)
             self._working.plan_changed(self.observed > 0)
 
@@ -302,7 +304,7 @@ class Learner:
         """Take note of all steps of an episode at once. They are counted when `end_episode` is called."""
         if self.observed:
             check.fail("observe_episode", "the number of steps observed already", self.observed, "0")
-        steps = checked_episode("observe_episode", self.task, episode, self.told.structure)
+        steps = checked_episode("observe_episode", self.task, episode, self.settings.structure)
         with self._together():
             self._record(steps.rows(), begins=True)
             self._episode = episode
@@ -330,7 +332,7 @@ class Learner:
         if self._recorder is not None and self._recorder.is_open:
             now = f"recorded to {str(self._recorder.path)!r}"
             check.fail("record_to", "the learner", now, "recorded to one file: close that recorder first")
-        about, recorded = {**self.settings, "episode": self.episode}, self.recorded
+        about, recorded = {**self.about, "episode": self.episode}, self.recorded
         recorder = Recorder(path, self.task, about=about, sync=sync, recorded=recorded)
         try:
             running = self._running() if self.observed else None
@@ -375,7 +377,7 @@ class Learner:
             return "greedy"
         if self._why is None or self._why[0] is not plan:
             live = self._working
-            own = "fixed" if self.told.policy is not None else "audition" if live.is_trial else "plan"
+            own = "fixed" if self.settings.policy is not None else "audition" if live.is_trial else "plan"
             self._why = (plan, own if plan is live.plan else "baseline")
         return self._why[1]
 
@@ -428,7 +430,7 @@ class Learner:
         if shared is None:
             return state
         counts = Counts({**own_layers(state.counts), **shared.store()}, state.episodes, shared.episodes)
-        declared = {one.name for one in Sizes(self.task, self.told).extras}
+        declared = {one.name for one in Sizes(self.task, self.settings).extras}
         extras = {**state.extras, **{name: array for name, array in shared.extras.items() if name in declared}}
         return replace(state, counts=counts, extras=extras)
 
@@ -462,7 +464,7 @@ class Learner:
             expected = "a learner that belongs to none: save the fleet, or remove the learner first"
             check.fail("save", "learner", "in a fleet, whose knowledge it shares", expected)
         header, arrays = pack_learner(self.saved)
-        about = {"cede": __version__, "settings": {name: str(value) for name, value in self.settings.items()}}
+        about = {"cede": __version__, "settings": {name: str(value) for name, value in self.about.items()}}
         save_arrays(path_to_write("save", "path", path), "learner", SCHEMA, {**about, **header}, arrays)
 
     @property
@@ -471,13 +473,13 @@ class Learner:
         """Return everything of which the learner consists, in the form that goes into a file."""
         steps = np.array([step[:6] for step in self._steps], dtype=np.int64).reshape(-1, 6)
         charged = np.array([step[6:8] for step in self._steps], dtype=np.float64).reshape(-1, 2)
-        return SavedLearner(self.task, self.told, self.seed, self._packed(), steps, charged, self._episode, self.recorded)
+        return SavedLearner(self.task, self.settings, self.seed, self._packed(), steps, charged, self._episode, self.recorded)
 
     @one_at_a_time
     @uninterrupted
     def resume(self, saved: SavedLearner) -> None:
         """Take over the state and the running episode of a saved learner, with whose task and settings this one was made."""
-        if saved.task is not self.task or saved.told is not self.told:
+        if saved.task is not self.task or saved.settings is not self.settings:
             check.fail("Learner.resume", "saved", "of another learner", "of the task and settings that this one was made with")
         self._remember(saved.state)
         for step, costs in zip(saved.steps.tolist(), saved.charged.tolist(), strict=True):
@@ -506,9 +508,9 @@ class Learner:
     def _plan(self) -> Plan:
         """Do the work of `plan`."""
         own = self._plan_if_due()
-        if self.told.baseline is None or self._working.may_deviate(own.policy):
+        if self.settings.baseline is None or self._working.may_deviate(own.policy):
             return own
-        return Plan(self.told.baseline.policy, no_value(self.task))
+        return Plan(self.settings.baseline.policy, no_value(self.task))
 
     @property
     @one_at_a_time
@@ -536,7 +538,7 @@ class Learner:
         """Return a copy of what was counted in all finished episodes; of the environment, by all teams that share it."""
         if self._live is not None:
             return self._live.counts.store()
-        return self._alone().counts.completed(Sizes(self.task, self.told).shapes)
+        return self._alone().counts.completed(Sizes(self.task, self.settings).shapes)
 
     @property
     def episode(self) -> int:
@@ -580,10 +582,10 @@ class Learner:
         """Return what its user should know, in sentences: who was never in control, and whether a baseline was never left."""
         if self.episode == 1:
             return ()
-        known = {self.task.tables[table] for table in self.told.known_agents}
+        known = {self.task.tables[table] for table in self.settings.known_agents}
         names = (check.printable(name) for name, steps in zip(self.task.members, self.steps_in_control, strict=True) if not steps)
         unit = "steps" if self.task.horizon is None else "episodes"
-        kept = never_left(self.told.baseline, self._packed().record)
+        kept = never_left(self.settings.baseline, self._packed().record)
         return kept + tuple(
             f"{name} was not in control once in {self.episode - 1:,} {unit}"
             + (", and its policy is known" if name in known else ": how it acts is not known")
@@ -597,13 +599,13 @@ class Learner:
 
         Agents that are missing have the plain prior: no features were given, or they do not predict well enough.
         """
-        option, shared = Sizes(self.task, self.told).option, {} if self._shared is None else self._shared.extras
+        option, shared = Sizes(self.task, self.settings).option, {} if self._shared is None else self._shared.extras
         return {} if option is None else option.in_force({**self._packed().extras, **shared})
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def about(self) -> dict[str, Any]:
         """Return all that is needed to repeat a run, by name: the settings, the seed and the version of cede."""
-        return {**shown(self.task, self.told), "seed": self.seed, "cede": __version__}
+        return {**shown(self.task, self.settings), "seed": self.seed, "cede": __version__}
 
     # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
 
@@ -619,8 +621,8 @@ class Learner:
             unit = "steps" if self.task.horizon is None else "episodes"
             running = f"{self.observed:,} of the running one" if self.observed else None
             written = f"recorded to {check.printable(self.recorder.path.name)[:60]!r}" if self.recorder is not None else None
-            told = check.printable(self.told.name)[:60]
-            return told, f"{self.episode - 1:,} {unit} learned", running, repr(self.task), written
+            settings = check.printable(self.settings.name)[:60]
+            return settings, f"{self.episode - 1:,} {unit} learned", running, repr(self.task), written
 
         return short_repr(self, parts)
 
@@ -646,6 +648,6 @@ class Learner:
         """Return the working form. It is made from the packed state when first needed."""
         if self._live is None:
             assert self._state is not None
-            live = WorkingLearner(self.task, self.told, self._state, self._shared, self.seed, self._scale)
+            live = WorkingLearner(self.task, self.settings, self._state, self._shared, self.seed, self._scale)
             self._live, self._state = live, None
         return self._live

@@ -54,8 +54,8 @@ def checked_learner(owner: str, learner: Any, place: str = "learner") -> Switchi
 
 def settings_of(learner: Any) -> dict[str, Any]:
     """Return the settings of any learner, as far as it tells them: at least its name."""
-    told = getattr(learner, "settings", None)
-    return {"learner": type(learner).__name__, **(told if isinstance(told, Mapping) else {})}
+    settings = getattr(learner, "about", None) or getattr(learner, "settings", None)
+    return {"learner": type(learner).__name__, **(settings if isinstance(settings, Mapping) else {})}
 
 
 def drop_episode(learner: Any) -> None:

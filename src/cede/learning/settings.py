@@ -225,40 +225,45 @@ def checked_form(owner: str, place: Any, array: Any, axes: int, dtype: Any = np.
 # -------------------------------------------------------------------------------- functions over all fields
 
 
-def shown(task: Task, told: Settings) -> dict[str, Any]:
+def shown(task: Task, settings: Settings) -> dict[str, Any]:
     """Return settings as a user reads them: all that is needed to repeat a run, as text and numbers by name."""
-    bounded = told.radius is not None
-    radius = told.radius if told.agents_radius is None else f"{told.agents_radius} (agents), {told.radius} (environment)"
-    forget = {**told.forget, **({} if told.forget_environment is None else {"the environment": told.forget_environment})}
+    bounded = settings.radius is not None
+    radius = (
+        settings.radius if settings.agents_radius is None else f"{settings.agents_radius} (agents), {settings.radius} (environment)"
+    )
+    forget = {
+        **settings.forget,
+        **({} if settings.forget_environment is None else {"the environment": settings.forget_environment}),
+    }
     special: dict[str, Any] = {
         "radius": radius,
-        "delta": told.delta if bounded else None,
-        "scale": shown_scale(told) if bounded else None,
-        "prior": told.prior or None,
-        "structure": None if told.structure is None else str(told.structure),
-        "features": None if told.features is None else list(told.features.names),
+        "delta": settings.delta if bounded else None,
+        "scale": shown_scale(settings) if bounded else None,
+        "prior": settings.prior or None,
+        "structure": None if settings.structure is None else str(settings.structure),
+        "features": None if settings.features is None else list(settings.features.names),
         "forget": forget or None,
-        "known_agents": [task.tables[table] for table in told.known_agents],
-        "known_environment": told.known_environment is not None,
+        "known_agents": [task.tables[table] for table in settings.known_agents],
+        "known_environment": settings.known_environment is not None,
     }
     elsewhere = {"name", "agents_radius", "flat", "forget_environment", "limits", "baseline", "policy"}  # shown under other names
-    result: dict[str, Any] = {"learner": told.name}
-    for one in fields(told):
+    result: dict[str, Any] = {"learner": settings.name}
+    for one in fields(settings):
         if one.name not in elsewhere:
-            result[one.name] = special.get(one.name, getattr(told, one.name))
-    if told.limits is not None:
-        least, most = told.limits
+            result[one.name] = special.get(one.name, getattr(settings, one.name))
+    if settings.limits is not None:
+        least, most = settings.limits
         result["at_least"] = {name: float(x) for name, x in zip(task.members, least, strict=True) if x > 0} or None
         result["at_most"] = {name: float(x) for name, x in zip(task.members, most, strict=True) if x < 1} or None
-    if told.baseline is not None:
-        start = "" if told.baseline.start is None else ", start known"
-        result["baseline"] = str(told.baseline) + start + (" (not guaranteed: radii are scaled)" if told.is_scaled else "")
+    if settings.baseline is not None:
+        start = "" if settings.baseline.start is None else ", start known"
+        result["baseline"] = str(settings.baseline) + start + (" (not guaranteed: radii are scaled)" if settings.is_scaled else "")
     return result
 
 
-def shown_scale(told: Settings) -> str:
+def shown_scale(settings: Settings) -> str:
     """Return the scale of the sets as a user reads it."""
-    return ("" if told.allows("guarantee") else "calibrated from the data, no guarantee; times ") + str(told.scale)
+    return ("" if settings.allows("guarantee") else "calibrated from the data, no guarantee; times ") + str(settings.scale)
 
 
 Memo = dict[Any, Any]  # digests of large values that were met before, by identity
@@ -285,27 +290,27 @@ def key_of(value: Any, memo: Memo) -> Any:
     return value
 
 
-def alike_key(task: Task, told: Settings, memo: Memo) -> tuple[Any, ...]:
+def alike_key(task: Task, settings: Settings, memo: Memo) -> tuple[Any, ...]:
     """Return a hashable key of settings, which is equal for learners that may run in one group.
 
     Agents are compared by their place in the task, since teams may name them differently. Fields that are a team's own are left
     out. Functions, as scales may be, are compared by identity.
     """
-    structure, baseline = told.structure, told.baseline
+    structure, baseline = settings.structure, settings.baseline
     seen = {} if structure is None else structure.agents
     by_place = {
         "scale": tuple(
-            one if isinstance(one, float | StepDown) else id(one) for one in (told.scale.agents, told.scale.environment)
+            one if isinstance(one, float | StepDown) else id(one) for one in (settings.scale.agents, settings.scale.environment)
         ),
         "structure": (tuple(seen.get(name) for name in task.tables), structure and structure.environment),
-        "forget": tuple(told.forget.get(name) for name in task.tables),
+        "forget": tuple(settings.forget.get(name) for name in task.tables),
         "baseline": baseline and (baseline.policy, baseline.alpha, baseline.start),
     }
-    names = [one.name for one in fields(told) if not one.metadata.get("own")]
-    return (told.policy is None, *(key_of(by_place.get(name, getattr(told, name)), memo) for name in names))
+    names = [one.name for one in fields(settings) if not one.metadata.get("own")]
+    return (settings.policy is None, *(key_of(by_place.get(name, getattr(settings, name)), memo) for name in names))
 
 
-def for_newcomer(task: Task, told: Settings, like: Task, known_agents: Mapping[int, Floats]) -> Settings:
+def for_newcomer(task: Task, settings: Settings, like: Task, known_agents: Mapping[int, Floats]) -> Settings:
     """Return the settings of a new team that is told the same as another one.
 
     task: that of the new team. told, like: settings and task of the other team. known_agents: what is known of the new team's
@@ -314,80 +319,80 @@ def for_newcomer(task: Task, told: Settings, like: Task, known_agents: Mapping[i
     Limits, a baseline and known agents are not taken over: they are a team's own. What is declared of agents, and rules to forget,
     are taken over for agents of the same name. If one rule holds for all agents of the other team, it holds for all of the new one.
     """
-    structure, forget = told.structure, {name: rule for name, rule in told.forget.items() if name in task.tables}
+    structure, forget = settings.structure, {name: rule for name, rule in settings.forget.items() if name in task.tables}
     if structure is not None:
         own = {name for table, name in enumerate(task.tables) if table not in known_agents}
         left = {name: cases for name, cases in structure.agents.items() if name in own}
         structure = replace(structure, agents=left)
-    if len(told.forget) == len(like.tables) and len(set(told.forget.values())) == 1:  # one rule for all agents
-        forget = dict.fromkeys(task.tables, next(iter(told.forget.values())))
-    return replace(told, known_agents=known_agents, structure=structure, forget=forget, limits=None, baseline=None)
+    if len(settings.forget) == len(like.tables) and len(set(settings.forget.values())) == 1:  # one rule for all agents
+        forget = dict.fromkeys(task.tables, next(iter(settings.forget.values())))
+    return replace(settings, known_agents=known_agents, structure=structure, forget=forget, limits=None, baseline=None)
 
 
-def check_fits(owner: str, task: Task, told: Settings) -> None:
+def check_fits(owner: str, task: Task, settings: Settings) -> None:
     """Check settings that come from a file against the task of the learner."""
-    for table, policies in told.known_agents.items():
+    for table, policies in settings.known_agents.items():
         name = task.tables[check.index(owner, "the number of a known agent", table, len(task.tables))]
         shape = (int(task.n_slots[table]), task.n_states, task.n_actions)
         if policies.shape != shape:
             check.fail(owner, f"the shape of the policy of {name!r}", policies.shape, str(shape))
         task.known_agents(owner, {name: policies.reshape(task.slot_shape(table))})
-    checked_environment(owner, task, told.known_environment)
-    checked_structure(owner, told.structure, task.n_states, task.n_actions, task.tables)
-    if told.features is not None and len(told.features.codes) != task.n_states:
-        check.fail(owner, "the number of rows of features", len(told.features.codes), f"{task.n_states}, the number of states")
-    check_task(owner, task, told)
-    for name in told.forget:
+    checked_environment(owner, task, settings.known_environment)
+    checked_structure(owner, settings.structure, task.n_states, task.n_actions, task.tables)
+    if settings.features is not None and len(settings.features.codes) != task.n_states:
+        check.fail(owner, "the number of rows of features", len(settings.features.codes), f"{task.n_states}, the number of states")
+    check_task(owner, task, settings)
+    for name in settings.forget:
         check.choice(owner, "forget", name, task.tables)
-    if told.limits is not None:
-        if any(len(end) != len(task.members) for end in told.limits):
-            check.fail(owner, "the number of limits", len(told.limits[0]), f"{len(task.members)}, one for each member")
-        least, most = (dict(zip(task.members, end.tolist(), strict=True)) for end in told.limits)
+    if settings.limits is not None:
+        if any(len(end) != len(task.members) for end in settings.limits):
+            check.fail(owner, "the number of limits", len(settings.limits[0]), f"{len(task.members)}, one for each member")
+        least, most = (dict(zip(task.members, end.tolist(), strict=True)) for end in settings.limits)
         limits_of(owner, task, most, least)
-    if told.baseline is not None:
-        told.baseline.check_fits(owner, task)
-    if told.policy is not None:
-        checked_switching_policy(owner, task, told.policy if task.horizon is not None else told.policy[0])
+    if settings.baseline is not None:
+        settings.baseline.check_fits(owner, task)
+    if settings.policy is not None:
+        checked_switching_policy(owner, task, settings.policy if task.horizon is not None else settings.policy[0])
 
 
-def check_task(owner: str, task: Task, told: Settings) -> None:
+def check_task(owner: str, task: Task, settings: Settings) -> None:
     """Check that a learner with these settings can be made for a task: without horizon, with ends, with unknown costs."""
-    if told.structure is not None and told.structure.environment is not None and task.periods is not None:
+    if settings.structure is not None and settings.structure.environment is not None and task.periods is not None:
         expected = "left out where the environment varies with time: its cases would have to hold at all times"
         check.fail(owner, "structure.environment", "given", expected)
-    if told.known_environment is not None and not np.array_equal(told.known_environment.periods, task.periods):
+    if settings.known_environment is not None and not np.array_equal(settings.known_environment.periods, task.periods):
         check.fail(owner, "the periods of known_environment", "others", "those of the task")
-    if told.planning == "greedy" and task.enter_cost is not None and np.isnan(task.enter_cost).any():
+    if settings.planning == "greedy" and task.enter_cost is not None and np.isnan(task.enter_cost).any():
         check.fail(owner, "planning", "'greedy'", "'full' where costs of arriving are learned: they change values everywhere")
-    if told.baseline is not None and task.discount is not None and task.horizon is not None:
+    if settings.baseline is not None and task.discount is not None and task.horizon is not None:
         check.fail(owner, "discount", task.discount, "left out with a baseline: its proofs add up whole episodes")
-    if told.features is not None and not modelled_agents(task, told) and not models_environment(task, told):
+    if settings.features is not None and not modelled_agents(task, settings) and not models_environment(task, settings):
         check.fail(owner, "features", "given", "left out where all agents and the environment are known or declared")
     if task.horizon is not None:
         return
-    if told.features is not None:
+    if settings.features is not None:
         check.fail(owner, "features", "given", "left out without a horizon: priors are made anew between episodes")
-    if told.baseline is not None:
-        check.fail(owner, "baseline", str(told.baseline), "left out without a horizon: its proofs count whole episodes")
-    if told.planning == "greedy":
+    if settings.baseline is not None:
+        check.fail(owner, "baseline", str(settings.baseline), "left out without a horizon: its proofs count whole episodes")
+    if settings.planning == "greedy":
         check.fail(owner, "planning", "'greedy'", "'full' without a horizon: greedy planning goes through an episode")
-    if told.auditions:
+    if settings.auditions:
         check.fail(owner, "auditions", True, "False without a horizon: there are no whole episodes")
-    if told.replan == "every" and told.policy is None:
+    if settings.replan == "every" and settings.policy is None:
         check.fail(owner, "replan", "'every'", "'doubling' or a number of steps without a horizon: there are no episodes")
-    if callable(told.scale.agents) or callable(told.scale.environment):
-        check.fail(owner, "scale", str(told.scale), "numbers without a horizon: a schedule goes by episodes")
+    if callable(settings.scale.agents) or callable(settings.scale.environment):
+        check.fail(owner, "scale", str(settings.scale), "numbers without a horizon: a schedule goes by episodes")
 
 
-def modelled_agents(task: Task, told: Settings) -> set[str]:
+def modelled_agents(task: Task, settings: Settings) -> set[str]:
     """Return the agents, by their names in `task.tables`, whose priors are made from features: neither known nor declared."""
-    declared = {} if told.structure is None else told.structure.agents
-    return {name for table, name in enumerate(task.tables) if table not in told.known_agents and name not in declared}
+    declared = {} if settings.structure is None else settings.structure.agents
+    return {name for table, name in enumerate(task.tables) if table not in settings.known_agents and name not in declared}
 
 
-def models_environment(task: Task, told: Settings) -> bool:
+def models_environment(task: Task, settings: Settings) -> bool:
     """Return whether the environment's prior is made from features: it is neither known nor declared, and the same at all times."""
-    return told.known_environment is None and told.outcomes is None and task.n_periods == 1
+    return settings.known_environment is None and settings.outcomes is None and task.n_periods == 1
 
 
 def resolved(owner: str, task: Task, replan: Any, limits: Any, planning: Any = "full") -> Any:

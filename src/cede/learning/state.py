@@ -48,17 +48,17 @@ class Sizes:
     """Task and settings of a learner, from which the shapes of all fields of its state follow."""
 
     task: Task
-    told: Settings
+    settings: Settings
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, int]]:
         """Return (rows, columns) of every layer, by name."""
-        return layer_shapes(self.task, flat=self.told.flat, structure=self.told.structure)
+        return layer_shapes(self.task, flat=self.settings.flat, structure=self.settings.structure)
 
     @cached_property
     def layers(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
         """Return (rows, columns) of the counts of all agents, of those of the environment, and of the sums of costs."""
-        rows = sum(agent_rows(self.task, self.told.structure))
+        rows = sum(agent_rows(self.task, self.settings.structure))
         return (rows, self.task.n_actions), self.shapes[ENVIRONMENT], self.shapes[COSTS]
 
     @cached_property
@@ -70,16 +70,16 @@ class Sizes:
     @cached_property
     def option(self) -> FeaturePrior | None:
         """Return the option that owns the extras; None: there is none."""
-        task, told = self.task, self.told
-        if told.features is None:
+        task, settings = self.task, self.settings
+        if settings.features is None:
             return None
-        own, (agents, environment, _) = modelled_agents(task, told), self.layers
-        rows = agent_rows(task, told.structure)
+        own, (agents, environment, _) = modelled_agents(task, settings), self.layers
+        rows = agent_rows(task, settings.structure)
         ends = np.cumsum(rows).tolist()
         blocks = {name: (end - n, end if name in own else end - n) for name, n, end in zip(task.tables, rows, ends, strict=True)}
-        whole = {"environment": (0, environment[0] if models_environment(task, told) else 0)}
+        whole = {"environment": (0, environment[0] if models_environment(task, settings) else 0)}
         layers = {"agents": LayerRows(agents, blocks), "environment": LayerRows(environment, whole)}
-        return FeaturePrior(told.features, told.prior, task.plan_steps, task.n_actions, layers)
+        return FeaturePrior(settings.features, settings.prior, task.plan_steps, task.n_actions, layers)
 
     @property
     def extras(self) -> tuple[Extra, ...]:
@@ -99,7 +99,7 @@ class Sizes:
     @property
     def cost_window(self) -> int:
         """Return for how many episodes a cost that is learned counts; 0: for ever, or there is none."""
-        return longest_window([self.told.forget_environment]) if self.layers[2][0] else 0
+        return longest_window([self.settings.forget_environment]) if self.layers[2][0] else 0
 
 
 Shape = Callable[[Sizes], tuple[int, ...]]
@@ -128,22 +128,22 @@ class LearnerState:
     stale: bool = False  # whether an episode was counted since it was last checked if a new plan is due
     extras: Extras = field(default_factory=dict)  # arrays that an option owns, by name; without the environment's if it is shared
     policy: Policy = kept(np.int16, lambda s: s.plan, lambda s: True)
-    value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.told.policy is None)
-    found: Floats = kept(float, lambda s: (2,), lambda s: s.endless and s.told.policy is None)  # gain and error of the plan
-    agents_planned_visits: Floats = kept(float, lambda s: (s.layers[0][0],), lambda s: s.told.replan == "doubling")
-    environment_planned_visits: Floats = kept(float, lambda s: (s.layers[1][0],), lambda s: s.told.replan == "doubling")
-    bounds: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.told.planning == "greedy", start=np.nan)
+    value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.policy is None)
+    found: Floats = kept(float, lambda s: (2,), lambda s: s.endless and s.settings.policy is None)  # gain and error of the plan
+    agents_planned_visits: Floats = kept(float, lambda s: (s.layers[0][0],), lambda s: s.settings.replan == "doubling")
+    environment_planned_visits: Floats = kept(float, lambda s: (s.layers[1][0],), lambda s: s.settings.replan == "doubling")
+    bounds: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.planning == "greedy", start=np.nan)
     agents_recent: Ints = kept(
         int,
-        lambda s: (longest_window(s.told.forget.values()), s.task.plan_steps),
-        lambda s: longest_window(s.told.forget.values()) > 0,
+        lambda s: (longest_window(s.settings.forget.values()), s.task.plan_steps),
+        lambda s: longest_window(s.settings.forget.values()) > 0,
         start=-1,
         limit=lambda s: s.layers[0][0] * s.layers[0][1],
     )
     environment_recent: Ints = kept(
         int,
-        lambda s: (longest_window([s.told.forget_environment]), s.task.plan_steps),
-        lambda s: longest_window([s.told.forget_environment]) > 0,
+        lambda s: (longest_window([s.settings.forget_environment]), s.task.plan_steps),
+        lambda s: longest_window([s.settings.forget_environment]) > 0,
         start=-1,
         limit=lambda s: s.layers[1][0] * s.layers[1][1],
     )
@@ -151,11 +151,11 @@ class LearnerState:
         int, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0, start=-1, limit=lambda s: s.layers[2][0]
     )
     costs_recent_part: Floats = kept(float, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0)
-    prices: Floats = kept(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda s: s.told.limits is not None)
+    prices: Floats = kept(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda s: s.settings.limits is not None)
     taken: Ints = kept(  # steps of each member since the plan was made
-        int, lambda s: (len(s.task.members),), lambda s: s.endless and s.told.limits is not None, limit=lambda s: 2**53
+        int, lambda s: (len(s.task.members),), lambda s: s.endless and s.settings.limits is not None, limit=lambda s: 2**53
     )
-    record: Floats = kept(float, lambda s: (RECORD_NUMBERS,), lambda s: s.told.baseline is not None)
+    record: Floats = kept(float, lambda s: (RECORD_NUMBERS,), lambda s: s.settings.baseline is not None)
 
     @property
     def episodes(self) -> int:
@@ -241,7 +241,7 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
         check_array("file", one, arrays[one.name], sizes)
     found["extras"] = {name.removeprefix("extras/"): array for name, array in arrays.items() if name.startswith("extras/")}
     check_extras("file", sizes.extras, found["extras"])
-    if found["policy"].size != 0 and found["value"].size == 0 and sizes.told.policy is None:
+    if found["policy"].size != 0 and found["value"].size == 0 and sizes.settings.policy is None:
         check.fail("file", "the value of the plan", "missing", "there, as its policy is")
     state = LearnerState(**found)
     check_possible("file", sizes, state.counts)
@@ -258,14 +258,14 @@ def unpack_layers(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str,
     else:
         fused = LayerCounts(sizes.layers[0], arrays["agents_key"], arrays["agents_number"])
         check_layer("file", "agents", fused)
-        rows = agent_rows(sizes.task, sizes.told.structure)
+        rows = agent_rows(sizes.task, sizes.settings.structure)
         layers = dict(zip((f"{AGENT}{name}" for name in sizes.task.tables), apart(fused, rows), strict=True))
         for name, old in ((ENVIRONMENT, "environment"), (COSTS, "costs"), (START, "starts")):
             if f"{old}_key" in arrays:
                 layers[name] = LayerCounts(sizes.shapes[name], arrays[f"{old}_key"], arrays[f"{old}_number"])
     for name, layer in layers.items():
         check_layer("file", name, layer)
-    check_outcomes_counted("file", sizes.told.outcomes, layers.get(ENVIRONMENT, LayerCounts.empty((0, 1))))
+    check_outcomes_counted("file", sizes.settings.outcomes, layers.get(ENVIRONMENT, LayerCounts.empty((0, 1))))
     return layers
 
 
@@ -280,11 +280,11 @@ def check_fit(owner: str, sizes: Sizes, counts: Counts) -> None:
         shape = sizes.shapes.get(name)
         if layer.shape != shape:
             check.fail(owner, f"the shape of {name} in counts", layer.shape, "a layer of the task" if shape is None else str(shape))
-        fades = sizes.told.forget_environment if name == ENVIRONMENT else sizes.told.forget.get(name.removeprefix(AGENT))
+        fades = sizes.settings.forget_environment if name == ENVIRONMENT else sizes.settings.forget.get(name.removeprefix(AGENT))
         fraction = layer.number[layer.number != np.round(layer.number)]
         if name not in (COSTS, START) and fades is None and len(fraction):
             check.fail(owner, f"a count of {name}", fraction[0], "whole: it forgets nothing")
-    check_outcomes_counted(owner, sizes.told.outcomes, counts.completed(sizes.shapes).layers[ENVIRONMENT])
+    check_outcomes_counted(owner, sizes.settings.outcomes, counts.completed(sizes.shapes).layers[ENVIRONMENT])
     check_possible(owner, sizes, counts)
 
 
@@ -377,7 +377,7 @@ def unstack_states(
     result = []
     ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in STACKED}
     shapes = dict(zip(STACKED, (*sizes.layers, sizes.shapes[START]), strict=True))
-    rows = agent_rows(sizes.task, sizes.told.structure)
+    rows = agent_rows(sizes.task, sizes.settings.structure)
     extras = unstack_extras(sizes.extras, stacked, len(before))
     for i, state in enumerate(before):
         found: dict[str, Any] = {"extras": extras[i], **{one.name: stacked[one.name][i] for one in has(sizes)}}
@@ -403,7 +403,7 @@ def stacked_layers(sizes: Sizes, states: Sequence[LearnerState], names: Sequence
     if name != "agents":
         empty = LayerCounts.empty(sizes.shapes[STACKED[name]])
         return [state.counts.layers.get(STACKED[name], empty) for state in states]
-    empties = [LayerCounts.empty((rows, sizes.task.n_actions)) for rows in agent_rows(sizes.task, sizes.told.structure)]
+    empties = [LayerCounts.empty((rows, sizes.task.n_actions)) for rows in agent_rows(sizes.task, sizes.settings.structure)]
     return [
         below_one_another([state.counts.layers.get(f"{AGENT}{agent}", empty) for agent, empty in zip(own, empties, strict=True)])
         for state, own in zip(states, names, strict=True)
@@ -439,7 +439,7 @@ def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
             check.fail(owner, f"the sizes of the counts of {name}", "torn", "one for each team, as many as there are counts")
         check_layer(owner, name, layer, np.repeat(np.arange(n), size))
         if name == ENVIRONMENT:
-            check_outcomes_counted(owner, sizes.told.outcomes, layer)
+            check_outcomes_counted(owner, sizes.settings.outcomes, layer)
     for name, most in (("planned", most_episodes(sizes.task)), ("fresh", 1)):
         array = stacked[name]
         if array.dtype != np.int64 or array.shape != (n,) or (array < 0).any() or (array > most).any():

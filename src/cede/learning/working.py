@@ -48,20 +48,20 @@ class WorkingLearner:
     def __init__(
         self,
         task: Task,
-        told: Settings,
+        settings: Settings,
         state: LearnerState,
         shared: SharedCounts | None,
         seed: int = 0,
         scale_at: Callable[[int], Scale] | None = None,
     ) -> None:
-        self.task, self.told, self.seed = task, told, seed
-        self.scale_at = scale_at or (lambda episode: told.scale)
-        self.counts = load_counts(task, told, state, shared)
+        self.task, self.settings, self.seed = task, settings, seed
+        self.scale_at = scale_at or (lambda episode: settings.scale)
+        self.counts = load_counts(task, settings, state, shared)
         self.plan, self.planned, self.stale = state.plan(task), state.planned, state.stale
-        self.sizes = radius_sizes(task, told)
-        self._arrays = new_arrays(task, told, self.counts)
-        put_state(self._arrays, task, told, state)
-        self.option, self.extras = Sizes(task, told).option, of_layer(state.extras, "agents")
+        self.sizes = radius_sizes(task, settings)
+        self._arrays = new_arrays(task, settings, self.counts)
+        put_state(self._arrays, task, settings, state)
+        self.option, self.extras = Sizes(task, settings).option, of_layer(state.extras, "agents")
         if shared is None:
             self.counts.shared.extras = of_layer(state.extras, "environment")
 
@@ -73,7 +73,7 @@ class WorkingLearner:
         if self.option is not None:
             self._arrays.agents.expected = self.option.expected("agents", self.extras)
             self._arrays.environment.expected = self.option.expected("environment", self.counts.shared.extras)
-        refresh_layer(self._arrays.environment, self.told, self.task.n_states)
+        refresh_layer(self._arrays.environment, self.settings, self.task.n_states)
         return self._arrays
 
     @property
@@ -104,7 +104,7 @@ class WorkingLearner:
         self.counts.end_episode()
         self.refit()
         self.stale = True
-        if self.told.planning == "greedy":  # keeps no plan
+        if self.settings.planning == "greedy":  # keeps no plan
             self.plan, self.planned = None, 0
 
     def count_step(self, step: Steps) -> None:
@@ -146,8 +146,8 @@ class WorkingLearner:
 
     def make_plan(self) -> Plan:
         """Return the plan of the current episode, the fixed policy or one from all that was counted. The current plan stays."""
-        if self.told.policy is not None:
-            return Plan(self.told.policy.reshape(self.task.policy_shape), no_value(self.task))
+        if self.settings.policy is not None:
+            return Plan(self.settings.policy.reshape(self.task.policy_shape), no_value(self.task))
         policy, value = empty_plan(self.task)
         if self.task.horizon is None:  # begin where the last plan ended
             value[0] = 0.0 if self.plan is None else self.plan.value
@@ -158,7 +158,7 @@ class WorkingLearner:
 
     def use_plan(self, plan: Plan) -> None:
         """Replace the current plan."""
-        if self.told.policy is None:
+        if self.settings.policy is None:
             kernels.finish_plan(self.arrays)
         self.plan, self.planned, self.stale = plan, self.episode, False
 
@@ -188,7 +188,7 @@ class WorkingLearner:
     @property
     def is_trial(self) -> bool:
         """Return whether the current plan is that of a trial episode of one member."""
-        return self.told.auditions and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
+        return self.settings.auditions and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
 
     # ------------------------------------------------------------------------------------------------- what it believes
 
@@ -196,7 +196,7 @@ class WorkingLearner:
         """Return copies of the confidence sets of the agents and of the environment, as they follow from the counts."""
         arrays = self.put_radii()
         kernels.believe(arrays, self.tie_seed())
-        agents = certain_belief(self.task) if self.told.flat else snapshot(arrays.agents.belief)
+        agents = certain_belief(self.task) if self.settings.flat else snapshot(arrays.agents.belief)
         return agents, snapshot(arrays.environment.belief)
 
     def costs(self) -> CostBelief:
@@ -204,8 +204,8 @@ class WorkingLearner:
         task, arrays = self.task, self.arrays
         layer, low, high, mean = arrays.costs, *(task.env_cost.copy() for _ in range(3))
         enter = [None if task.enter_cost is None else task.enter_cost.copy() for _ in range(3)]
-        if self.told.flat and layer.least.size:
-            check.fail("Learner.costs", "learner", self.told.name, "one that tells agents and environment apart")
+        if self.settings.flat and layer.least.size:
+            check.fail("Learner.costs", "learner", self.settings.name, "one that tells agents and environment apart")
         if layer.least.size:
             self.put_radii()
             kernels.believe(arrays, self.tie_seed())

@@ -62,7 +62,7 @@ class Recorder:
         self.path = path_to_write(owner, "path", path)
         self.task = check.instance(owner, "task", task, Task)
         self.sync = str(check.choice(owner, "sync", sync, SYNCS))
-        more = check.mapping(owner, "about", about, "a mapping, as learner.settings is")
+        more = check.mapping(owner, "about", about, "a mapping, as learner.about is")
         if recorded is not None:
             check.instance(owner, "recorded", recorded, Recorded, ", as learner.recorded")
             check_still_runs(owner, self.path, recorded.running)

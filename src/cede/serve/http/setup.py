@@ -104,7 +104,7 @@ def environment_from(owner: str, task: Mapping[str, Any], learner: Mapping[str, 
         made = algorithm(problem, **options)
     except (TypeError, OverflowError) as error:
         check.fail(owner, "learner", "of a wrong form", f"arguments of cede.{algorithm.__name__} ({error})")
-    return checked(owner, made.task, made.told)
+    return checked(owner, made.task, made.settings)
 
 
 def environment_from_file(owner: str, data: bytes) -> Served:
@@ -117,7 +117,7 @@ def environment_from_file(owner: str, data: bytes) -> Served:
     if saved.state.episodes or saved.state.environment_episodes:
         expected = "0: a served learner knows only the steps in the log"
         check.fail(owner, "the number of episodes of the learner", saved.state.episodes, expected)
-    return checked(owner, saved.task, saved.told)
+    return checked(owner, saved.task, saved.settings)
 
 
 def team_from(owner: str, environment: Served, given: Mapping[str, Any]) -> Served:

@@ -159,7 +159,7 @@ def visits_of(learner: Learner) -> tuple[Floats, Floats]:
     States that share a row by declared structure share its visits.
     """
     task, counts = learner.task, learner.counts
-    agents_place, environment_place = places_of(task, structure=learner.told.structure)
+    agents_place, environment_place = places_of(task, structure=learner.settings.structure)
     outcomes = np.asarray(counts.environment.sum(axis=1)).ravel()
     states = outcomes[environment_place].sum(axis=1).reshape(-1, task.n_states).sum(axis=0)
     acted = np.asarray(counts.agents.sum(axis=1)).ravel()

@@ -21,7 +21,7 @@ from cede._base.archive import load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
 from cede.insight.estimating import audition_at
 from cede.learning.endless import new_learner
-from cede.learning.files import OLDEST, SCHEMA, SavedLearner, pack_told, unpack_told
+from cede.learning.files import OLDEST, SCHEMA, SavedLearner, pack_settings, unpack_settings
 from cede.learning.learner import Learner
 from cede.learning.settings import Settings
 from cede.learning.state import LearnerState
@@ -82,12 +82,12 @@ class Served:
     def packed(self) -> bytes:
         """Return it as bytes; the inverse of `unpack`."""
         empty = SavedLearner(self.task, self.settings, 0, LearnerState(), np.empty((0, 6), dtype=np.int64), np.empty((0, 2)))
-        return archive("served", SCHEMA, *pack_told(empty))
+        return archive("served", SCHEMA, *pack_settings(empty))
 
 
 def unpack(data: bytes) -> Served:
     """Return task and settings from bytes; the inverse of `Served.packed`."""
-    return Served(*unpack_told(*load_arrays(data, "served", SCHEMA, OLDEST)))
+    return Served(*unpack_settings(*load_arrays(data, "served", SCHEMA, OLDEST)))
 
 
 def archive(kind: str, schema: int, header: Any, arrays: Any) -> bytes:

@@ -124,8 +124,8 @@ def recount(
 def teams_of(connection: Connection, store: "Store", names: Mapping[int, str], numbers: set[int]) -> dict[int, ServedTeam]:
     """Return teams by number, read at once and not cached. names: of environments, by number."""
     result = {}
-    for number, name, environment, told in look_up(connection, TEAMS, [(one,) for one in sorted(numbers)]):
-        served = store.environment(names[environment])[1] if told is None else unpack(bytes(told))
+    for number, name, environment, settings in look_up(connection, TEAMS, [(one,) for one in sorted(numbers)]):
+        served = store.environment(names[environment])[1] if settings is None else unpack(bytes(settings))
         result[number] = ServedTeam(number, name, environment, served)
     if gone := numbers - result.keys():
         check.fail("log", "the number of a team", min(gone), "that of a team that exists")

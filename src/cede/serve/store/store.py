@@ -123,8 +123,8 @@ class Store:
         served: task and settings; the very object of the environment if the team has none of its own.
         """
         number, common, _ = self.environment(environment)
-        told = None if served is common else served.packed
-        values = {"environment": number, "told": told, "seed": seed, "fallback": fallback}
+        settings = None if served is common else served.packed
+        values = {"environment": number, "told": settings, "seed": seed, "fallback": fallback}
         row = connection.execute(select(*(teams.c[one] for one in values)).where(teams.c.name == name)).first()
         if row is not None:
             if {**row._mapping, "told": None if row.told is None else bytes(row.told)} != values:
