@@ -45,8 +45,8 @@ class Learner:
     Made by `recommended`, `ucrl2_mc` and the other functions of algorithms.py, or read from a file by `cede.load`. Used in a loop
     of `choose` and `observe`, with `end_episode` after each episode; or by `simulate`.
 
-    task: sizes, costs, horizon and names of the problem. settings: of the algorithm. seed: of ties and samples. counts: to begin with.
-    checked: whether the settings are known to fit the task already.
+    task: sizes, costs, horizon and names of the problem. settings: of the algorithm. seed: of ties and samples. counts: what was
+    counted before, if anything. checked: whether the settings are known to fit the task already.
 
     Between one `end_episode` and the next, `plan` does not change; it can be copied and used anywhere. Every call checks its
     arguments first: after an error the learner is as it was before the call. Several threads may call it: calls wait for one
