@@ -88,7 +88,7 @@ def test_a_world_of_an_installed_package(installed, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["corridr"], "error: learn: world is 'corridr', must be one of 'riverswim', 'lane-driving', 'support-desk',"),
+        (["corridr"], "error: learn: world is 'corridr', must be one of 'corridor', 'riverswim', 'lane-driving',"),
         (
             ["broken"],
             "error: learn: the entry point 'broken' of cede.worlds, registered by tiny-cede as tiny_cede.broken:world, ",

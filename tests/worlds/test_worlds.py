@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 import cede
 from cede.beliefs.known import true_environment
-from cede.worlds import drivers, lane_driving, riverswim, road
+from cede.worlds import drivers, lane_driving, relay, riverswim, road
 from cede.worlds.lane_driving import drive
 
 CELL_COST = np.array([0.0, 2.0, 4.0, 10.0])  # road, grass, stone, car
@@ -153,3 +153,17 @@ def test_a_drive_costs_what_the_problem_says():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_nobody_finishes_the_relay_alone_and_the_right_runner_in_each_section_is_best():
+    mdp = relay(agents=3, section=2, horizon=60)
+    plan = cede.solve(mdp)
+    own = np.append(np.arange(6) // 2, 0)  # who can cross each cell; in the last state all are equal
+    assert cede.expected_cost(mdp, np.broadcast_to(own[:, None], (60, 7, 3))) == pytest.approx(
+        cede.expected_cost(mdp, plan), rel=1e-9
+    )
+    alone = [cede.expected_cost(mdp, np.full((60, 7, 3), d)) for d in range(3)]
+    assert cede.expected_cost(mdp, plan) < 9
+    assert min(alone) > 59
+    with pytest.raises(ValueError, match="relay: agents is 0, must be"):
+        relay(agents=0)

@@ -1,16 +1,18 @@
-"""Ready-made problems: the paper's two tasks, lane driving (obstacle avoidance) and RiverSwim, and a support desk.
+"""Ready-made problems: the paper's two tasks, lane driving (obstacle avoidance) and RiverSwim, a support desk and a relay.
 
 lane_driving, road, drivers, pictures    the car, its road, the human and the machine, and drawings of them
 machine.npy                              the machine's policy as data; studies/train_machine.py trains it
 riverswim                                the river
+relay                                    a corridor that nobody crosses alone
 support_desk                             two models and a person who answer tickets
 by_name                                  all of them by name, for files and the command line
 """
 
 from cede.worlds.lane_driving import lane_driving as lane_driving
 from cede.worlds.lane_driving import lane_driving_teams as lane_driving_teams
+from cede.worlds.relay import relay as relay
 from cede.worlds.riverswim import riverswim as riverswim
 from cede.worlds.riverswim import riverswim_teams as riverswim_teams
 from cede.worlds.support_desk import support_desk as support_desk
 
-__all__ = ["lane_driving", "lane_driving_teams", "riverswim", "riverswim_teams", "support_desk"]
+__all__ = ["lane_driving", "lane_driving_teams", "relay", "riverswim", "riverswim_teams", "support_desk"]

@@ -7,6 +7,7 @@ from typing import Any
 from cede._base import check, plugins
 from cede.problem.model import TwoLayerMDP
 from cede.worlds.lane_driving import lane_driving, lane_driving_teams
+from cede.worlds.relay import relay
 from cede.worlds.riverswim import riverswim, riverswim_teams
 from cede.worlds.support_desk import support_desk
 
@@ -34,6 +35,7 @@ WORLDS: Mapping[str, Callable[..., TwoLayerMDP]] = {
     "riverswim": two_swimmers,
     "lane-driving": lane_driving,
     "support-desk": support_desk,
+    "relay": relay,
     "riverswim-team": riverswim_team,
     "lane-driving-team": lane_driving_team,
 }
