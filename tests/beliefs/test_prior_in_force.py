@@ -76,3 +76,11 @@ def test_the_same_features():
     other = replace(one, codes=one.codes[::-1].copy())
     assert not same_features(one, other)
     assert not same_features(one, replace(one, names=("other", *one.names[1:])))
+
+
+def test_numbers_of_features_end_at_a_thousand_million_million():
+    task = cede.Task(env_cost=[[0.0], [1.0]], agents=["a"], horizon=1)
+    assert read_features("x", task, [[10**15], [-(10**15)]], None).numeric == (True,)
+    for number in (10**15 + 1, -(10**15) - 1):
+        with pytest.raises(ValueError, match=str(number)):
+            read_features("x", task, [[0], [number]], None)

@@ -1,11 +1,13 @@
 """Single lines of a record, and what a learner remembers of records: by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import cede
-from cede.steps.read_record import Lines, header_of_nothing
-from cede.steps.recorded import CountedRun, Recorded
+from cede.steps.read_record import Lines, checked, header_of_nothing
+from cede.steps.recorded import CountedRun, Recorded, unpacked
 
 
 def test_a_drop_where_nothing_runs_drops_nothing():
@@ -52,3 +54,33 @@ def test_episodes_without_steps_are_rows_of_zeros(tmp_path):
     assert found.control.tolist() == [[1, 0], [0, 1], [0, 0], [0, 0]]
     for column in (found.switches, found.overrides, found.unpriced):
         assert column.tolist() == [0, 0, 0, 0]
+
+
+def test_the_first_episode_of_a_run_may_be_running():
+    recorded = Recorded({"x/1": CountedRun(2, ((0, 2),))}, running=(("x/2", 0),))
+    assert unpacked(recorded.packed()) == recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("dropped", lambda column: column[:-1]),
+        ("number", lambda column: column[::-1].copy()),
+        ("number", lambda column: column - 1),
+        ("run_of", lambda column: column + 1),
+        ("run_of", lambda column: column - 1),
+        ("learner_episode", lambda column: column[:-1]),
+        ("place", lambda column: column[:-1]),
+    ],
+)
+def test_columns_of_a_record_that_do_not_fit_together_are_refused(tmp_path, name, change):
+    task = cede.Task(env_cost=[[0.0, 1.0], [2.0, 3.0]], agents=["a", "b"], horizon=1)
+    learner = cede.fixed(task, 0)
+    with learner.record_to(tmp_path / "a.jsonl"):
+        for _ in range(2):
+            learner.observe(0, 0, 0, 0, 0, 1)
+            learner.end_episode()
+    record = cede.read_record(tmp_path / "a.jsonl")
+    checked(record)
+    with pytest.raises(ValueError, match="the numbers of the episodes is others, must be ascending"):
+        checked(replace(record, **{name: change(getattr(record, name))}))

@@ -208,3 +208,18 @@ def test_who_acted_before_is_who_really_did():
         learner.observe(1, 1, 0, 0, 0, 0)
     learner.observe(1, 1, 1, 0, 0, 0)
     assert learner.observed == 2
+
+
+def test_a_step_that_is_logged_twice_is_refused():
+    task = cede.Task(env_cost=[[0.0, 1.0], [2.0, 3.0]], agents=["a", "b"], horizon=3)
+    log = {
+        "episode": [0, 0],
+        "t": [1, 1],
+        "state": [0, 0],
+        "prev_agent": [0, 0],
+        "agent": [0, 0],
+        "action": [0, 0],
+        "next_state": [0, 0],
+    }
+    with pytest.raises(ValueError, match=r"t\[1\] is 1, must be more than 1, that of the step before"):
+        cede.ucrl2_mc(task).learn_from(log, progress=False)
