@@ -10,8 +10,10 @@ from scipy import optimize, special, stats
 
 import cede
 from cede._kernels.tables import Table
-from cede.beliefs.feature_models import environment_model, softmax_model, tree_model
+from cede.beliefs.feature_models import environment_model, is_wide, softmax_model, tree_model
 from cede.beliefs.feature_prior import ALPHAS, FeaturePrior, FittedLayer, LayerRows, log_predictive, strength
+from cede.beliefs.transition_trees import Moves, steps_for
+from cede.beliefs.trees import RuleTable, joined
 from cede.learning.arrays import load_counts, new_arrays, refresh_layer
 from cede.learning.compiled import believe
 from cede.learning.state import Sizes
@@ -438,3 +440,26 @@ def test_features_check_themselves(wrong, message):
     given = {name: getattr(PLACES, name) for name in ("names", "codes", "values", "numeric")}
     with pytest.raises(ValueError, match=f"Features: {message}"):
         Features(**{**given, **wrong})
+
+
+def test_features_of_more_than_64_values_are_not_asked_for():
+    for values, wide in ((64, False), (65, True)):
+        task = cede.Task(env_cost=np.zeros((values, 1)), agents=["a"], horizon=1)
+        assert is_wide(read_features("test", task, np.arange(values)[:, None], None)).tolist() == [wide]
+
+
+def test_steps_know_the_place_in_which_they_were_counted():
+    moves = Moves(np.array([0, 0, 1]), np.array([0, 3, 2]), np.array([1, 0, 1]), np.ones(3))
+    assert steps_for(PLACES, moves, 4, 0, ()).place.tolist() == [0, 3, 6]
+
+
+def test_branches_are_joined_by_a_test_with_all_their_labels():
+    """Five labels: four degrees of freedom, so that a ratio that would be significant with one is none."""
+    counts = np.array([[20.0, 20, 20, 20, 20], [31.0, 23, 20, 15, 11]])
+    both = counts.sum(axis=0)
+    ratio = 2 * sum(float((row * np.log(row / row.sum())).sum()) for row in counts) - 2 * float(
+        (both * np.log(both / both.sum())).sum()
+    )
+    assert stats.chi2.sf(ratio, 1) < 0.05 < stats.chi2.sf(ratio, 4)
+    assert len(joined(RuleTable(np.arange(2), (counts,), np.zeros((2, 0))), np.eye(2))) == 1
+    assert len(joined(RuleTable(np.arange(2), (counts * 10,), np.zeros((2, 0))), np.eye(2))) == 2

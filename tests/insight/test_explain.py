@@ -265,3 +265,13 @@ def test_long_names_leave_room_for_what_is_drawn(monkeypatch, tmp_path, draw):
         (cede.explain(learner, 0, 0, 0) if draw == "explain" else cede.summarise(learner)).draw(tmp_path / "picture.png")
     assert drawn["bbox_inches"] == "tight"
     assert min(drawn["parts"]) > 0.15
+
+
+def test_a_price_is_worth_more_the_more_later_costs_are_discounted():
+    desk = cede.worlds.support_desk()
+    mdp = cede.TwoLayerMDP(desk.environment, desk.team, desk.horizon, discount=0.5)
+    learner = cede.greedy(mdp.task, at_most={"person": 0.02})
+    cede.simulate(mdp, learner, 50, progress=False)
+    assert (price := learner.prices["person"]) > 0
+    for t in (0, 2):
+        assert f"a step of person counts {figures.figure(price * 2.0**t, digits=2)} more" in str(cede.explain(learner, t, 0, 1))

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import cede
-from cede.insight.estimating import least_from_starts
+from cede.insight.estimating import drawn_starts, least_from_starts
 from cede.insight.figures import figure
 from cede.insight.starts import Starts, counted_starts
 from cede.learning.learner import Learner
@@ -62,3 +62,13 @@ def test_the_least_mean_over_starts_by_hand():
 
 def test_a_figure_without_a_stake_is_shown_as_it_is():
     assert figure(0.0004) == "0.0004"
+
+
+def test_draws_of_starts_leave_free_what_is_not_known():
+    """100 starts, 40 of which may have been anywhere: the free part is Beta(40, 60)."""
+    where = Starts(np.array([0.6, 0.2, 0.2]), "counts", 100.0, 0.4, np.array([0.6, 0.0, 0.0]))
+    guess, known, free = drawn_starts(TASK, where, 4000, 0, 0.0)
+    np.testing.assert_array_equal(guess, np.broadcast_to(where.chances, (4000, 3)))
+    np.testing.assert_allclose(known, np.broadcast_to([1.0, 0.0, 0.0], (4000, 3)))
+    assert free.mean() == pytest.approx(0.4, abs=4 * free.std() / 4000**0.5)
+    assert free.std() == pytest.approx((0.4 * 0.6 / 101) ** 0.5, rel=0.05)

@@ -109,3 +109,9 @@ def test_long_episodes_are_counted_in_pieces():
     episodes = play(mdp, 2, 0)
     counts = count(mdp.task, episodes)
     np.testing.assert_array_equal(counts.environment.toarray(), count_slow(mdp.task, episodes)[1].reshape(-1, 3))
+
+
+@pytest.mark.parametrize("layers", [{"environment": 3}, [1, 2]])
+def test_layers_that_are_none_are_refused(layers):
+    with pytest.raises(ValueError, match="Counts: layers is"):
+        cede.Counts(layers, 0, 0)
