@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import cede
 from cede.learning.files import pack_settings, unpack_settings
 from cede.learning.learner import Learner
-from cede.learning.state import Sizes, check_cost_sums
+from cede.learning.state import Sizes, check_cost_sums, unpack_layers
 from cede.rows.places import cost_places
 from cede.rows.stored import Counts, LayerCounts, check_layer, check_sums, checked_matrix
 from cede.steps.log import numbers
@@ -214,3 +214,12 @@ def test_counts_of_several_teams_rise_within_each():
             check_layer("x", "agents", LayerCounts((2, 3), np.array(keys), two), np.array(owners))
     with pytest.raises(ValueError, match="agents"):
         check_layer("x", "agents", LayerCounts((2, 3), np.array([2, 1]), two[:2]))
+
+
+@pytest.mark.parametrize("key", [[-1], [12], [1, 0]])
+def test_a_table_of_all_agents_of_older_files_is_checked_as_a_whole(key):
+    """Two agents, three states, two actions: 12 places."""
+    task = cede.Task(env_cost=np.zeros((3, 2)), agents=["a", "b"], horizon=1)
+    arrays = {"agents_key": np.array(key), "agents_number": np.ones(len(key))}
+    with pytest.raises(ValueError, match="file: the counts of agents is impossible, must be ascending places of the table"):
+        unpack_layers(Sizes(task, cede.ucrl2_mc(task).settings), {}, arrays)
