@@ -14,7 +14,7 @@ from cede.beliefs.costs import UCRL2_INTERVALS, cost_constant_of, interval_of_me
 from cede.beliefs.known import true_beliefs
 from cede.beliefs.l1 import l1_width
 from cede.beliefs.printed import printed_constant
-from cede.learning.arrays import radius_sizes
+from cede.learners.arrays import radius_sizes
 from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp
 

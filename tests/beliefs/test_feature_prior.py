@@ -12,9 +12,9 @@ import cede
 from cede._kernels.tables import Table
 from cede.beliefs.feature_models import environment_model, softmax_model, tree_model
 from cede.beliefs.feature_prior import ALPHAS, FeaturePrior, FittedLayer, LayerRows, log_predictive, strength
-from cede.learning.arrays import load_counts, new_arrays, refresh_layer
-from cede.learning.compiled import believe
-from cede.learning.state import Sizes
+from cede.learners.arrays import load_counts, new_arrays, refresh_layer
+from cede.learners.compiled import believe
+from cede.learners.state import Sizes
 from cede.problem.features import Features, read_features
 from problems import random_mdp
 

@@ -14,7 +14,7 @@ from cede.beliefs import kind as kinds
 from cede.beliefs import registry
 from cede.beliefs.registry import BY_NAME, KINDS, SETS, code_of, sets_that_allow
 from cede.cli import app
-from cede.learning.settings import Settings
+from cede.learners.settings import Settings
 
 ROOT = Path(__file__).parent.parent.parent
 TWO_LAYERS = ["printed", "bernstein", "kl", "kl-value", "calibrated", "weissman"]
@@ -57,7 +57,7 @@ def test_a_set_can_be_asked_for_by_name(name):
 
 
 def test_what_a_set_does_not_allow_is_refused():
-    """By the settings, for every set and use; the messages are held by tests/learning/test_settings.py."""
+    """By the settings, for every set and use; the messages are held by tests/learners/test_settings.py."""
     plain, task = Settings("test"), cede.worlds.riverswim().task
     baseline = cede.ucrl2_mc(task, baseline=1).settings.baseline
     for kind in SETS:

@@ -18,8 +18,8 @@ from cede.fleet.grouping import RUN_FIELDS
 from cede.fleet.history import Ledger
 from cede.fleet.load import restored
 from cede.insight.starts import starts_of
-from cede.learning.files import CLASSES, SCHEMA, SavedLearner, pack_learner, unpack_learner
-from cede.learning.state import LearnerState, Sizes
+from cede.learners.files import CLASSES, SCHEMA, SavedLearner, pack_learner, unpack_learner
+from cede.learners.state import LearnerState, Sizes
 from problems import play, random_structured
 
 MDP = random_structured(7)

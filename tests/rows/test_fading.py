@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from problems import play, random_mdp, random_structured
 from reference import count_slow
 

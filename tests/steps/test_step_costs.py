@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.arrays import load_counts, new_arrays
-from cede.learning.baseline import least_step_cost, most_step_cost, never_left
-from cede.learning.limits import ends_of_step_costs
+from cede.learners.arrays import load_counts, new_arrays
+from cede.learners.baseline import least_step_cost, most_step_cost, never_left
+from cede.learners.limits import ends_of_step_costs
 from problems import random_mdp
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from cede._base import check
 from cede.beliefs.scale import Scale
-from cede.learning.algorithms import fixed, greedy, oracle, posterior_sampling, recommended, ucrl2, ucrl2_mc
-from cede.learning.learner import Learner
-from cede.learning.protocol import checked_learner
+from cede.learners.algorithms import fixed, greedy, oracle, posterior_sampling, recommended, ucrl2, ucrl2_mc
+from cede.learners.learner import Learner
+from cede.learners.protocol import checked_learner
 from cede.problem.model import TwoLayerMDP
 from cede.worlds.by_name import world_function
 

@@ -18,9 +18,9 @@ from cede.beliefs.extras import Extras
 from cede.beliefs.scale import Scale
 from cede.fleet.grouping import Grouping, check_states
 from cede.fleet.history import RunRecord
-from cede.learning.files import below
-from cede.learning.learner import Learner
-from cede.learning.state import Arrays, environment_extras, most_episodes
+from cede.learners.files import below
+from cede.learners.learner import Learner
+from cede.learners.state import Arrays, environment_extras, most_episodes
 from cede.problem.model import TwoLayerMDP
 from cede.rows.stored import LayerCounts, check_layer, check_outcomes_counted, check_sums
 

@@ -17,9 +17,9 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.tables import Table
 from cede.beliefs.scale import Scale
-from cede.learning.learner import Learner
-from cede.learning.settings import Memo, Settings, alike_key, key_of
-from cede.learning.state import Arrays, LearnerState, Names, Sizes, check_stack, part_of, stack_states
+from cede.learners.learner import Learner
+from cede.learners.settings import Memo, Settings, alike_key, key_of
+from cede.learners.state import Arrays, LearnerState, Names, Sizes, check_stack, part_of, stack_states
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.task import Task
 

@@ -25,11 +25,11 @@ from cede.beliefs.constants import put_radii
 from cede.beliefs.costs import put_costs
 from cede.beliefs.layer import LayerArrays
 from cede.beliefs.scale import Scale
-from cede.learning import compiled as kernels
-from cede.learning.learner import Learner
-from cede.learning.settings import LEAST_PRIOR, Settings
-from cede.learning.state import LearnerState
-from cede.learning.working import WorkingLearner
+from cede.learners import compiled as kernels
+from cede.learners.learner import Learner
+from cede.learners.settings import LEAST_PRIOR, Settings
+from cede.learners.state import LearnerState
+from cede.learners.working import WorkingLearner
 from cede.planning.backup import FOLLOW
 from cede.planning.flatten import certain_policies
 from cede.planning.model import ModelArrays

@@ -31,10 +31,10 @@ from cede.insight.bounding import extremes
 from cede.insight.draws import costs_of_draws, free_parts
 from cede.insight.frequencies import frequencies
 from cede.insight.starts import Starts, starts_of
-from cede.learning.algorithms import greedy
-from cede.learning.baseline import is_kept_to
-from cede.learning.learner import MOST_SEED, Learner
-from cede.learning.settings import LEAST_PRIOR, MOST_PRIOR, Settings
+from cede.learners.algorithms import greedy
+from cede.learners.baseline import is_kept_to
+from cede.learners.learner import MOST_SEED, Learner
+from cede.learners.settings import LEAST_PRIOR, MOST_PRIOR, Settings
 from cede.planning.control_shares import Mixture
 from cede.planning.passes import Plan, gain_under, value_under
 from cede.problem.task import Task, checked_switching_policy

@@ -6,10 +6,10 @@ from typing import Any
 from cede._base import check
 from cede._base.arrays import Floats
 from cede.beliefs.belief import Belief
-from cede.learning.endless import new_learner
-from cede.learning.learner import Learner
-from cede.learning.limits import prices_of_steps
-from cede.learning.state import LearnerState
+from cede.learners.endless import new_learner
+from cede.learners.learner import Learner
+from cede.learners.limits import prices_of_steps
+from cede.learners.state import LearnerState
 from cede.planning.passes import Plan, best_plan
 
 

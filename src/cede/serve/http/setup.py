@@ -12,10 +12,10 @@ from typing import Any
 
 from cede._base import check
 from cede._base.archive import load_arrays
-from cede.learning import algorithms
-from cede.learning.files import OLDEST, SCHEMA, unpack_learner
-from cede.learning.learner import Learner
-from cede.learning.settings import Settings, for_newcomer
+from cede.learners import algorithms
+from cede.learners.files import OLDEST, SCHEMA, unpack_learner
+from cede.learners.learner import Learner
+from cede.learners.settings import Settings, for_newcomer
 from cede.problem.task import Task
 from cede.serve.planner.work import Served
 

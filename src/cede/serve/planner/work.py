@@ -20,11 +20,11 @@ from cede._base import check
 from cede._base.archive import load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
 from cede.insight.estimating import audition_at
-from cede.learning.endless import new_learner
-from cede.learning.files import OLDEST, SCHEMA, SavedLearner, pack_settings, unpack_settings
-from cede.learning.learner import Learner
-from cede.learning.settings import Settings
-from cede.learning.state import LearnerState
+from cede.learners.endless import new_learner
+from cede.learners.files import OLDEST, SCHEMA, SavedLearner, pack_settings, unpack_settings
+from cede.learners.learner import Learner
+from cede.learners.settings import Settings
+from cede.learners.state import LearnerState
 from cede.problem.task import Task
 from cede.rows import counting as kernels
 from cede.rows.cost_sums import COARSE, COUNT, FINE, N_SUMS, REST, SQUARE_UNIT, SQUARES, SUM

@@ -7,9 +7,9 @@ import pytest
 
 import cede
 from cede._base import archive
-from cede.learning.baseline import Baseline
-from cede.learning.files import CLASSES
-from cede.learning.settings import Settings, alike_key, check_fits, for_newcomer
+from cede.learners.baseline import Baseline
+from cede.learners.files import CLASSES
+from cede.learners.settings import Settings, alike_key, check_fits, for_newcomer
 from cede.problem.features import read_features
 
 MDP = cede.worlds.riverswim(agents=[0.3, 0.7])

@@ -17,7 +17,7 @@ from cede._base.remade import Remade
 from cede.beliefs.kind import BeliefKind, Use
 from cede.beliefs.registry import BY_NAME, SETS, sets_that_allow
 from cede.beliefs.scale import Scale, StepDown
-from cede.learning.baseline import Baseline
+from cede.learners.baseline import Baseline
 from cede.planning.control_shares import limits_of, limits_or_none
 from cede.problem.features import Features
 from cede.problem.model import Environment, TwoLayerMDP

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede.beliefs.scale import Scale, ScaleOf, scale_of
-from cede.learning.baseline import checked_baseline
-from cede.learning.endless import new_learner
-from cede.learning.learner import MOST_SEED, Learner
-from cede.learning.settings import (
+from cede.learners.baseline import checked_baseline
+from cede.learners.endless import new_learner
+from cede.learners.learner import MOST_SEED, Learner
+from cede.learners.settings import (
     LEAST_PRIOR,
     MOST_PRIOR,
     Planning,

@@ -5,8 +5,8 @@ from typing import Any, overload
 from cede._base import check
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.turns import one_at_a_time
-from cede.learning.learner import Learner
-from cede.learning.settings import Settings
+from cede.learners.learner import Learner
+from cede.learners.settings import Settings
 from cede.problem.task import Task
 from cede.rows.stored import Counts
 from cede.steps.check import check_choice, checked_episode

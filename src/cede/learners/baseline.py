@@ -15,9 +15,9 @@ from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.remade import Remade
 from cede._kernels.limits import step_costs
-from cede.learning import proof as kernels
-from cede.learning.compiled import LearnerArrays
-from cede.learning.limits import ends_of_step_costs
+from cede.learners import proof as kernels
+from cede.learners.compiled import LearnerArrays
+from cede.learners.limits import ends_of_step_costs
 from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, negated
 from cede.problem.arrays import problem_of

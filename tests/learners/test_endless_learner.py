@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.endless import EndlessLearner
+from cede.learners.endless import EndlessLearner
 from problems import random_mdp
 
 AVERAGE = cede.worlds.riverswim(agents=[0.2, 0.8], horizon=None, switch_cost=0.05)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede.learning.proof import RECORD, deviation
+from cede.learners.proof import RECORD, deviation
 
 
 def recorded(learner):

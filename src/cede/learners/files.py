@@ -15,9 +15,9 @@ from cede._base import archive, check
 from cede._base.archive import Arrays
 from cede._base.arrays import Floats, Ints
 from cede.beliefs.scale import Scale, StepDown
-from cede.learning.baseline import Baseline
-from cede.learning.settings import Settings, check_fits
-from cede.learning.state import LearnerState, Sizes, pack_state, unpack_state
+from cede.learners.baseline import Baseline
+from cede.learners.settings import Settings, check_fits
+from cede.learners.state import LearnerState, Sizes, pack_state, unpack_state
 from cede.problem.features import Features
 from cede.problem.model import Environment
 from cede.problem.structure import Outcomes, Structure

@@ -20,11 +20,11 @@ from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede.beliefs.belief import Belief, CostBelief
 from cede.beliefs.extras import of_layer
 from cede.beliefs.scale import Scale
-from cede.learning.baseline import never_left, undecided
-from cede.learning.files import SCHEMA, SavedLearner, pack_learner
-from cede.learning.settings import Settings, check_fits, check_task, shown
-from cede.learning.state import LearnerState, Sizes, check_fit
-from cede.learning.working import WorkingLearner, no_value
+from cede.learners.baseline import never_left, undecided
+from cede.learners.files import SCHEMA, SavedLearner, pack_learner
+from cede.learners.settings import Settings, check_fits, check_task, shown
+from cede.learners.state import LearnerState, Sizes, check_fit
+from cede.learners.working import WorkingLearner, no_value
 from cede.planning.passes import Plan
 from cede.problem.task import Task
 from cede.rows.fading import Window
