@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -174,8 +174,7 @@ def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence
             digest.update(np.ascontiguousarray(array).tobytes())
 
     for group, scale, places, state in zip(teams.groups, teams.scales, teams.places, teams.states, strict=True):
-        settings = replace(group.settings, policy=None)  # the policies are in the states
-        about = (archive.digest(settings), archive.digest(group.task), group.shared, group.block)
+        about = (archive.digest(group.settings), archive.digest(group.task), group.shared, group.block)
         digest.update(repr(about).encode())
         digest.update(archive.digest(group.environment).encode())
         add(*(sampled(scale, layer) for layer in ("agents", "environment")))

@@ -14,17 +14,8 @@ import numpy as np
 
 from cede._base import archive, check
 from cede._base.archive import Arrays, checksum
-from cede.learners.files import (
-    CLASSES,
-    Header,
-    SavedLearner,
-    below,
-    extras_before_7,
-    pack_own,
-    pack_settings,
-    unpack_own,
-    unpack_settings,
-)
+from cede.learners.files import Header, SavedLearner, below, pack_own, pack_settings
+from cede.learners.reading import CLASSES, extras_before_7, unpack_own, unpack_settings
 from cede.learners.state import Sizes, environment_extras, most_episodes
 from cede.problem.structure import checked_structure
 from cede.problem.task import Task

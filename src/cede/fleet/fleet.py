@@ -23,7 +23,8 @@ from cede.fleet.files import SavedFleet, pack_fleet
 from cede.learners.endless import new_learner
 from cede.learners.files import SCHEMA
 from cede.learners.learner import Learner
-from cede.learners.settings import Settings, checked_task, for_newcomer
+from cede.learners.options import checked_task
+from cede.learners.settings import Settings, for_newcomer
 from cede.learners.state import Sizes
 from cede.problem.features import same_features
 from cede.problem.structure import Structure

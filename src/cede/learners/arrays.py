@@ -94,7 +94,7 @@ def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArray
         environment=environment,
         costs=costs,
         model=model,
-        auditions=auditions_of(task) if settings.auditions else np.empty((0, 0), dtype=np.int64),
+        auditions=auditions_of(task) if settings.trial_episodes else np.empty((0, 0), dtype=np.int64),
         flat=int(settings.flat),
         prior=float(settings.prior),
         sticks=sticks_for(settings.prior),

@@ -188,7 +188,7 @@ class WorkingLearner:
     @property
     def is_trial(self) -> bool:
         """Return whether the current plan is that of a trial episode of one member."""
-        return self.settings.auditions and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
+        return self.settings.trial_episodes and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
 
     # ------------------------------------------------------------------------------------------------- what it believes
 
