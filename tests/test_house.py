@@ -25,7 +25,7 @@ RANKS = [
     {"rows"},
     {"beliefs"},
     {"planning"},
-    {"learning"},
+    {"learners"},
     {"insight", "fleet"},
     {"features"},
     {"worlds", "gym"},
@@ -178,7 +178,7 @@ def test_an_edit_compiles_anew_what_rests_on_it_and_nothing_else(tmp_path, monke
     edited.write_text(edited.read_text() + "\nMORE = 1\n")
     after = digests()
     changed = [name for name in sorted(before) if before[name] != after[name]]
-    above = ("fleet/teams", "learning/compiled", "learning/proof", "planning/backward", "planning/fixed_point")
+    above = ("fleet/teams", "learners/compiled", "learners/proof", "planning/backward", "planning/fixed_point")
     assert changed == [f"{name}.py" for name in above]
     compiling.imported_by.cache_clear()
     compiling.digest_of.cache_clear()
@@ -310,7 +310,7 @@ def test_chains_of_imports_do_not_grow():
         return 1 + max((depth(other) for other in graph[name]), default=0)
 
     assert max(depth(name) for name in graph) <= LONGEST_CHAIN
-    assert len(graph["cede.learning.learner"]) <= LEARNER_IMPORTS
+    assert len(graph["cede.learners.learner"]) <= LEARNER_IMPORTS
 
 
 def test_a_class_name_occurs_once():

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from cede.insight.explaining import explain as explain
     from cede.insight.frequencies import mean_plan as mean_plan
     from cede.insight.summary import summarise as summarise
-    from cede.learning.algorithms import fixed as fixed
-    from cede.learning.algorithms import greedy as greedy
-    from cede.learning.algorithms import oracle as oracle
-    from cede.learning.algorithms import posterior_sampling as posterior_sampling
-    from cede.learning.algorithms import recommended as recommended
-    from cede.learning.algorithms import ucrl2 as ucrl2
-    from cede.learning.algorithms import ucrl2_mc as ucrl2_mc
-    from cede.learning.learner import Learner as Learner
+    from cede.learners.fixed import fixed as fixed
+    from cede.learners.fixed import oracle as oracle
+    from cede.learners.greedy import greedy as greedy
+    from cede.learners.learner import Learner as Learner
+    from cede.learners.posterior_sampling import posterior_sampling as posterior_sampling
+    from cede.learners.recommended import recommended as recommended
+    from cede.learners.ucrl2 import ucrl2 as ucrl2
+    from cede.learners.ucrl2_mc import ucrl2_mc as ucrl2_mc
     from cede.planning.passes import Plan as Plan
     from cede.planning.planner import evaluate as evaluate
     from cede.planning.planner import expected_cost as expected_cost
@@ -75,8 +75,13 @@ _HOME = {
     "beliefs.scale": ("Scale",),
     "rows.stored": ("Counts",),
     "rows.fading": ("HalfLife", "Window"),
-    "learning.learner": ("Learner",),
-    "learning.algorithms": ("recommended", "ucrl2_mc", "posterior_sampling", "ucrl2", "greedy", "fixed", "oracle"),
+    "learners.learner": ("Learner",),
+    "learners.recommended": ("recommended",),
+    "learners.ucrl2_mc": ("ucrl2_mc",),
+    "learners.posterior_sampling": ("posterior_sampling",),
+    "learners.ucrl2": ("ucrl2",),
+    "learners.greedy": ("greedy",),
+    "learners.fixed": ("fixed", "oracle"),
     "insight.bounding": ("bounds",),
     "insight.estimating": ("estimate",),
     "insight.explaining": ("explain",),

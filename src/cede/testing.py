@@ -8,7 +8,7 @@ import numpy as np
 from cede._base import check
 from cede.fleet.by_calls import shown_policy
 from cede.fleet.simulate import simulate
-from cede.learning.protocol import CALLS
+from cede.learners.protocol import CALLS
 from cede.problem.model import Agent, Environment, Team, TwoLayerMDP
 from cede.problem.task import Task
 

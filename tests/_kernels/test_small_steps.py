@@ -12,8 +12,8 @@ from cede.beliefs.costs import sample_mean
 from cede.beliefs.kl import log_sum_over_supports
 from cede.beliefs.known import true_beliefs
 from cede.beliefs.l1 import least_sum
-from cede.learning.arrays import load_counts, new_arrays
-from cede.learning.compiled import believe
+from cede.learners.arrays import load_counts, new_arrays
+from cede.learners.compiled import believe
 from cede.planning.backup import CHOOSE
 from cede.planning.backward import find_same_start
 from cede.planning.fixed_point import MEMORY, solve_normal

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 import cede
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 
 LEVEL = 0.9  # of posterior draws
 BY_CHANCE = 0.001  # a row is not ok if it would hold so seldom with less than this probability

@@ -14,9 +14,9 @@ from cede.beliefs.feature_models import environment_model, is_wide, softmax_mode
 from cede.beliefs.feature_prior import ALPHAS, FeaturePrior, FittedLayer, LayerRows, log_predictive, strength
 from cede.beliefs.transition_trees import Moves, steps_for
 from cede.beliefs.trees import RuleTable, joined
-from cede.learning.arrays import load_counts, new_arrays, refresh_layer
-from cede.learning.compiled import believe
-from cede.learning.state import Sizes
+from cede.learners.arrays import load_counts, new_arrays, refresh_layer
+from cede.learners.compiled import believe
+from cede.learners.state import Sizes
 from cede.problem.features import Features, read_features
 from problems import random_mdp
 

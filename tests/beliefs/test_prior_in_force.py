@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import cede
 from cede.beliefs.feature_prior import FittedLayer
-from cede.learning.state import Sizes
+from cede.learners.state import Sizes
 from cede.problem.features import from_names, read_features, same_features
 
 NAMES = [f"row={i // 4}, column={i % 4}" for i in range(16)]

@@ -1,7 +1,6 @@
 """The registry of kinds of belief: whatever lists kinds, or what they may be used for, reads it."""
 
 import inspect
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -14,7 +13,9 @@ from cede.beliefs import kind as kinds
 from cede.beliefs import registry
 from cede.beliefs.registry import BY_NAME, KINDS, SETS, code_of, sets_that_allow
 from cede.cli import app
-from cede.learning.settings import Settings
+from cede.learners.options import BeliefNames, ForgetRules, GreedyBackups
+from cede.learners.ucrl2 import FORMS, UCRL2
+from cede.learners.ucrl2_mc import UCRL2MC
 
 ROOT = Path(__file__).parent.parent.parent
 TWO_LAYERS = ["printed", "bernstein", "kl", "kl-value", "calibrated", "weissman"]
@@ -53,29 +54,29 @@ def test_codes_are_places_among_the_sets():
 @pytest.mark.parametrize("name", TWO_LAYERS)
 def test_a_set_can_be_asked_for_by_name(name):
     task = cede.worlds.riverswim().task
-    assert cede.ucrl2_mc(task, belief=name).settings["radius"] == name
+    assert cede.ucrl2_mc(task, belief=name).about["radius"] == name
 
 
 def test_what_a_set_does_not_allow_is_refused():
-    """By the settings, for every set and use; the messages are held by tests/learning/test_settings.py."""
-    plain, task = Settings("test"), cede.worlds.riverswim().task
-    baseline = cede.ucrl2_mc(task, baseline=1).settings.baseline
+    """By the settings, for every set and use; the messages are held by tests/learners/test_settings.py."""
+    task = cede.worlds.riverswim().task
+    assert set(FORMS.values()) == {kind.name for kind in SETS if "one table" in kind.allows}
     for kind in SETS:
         for use, more in {
             "two layers": {},
-            "one table": {"flat": True},
-            "bounds": {"baseline": baseline},
-            "fading": {"forget_environment": cede.HalfLife(5)},
-            "greedy planning": {"planning": "greedy"},
+            "bounds": {"promise": cede.ucrl2_mc(task, baseline=1).settings.baseline},
+            "fading": {"forgetting": ForgetRules(environment=cede.HalfLife(5))},
+            "greedy planning": {"plans": GreedyBackups()},
         }.items():
-            if use in ("bounds", "fading", "greedy planning") and "two layers" not in kind.allows:
+            if use != "two layers" and "two layers" not in kind.allows:
                 continue
             if use in kind.allows:
-                replace(plain, radius=kind.name, **more)
+                UCRL2MC(BeliefNames(kind.name), **more)
             else:
                 with pytest.raises(ValueError, match="must be"):
-                    replace(plain, radius=kind.name, **more)
-        assert replace(plain, radius=kind.name, flat="two layers" not in kind.allows).is_scaled == ("guarantee" not in kind.allows)
+                    UCRL2MC(BeliefNames(kind.name), **more)
+        made = UCRL2MC(BeliefNames(kind.name)) if "two layers" in kind.allows else UCRL2(kind.name)
+        assert made.is_scaled == ("guarantee" not in kind.allows)
 
 
 def test_a_row_adds_to_its_constant_what_its_kind_says():

@@ -18,8 +18,9 @@ from cede.fleet.grouping import RUN_FIELDS
 from cede.fleet.history import Ledger
 from cede.fleet.load import restored
 from cede.insight.starts import starts_of
-from cede.learning.files import CLASSES, SCHEMA, SavedLearner, pack_learner, unpack_learner
-from cede.learning.state import LearnerState, Sizes
+from cede.learners.files import SCHEMA, SavedLearner, pack_learner
+from cede.learners.reading import CLASSES, unpack_learner
+from cede.learners.state import LearnerState, Sizes
 from problems import play, random_structured
 
 MDP = random_structured(7)
@@ -272,16 +273,18 @@ FORGERIES = {
     "text for a number": lambda header, arrays: header["state"].update(episodes="many"),
     "negative episodes": lambda header, arrays: header["state"].update(episodes=-1),
     "seed": lambda header, arrays: header.update(seed=2**40),
-    "unknown radius": lambda header, arrays: header["told"].update(radius="wide"),
+    "unknown radius": lambda header, arrays: header["told"]["belief"].update(environment="wide"),
     "delta": lambda header, arrays: header["told"].update(delta=3.0),
-    "rule": lambda header, arrays: header["told"].update(forget={"map": [["agent 0", {"class": "Eternity", "episodes": 3}]]}),
-    "an agent nobody knows": lambda header, arrays: header["told"].update(
-        forget={"map": [["eve", {"class": "Window", "episodes": 3}]]}
+    "rule": lambda header, arrays: header["told"]["forgetting"].update(
+        agents={"map": [["agent 0", {"class": "Eternity", "episodes": 3}]]}
     ),
-    "another window": lambda header, arrays: header["told"].update(
-        forget={"map": [["agent 0", {"class": "Window", "episodes": 4}]]}
+    "an agent nobody knows": lambda header, arrays: header["told"]["forgetting"].update(
+        agents={"map": [["eve", {"class": "Window", "episodes": 3}]]}
     ),
-    "replan": lambda header, arrays: header["told"].update(replan=-3),
+    "another window": lambda header, arrays: header["told"]["forgetting"].update(
+        agents={"map": [["agent 0", {"class": "Window", "episodes": 4}]]}
+    ),
+    "replan": lambda header, arrays: header["told"]["plans"].update(replan=-3),
     "stale": lambda header, arrays: header["state"].update(stale="perhaps"),
     "place beyond the table": of_layer("environment", "key", lambda a: a + 10**6),
     "places in disorder": of_layer("agent/", "key", lambda a: a[::-1].copy()),
@@ -294,7 +297,7 @@ FORGERIES = {
     "another shape": put("state/policy", lambda a: a[:-1]),
     "value": put("state/value", lambda a: a[:, :-1].copy()),
     "steps beyond the table": put("state/agents_recent", lambda a: a + 10**6),
-    "rows of the structure": put("told/structure/environment/row", lambda a: a + 100),
+    "rows of the structure": put("told/knowledge/structure/environment/row", lambda a: a + 100),
     "costs": put("task/env_cost", lambda a: a * np.inf),
     "a running step": put("running/steps", lambda a: np.array([[0, 99, 0, 0, 0, 0]])),
     "nothing at all": lambda header, arrays: arrays.clear(),
@@ -360,7 +363,7 @@ FORMATS = {
     4: "be621aed4c9436b6",
     5: "c8ec19a0409d1da9",
     6: "93e68d5eb495c468",
-    7: "dac32a65208611fa",
+    7: "6a4bcdc41da61bac",
 }
 
 
@@ -456,7 +459,7 @@ def test_files_of_schema_4_are_read():
     """They know nothing of features."""
     learner = cede.load(GOLDEN / "learner-schema-4.cede")
     assert learner.settings.features is None
-    assert (learner.episode, learner.settings.radius, learner.settings.auditions) == (31, "calibrated", True)
+    assert (learner.episode, learner.settings.radius, learner.settings.trial_episodes) == (31, "calibrated", True)
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     again = cede.recommended(mdp.task, seed=5)
     cede.simulate(mdp, again, 30, seed=5, progress=False)
@@ -464,9 +467,9 @@ def test_files_of_schema_4_are_read():
 
 
 def test_files_of_schema_3_are_read():
-    """What they lack has a default: they know nothing of auditions."""
+    """What they lack has a default: they know nothing of trial episodes."""
     learner, fleet = cede.load(GOLDEN / "learner-schema-3.cede"), cede.load(GOLDEN / "fleet-schema-3.cede")
-    assert not learner.settings.auditions
+    assert not learner.settings.trial_episodes
     assert learner.episode == 41
     assert learner.observed == 1
     assert learner.about["at_most"] == {"p=0.7": 0.5}

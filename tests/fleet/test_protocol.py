@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.protocol import SwitchingLearner
+from cede.learners.protocol import SwitchingLearner
 from problems import random_mdp
 
 

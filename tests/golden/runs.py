@@ -79,7 +79,7 @@ def river_kl():
 
 @golden
 def recommended():
-    """With auditions in episodes 1 to 3, 25 to 27 and 193 to 195; and on the road, where rows are long."""
+    """With trial episodes, numbers 1 to 3, 25 to 27 and 193 to 195; and on the road, where rows are long."""
     mdp = cede.worlds.riverswim(agents=[0.2, 0.5, 0.9], switch_cost=0.05)
     found = one(mdp, cede.recommended(mdp.task, seed=2), 200)
     mdp = road()

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import cede
 from cede._base import archive
 from cede.beliefs.belief import Belief
-from cede.learning.files import pack_learner
+from cede.learners.files import pack_learner
 from cede.planning.passes import set_threads
 from hunt.catalogue import catalogue, episode, mdp, task, words_of
 from hunt.guard import NO_MEMORY, REFUSED, SAME, SURVIVED, Trial

@@ -11,7 +11,7 @@ import numpy as np
 import cede
 from cede.beliefs.belief import Belief, CostBelief
 from cede.beliefs.scale import StepDown
-from cede.learning.endless import EndlessLearner
+from cede.learners.endless import EndlessLearner
 from cede.planning.flatten import flatten
 from cede.planning.passes import set_threads
 from cede.planning.planner import optimistic_plan

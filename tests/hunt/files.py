@@ -10,8 +10,8 @@ import numpy as np
 
 import cede
 from cede._base.archive import load_arrays, write_arrays
-from cede.learning.endless import EndlessLearner
-from cede.learning.files import SCHEMA
+from cede.learners.endless import EndlessLearner
+from cede.learners.files import SCHEMA
 from hunt.calls import digest
 from hunt.catalogue import L, S, average, endless, ends, mdp, policies
 from hunt.guard import NO_MEMORY, REFUSED, SAME, SURVIVED, Trial

@@ -29,7 +29,7 @@ from cede._base.interrupts import interrupts_later
 from cede.beliefs.belief import Belief
 from cede.beliefs.scale import StepDown
 from cede.cli import app
-from cede.learning.files import SCHEMA
+from cede.learners.files import SCHEMA
 from cede.planning.flatten import flatten
 from cede.problem.takeover import Modes
 from cede.rows.working import count

@@ -8,7 +8,7 @@ import cede
 from cede.insight.estimating import drawn_starts, least_from_starts
 from cede.insight.figures import figure
 from cede.insight.starts import Starts, counted_starts
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 
 TASK = cede.Task(np.zeros((3, 1)), ["a"], 1)
 

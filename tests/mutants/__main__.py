@@ -1,7 +1,7 @@
 """Change the source in one place at a time, and see whether a test fails; what came out goes into docs/reliability.md.
 
 python -m mutants --count 300 --seed 1        (in tests/; `make mutants` does this; goes on where it was stopped)
-python -m mutants --files 'learning/*'        mutants of some files only
+python -m mutants --files 'learners/*'        mutants of some files only
 python -m mutants --only 0123abcd             one again
 python -m mutants --page                      bring docs/reliability.md up to date with the result file
 """

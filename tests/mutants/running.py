@@ -22,7 +22,7 @@ ROOT = TESTS.parent
 SOURCE = ROOT / "src" / "cede"
 WORK = ROOT / "out" / "mutants"
 
-PACKAGES = ("problem", "steps", "rows", "beliefs", "planning", "learning", "insight", "_kernels")
+PACKAGES = ("problem", "steps", "rows", "beliefs", "planning", "learners", "insight", "_kernels")
 OTHERS = ("fleet/episodes.py", "fleet/teams.py", "serve/planner/work.py", "serve/http/reports.py")
 LEFT_OUT = {
     "_kernels/compiling.py",
@@ -33,7 +33,7 @@ LEFT_OUT = {
 }  # how kernels are compiled and get their arrays: wrong, nothing runs at all
 
 # Tests that are tried. Those of the service that start processes or browsers are not.
-FOLDERS = ("_kernels", "problem", "beliefs", "planning", "learning", "insight", "fleet", "steps", "rows")
+FOLDERS = ("_kernels", "problem", "beliefs", "planning", "learners", "insight", "fleet", "steps", "rows")
 EVERYWHERE = "test_errors.py"  # near to every package
 MORE = (
     EVERYWHERE,
@@ -64,17 +64,17 @@ OF_KERNELS = {
         "planning/test_planner.py",
         "planning/test_costs_ends_time.py",
     ),
-    "learning/proof.py": ("learning/test_baseline.py",),
+    "learners/proof.py": ("learners/test_baseline.py",),
     "_kernels/account.py": ("steps/test_step_costs.py", "steps/test_steps.py", "fleet/test_simulate.py"),
     "planning/iteration.py": ("planning/test_iteration.py", "planning/test_newton.py"),
     "rows/cost_sums.py": (
         SMALL_STEPS,
-        "learning/test_count_checks.py",
-        "learning/test_learned_costs.py",
-        "learning/test_known_costs.py",
-        "learning/test_greedy_with_costs.py",
+        "learners/test_count_checks.py",
+        "learners/test_learned_costs.py",
+        "learners/test_known_costs.py",
+        "learners/test_greedy_with_costs.py",
     ),
-    "planning/fixed_point.py": (SMALL_STEPS, "planning/test_endless.py", "learning/test_endless_learner.py"),
+    "planning/fixed_point.py": (SMALL_STEPS, "planning/test_endless.py", "learners/test_endless_learner.py"),
     "fleet/episodes.py": ("fleet/test_simulate.py",),
     "beliefs/intervals.py": ("beliefs/test_bernstein.py",),
     "beliefs/kl.py": (
@@ -83,26 +83,26 @@ OF_KERNELS = {
     ),
     "rows/counting.py": (
         "rows/test_counts.py",
-        "learning/test_recommended.py",
+        "learners/test_recommended.py",
         "rows/test_fading.py",
         "problem/test_structure.py",
     ),
-    "learning/compiled.py": (
-        "learning/test_recommended.py",
+    "learners/compiled.py": (
+        "learners/test_recommended.py",
         "problem/test_structure.py",
-        "learning/test_algorithms.py",
-        "learning/test_replanning.py",
+        "learners/test_algorithms.py",
+        "learners/test_replanning.py",
     ),
-    "_kernels/limits.py": ("steps/test_step_costs.py", "learning/test_limits.py", "planning/test_control_shares.py"),
+    "_kernels/limits.py": ("steps/test_step_costs.py", "learners/test_limits.py", "planning/test_control_shares.py"),
     "beliefs/l1.py": (SMALL_STEPS, "planning/test_planner.py", "beliefs/test_kl.py"),
-    "_kernels/problem.py": ("planning/test_backup.py", "planning/test_planner.py", "learning/test_learned_costs.py"),
+    "_kernels/problem.py": ("planning/test_backup.py", "planning/test_planner.py", "learners/test_learned_costs.py"),
     "beliefs/constants.py": (
         "beliefs/test_constants.py",
-        "learning/test_radius_sizes.py",
+        "learners/test_radius_sizes.py",
         "beliefs/test_belief.py",
-        "learning/test_learned_costs.py",
+        "learners/test_learned_costs.py",
     ),
-    "_kernels/random_streams.py": ("_kernels/test_random_streams.py", "learning/test_posterior_sampling.py"),
+    "_kernels/random_streams.py": ("_kernels/test_random_streams.py", "learners/test_posterior_sampling.py"),
     "planning/minima.py": (
         "planning/test_backup.py",
         "planning/test_work.py",
@@ -110,29 +110,29 @@ OF_KERNELS = {
         "beliefs/test_kl.py",
         "problem/test_structure.py",
     ),
-    "beliefs/posterior.py": ("learning/test_posterior_sampling.py",),
-    "_kernels/scratch.py": ("planning/test_planner.py", "learning/test_learned_costs.py"),
+    "beliefs/posterior.py": ("learners/test_posterior_sampling.py",),
+    "_kernels/scratch.py": ("planning/test_planner.py", "learners/test_learned_costs.py"),
     "_kernels/tables.py": ("rows/test_counts.py", "rows/test_fading.py", "fleet/test_fleet.py"),
-    "fleet/teams.py": ("fleet/test_fleet.py", "learning/test_replanning.py", "learning/test_endless_learner.py"),
+    "fleet/teams.py": ("fleet/test_fleet.py", "learners/test_replanning.py", "learners/test_endless_learner.py"),
     "_kernels/vectors.py": ("beliefs/test_kl.py", "planning/test_planner.py", "beliefs/test_bernstein.py"),
     "beliefs/appendix.py": ("beliefs/test_constants.py", "beliefs/test_belief.py"),
     "beliefs/bernstein.py": ("beliefs/test_constants.py", "beliefs/test_bernstein.py", "problem/test_structure.py"),
-    "beliefs/calibrated.py": ("beliefs/test_constants.py", "learning/test_recommended.py"),
+    "beliefs/calibrated.py": ("beliefs/test_constants.py", "learners/test_recommended.py"),
     "beliefs/costs.py": (
         SMALL_STEPS,
         "beliefs/test_constants.py",
-        "learning/test_learned_costs.py",
-        "learning/test_greedy_with_costs.py",
+        "learners/test_learned_costs.py",
+        "learners/test_greedy_with_costs.py",
     ),
     "beliefs/layer.py": (
-        "learning/test_recommended.py",
+        "learners/test_recommended.py",
         "rows/test_fading.py",
-        "learning/test_functions_of_a_row.py",
+        "learners/test_functions_of_a_row.py",
         "problem/test_structure.py",
     ),
     "beliefs/printed.py": ("beliefs/test_constants.py", "beliefs/test_belief.py", "problem/test_structure.py"),
     "beliefs/weissman.py": ("beliefs/test_weissman.py",),
-    "beliefs/registry.py": ("beliefs/test_registry.py", "beliefs/test_constants.py", "learning/test_settings.py"),
+    "beliefs/registry.py": ("beliefs/test_registry.py", "beliefs/test_constants.py", "learners/test_settings.py"),
 }
 
 SECONDS = 40.0  # of tests that are tried on a mutant, as long as they take without it
@@ -216,7 +216,7 @@ class Tree:
         stamp = digest(*(SOURCE / file for file in sorted(OF_KERNELS)))
         note = self.root / "compiled"
         if not note.exists() or note.read_text() != stamp:
-            run(self, ["tests/test_golden.py", "tests/learning/test_learned_costs.py"], 3600, WORK / "compiled.txt")
+            run(self, ["tests/test_golden.py", "tests/learners/test_learned_costs.py"], 3600, WORK / "compiled.txt")
             note.write_text(stamp)
         return self
 

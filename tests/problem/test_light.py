@@ -20,7 +20,7 @@ def test_problems_load_no_numba(name):
     modules = loaded(f"import cede; cede.{name}")
     assert "numpy" in modules
     compiled = {name for name in modules if name.startswith("cede._kernels.")} - {"cede._kernels.account"}  # plain functions
-    assert not ({"numba", "cede.planning", "cede.learning"} & modules) | compiled
+    assert not ({"numba", "cede.planning", "cede.learners"} & modules) | compiled
 
 
 def test_the_codes_of_what_a_policy_varies_with_are_those_of_the_kernels():

@@ -12,7 +12,7 @@ import cede
 from cede.beliefs.belief import holds
 from cede.beliefs.known import true_beliefs
 from cede.insight.structure.checking import homogeneity, moments
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.rows.working import count
 from problems import play, random_rows, random_structured
 from reference import count_structured_slow, least_mean_lp, plan_slow

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.rows.working import Working, count
 from problems import play, random_mdp
 from reference import count_slow

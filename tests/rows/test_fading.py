@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from problems import play, random_mdp, random_structured
 from reference import count_slow
 
@@ -196,7 +196,7 @@ def test_rules_for_all_hold_for_newcomers():
     assert fleet.welcome(second.task).settings.forget == dict.fromkeys(second.task.agents, cede.HalfLife(50))
     named = cede.Fleet([cede.ucrl2_mc(first.task, forget={"p=0.3": cede.HalfLife(50)})])
     assert named.welcome(second.task).settings.forget == {}
-    assert cede.ucrl2_mc(first.task, forget={"p=0.3": None}, belief="bernstein").settings["forget"] is None
+    assert cede.ucrl2_mc(first.task, forget={"p=0.3": None}, belief="bernstein").about["forget"] is None
 
 
 def test_rare_outcomes_fade_away():

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import cede
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.rows.stored import Counts, LayerCounts, apart, below_one_another
 
 MDP = cede.worlds.riverswim(agents=[0.3, 0.7])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.endless import new_learner
+from cede.learners.endless import new_learner
 from cede.serve.http.setup import checked, environment_from, environment_from_file, team_from
 from cede.serve.planner.planner import Planner
 from cede.serve.planner.work import BIG, unpacked_policy

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.endless import new_learner
+from cede.learners.endless import new_learner
 from cede.serve.planner.planner import Planner
 from cede.serve.planner.plans import PlanCache
 from cede.serve.planner.work import BIG

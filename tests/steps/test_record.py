@@ -151,7 +151,7 @@ def test_reasons(reason, tmp_path):
     assert set(cede.read_record(tmp_path / "a.jsonl").columns["reason"]) == {reason}
 
 
-def test_auditions_are_told(tmp_path):
+def test_trial_episodes_are_told(tmp_path):
     """`recommended` gives each member the whole of an episode at first, and again from 8 n + 1 on."""
     learner = cede.recommended(MDP.task)
     learner.record_to(tmp_path / "a.jsonl")

@@ -193,7 +193,7 @@ def test_the_sequence_that_counted_twice(tmp_path):
 def test_files_of_an_earlier_cede_go_by_numbers(tmp_path):
     """A learner of a file without places has counted what has lower numbers."""
     from cede._base.archive import load_arrays, save_arrays
-    from cede.learning.files import SCHEMA
+    from cede.learners.files import SCHEMA
 
     life = Life(TASKS["horizon"], tmp_path, 1)
     for name in ("record", "episode", "episode", "save", "episode"):
@@ -413,7 +413,7 @@ def test_a_name_that_is_not_utf_8_is_refused_in_words_that_can_be_printed(tmp_pa
 
 def test_what_is_recorded_is_part_of_a_forged_file_that_is_checked(tmp_path):
     from cede._base.archive import load_arrays, save_arrays
-    from cede.learning.files import SCHEMA
+    from cede.learners.files import SCHEMA
 
     life = Life(TASKS["horizon"], tmp_path, 1)
     for name in ("record", "episode", "save"):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.arrays import load_counts, new_arrays
-from cede.learning.baseline import least_step_cost, most_step_cost, never_left
-from cede.learning.limits import ends_of_step_costs
+from cede.learners.arrays import load_counts, new_arrays
+from cede.learners.baseline import most_step_cost, never_left
+from cede.learners.limits import ends_of_step_costs
+from cede.learners.promises import least_step_cost
 from problems import random_mdp
 
 

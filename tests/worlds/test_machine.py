@@ -25,4 +25,4 @@ def test_a_world_loads_no_learner(world):
     code = f"import sys, cede; cede.worlds.{world}(); print(*sys.modules)"
     modules = set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
     assert f"cede.worlds.{world}" in modules
-    assert not {"numba", "cede.planning", "cede.learning", "cede.fleet"} & modules
+    assert not {"numba", "cede.planning", "cede.learners", "cede.fleet"} & modules

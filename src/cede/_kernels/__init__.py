@@ -14,5 +14,5 @@ limits           shares of control within limits
 account          what a step costs and what a hand-over is, for kernels and for NumPy
 
 Other compiled code lives with its subject: counting in `rows`, sets in `beliefs`, the Bellman operator in `planning`, from counts
-to plans in `learning/compiled.py`, runs in `fleet/teams.py`.
+to plans in `learners/compiled.py`, runs in `fleet/teams.py`.
 """

@@ -11,7 +11,7 @@ from cede.cli.terminal import Out, Seed, clear_errors, say
 
 if TYPE_CHECKING:
     from cede.fleet.history import History
-    from cede.learning.learner import Learner
+    from cede.learners.learner import Learner
     from cede.problem.model import TwoLayerMDP
     from cede.worlds.road import Road
 
@@ -95,7 +95,7 @@ def make_demo(seed: int, out: Path, say: Callable[[str], None]) -> Path:
 
 def driver(mdp: "TwoLayerMDP", seed: int, *, structured: bool) -> "Learner":
     """Return the recommended learner of a car. It knows the machine's policy, and, if structured, which situations are alike."""
-    from cede.learning.algorithms import recommended
+    from cede.learners.recommended import recommended
 
     known = {"machine": mdp.team.agents[0].policy}
     return recommended(mdp.task, known_agents=known, structure=mdp.structure if structured else None, seed=seed)
@@ -167,7 +167,7 @@ def support(seed: int, out: Path) -> Story:
     """Let two models and a person answer tickets."""
     from cede.cli import demo_pictures
     from cede.fleet.simulate import simulate
-    from cede.learning.algorithms import recommended
+    from cede.learners.recommended import recommended
     from cede.worlds.support_desk import support_desk
 
     mdp = support_desk()

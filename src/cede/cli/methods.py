@@ -7,8 +7,12 @@ from typing import Any
 from cede._base import check
 from cede.beliefs.registry import sets_that_allow
 from cede.beliefs.scale import Scale
-from cede.learning.algorithms import greedy, posterior_sampling, recommended, ucrl2, ucrl2_mc
-from cede.learning.learner import Learner
+from cede.learners.greedy import greedy
+from cede.learners.learner import Learner
+from cede.learners.posterior_sampling import posterior_sampling
+from cede.learners.recommended import recommended
+from cede.learners.ucrl2 import ucrl2
+from cede.learners.ucrl2_mc import ucrl2_mc
 from cede.problem.model import TwoLayerMDP
 
 SCALED = {  # values of --radii that are no sets of their own

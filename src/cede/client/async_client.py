@@ -19,7 +19,7 @@ from cede.client.sender import Sender
 from cede.client.spool import Spool, Unsent, unblocked
 
 if TYPE_CHECKING:
-    from cede.learning.learner import Learner
+    from cede.learners.learner import Learner
 
 GATHER_TIME = 0.02  # seconds in which steps are gathered into one request
 ADOPT_INTERVAL = 10.0  # seconds between two searches for rows that other clients left in the spool
@@ -66,8 +66,8 @@ class AsyncClient:
 
     async def put_environment(self, name: str, learner: "Learner") -> bool:
         """Create an environment with the task and settings of a learner that has not learned yet; False if it exists already."""
-        from cede.learning import files
-        from cede.learning.learner import Learner
+        from cede.learners import files
+        from cede.learners.learner import Learner
 
         check.instance("put_environment", "learner", learner, Learner)
         path = f"/v1/environments/{quote(check.name('put_environment', 'name', name), safe='')}"

@@ -14,7 +14,7 @@ from cede.client.connection import ClientOptions
 from cede.client.spool import Unsent
 
 if TYPE_CHECKING:
-    from cede.learning.learner import Learner
+    from cede.learners.learner import Learner
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")

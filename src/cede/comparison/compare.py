@@ -18,8 +18,8 @@ from cede.fleet.by_calls import is_own, shown_policy
 from cede.fleet.engines import Engine, engine_of
 from cede.fleet.history import History
 from cede.fleet.simulate import checked_length, fits, fits_task
-from cede.learning.learner import MOST_SEED
-from cede.learning.protocol import SwitchingLearner
+from cede.learners.learner import MOST_SEED
+from cede.learners.protocol import SwitchingLearner
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 

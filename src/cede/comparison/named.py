@@ -9,9 +9,14 @@ from typing import Any
 
 from cede._base import check
 from cede.beliefs.scale import Scale
-from cede.learning.algorithms import fixed, greedy, oracle, posterior_sampling, recommended, ucrl2, ucrl2_mc
-from cede.learning.learner import Learner
-from cede.learning.protocol import checked_learner
+from cede.learners.fixed import fixed, oracle
+from cede.learners.greedy import greedy
+from cede.learners.learner import Learner
+from cede.learners.posterior_sampling import posterior_sampling
+from cede.learners.protocol import checked_learner
+from cede.learners.recommended import recommended
+from cede.learners.ucrl2 import ucrl2
+from cede.learners.ucrl2_mc import ucrl2_mc
 from cede.problem.model import TwoLayerMDP
 from cede.worlds.by_name import world_function
 

@@ -27,8 +27,8 @@ from cede.fleet.history import History
 from cede.fleet.load import restored
 from cede.fleet.run import Run, streams_of
 from cede.fleet.simulate import simulate
-from cede.learning.files import pack_learner
-from cede.learning.learner import Learner
+from cede.learners.files import pack_learner
+from cede.learners.learner import Learner
 from cede.problem.model import TwoLayerMDP
 
 KIND, SCHEMA = "run", 1

@@ -18,9 +18,9 @@ from cede.fleet.evaluations import Evaluations
 from cede.fleet.history import RunRecord
 from cede.fleet.run import stream_of
 from cede.fleet.shard import new_steps, numbers_drawn, true_problem
-from cede.learning.endless import EndlessLearner
-from cede.learning.learner import Learner
-from cede.learning.protocol import CALLS, drop_episode
+from cede.learners.endless import EndlessLearner
+from cede.learners.learner import Learner
+from cede.learners.protocol import CALLS, drop_episode
 from cede.planning.passes import model_of, start_cost, true_value
 from cede.planning.planner import solve
 from cede.problem.model import TwoLayerMDP

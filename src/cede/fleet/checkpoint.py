@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from cede.beliefs.extras import Extras
 from cede.beliefs.scale import Scale
 from cede.fleet.grouping import Grouping, check_states
 from cede.fleet.history import RunRecord
-from cede.learning.files import below
-from cede.learning.learner import Learner
-from cede.learning.state import Arrays, environment_extras, most_episodes
+from cede.learners.files import below
+from cede.learners.learner import Learner
+from cede.learners.state import Arrays, environment_extras, most_episodes
 from cede.problem.model import TwoLayerMDP
 from cede.rows.stored import LayerCounts, check_layer, check_outcomes_counted, check_sums
 
@@ -174,8 +174,7 @@ def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence
             digest.update(np.ascontiguousarray(array).tobytes())
 
     for group, scale, places, state in zip(teams.groups, teams.scales, teams.places, teams.states, strict=True):
-        settings = replace(group.settings, policy=None)  # the policies are in the states
-        about = (archive.digest(settings), archive.digest(group.task), group.shared, group.block)
+        about = (archive.digest(group.settings), archive.digest(group.task), group.shared, group.block)
         digest.update(repr(about).encode())
         digest.update(archive.digest(group.environment).encode())
         add(*(sampled(scale, layer) for layer in ("agents", "environment")))

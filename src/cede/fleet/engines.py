@@ -16,7 +16,7 @@ from cede._base import check
 from cede._base.arrays import Floats
 from cede.fleet.grouping import ShardPlan
 from cede.fleet.shard import Order, Report, Shard
-from cede.learning.state import Arrays
+from cede.learners.state import Arrays
 
 
 class Engine(ABC):

@@ -1,6 +1,6 @@
 """Fleets in files: for each part, the function that packs it for writing, followed by the one that unpacks it.
 
-Learners are packed as in learning/files.py. Task and settings that many learners have in common are written once; what each learner
+Learners are packed as in learners/files.py. Task and settings that many learners have in common are written once; what each learner
 has of its own is concatenated over the learners.
 """
 
@@ -14,18 +14,9 @@ import numpy as np
 
 from cede._base import archive, check
 from cede._base.archive import Arrays, checksum
-from cede.learning.files import (
-    CLASSES,
-    Header,
-    SavedLearner,
-    below,
-    extras_before_7,
-    pack_own,
-    pack_settings,
-    unpack_own,
-    unpack_settings,
-)
-from cede.learning.state import Sizes, environment_extras, most_episodes
+from cede.learners.files import Header, SavedLearner, below, pack_own, pack_settings
+from cede.learners.reading import CLASSES, extras_before_7, unpack_own, unpack_settings
+from cede.learners.state import Sizes, environment_extras, most_episodes
 from cede.problem.structure import checked_structure
 from cede.problem.task import Task
 from cede.rows.places import COSTS, ENVIRONMENT, layer_shapes

@@ -20,11 +20,12 @@ from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede._kernels.tables import Table
 from cede.beliefs.extras import of_layer
 from cede.fleet.files import SavedFleet, pack_fleet
-from cede.learning.endless import new_learner
-from cede.learning.files import SCHEMA
-from cede.learning.learner import Learner
-from cede.learning.settings import Settings, checked_task, for_newcomer
-from cede.learning.state import Sizes
+from cede.learners.endless import new_learner
+from cede.learners.files import SCHEMA
+from cede.learners.learner import Learner
+from cede.learners.options import checked_task
+from cede.learners.settings import Settings, for_newcomer
+from cede.learners.state import Sizes
 from cede.problem.features import same_features
 from cede.problem.structure import Structure
 from cede.problem.task import Task

@@ -6,7 +6,7 @@ with the team as first axis. Stacks can be cut, joined, sent, written to a file,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,9 +17,9 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.tables import Table
 from cede.beliefs.scale import Scale
-from cede.learning.learner import Learner
-from cede.learning.settings import Memo, Settings, alike_key, key_of
-from cede.learning.state import Arrays, LearnerState, Names, Sizes, check_stack, part_of, stack_states
+from cede.learners.learner import Learner
+from cede.learners.settings import Memo, Settings, alike_key, key_of, with_options
+from cede.learners.state import Arrays, LearnerState, Names, Sizes, check_stack, part_of, stack_states
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.task import Task
 
@@ -108,7 +108,7 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
     for places in found.values():
         mdp, learner, state = mdps[places[0]], learners[places[0]], before[places[0]]
         shared = learner.shared_environment is not None
-        bare = replace(learner.settings, scale=Scale())  # a scale may be a function; its values come with every order
+        bare = with_options(learner.settings, scale=Scale())  # a scale may be a function; its values come with every order
         steps = learner.task.horizon or block
         group = TeamGroup(
             learner.task, bare, mdp.task.vary, mdp.environment, shared, keeps_plan(learner.task, learner.settings, state), steps

@@ -6,9 +6,10 @@ from cede._base import check
 from cede._base.archive import UnreadableFile, kind_of, load_arrays
 from cede.fleet.files import unpack_fleet
 from cede.fleet.fleet import Fleet
-from cede.learning.endless import new_learner
-from cede.learning.files import OLDEST, SCHEMA, SavedLearner, unpack_learner
-from cede.learning.learner import Learner
+from cede.learners.endless import new_learner
+from cede.learners.files import OLDEST, SCHEMA, SavedLearner
+from cede.learners.learner import Learner
+from cede.learners.reading import unpack_learner
 from cede.problem import encode
 from cede.problem.encoder import Encoder
 from cede.steps.read_record import is_record
@@ -44,7 +45,7 @@ def load(source: str | Path | bytes) -> Learner | Fleet | Encoder:
 
 def new(saved: SavedLearner) -> Learner:
     """Make a learner with the task, settings and seed of a saved one, which has seen nothing yet."""
-    return new_learner(saved.task, saved.settings, seed=saved.seed, checked=True)
+    return new_learner(saved.task, saved.settings, seed=saved.seed)
 
 
 def restored(saved: SavedLearner) -> Learner:

@@ -27,9 +27,9 @@ from cede.fleet.evaluations import Evaluations
 from cede.fleet.grouping import Grouping, Streams, cut_into_shards, group_teams
 from cede.fleet.history import RunRecord
 from cede.fleet.shard import Order, Report
-from cede.learning.arrays import radius_sizes
-from cede.learning.learner import Learner
-from cede.learning.state import Arrays, joined, unstack_states
+from cede.learners.arrays import radius_sizes
+from cede.learners.learner import Learner
+from cede.learners.state import Arrays, joined, unstack_states
 from cede.planning.control_shares import best_mixture
 from cede.problem.model import TwoLayerMDP
 from cede.rows.working import SharedCounts

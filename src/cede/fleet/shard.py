@@ -25,9 +25,9 @@ from cede.fleet.episodes import EpisodeArrays, Truth
 from cede.fleet.grouping import RUN_FIELDS, GroupMembers, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
 from cede.fleet.teams import LedgerArrays, TeamArrays, Workspace
-from cede.learning.arrays import arrivals, load_counts, make_plan, new_arrays, optimistic_start, refresh_layer
-from cede.learning.compiled import NEVER, finish_plan, is_due
-from cede.learning.state import ARRAYS, STACKED, Arrays, LearnerState
+from cede.learners.arrays import arrivals, load_counts, make_plan, new_arrays, optimistic_start, refresh_layer
+from cede.learners.compiled import NEVER, finish_plan, is_due
+from cede.learners.state import ARRAYS, STACKED, Arrays, LearnerState
 from cede.planning.endless import accuracy_for, new_endless
 from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, pass_scratch, thread_scratch, threads_for

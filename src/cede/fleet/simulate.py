@@ -23,9 +23,9 @@ from cede.fleet.fleet import Fleet
 from cede.fleet.history import FleetHistory, History, RunRecord
 from cede.fleet.run import Run, stream_of, streams_of
 from cede.fleet.shard import new_steps, numbers_drawn, true_problem
-from cede.learning.learner import Learner
-from cede.learning.protocol import SwitchingLearner, checked_learner, settings_of
-from cede.learning.settings import MOST_EPISODES
+from cede.learners.learner import Learner
+from cede.learners.options import MOST_EPISODES
+from cede.learners.protocol import SwitchingLearner, checked_learner, settings_of
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, model_of
 from cede.problem.model import TwoLayerMDP, check_support

@@ -19,8 +19,8 @@ from cede._kernels.tables import KeyTable, Table, add, add_key, growth, restore,
 from cede.beliefs.constants import RadiiAhead, put_constants, set_radii
 from cede.beliefs.layer import row_has_doubled
 from cede.fleet.episodes import EpisodeArrays, Truth, add_step, enter, first_state, is_over, play_episode, play_on, step
-from cede.learning.compiled import DOUBLING, NEVER, LearnerArrays, is_due, may_deviate, plan_step, visit
-from cede.learning.proof import RECORD, negate_costs, record_episode
+from cede.learners.compiled import DOUBLING, NEVER, LearnerArrays, is_due, may_deviate, plan_step, visit
+from cede.learners.proof import RECORD, negate_costs, record_episode
 from cede.planning.backup import CHOOSE, FOLLOW
 from cede.planning.backward import POLICY, VALUE, backward, begin, start_mean
 from cede.planning.fixed_point import Endless, find_reached, settle, settle_gains

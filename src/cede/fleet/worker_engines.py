@@ -26,7 +26,7 @@ from cede.fleet.engines import Engine, checked_jobs
 from cede.fleet.grouping import ShardPlan
 from cede.fleet.shard import Order, Report
 from cede.fleet.workers import Lost, ProcessWorker, RayWorker, Server, ShardServer, Worker, packed
-from cede.learning.state import Arrays
+from cede.learners.state import Arrays
 
 MOST_LOSSES = 3  # of one shard in one round; more are not taken for accidents
 MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # of the orders that are kept; beyond these, the states are kept instead

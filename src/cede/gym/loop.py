@@ -23,8 +23,8 @@ from cede._base.progress import Progress
 from cede.fleet.history import RunHistory
 from cede.gym.encoders import encoder_of
 from cede.gym.live import OVER, LiveTeam, actions_of, check_env, live_team
-from cede.learning.learner import Learner
-from cede.learning.protocol import SwitchingLearner, checked_learner, drop_episode, settings_of
+from cede.learners.learner import Learner
+from cede.learners.protocol import SwitchingLearner, checked_learner, drop_episode, settings_of
 from cede.problem.costs import checked_range
 from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task

@@ -13,7 +13,7 @@ from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.reprs import short_repr
 from cede.beliefs.belief import Belief, CostBelief
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.planning.passes import Plan, gain_under, negated, value_under
 from cede.problem.names import name_index
 from cede.problem.task import Task, checked_switching_policy

@@ -25,11 +25,13 @@ from cede.beliefs.constants import put_radii
 from cede.beliefs.costs import put_costs
 from cede.beliefs.layer import LayerArrays
 from cede.beliefs.scale import Scale
-from cede.learning import compiled as kernels
-from cede.learning.learner import Learner
-from cede.learning.settings import LEAST_PRIOR, Settings
-from cede.learning.state import LearnerState
-from cede.learning.working import WorkingLearner
+from cede.learners import compiled as kernels
+from cede.learners.learner import Learner
+from cede.learners.options import Knowledge
+from cede.learners.posterior_sampling import LEAST_PRIOR, PosteriorSampling
+from cede.learners.settings import Settings
+from cede.learners.state import LearnerState
+from cede.learners.working import WorkingLearner
 from cede.planning.backup import FOLLOW
 from cede.planning.flatten import certain_policies
 from cede.planning.model import ModelArrays
@@ -162,15 +164,8 @@ def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, Learn
         layers = {name: layer for name, layer in layers.items() if name == ENVIRONMENT} | ({} if costs is None else {COSTS: costs})
         slots, sides = int(learner.task.n_slots.sum()), (-1, task.n_states)
         known = {i: np.ascontiguousarray(p.reshape(*sides, slots)) for i, p in enumerate(certain_policies(learner.task))}
-    given = Settings(
-        "estimate",
-        radius=None,
-        prior=prior,
-        known_agents=known,
-        known_environment=settings.known_environment,
-        structure=settings.structure,
-    )
-    return task, given, LearnerState(Counts(layers, state.episodes, state.environment_episodes))
+    sampling = PosteriorSampling(prior, knowledge=Knowledge(known, settings.known_environment, settings.structure))
+    return task, sampling, LearnerState(Counts(layers, state.episodes, state.environment_episodes))
 
 
 def flat_form(learner: Learner) -> tuple[Task, LayerCounts | None]:

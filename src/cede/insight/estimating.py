@@ -31,10 +31,11 @@ from cede.insight.bounding import extremes
 from cede.insight.draws import costs_of_draws, free_parts
 from cede.insight.frequencies import frequencies
 from cede.insight.starts import Starts, starts_of
-from cede.learning.algorithms import greedy
-from cede.learning.baseline import is_kept_to
-from cede.learning.learner import MOST_SEED, Learner
-from cede.learning.settings import LEAST_PRIOR, MOST_PRIOR, Settings
+from cede.learners.baseline import is_kept_to
+from cede.learners.greedy import greedy
+from cede.learners.learner import MOST_SEED, Learner
+from cede.learners.posterior_sampling import LEAST_PRIOR, MOST_PRIOR
+from cede.learners.settings import Settings
 from cede.planning.control_shares import Mixture
 from cede.planning.passes import Plan, gain_under, value_under
 from cede.problem.task import Task, checked_switching_policy
@@ -326,24 +327,24 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[st
         found.append(
             f"the plan is the baseline ({name}), to which the learner keeps so far; 'own plan' is what it would like to do"
         )
-    audition = auditioned(learner) if any(part.name == "plan" for part in parts) else None
-    if audition is not None:
-        found.append(f"the next episode is an audition of {check.printable(audition)}: the plan gives it all control")
+    trial = tried_member(learner) if any(part.name == "plan" for part in parts) else None
+    if trial is not None:
+        found.append(f"the next episode is a trial episode of {check.printable(trial)}: the plan gives it all control")
     if where.anywhere > 0.0:
         found.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
     return tuple(dict.fromkeys(found))
 
 
-def auditioned(learner: Learner) -> str | None:
-    """Return the name of the member to whom the plan in force gives all control because it is an audition; None if it is none."""
-    return audition_at(learner.task, learner.settings, learner.episode)
+def tried_member(learner: Learner) -> str | None:
+    """Return the name of the member whose trial episode this is, to whom the plan gives all control; None if it is none."""
+    return trial_at(learner.task, learner.settings, learner.episode)
 
 
-def audition_at(task: Task, settings: Settings, episode: int) -> str | None:
-    """Return the name of the member to whom an episode, 1, 2, ..., is an audition; None if it is none."""
+def trial_at(task: Task, settings: Settings, episode: int) -> str | None:
+    """Return the name of the member to whom an episode, 1, 2, ..., is a trial episode; None if it is none."""
     able = [member for member in range(len(task.members)) if task.can_reach(member)]
     begin, n = 0, len(able)
-    while settings.auditions and begin < episode:
+    while settings.trial_episodes and begin < episode:
         if episode <= begin + n:
             return task.members[able[episode - begin - 1]]
         begin = 8 * max(begin, n)

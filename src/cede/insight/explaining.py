@@ -20,8 +20,8 @@ from cede._kernels.account import is_hand_over
 from cede.beliefs.belief import Belief
 from cede.insight.figures import figure
 from cede.insight.frequencies import frequencies, prices_in_force
-from cede.learning.baseline import is_kept_to
-from cede.learning.learner import Learner
+from cede.learners.baseline import is_kept_to
+from cede.learners.learner import Learner
 from cede.planning.chains import chain_of, chain_value
 from cede.planning.passes import follow_once, negated, value_under
 from cede.problem.task import NOT_GIVEN, Task

@@ -1,15 +1,17 @@
 """What was seen, taken for the truth: frequencies as beliefs of width 0, and the plan that is best if they are right."""
 
 from dataclasses import replace
-from typing import Any
 
 from cede._base import check
 from cede._base.arrays import Floats
 from cede.beliefs.belief import Belief
-from cede.learning.endless import new_learner
-from cede.learning.learner import Learner
-from cede.learning.limits import prices_of_steps
-from cede.learning.state import LearnerState
+from cede.learners.endless import new_learner
+from cede.learners.greedy import Greedy
+from cede.learners.learner import Learner
+from cede.learners.limits import prices_of_steps
+from cede.learners.options import FullPlans
+from cede.learners.promises import ShareLimits
+from cede.learners.state import LearnerState
 from cede.planning.passes import Plan, best_plan
 
 
@@ -37,9 +39,10 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     """
     if learner.settings.flat:
         return learner.beliefs
-    nothing: dict[str, Any] = dict.fromkeys(("radius", "agents_radius", "features", "policy", "baseline"))
-    settings = replace(learner.settings, prior=0.0, planning="full", **nothing)
-    plain, state = new_learner(learner.task, settings, seed=learner.seed, checked=True), learner.state
+    limits = learner.settings.promise if isinstance(learner.settings.promise, ShareLimits) else None
+    plans = learner.settings.plans if isinstance(learner.settings.plans, FullPlans) else FullPlans()
+    settings = Greedy(learner.settings.knowledge, learner.settings.forgetting, limits, plans)
+    plain, state = new_learner(learner.task, settings, seed=learner.seed), learner.state
     shared = learner.shared_environment
     if shared is not None:
         plain._shared, plain.turn = shared, shared.turn

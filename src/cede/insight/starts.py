@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.rows.places import places_of
 
 

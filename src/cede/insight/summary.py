@@ -20,7 +20,7 @@ from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import occupancy
 from cede.insight.starts import normalised, starts_of, state_visits
 from cede.insight.uncertain import WideRow, widest
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.planning.passes import value_under
 from cede.rows.places import places_of
 

@@ -8,7 +8,7 @@ from cede._base.arrays import Floats, Policy
 from cede.beliefs.belief import Belief
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import Tables
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.planning.passes import value_under
 from cede.problem.task import BY_PREV_AGENT, BY_TIME
 from cede.rows.places import places_of

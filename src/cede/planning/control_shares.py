@@ -19,7 +19,6 @@ that matter, and is solved again for what is left over until the rest is roundin
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -29,12 +28,10 @@ from cede.beliefs.known import true_beliefs
 from cede.planning.chains import chain_of, chain_value
 from cede.planning.passes import best_plan, start_cost, true_value, value_under
 from cede.problem.model import TwoLayerMDP
-from cede.problem.names import name_index
 from cede.problem.task import Task
 
 MOST_ROUNDS, MOST_REFINEMENTS = 2000, 20
-CLOSE, CLOSE_TO_LIMIT = 1e-9, 1e-7  # sums of shares, and shares, that miss a limit by less are rounding
-LEAST_WORTH = 1e-250  # of what a step costs beside a first one: prices, which are not discounted, would overflow
+CLOSE_TO_LIMIT = 1e-7  # shares that miss a limit by less are rounding
 ROUNDING = 1e-13  # of a sum, relative to its parts
 TOLERANCE, FAR = 1e-10, 1e6  # of the solver; and reduced costs, relative to the worst, that cannot matter at this tolerance
 
@@ -53,38 +50,6 @@ class Mixture:
         """Draw the policy of one episode, (L, S, D)."""
         rng = check.generator("Mixture.draw", "seed", seed)
         return self.policies[int(rng.choice(len(self.policies), p=self.weights))]
-
-
-def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats]:
-    """Check limits of control given by name, and return the least and the most share of each member, two (members,) arrays.
-
-    owner: who is named in errors. at_most, at_least: shares by name, as in {"human": 0.3}, or None. Members that are not named get
-    the limits 0 and 1.
-    """
-    ends = [np.zeros(len(task.members)), np.ones(len(task.members))]
-    for name, given, end in (("at_least", at_least, ends[0]), ("at_most", at_most, ends[1])):
-        for agent, share in check.mapping(owner, name, given, "shares by the agents' names, as in {'human': 0.3}").items():
-            value = check.number(owner, f"{name}[{agent!r}]", share, least=0.0)
-            if value > 1.0:
-                check.fail(owner, f"{name}[{agent!r}]", value, "a share, at most 1")
-            end[name_index(owner, f"an agent of {name}", agent, task.members)] = value
-    least, most = ends
-    if task.weighs_steps and task.factor ** (task.plan_steps - 1) < LEAST_WORTH:
-        expected = "larger with at_most or at_least: nothing that the last steps cost would count any more beside a share of them"
-        check.fail(owner, "discount", task.discount, expected)
-    for agent, name in enumerate(task.members):
-        if least[agent] > most[agent]:
-            check.fail(owner, f"at_least[{name!r}]", least[agent], f"at most {most[agent]}, its at_most")
-    if least.sum() > 1.0 + CLOSE:
-        check.fail(owner, "the sum of at_least", f"{least.sum():g}", "at most 1: somebody is in control at every step")
-    if most.sum() < 1.0 - CLOSE:
-        check.fail(owner, "the sum of at_most over all agents", f"{most.sum():g}", "at least 1: somebody must be in control")
-    return least, most
-
-
-def limits_or_none(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats] | None:
-    """Return `limits_of`, or None if neither at_most nor at_least is given."""
-    return None if at_most is None and at_least is None else limits_of(owner, task, at_most, at_least)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,10 @@ from cede._base import check
 from cede._base.arrays import Floats
 from cede.beliefs.belief import Belief, CostBelief
 from cede.beliefs.known import true_beliefs
-from cede.planning.control_shares import Mixture, best_mixture, limits_of
+from cede.planning.control_shares import Mixture, best_mixture
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, best_plan, start_cost, true_value
+from cede.problem.control_limits import limits_of
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.solo import solo
 from cede.problem.task import Task, checked_switching_policy

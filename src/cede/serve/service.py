@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import Connection, func, select
 
 from cede import __version__
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.serve.planner.estimates import CountsKey, Estimates
 from cede.serve.planner.planner import Planner
 from cede.serve.planner.plans import CachedTeam, Decision, PlanCache

@@ -12,16 +12,18 @@ from typing import Any
 
 from cede._base import check
 from cede._base.archive import load_arrays
-from cede.learning import algorithms
-from cede.learning.files import OLDEST, SCHEMA, unpack_learner
-from cede.learning.learner import Learner
-from cede.learning.settings import Settings, for_newcomer
+from cede.learners.files import OLDEST, SCHEMA
+from cede.learners.greedy import greedy
+from cede.learners.learner import Learner
+from cede.learners.posterior_sampling import posterior_sampling
+from cede.learners.reading import unpack_learner
+from cede.learners.recommended import recommended
+from cede.learners.settings import Settings, for_newcomer
+from cede.learners.ucrl2_mc import ucrl2_mc
 from cede.problem.task import Task
 from cede.serve.planner.work import Served
 
-ALGORITHMS: dict[str, Callable[..., Learner]] = {
-    one.__name__: one for one in (algorithms.recommended, algorithms.ucrl2_mc, algorithms.posterior_sampling, algorithms.greedy)
-}
+ALGORITHMS: dict[str, Callable[..., Learner]] = {one.__name__: one for one in (recommended, ucrl2_mc, posterior_sampling, greedy)}
 NOT_IN_JSON = ("task", "seed", "structure", "known_environment", "forget", "forget_environment")  # arguments of these
 OF_TEAM = ("agents", "control_cost", "switch_cost", "grab_cost", "start_agent", "varies_with", "takeover_delay", "on_takeover")
 OF_TASK = tuple(name for name in inspect.signature(Task).parameters if name != "modes")

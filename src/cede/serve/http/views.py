@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.rows.places import places_of
 from cede.serve.http.events import Event
 from cede.serve.http.requests import (

@@ -15,7 +15,7 @@ from typing import Any
 
 from cede._base import check
 from cede.insight.estimating import estimate
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.problem.task import Task
 from cede.serve.planner.work import ServedTeam
 from cede.serve.store.database import Busy

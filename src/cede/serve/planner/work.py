@@ -19,12 +19,13 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
-from cede.insight.estimating import audition_at
-from cede.learning.endless import new_learner
-from cede.learning.files import OLDEST, SCHEMA, SavedLearner, pack_settings, unpack_settings
-from cede.learning.learner import Learner
-from cede.learning.settings import Settings
-from cede.learning.state import LearnerState
+from cede.insight.estimating import trial_at
+from cede.learners.endless import new_learner
+from cede.learners.files import OLDEST, SCHEMA, SavedLearner, pack_settings
+from cede.learners.learner import Learner
+from cede.learners.reading import unpack_settings
+from cede.learners.settings import Settings
+from cede.learners.state import LearnerState
 from cede.problem.task import Task
 from cede.rows import counting as kernels
 from cede.rows.cost_sums import COARSE, COUNT, FINE, N_SUMS, REST, SQUARE_UNIT, SQUARES, SUM
@@ -199,7 +200,7 @@ class PlanWork:
 
     def learner(self, starts: Ints | None = None) -> Learner:
         """Return a learner with these counts. starts: as for `counts`; a plan does not depend on them."""
-        return new_learner(self.served.task, self.served.settings, seed=self.seed, counts=self.counts(starts), checked=True)
+        return new_learner(self.served.task, self.served.settings, seed=self.seed, counts=self.counts(starts))
 
     def policy(self) -> Policy:
         """Plan, and return the policy, (L, S, D); (S, D) without a horizon."""
@@ -267,4 +268,4 @@ def unpacked_policy(team: ServedTeam, data: bytes) -> Policy:
 
 def reason_of(team: ServedTeam, episodes: int) -> str:
     """Return the reason of a plan's choices: "audition" in a trial episode, else "plan". episodes: counted for the plan."""
-    return "plan" if audition_at(team.served.task, team.served.settings, episodes + 1) is None else "audition"
+    return "plan" if trial_at(team.served.task, team.served.settings, episodes + 1) is None else "audition"

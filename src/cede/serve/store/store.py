@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select
 
 from cede._base import check
 from cede._base.arrays import Ints
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.serve.planner.work import PlanWork, Served, ServedTeam, unpack
 from cede.serve.store.database import Database, Taken, Unknown, now_ms, run
 from cede.serve.store.schema import agent_counts, environment_counts, environments, episodes, steps, teams

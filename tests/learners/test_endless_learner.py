@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.endless import EndlessLearner
+from cede.learners.endless import EndlessLearner
 from problems import random_mdp
 
 AVERAGE = cede.worlds.riverswim(agents=[0.2, 0.8], horizon=None, switch_cost=0.05)
@@ -193,7 +193,7 @@ def test_limits_are_kept():
     history = cede.simulate(mdp, learner, steps=20_000, progress=False)
     late = history.control[len(history.control) // 2 :]
     assert late[:, 1].sum() / late.sum() < 0.5
-    assert cede.ucrl2_mc(mdp.task, at_most={"p=0.8": 0.4}).settings["replan"] == 1000
+    assert cede.ucrl2_mc(mdp.task, at_most={"p=0.8": 0.4}).about["replan"] == 1000
 
 
 @pytest.mark.parametrize("mdp", [AVERAGE, DISCOUNTED], ids=["average", "discount"])

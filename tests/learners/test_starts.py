@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 import cede
 from cede.insight.estimating import least_from_starts
 from cede.insight.starts import Starts, starts_of
-from cede.learning.learner import Learner
+from cede.learners.learner import Learner
 from cede.rows.working import count
 from problems import random_mdp
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede.learning.proof import RECORD, deviation
+from cede.learners.proof import RECORD, deviation
 
 
 def recorded(learner):
@@ -155,7 +155,7 @@ def test_by_hand_and_from_a_file_as_simulated(tmp_path):
     assert recorded(by_hand)["explored"] > 10
     assert recorded(by_hand)["kept"] > 10
     np.testing.assert_array_equal(by_hand.plan.policy, simulated.plan.policy)
-    assert by_hand.settings["baseline"] == "p=0.3, alpha 0.1"
+    assert by_hand.about["baseline"] == "p=0.3, alpha 0.1"
 
 
 def test_an_episode_in_which_others_decided():

@@ -18,7 +18,7 @@ from cede.beliefs.constants import Radii, RadiusSizes
 from cede.beliefs.costs import believe_cost, believe_costs, put_cost, put_costs
 from cede.beliefs.layer import LayerArrays, believe_layer, believe_row, has_doubled, note_visits, set_form
 from cede.beliefs.posterior import sample_layer
-from cede.learning.proof import DEVIATE, KEEP_TO, UNDECIDED, BaselineArrays, least_cost_within, proven_by_costs
+from cede.learners.proof import DEVIATE, KEEP_TO, UNDECIDED, BaselineArrays, least_cost_within, proven_by_costs
 from cede.planning.backup import CHOOSE, FOLLOW, PHASES, RAISE, arrive, backup, slots_at
 from cede.planning.backward import POLICY, VALUE, backward, begin, find_same_start
 from cede.planning.fixed_point import Endless, settle

@@ -5,18 +5,18 @@ from typing import Any, overload
 from cede._base import check
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.turns import one_at_a_time
-from cede.learning.learner import Learner
-from cede.learning.settings import Settings
+from cede.learners.learner import Learner
+from cede.learners.settings import Settings
 from cede.problem.task import Task
 from cede.rows.stored import Counts
 from cede.steps.check import check_choice, checked_episode
 from cede.steps.step import Episode, Steps
 
 
-def new_learner(task: Task, settings: Settings, *, seed: int = 0, counts: Counts | None = None, checked: bool = False) -> Learner:
+def new_learner(task: Task, settings: Settings, *, seed: int = 0, counts: Counts | None = None) -> Learner:
     """Make a learner for a task, with a horizon or without. The arguments are those of `Learner`."""
     kind = EndlessLearner if check.instance(settings.name, "task", task, Task).horizon is None else Learner
-    return kind(task, settings, seed=seed, counts=counts, checked=checked)
+    return kind(task, settings, seed=seed, counts=counts)
 
 
 class EndlessLearner(Learner):

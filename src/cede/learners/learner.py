@@ -20,11 +20,12 @@ from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede.beliefs.belief import Belief, CostBelief
 from cede.beliefs.extras import of_layer
 from cede.beliefs.scale import Scale
-from cede.learning.baseline import never_left, undecided
-from cede.learning.files import SCHEMA, SavedLearner, pack_learner
-from cede.learning.settings import Settings, check_fits, check_task, shown
-from cede.learning.state import LearnerState, Sizes, check_fit
-from cede.learning.working import WorkingLearner, no_value
+from cede.learners.baseline import never_left, undecided
+from cede.learners.files import SCHEMA, SavedLearner, pack_learner
+from cede.learners.fits import check_fits
+from cede.learners.settings import Settings, shown
+from cede.learners.state import LearnerState, Sizes, check_fit
+from cede.learners.working import WorkingLearner, no_value
 from cede.planning.passes import Plan
 from cede.problem.task import Task
 from cede.rows.fading import Window
@@ -46,21 +47,19 @@ class Learner:
     of `choose` and `observe`, with `end_episode` after each episode; or by `simulate`.
 
     task: sizes, costs, horizon and names of the problem. settings: of the algorithm. seed: of ties and samples. counts: what was
-    counted before, if anything. checked: whether the settings are known to fit the task already.
+    counted before, if anything.
 
     Between one `end_episode` and the next, `plan` does not change; it can be copied and used anywhere. Every call checks its
     arguments first: after an error the learner is as it was before the call. Several threads may call it: calls wait for one
     another, and while it is in a run (`simulate`) they are refused.
     """
 
-    def __init__(
-        self, task: Task, settings: Settings, *, seed: int = 0, counts: Counts | None = None, checked: bool = False
-    ) -> None:
+    def __init__(self, task: Task, settings: Settings, *, seed: int = 0, counts: Counts | None = None) -> None:
         self._task = check.instance("Learner", "task", task, Task)
-        self._settings = check.instance("Learner", "settings", settings, Settings)
-        if not checked:
-            check_fits(settings.name, task, settings)
-        check_task(settings.name, task, settings)
+        if not isinstance(settings, Settings):
+            check.fail("Learner", "settings", check.show(settings), "a Settings")
+        self._settings = settings
+        check_fits(settings.owner, task, settings)
         self.turn = Turn()
         self._seed = check.integer(settings.name, "seed", seed, 0, MOST_SEED)
         self._scales: dict[int, Scale] = {}  # by episode: what a schedule answered when it was asked first

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.limits import prices_by_name, prices_of_steps
-from cede.learning.working import WorkingLearner
+from cede.learners.limits import prices_by_name, prices_of_steps
+from cede.learners.working import WorkingLearner
 
 
 @pytest.mark.parametrize(("terminal", "expected"), [((), [-2.0, 5.0]), ((1,), [-3.1, 3.9])])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.state import (
+from cede.learners.state import (
     ARRAYS,
     EPISODES,
     NUMBERS,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.arrays import radius_sizes
+from cede.learners.arrays import radius_sizes
 
 RIVER = cede.worlds.riverswim([0.3, 0.7])  # 6 states, 2 actions, 2 agents, 20 steps
 UNKNOWN = RIVER.task.with_unknown_costs((0.0, 2.0))

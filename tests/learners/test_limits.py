@@ -67,7 +67,7 @@ def test_by_hand_and_from_a_file_as_simulated(tmp_path):
     cede.simulate(mdp, simulated, 40, seed=5)
     assert by_hand.prices == simulated.prices
     np.testing.assert_array_equal(by_hand.plan.value, simulated.plan.value)
-    assert by_hand.settings["at_most"] == {"p=0.7": 0.3}
+    assert by_hand.about["at_most"] == {"p=0.7": 0.3}
 
 
 def test_in_a_fleet():

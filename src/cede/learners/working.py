@@ -12,8 +12,8 @@ from cede.beliefs.belief import Belief, CostBelief, snapshot
 from cede.beliefs.constants import put_radii
 from cede.beliefs.extras import of_layer
 from cede.beliefs.scale import Scale
-from cede.learning import compiled as kernels
-from cede.learning.arrays import (
+from cede.learners import compiled as kernels
+from cede.learners.arrays import (
     certain_belief,
     get_state,
     load_counts,
@@ -23,12 +23,12 @@ from cede.learning.arrays import (
     radius_sizes,
     refresh_layer,
 )
-from cede.learning.baseline import most_step_cost, plan_changed, record_episode
-from cede.learning.compiled import LearnerArrays
-from cede.learning.limits import prices_by_name, update_prices
-from cede.learning.proof import UNDECIDED
-from cede.learning.settings import Settings
-from cede.learning.state import LearnerState, Sizes, plan_arrays
+from cede.learners.baseline import most_step_cost, plan_changed, record_episode
+from cede.learners.compiled import LearnerArrays
+from cede.learners.limits import prices_by_name, update_prices
+from cede.learners.proof import UNDECIDED
+from cede.learners.settings import Settings
+from cede.learners.state import LearnerState, Sizes, plan_arrays
 from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
 from cede.problem.task import Task
 from cede.rows.places import ENVIRONMENT
@@ -188,7 +188,7 @@ class WorkingLearner:
     @property
     def is_trial(self) -> bool:
         """Return whether the current plan is that of a trial episode of one member."""
-        return self.settings.auditions and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
+        return self.settings.trial_episodes and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
 
     # ------------------------------------------------------------------------------------------------- what it believes
 

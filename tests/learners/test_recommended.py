@@ -1,4 +1,4 @@
-"""The learner that we recommend: calibrated sets, auditions, and a world in which others ignore a good agent for ever."""
+"""The learner that we recommend: calibrated sets, trial episodes, and a world in which others ignore a good agent for ever."""
 
 import math
 
@@ -41,7 +41,7 @@ def test_nobody_is_ignored_for_ever():
     assert (ends[cede.posterior_sampling] > 2 * best).any()  # the world is as hard as it is meant to be
 
 
-def test_auditions():
+def test_trial_episodes():
     """Everybody has control for whole episodes: 1 to n, 8 n + 1 to 9 n, 64 n + 1 to 65 n."""
     mdp = cede.worlds.riverswim([0.1, 0.5, 0.9])
     history = cede.simulate(mdp, cede.recommended(mdp.task), 200, seed=0, progress=False)
@@ -49,15 +49,15 @@ def test_auditions():
     for first in (0, 24, 192):
         assert (history.control[first : first + 3].max(axis=1) == mdp.horizon).all()
         assert whole[first : first + 3].tolist() == [0, 1, 2]
-    assert history.settings["auditions"]
+    assert history.settings["trial_episodes"]
     assert "no guarantee" in history.settings["scale"]
 
 
 @pytest.mark.parametrize("told", [{"at_most": {"p=0.9": 0.5}}, {"baseline": 0}], ids=str)
-def test_no_auditions_where_something_is_promised(told):
+def test_no_trial_episodes_where_something_is_promised(told):
     mdp = cede.worlds.riverswim([0.1, 0.9])
     learner = cede.recommended(mdp.task, **told)
-    assert not learner.settings.auditions
+    assert not learner.settings.trial_episodes
     cede.simulate(mdp, learner, 20, seed=0, progress=False)
 
 
@@ -89,7 +89,7 @@ def test_by_hand_and_from_a_file_it_is_the_same(replan, tmp_path):
 
 
 def test_teams_that_take_turns_in_one_workspace():
-    """Several threads, or one, and teams of several ages: what is calibrated, and who is auditioned, is each team's own."""
+    """Several threads, or one, and teams of several ages: what is calibrated, and who has a trial episode, is each team's own."""
     mdps = [cede.worlds.riverswim([p, 0.9 - p]) for p in (0.1, 0.2, 0.3)]
     histories = []
     for threads in (1, 2):
@@ -120,7 +120,7 @@ def test_without_a_horizon(told):
     endless = cede.TwoLayerMDP(mdp.environment, mdp.team, None, **told)
     learner = cede.recommended(endless.task)
     history = cede.simulate(endless, learner, steps=3000, seed=0, progress=False)
-    assert not learner.settings.auditions
+    assert not learner.settings.trial_episodes
     assert history.control[-1, 1] > history.control[-1, 0]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from cede._base.arrays import Floats, Ints
 from cede._kernels import limits as kernels
-from cede.learning.compiled import LearnerArrays
+from cede.learners.compiled import LearnerArrays
 from cede.problem.task import Task
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learning.settings import check_task, for_newcomer
+from cede.learners.fits import check_task
+from cede.learners.settings import for_newcomer
 
 RIVER = cede.worlds.riverswim([0.3, 0.7])
 CASES = cede.Structure.by(range(6), range(2), agents={"p=0.3": lambda s: s // 3, "p=0.7": lambda s: s // 2})

@@ -6,80 +6,20 @@ and Pirotta 2020). Their cost is bounded from above, and v from below, in two wa
 is, and by the learner's confidence sets.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
-from cede._base.remade import Remade
-from cede._kernels.limits import step_costs
-from cede.learning import proof as kernels
-from cede.learning.compiled import LearnerArrays
-from cede.learning.limits import ends_of_step_costs
+from cede.learners import proof as kernels
+from cede.learners.compiled import LearnerArrays
+from cede.learners.limits import ends_of_step_costs
+from cede.learners.promises import Baseline
 from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, negated
 from cede.problem.arrays import problem_of
-from cede.problem.task import Task, checked_switching_policy, names_one_agent
+from cede.problem.task import Task
 from cede.steps.cost import cost_parts
 from cede.steps.step import Steps, wrong_links
-
-
-@dataclass(frozen=True, eq=False)
-class Baseline(Remade):
-    """What a learner must never be much worse than. `ucrl2_mc` makes it from its arguments `baseline`, `alpha` and `start`."""
-
-    policy: Policy  # (L, S, D)
-    alpha: float  # the part of its cost that the learner may lose
-    start: Floats | None = None  # (S,) probabilities of the first state; None: not known
-    name: str = "a policy"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.policy, np.ndarray) or self.policy.dtype != np.int16 or self.policy.ndim != 3:
-            check.fail("Baseline", "policy", check.show(self.policy), "an int16 array of shape (L, S, D)")
-        object.__setattr__(self, "policy", check.frozen(np.ascontiguousarray(self.policy)))
-        object.__setattr__(self, "alpha", check.number("Baseline", "alpha", self.alpha, least=0.0))
-        if self.start is not None:
-            object.__setattr__(self, "start", check.array("Baseline", "start", self.start, (None,), "(S,)"))
-        check.name("Baseline", "name", self.name)
-
-    def __str__(self) -> str:
-        return f"{self.name}, alpha {self.alpha:g}"
-
-    def check_fits(self, owner: str, task: Task) -> None:
-        """Check that policy, alpha and start fit a task, and that no step of the task can have a negative cost."""
-        checked_switching_policy(owner, task, self.policy)
-        least = least_step_cost(task)
-        if least < 0:
-            expected = "at least 0 with a baseline: a part of a negative cost is no allowance"
-            check.fail(owner, "the least that a step can cost", least, expected)
-        if self.start is not None:
-            check.probabilities(owner, "start", self.start, (task.n_states,), "(S,)")
-
-
-def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: Any) -> Baseline | None:
-    """Make a Baseline of the arguments of `ucrl2_mc`, after checks; None if there is no baseline.
-
-    baseline: an agent, by index or name, or a switching policy, (L, S, D) or a Plan. start: (S,) probabilities of the first state,
-    or None.
-    """
-    alpha = check.number(owner, "alpha", alpha, least=0.0)
-    if baseline is None:
-        if start is not None:
-            check.fail(owner, "start", "given", "left out without a baseline")
-        return None
-    if task.horizon is None:
-        check.fail(owner, "baseline", check.show(baseline), "left out without a horizon: its proofs count whole episodes")
-    if names_one_agent(baseline):
-        agent = task.agent_index(owner, "baseline", baseline)
-        name, policy = task.agents[agent], task.always(agent)
-    else:
-        name, policy = "a policy", checked_switching_policy(owner, task, baseline, "baseline").copy()
-    chances = None if start is None else check.probabilities(owner, "start", start, (task.n_states,), "(S,)")
-    result = Baseline(policy, alpha, chances, name)
-    result.check_fits(owner, task)
-    return result
 
 
 def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: ModelArrays) -> kernels.BaselineArrays:
@@ -122,13 +62,6 @@ def record_episode(task: Task, arrays: LearnerArrays, policy: Policy | None, ste
 def most_step_cost(arrays: LearnerArrays) -> float:
     """Return the greatest cost that a step can have. Learners with a baseline have no limits, whose prices would be in it."""
     return ends_of_step_costs(arrays, arrays.model.problem.control_cost)[1]
-
-
-def least_step_cost(task: Task) -> float:
-    """Return the least that a step of a task can cost."""
-    n, (least, most) = task.n_agents, task.extremes_of_env_cost
-    control, switching = task.control_cost.reshape(-1, n), task.switch_cost.reshape(-1, n, n)
-    return float(step_costs(least, most - least, *task.extremes_of_enter_cost, control, switching, task.is_terminal)[0])
 
 
 def plan_changed(arrays: LearnerArrays, running: bool) -> None:

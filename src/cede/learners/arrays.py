@@ -29,12 +29,12 @@ from cede.beliefs.layer import (
 )
 from cede.beliefs.posterior import room_for_samples, sticks_for
 from cede.beliefs.registry import code_of
-from cede.learning import compiled as kernels
-from cede.learning.baseline import baseline_arrays
-from cede.learning.compiled import GreedyBounds, LearnerArrays
-from cede.learning.limits import ends_of_step_costs, limits_arrays
-from cede.learning.settings import Settings
-from cede.learning.state import LearnerState, Sizes
+from cede.learners import compiled as kernels
+from cede.learners.baseline import baseline_arrays
+from cede.learners.compiled import GreedyBounds, LearnerArrays
+from cede.learners.limits import ends_of_step_costs, limits_arrays
+from cede.learners.settings import Settings
+from cede.learners.state import LearnerState, Sizes
 from cede.planning.backup import CHOOSE
 from cede.planning.endless import new_endless
 from cede.planning.fixed_point import Endless, find_reached
@@ -94,7 +94,7 @@ def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArray
         environment=environment,
         costs=costs,
         model=model,
-        auditions=auditions_of(task) if settings.auditions else np.empty((0, 0), dtype=np.int64),
+        auditions=auditions_of(task) if settings.trial_episodes else np.empty((0, 0), dtype=np.int64),
         flat=int(settings.flat),
         prior=float(settings.prior),
         sticks=sticks_for(settings.prior),

@@ -19,8 +19,9 @@ from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.limits import PRICE
 from cede.beliefs.extras import Extra, Extras, check_extras, of_layer, stack_extras, unstack_extras
 from cede.beliefs.feature_prior import FeaturePrior, LayerRows
-from cede.learning.proof import RECORD
-from cede.learning.settings import Settings, modelled_agents, models_environment
+from cede.learners.fits import modelled_agents, models_environment
+from cede.learners.proof import RECORD
+from cede.learners.settings import Settings
 from cede.planning.passes import Plan, new_plan
 from cede.problem.task import Task, checked_switching_policy
 from cede.rows.fading import longest_window

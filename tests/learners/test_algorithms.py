@@ -9,8 +9,8 @@ import pytest
 import cede
 from cede.beliefs.constants import put_radii
 from cede.beliefs.costs import UCRL2_INTERVALS, cost_constant_of
-from cede.learning.arrays import load_counts, new_arrays, radius_sizes
-from cede.learning.compiled import believe
+from cede.learners.arrays import load_counts, new_arrays, radius_sizes
+from cede.learners.compiled import believe
 from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp
 

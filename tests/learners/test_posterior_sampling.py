@@ -6,8 +6,8 @@ from scipy import stats
 
 import cede
 from cede._kernels.random_streams import next_log_gamma, stream_at, tie_seed
-from cede.learning.arrays import load_counts, new_arrays
-from cede.learning.compiled import believe
+from cede.learners.arrays import load_counts, new_arrays
+from cede.learners.compiled import believe
 from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp, random_structured
 

@@ -1,0 +1,156 @@
+"""Learners from files: the inverse of files.py, and the conversion of what older versions wrote.
+
+What is read goes through the same checks as any other input, so a file cannot make a learner that no call
+could make.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from cede._base import archive, check
+from cede._base.archive import Arrays
+from cede.beliefs.scale import Scale, StepDown
+from cede.learners.files import SavedLearner, below
+from cede.learners.fits import check_fits
+from cede.learners.fixed import Fixed
+from cede.learners.greedy import Greedy
+from cede.learners.options import BeliefNames, ForgetRules, FullPlans, GreedyBackups, Knowledge
+from cede.learners.posterior_sampling import PosteriorSampling
+from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes
+from cede.learners.recommended import CALIBRATED, Recommended
+from cede.learners.settings import Settings
+from cede.learners.state import Sizes, unpack_state
+from cede.learners.ucrl2 import FORMS, UCRL2
+from cede.learners.ucrl2_mc import UCRL2MC
+from cede.problem.features import Features
+from cede.problem.model import Environment
+from cede.problem.structure import Outcomes, Structure
+from cede.problem.takeover import Modes
+from cede.problem.task import Task
+from cede.rows.fading import HalfLife, Window
+from cede.steps.check import checked_episode
+from cede.steps.recorded import Recorded, unpacked
+from cede.steps.step import Episode
+
+ALGORITHMS = (UCRL2MC, Recommended, UCRL2, PosteriorSampling, Greedy, Fixed)
+OPTIONS = (BeliefNames, Knowledge, ForgetRules, ShareLimits, Baseline, TrialEpisodes, FullPlans, GreedyBackups)
+PARTS = (Task, Modes, Scale, StepDown, HalfLife, Window, Structure, Outcomes, Environment, Features)
+CLASSES: dict[str, Callable[..., Any]] = {cls.__name__: cls for cls in (*ALGORITHMS, *OPTIONS, *PARTS)}
+
+
+def unpack_learner(header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
+    """Make a saved learner from what `pack_learner` returned, after all checks."""
+    return unpack_own(*unpack_settings(header, arrays), header, arrays)
+
+
+def unpack_settings(header: Mapping[str, Any], arrays: Arrays) -> tuple[Task, Settings]:
+    """Make task and settings from what `pack_settings` returned, and check that they fit together."""
+    classes = {**CLASSES, "Settings": settings_from_fields}
+    task, settings = (archive.rebuild(header[name], arrays, classes) for name in ("task", "told"))
+    if not isinstance(task, Task) or not isinstance(settings, Settings):
+        check.fail("file", "task and settings", "others", "a Task and Settings")
+    check_fits("file", task, settings)
+    return task, settings
+
+
+def unpack_own(task: Task, settings: Settings, header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
+    """Make a saved learner from its task and settings and from what `pack_own` returned, and check that all fits together."""
+    seed = check.integer("file", "seed", header["seed"], 0, 2**31 - 1)
+    own = below(arrays, "state")
+    own |= {f"extras/{name}": array for name, array in extras_before_7(own).items()}
+    state = unpack_state(Sizes(task, settings), header["state"], own)
+    running = below(arrays, "running")
+    steps, charged = running.pop("steps"), running.pop("charged")
+    if steps.dtype != np.int64 or steps.ndim != 2 or steps.shape[1] != 6:
+        check.fail("file", "the steps of the running episode", f"{steps.shape} of {steps.dtype}", "(n, 6) of int64")
+    if charged.dtype != np.float64 or charged.shape != (len(steps), 2):
+        check.fail("file", "the costs of the running episode", f"{charged.shape} of {charged.dtype}", "(n, 2) of float64")
+    episode = Episode(**running) if running else None
+    if episode is not None:
+        checked_episode("file", task, episode)
+    # before schema 6 learners knew the numbers of episodes only
+    recorded = unpacked(header["recorded"]) if "recorded" in header else Recorded(before=state.episodes + 1)
+    return SavedLearner(task, settings, seed, state, steps, charged, episode, recorded)
+
+
+def extras_before_7(arrays: Arrays) -> Arrays:
+    """Return the extras that files of schemas 5 and 6 hold under other names; none if there are none."""
+    result: Arrays = {}
+    for i, layer in enumerate(("agents", "environment")):
+        if arrays.get("fitted_at", np.empty(0)).size and arrays["fitted_at"][i] > 0:
+            result |= {f"{layer}/episodes": arrays["fitted_at"][[i]], f"{layer}/scores": arrays[f"{layer}_scores"].ravel()}
+            for old, new in (("fitted", "counts"), ("bases", "models")):
+                result |= {f"{layer}/{new}_{part}": arrays[f"{layer}_{old}_{part}"] for part in ("key", "number")}
+    return result
+
+
+def settings_from_fields(
+    *,
+    name: str,
+    radius: str | None,
+    agents_radius: str | None,
+    prior: float,
+    delta: float,
+    scale: Scale,
+    flat: bool,
+    known_agents: Mapping[int, Any],
+    known_environment: Environment | None,
+    structure: Structure | None,
+    forget: Mapping[str, Any],
+    forget_environment: Any,
+    limits: Any,
+    baseline: Baseline | None,
+    policy: Any,
+    planning: str,
+    replan: Any,
+    features: Features | None = None,
+    auditions: bool = False,
+) -> Settings:
+    """Return the settings of an algorithm from the fields that older files, up to schema 6 and the first of 7, hold for all.
+
+    Options that the algorithm does not have must be empty there. features: since schema 5. auditions: trial episodes, since 4.
+    """
+    check.choice("file", "planning", planning, ("full",) if replan not in ("every", 1) else ("full", "greedy"))
+    plans = GreedyBackups() if planning == "greedy" else FullPlans(replan)
+    limited = None if limits is None else ShareLimits(*limits)
+    promises = [one for one in (limited, baseline, TrialEpisodes() if auditions else None) if one is not None]
+    options: dict[str, Any] = {
+        "knowledge": Knowledge(known_agents, known_environment, structure),
+        "forgetting": ForgetRules(forget, forget_environment),
+        "promise": promises[0] if promises else None,
+        "plans": plans,
+    }
+    empty: dict[str, bool] = {  # what must be left out, by algorithm
+        "prior": prior == 0.0,
+        "features": features is None,
+        "sets": radius is None and agents_radius is None,
+        "options": not (known_agents or known_environment or structure or forget or forget_environment or promises),
+    }
+
+    def must_be_empty(*names: str) -> None:
+        for one in names:
+            if not empty[one]:
+                check.fail("file", f"{one} of {check.printable(name)[:60]}", "given", "left out")
+
+    if len(promises) > 1:
+        check.fail("file", "the number of promises", len(promises), "at most 1")
+    if policy is not None:
+        must_be_empty(*empty)
+        return Fixed(policy, name)
+    if flat:
+        must_be_empty("prior", "features", "options")
+        forms = {kind: form for form, kind in FORMS.items()}
+        return UCRL2(forms[check.choice("file", "radius", radius, tuple(forms))], delta, scale, plans)
+    if prior:
+        must_be_empty("sets")
+        return PosteriorSampling(prior, features, **options)
+    must_be_empty("features")
+    if radius is None:
+        must_be_empty("sets")
+        return Greedy(**options)
+    belief = BeliefNames(radius, agents_radius)
+    if name == "recommended" and belief == CALIBRATED and (delta, scale) == (0.1, Scale()):
+        return Recommended(**options)
+    return UCRL2MC(belief, delta, scale, **options)
