@@ -14,7 +14,7 @@ import numpy as np
 
 from cede._base import check
 from cede._base.extras import need
-from cede.problem.encode import Grid
+from cede.features.encode import Grid
 
 SEEN = ("env", "info", "reward", "terminated")  # what an encoder can see besides the observation, if it has parameters of that name
 
