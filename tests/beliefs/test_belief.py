@@ -82,8 +82,8 @@ def test_authors_schedule():
 
 def test_scales_may_be_numbers_schedules_or_functions_and_are_named_in_the_settings():
     task = cede.worlds.riverswim().task
-    assert cede.ucrl2_mc(task, scale=0.5).settings["scale"] == "agents 0.5, environment 0.5"
-    assert cede.ucrl2_mc(task, scale=cede.Scale.authors(100)).settings["scale"] == "authors' schedule for 100 episodes"
+    assert cede.ucrl2_mc(task, scale=0.5).about["scale"] == "agents 0.5, environment 0.5"
+    assert cede.ucrl2_mc(task, scale=cede.Scale.authors(100)).about["scale"] == "authors' schedule for 100 episodes"
     halving = cede.ucrl2_mc(task, scale=cede.Scale(agents=lambda k: 1 / k))
     before = halving.beliefs[0].width[0]
     halving.observe(0, 0, 1, 1, 0, 0)  # of the other agent

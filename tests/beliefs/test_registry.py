@@ -53,7 +53,7 @@ def test_codes_are_places_among_the_sets():
 @pytest.mark.parametrize("name", TWO_LAYERS)
 def test_a_set_can_be_asked_for_by_name(name):
     task = cede.worlds.riverswim().task
-    assert cede.ucrl2_mc(task, belief=name).settings["radius"] == name
+    assert cede.ucrl2_mc(task, belief=name).about["radius"] == name
 
 
 def test_what_a_set_does_not_allow_is_refused():

@@ -26,7 +26,7 @@ def test_priors_from_features_change_nothing_of_what_was_seen(shared):
             learner.observe_episode(episode)
             learner.end_episode()
     with_features, plain = learners
-    assert with_features.settings["features"]
+    assert with_features.about["features"]
     np.testing.assert_array_equal(with_features.counts.environment.toarray(), plain.counts.environment.toarray())
     first, second = (cede.mean_plan(learner) for learner in learners)
     np.testing.assert_array_equal(first.policy, second.policy)

@@ -69,11 +69,6 @@ def world_function(owner: str, place: str, name: Any) -> Callable[..., TwoLayerM
     return result
 
 
-def options_of(make: Callable[..., Any]) -> list[str]:
-    """Return the options of the command line that a world has as arguments."""
-    return [name for name in OPTIONS if name in inspect.signature(make).parameters]
-
-
 def made_world(owner: str, name: str, options: Mapping[str, Any]) -> TwoLayerMDP:
     """Make a world, and return it. options: values of those arguments that it has."""
     make = world_function(owner, "world", name)
