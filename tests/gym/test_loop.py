@@ -11,7 +11,7 @@ import pytest
 import cede
 from cede.features.encode import Grid
 from cede.gym.actors import keyboard as lines_typed
-from cede.gym.encoders import encoder_of
+from cede.gym.live import encoder_of
 
 # ------------------------------------------------------------------------------------------------- encoders
 
