@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-from cede.cli.terminal import Command, CommandGroup, Jobs, Seed, clear_errors, flag, print_table, say, terminal_width
+from cede.cli.terminal import Command, CommandGroup, Seed, clear_errors, flag, print_table, say
 from studies import fleet_cli
 
 app = typer.Typer(
     cls=CommandGroup, help="The experiments of the paper and our own.", add_completion=False, pretty_exceptions_enable=False
 )
+Jobs = Annotated[int, typer.Option(help="How many runs to compute at the same time.", min=1)]
 WIDTHS = (100, 140)  # characters: of a terminal in which a table of claims has room for what was measured, and for intervals
 
 
@@ -75,7 +77,7 @@ def claims(
         report = write_report(out, found)
         if quick:
             say("these are quick runs with few episodes, which decide no claim: leave out --quick for runs at full size")
-        columns = pages.COLUMNS[: 2 + sum(terminal_width() >= width for width in WIDTHS)]  # the others are in claims.csv
+        columns = pages.COLUMNS[: 2 + sum(Console().width >= width for width in WIDTHS)]  # the others are in claims.csv
         for whose, title in ((finding.PAPER, "Claims of the paper"), (finding.OURS, "Our own claims")):
             mine = [tuple(getattr(f, name) for name in columns) for f in found if f.whose == whose]
             if mine and not quick:

@@ -1,12 +1,12 @@
 """`python -m studies fleet`: many teams that share one environment."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cede.cli.terminal import (
-    Engines,
     LearnMachine,
     Method,
     Out,
@@ -21,6 +21,14 @@ from cede.cli.terminal import (
     say_settings,
     unused_options,
 )
+
+
+class Engines(StrEnum):
+    """Where the teams of a fleet run."""
+
+    threads = "threads"
+    processes = "processes"
+    ray = "ray"
 
 
 def fleet(

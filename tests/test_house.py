@@ -20,14 +20,13 @@ SOURCE = ROOT / "src" / "cede"
 # A package may import from its own rank and from those above it in this list.
 RANKS = [
     {"_base"},
-    {"_kernels", "problem"},
+    {"_kernels", "problem", "features"},
     {"steps"},
     {"rows"},
     {"beliefs"},
     {"planning"},
     {"learners"},
     {"insight", "fleet"},
-    {"features"},
     {"worlds", "gym"},
     {"comparison", "testing"},
     {"client"},

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cede.client.async_client import AsyncClient as AsyncClient
     from cede.client.client import Client as Client
     from cede.comparison.compare import compare as compare
+    from cede.features import encode as encode
     from cede.fleet import engines as engines
     from cede.fleet.checkpoint import Checkpoint as Checkpoint
     from cede.fleet.fleet import Fleet as Fleet
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from cede.planning.planner import evaluate as evaluate
     from cede.planning.planner import expected_cost as expected_cost
     from cede.planning.planner import solve as solve
-    from cede.problem import encode as encode
     from cede.problem.model import Agent as Agent
     from cede.problem.model import Environment as Environment
     from cede.problem.model import Team as Team
@@ -100,7 +100,7 @@ _HOME = {
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 
 _PACKAGES = {
-    "encode": "problem.encode",
+    "encode": "features.encode",
     "engines": "fleet.engines",
     "gym": "gym",
     "insight": "insight",

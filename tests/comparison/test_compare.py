@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 import cede
 from cede.cli import app
 from cede.comparison import paired, runs
+from cede.comparison.compare import run_study
 from cede.comparison.look import look
-from cede.comparison.study import read_study, run_study
+from cede.comparison.study import read_study
 from cede.comparison.table import escaped, make_table
 
 ROOT = Path(__file__).parent.parent.parent

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import cede
+from cede.features.encode import Grid
 from cede.gym.actors import keyboard as lines_typed
-from cede.gym.encoders import encoder_of
-from cede.problem.encode import Grid
+from cede.gym.live import encoder_of
 
 # ------------------------------------------------------------------------------------------------- encoders
 

@@ -22,7 +22,7 @@ ROOT = TESTS.parent
 SOURCE = ROOT / "src" / "cede"
 WORK = ROOT / "out" / "mutants"
 
-PACKAGES = ("problem", "steps", "rows", "beliefs", "planning", "learners", "insight", "_kernels")
+PACKAGES = ("problem", "features", "steps", "rows", "beliefs", "planning", "learners", "insight", "_kernels")
 OTHERS = ("fleet/episodes.py", "fleet/teams.py", "serve/planner/work.py", "serve/http/reports.py")
 LEFT_OUT = {
     "_kernels/compiling.py",
@@ -33,7 +33,7 @@ LEFT_OUT = {
 }  # how kernels are compiled and get their arrays: wrong, nothing runs at all
 
 # Tests that are tried. Those of the service that start processes or browsers are not.
-FOLDERS = ("_kernels", "problem", "beliefs", "planning", "learners", "insight", "fleet", "steps", "rows")
+FOLDERS = ("_kernels", "problem", "features", "beliefs", "planning", "learners", "insight", "fleet", "steps", "rows")
 EVERYWHERE = "test_errors.py"  # near to every package
 MORE = (
     EVERYWHERE,

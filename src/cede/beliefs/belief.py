@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.arrays import Floats, Ints
 from cede._base.remade import Remade
-from cede._kernels.tables import Table
-from cede.beliefs.arrays import NOTHING, BeliefArrays
+from cede._kernels.tables import NOTHING, BeliefArrays, Table
 from cede.problem.task import Task
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from cede._base.arrays import Floats
 from cede._kernels.compiling import kernel
-from cede.beliefs.arrays import ANYTHING
+from cede._kernels.tables import ANYTHING
 from cede.beliefs.kind import BeliefKind
 
 LOG_6 = log(6.0)

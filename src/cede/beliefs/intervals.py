@@ -11,7 +11,7 @@ from numba import types
 
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.scratch import ThreadScratch
-from cede.beliefs.arrays import BeliefArrays
+from cede._kernels.tables import BeliefArrays
 
 
 @kernel

@@ -39,12 +39,10 @@ from numba import types
 
 from cede._base.arrays import Floats
 from cede._kernels.compiling import kernel, unit
-from cede._kernels.scratch import ThreadScratch
-from cede._kernels.tables import Table
+from cede._kernels.scratch import FEW, LANES, ThreadScratch, pad
+from cede._kernels.tables import ANYTHING, Table
 from cede._kernels.vectors import logarithm, sums_over_blocks
-from cede.beliefs.arrays import ANYTHING
 from cede.beliefs.kind import BeliefKind
-from cede.beliefs.l1 import FEW, LANES, pad
 
 LOG_2, LOG_ROOT_PI = log(2.0), 0.5 * log(pi)  # the latter is log Gamma(1/2)
 

@@ -14,11 +14,8 @@ from math import sqrt
 import numpy as np
 
 from cede._kernels.compiling import inlined, kernel, vector_kernel
-from cede._kernels.scratch import BLOCK
+from cede._kernels.scratch import FEW, LANES
 from cede._kernels.vectors import sums_over_blocks
-
-FEW = 6  # outcomes up to which a row is short
-LANES = 8  # in which sums over long rows run; BLOCK is a multiple
 
 # Share of the mass in question below which `search` goes from the worst outcome downward instead of halving.
 NEAR = 0.03
@@ -159,13 +156,3 @@ def position(u, n, theta):
         if u[j] == theta:
             return j
     return -1
-
-
-@inlined
-def pad(u, p, n):
-    """Fill u and p of a long row with zeros up to a whole block, and return the padded length."""
-    padded = n if n <= FEW else (n + BLOCK - 1) // BLOCK * BLOCK
-    for j in range(n, padded):
-        u[j] = 0.0
-        p[j] = 0.0
-    return padded

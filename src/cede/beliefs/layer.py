@@ -6,8 +6,7 @@ from numba import types
 from cede._base.arrays import Floats, Ints
 from cede._kernels.bundle import Bundle, Float1, Int1
 from cede._kernels.compiling import inlined, kernel, unit
-from cede._kernels.tables import Table
-from cede.beliefs.arrays import BeliefArrays
+from cede._kernels.tables import BeliefArrays, Table
 from cede.beliefs.kl import surprise
 from cede.beliefs.registry import BY_NAME, code_of, form_of, width_of
 from cede.problem.structure import Outcomes

@@ -15,8 +15,7 @@ from numba import types
 
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.random_streams import next_log_gamma, next_uniform, stream_at
-from cede._kernels.tables import Table
-from cede.beliefs.arrays import BeliefArrays
+from cede._kernels.tables import BeliefArrays, Table
 from cede.beliefs.kind import BeliefKind
 from cede.rows.counting import CountsArrays
 

@@ -119,7 +119,7 @@ def compare(
 ) -> None:
     """Compare learners on worlds with paired seeds: a table with intervals and a test, a figure, and all numbers."""
     with clear_errors():
-        from cede.comparison.study import run_study
+        from cede.comparison.compare import run_study
 
         found, files = run_study(study, out, jobs=jobs, overwrite=overwrite)
         for line in str(found.table()).splitlines():

@@ -98,19 +98,6 @@ def show_encoder(encoder: Any) -> None:
         print_table(title, ("state", "name"), [(f"{i:,}", name) for i, name in enumerate(names)])
 
 
-def shown_group(group: Any, members: int) -> tuple[str, ...]:
-    """Return a group of states as a row of a table."""
-    from cede.insight.figures import figure, interval
-
-    shares = [f"{share:.0%}" for share in group.shares] if group.is_met else ["-"] * members
-    cost = "" if group.expected is None else figure(group.expected)
-    if group.cost is not None:
-        _, low, high = interval(0.0, *group.cost)
-        cost += f" ({low} to {high})"
-    steps = "episodes end" if group.ends else "never met" if group.visits == 0 else figure(group.steps, 0.1)
-    return group.name, f"{group.states:,}", steps, *shares, cost.strip()
-
-
 def expected_costs(learner: Any) -> list[str]:
     """Return lines: what the plan and each member alone are expected to cost, with intervals, of which kind these are, and what
     warns of these numbers beside what warns of the learner.

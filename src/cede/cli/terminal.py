@@ -1,6 +1,7 @@
 """What commands share: how they print, how they answer a user's mistakes, and options that several of them have."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,29 +15,26 @@ def flag(name: str, *, help: str, **more: Any) -> Any:
     return typer.Option(name, help=help, metavar="", **more)
 
 
-class Command(TyperCommand):
-    """A command whose --help is shown as a flag."""
+class HelpIsFlag:
+    """Shows --help as a flag, without a type. For classes of Typer."""
 
     def get_help_option(self, ctx: Any) -> Any:
-        return as_flag(super().get_help_option(ctx))
+        """Return the option --help."""
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = ""
+        return option
 
 
-class CommandGroup(TyperGroup):
-    """The same for all commands together."""
-
-    def get_help_option(self, ctx: Any) -> Any:
-        return as_flag(super().get_help_option(ctx))
+class Command(HelpIsFlag, TyperCommand):
+    """A command of cede."""
 
 
-def as_flag(option: Any) -> Any:
-    """Let an option be shown without a type."""
-    if option is not None:
-        option.metavar = ""
-    return option
+class CommandGroup(HelpIsFlag, TyperGroup):
+    """A group of commands of cede."""
 
 
 Out = Annotated[Path, typer.Option(help="Directory for pictures and tables.")]
-Jobs = Annotated[int, typer.Option(help="How many runs to compute at the same time.", min=1)]
 Seed = Annotated[int, typer.Option(help="Random seed: the same seed gives the same numbers.", min=0)]
 LearnMachine = Annotated[
     bool,
@@ -71,14 +69,6 @@ class ListsSets(Command):
         print_table("Confidence sets", ("--radii", "what they are"), rows, left=2)
 
 
-class Engines(StrEnum):
-    """Where the teams of a fleet run."""
-
-    threads = "threads"
-    processes = "processes"
-    ray = "ray"
-
-
 class Ways(StrEnum):
     """How learners plan."""
 
@@ -86,18 +76,16 @@ class Ways(StrEnum):
     greedy = "greedy"
 
 
-class clear_errors:
-    """A context in which a mistake of the user ends the command with one line and exit code 2, without a traceback."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, BrokenPipeError):  # the reader of the output has closed it
-            raise typer.Exit(0)
-        if isinstance(error, ValueError | ImportError | OSError | MemoryError):
-            typer.echo(f"error: {printable(error if str(error) else 'out of memory')}", err=True)
-            raise typer.Exit(2)
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Return a context in which a mistake of the user ends the command with one line and exit code 2, without a traceback."""
+    try:
+        yield
+    except BrokenPipeError:  # the reader of the output has closed it
+        raise typer.Exit(0) from None
+    except (ValueError, ImportError, OSError, MemoryError) as error:
+        typer.echo(f"error: {printable(error if str(error) else 'out of memory')}", err=True)
+        raise typer.Exit(2) from None
 
 
 def say(text: str) -> None:
@@ -125,13 +113,6 @@ def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
     for row in rows:
         table.add_row(*(cell(text) for text in row))
     Console().print(table)
-
-
-def terminal_width() -> int:
-    """Return how many characters fit into a line of the terminal."""
-    from rich.console import Console
-
-    return Console().width
 
 
 def printable(text: object) -> str:

@@ -1,23 +1,26 @@
-"""`cede.compare`: run learners on worlds with paired seeds, and return a `Comparison`."""
+"""Compare learners on worlds with paired seeds: `cede.compare` from Python, `run_study` from a study.toml."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cede._base import archive, check
+from cede._base.extras import need
 from cede._base.progress import Progress
 from cede._base.reprs import plural
 from cede.comparison.named import checked, entries, learner_maker, world_maker
 from cede.comparison.paired import repeats_needed
 from cede.comparison.result import Comparison
-from cede.comparison.runs import OneRun, played, run_key
+from cede.comparison.runs import OneRun, kept_or_played, run_key
+from cede.comparison.study import read_study, write_results
 from cede.fleet.by_calls import is_own, shown_policy
 from cede.fleet.engines import Engine, engine_of
 from cede.fleet.history import History
-from cede.fleet.simulate import checked_length, fits, fits_task
+from cede.fleet.simulate import checked_length, fits, fits_task, simulate
 from cede.learners.learner import MOST_SEED
 from cede.learners.protocol import SwitchingLearner
 from cede.problem.model import TwoLayerMDP
@@ -85,33 +88,15 @@ def compare(
         warn_of_few(repeats, len(some_worlds) * (len(some_learners) - 1))
     if place is not None:
         make_directory(owner, place)
-    total = sum(len(some) for some in runs.values()) * next(iter(runs.values()))[0].episodes
-    found: dict[str, list[History]] = {}
-    with Progress(owner, total, progress) as bar:
-        before = 0
+    each = next(iter(runs.values()))[0].episodes
+    histories: dict[str, list[History]] = {}
+    with Progress(owner, sum(map(len, runs.values())) * each, progress) as bar:
+        before = 0  # episodes of the worlds that are done
         for name, some in runs.items():
-            missing = Missing(bar, before, some)
-            found[name] = played(some, place, engine, jobs, missing.show)
-            before += len(some) * some[0].episodes
-            missing.show_all()
-    return gathered(found, tuple(some_learners), seeds, reference, runs)
-
-
-class Missing:
-    """Reports how far the runs of one world are, of which some may have been there already."""
-
-    def __init__(self, bar: Progress, before: int, runs: Sequence[OneRun]) -> None:
-        self.bar, self.before = bar, before
-        self.runs, self.episodes = len(runs), runs[0].episodes
-
-    def show(self, playing: int, done: int, waiting: int = 0) -> None:
-        """Report that some of the runs are being played, and have done so many episodes each. waiting: runs that did not begin."""
-        now = self.before + (self.runs - playing - waiting) * self.episodes + playing * done
-        self.bar.advance(now - self.bar.done)
-
-    def show_all(self) -> None:
-        """Report that all runs of the world are done."""
-        self.show(0, 0)
+            histories[name] = played(some, place, engine, jobs, counted_from(before, lambda done: bar.advance(done - bar.done)))
+            before += len(some) * each
+            bar.advance(before - bar.done)
+    return gathered(histories, tuple(some_learners), seeds, reference, runs)
 
 
 def warn_of_few(repeats: int, comparisons: int) -> None:
@@ -180,53 +165,72 @@ def check_not_shared(owner: str, learners: Sequence[Any]) -> None:
         met.add(id(learner))
 
 
-def regret_of(found: Mapping[str, Sequence[History]], learners: tuple[str, ...], repeats: int) -> tuple[Any, tuple[str, ...]]:
-    """Return the regret of all runs, by world, and the learners of which it is realised, since they showed no policy somewhere."""
-    some = [history for histories in found.values() for history in histories]
-    unknown = {i // repeats % len(learners) for i, history in enumerate(some) if np.isnan(history.regret).any()}
-    names = tuple(name for n, name in enumerate(learners) if n in unknown)
-    return [
-        [history.realised_regret if i // repeats in unknown else history.regret for i, history in enumerate(histories)]
-        for histories in found.values()
-    ], names
+def played(
+    runs: Sequence[OneRun], directory: Path | None, engine: Any, jobs: int | None, progress: Callable[[int], None]
+) -> list[History]:
+    """Return the histories of the runs of a world. Learners that are not cede's own are called here, one run after the other.
+
+    progress: called with the number of episodes done, of all runs.
+    """
+    own = [i for i, run in enumerate(runs) if is_own(run.learner)]
+    histories = dict(zip(own, kept_or_played([runs[i] for i in own], directory, engine, jobs, progress), strict=True))
+    for i, run in enumerate(runs):
+        if i not in histories:
+            histories[i] = play_alone(run, counted_from(len(histories) * run.episodes, progress))
+    return [histories[i] for i in range(len(runs))]
+
+
+def counted_from(before: int, progress: Callable[[int], None]) -> Callable[[int], None]:
+    """Return a function that reports so many more episodes than it is called with."""
+    return lambda done: progress(before + done)
+
+
+def play_alone(run: OneRun, progress: Callable[[int], None]) -> History:
+    """Play the run of a learner that is not cede's own, by `simulate`. progress: called with the number of episodes done."""
+    length: dict[str, Any] = {"episodes": run.episodes}
+    if run.mdp.horizon is None:
+        length = {"steps": run.episodes * run.block, "record_every": run.block}
+    history = simulate(run.mdp, run.learner, **length, seed=run.seed, progress=progress)
+    return replace(history, settings={name: str(value) for name, value in history.settings.items()})
 
 
 def gathered(
-    found: Mapping[str, Sequence[History]],
+    histories: Mapping[str, Sequence[History]],
     learners: tuple[str, ...],
     seeds: Sequence[int],
     reference: str,
     runs: Mapping[str, Sequence[OneRun]],
 ) -> Comparison:
     """Put the histories of all runs, by world, into the arrays of a Comparison."""
-    shape = (len(found), len(learners), len(seeds), next(iter(runs.values()))[0].episodes)
-    most = max(len(history.agents) for some in found.values() for history in some)
-    control = np.zeros((len(found), len(learners) * len(seeds), shape[3], most), dtype=np.int64)
-    for w, some in enumerate(found.values()):
-        for i, history in enumerate(some):
-            control[w, i, :, : len(history.agents)] = history.control
-
-    def stacked(name: str) -> Any:
-        return np.array([[getattr(history, name) for history in some] for some in found.values()])
-
     first = next(iter(runs.values()))[0]
-    regret, realised = regret_of(found, learners, len(seeds))
+    shape = (len(histories), len(learners), len(seeds), first.episodes)
+    most = max(len(history.agents) for some in histories.values() for history in some)
+
+    def stacked(get: Callable[[History], Any], *sides: int) -> Any:
+        return np.array([[get(history) for history in some] for some in histories.values()]).reshape(*shape[:3], *sides)
+
+    regret = stacked(lambda history: history.regret, shape[3])
+    shows_none = np.isnan(regret).any(axis=(0, 2, 3))  # (N,) learners that showed no policy in some episode
+    if shows_none.any():
+        realised = stacked(lambda history: history.realised_regret, shape[3])
+        regret = np.where(shows_none[:, None, None], realised, regret)
     return Comparison(
-        worlds=tuple(found),
+        worlds=tuple(histories),
         learners=learners,
         seeds=tuple(seeds),
         reference=reference,
-        agents=tuple(agent_names(some) for some in found.values()),
+        agents=tuple(agent_names(some) for some in histories.values()),
         unit="episodes" if first.mdp.horizon is not None else f"blocks of {first.block} steps",
-        regret=np.array(regret).reshape(shape),
-        cost=stacked("cost").reshape(shape),
-        switches=stacked("switches").reshape(shape),
-        control=control.reshape(*shape, most),
-        optimum=stacked("optimum").reshape(shape[:3]),
+        regret=regret,
+        cost=stacked(lambda history: history.cost, shape[3]),
+        switches=stacked(lambda history: history.switches, shape[3]),
+        control=stacked(lambda history: np.pad(history.control, ((0, 0), (0, most - len(history.agents)))), shape[3], most),
+        optimum=stacked(lambda history: history.optimum),
         settings={
-            world: {name: dict(some[i * len(seeds)].settings) for i, name in enumerate(learners)} for world, some in found.items()
+            world: {name: dict(some[i * len(seeds)].settings) for i, name in enumerate(learners)}
+            for world, some in histories.items()
         },
-        realised=realised,
+        realised=tuple(name for name, none in zip(learners, shows_none, strict=True) if none),
     )
 
 
@@ -234,3 +238,17 @@ def agent_names(histories: Sequence[History]) -> tuple[str, ...]:
     """Return the names of the agents of a world; if they differ from repeat to repeat, "agent 0", "agent 1" and so on."""
     names = {history.agents for history in histories}
     return names.pop() if len(names) == 1 else tuple(f"agent {i}" for i in range(max(map(len, names))))
+
+
+def run_study(path: Path, out: Path, *, jobs: int | None = None, overwrite: bool = False) -> tuple[Comparison, list[Path]]:
+    """Run a study, or continue it, and write its results into a directory. Returns them, and the files that were written.
+
+    path: of the study.toml. jobs: number of workers, instead of the study's. overwrite: replace the results of another study.
+    """
+    study, there = read_study(path), out / "study.toml"
+    need("matplotlib", "plots")  # fails now, not when all runs are done
+    if there.exists() and not overwrite and read_study(there) != study:
+        raise ValueError(f"compare: out is {str(out)!r}, which holds another study: choose another --out, or --overwrite")
+    text = path.read_bytes()
+    comparison = compare(**{**vars(study), **({} if jobs is None else {"jobs": jobs})}, directory=out / "runs")
+    return comparison, write_results(comparison, text, out)

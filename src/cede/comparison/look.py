@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from cede._base import run_picture
+from cede._base.run_picture import LOOK
+
 # Eight colours that colour-blind people can tell apart, and lines that differ where colours do not print.
-COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#882255")
+COLOURS = (*run_picture.COLOURS, "#E69F00", "#56B4E9", "#000000", "#882255")
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1.2)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
 RC: dict[str, Any] = {  # settings of Matplotlib
+    **LOOK,
     "font.size": 8.5,
     "axes.titlesize": 8.5,
     "axes.labelsize": 8.5,
@@ -13,12 +17,6 @@ RC: dict[str, Any] = {  # settings of Matplotlib
     "ytick.labelsize": 8,
     "legend.fontsize": 8,
     "legend.title_fontsize": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#E5E5E5",
-    "legend.frameon": False,
     "legend.handlelength": 2.6,
     "savefig.dpi": 200,
     "svg.hashsalt": "cede",

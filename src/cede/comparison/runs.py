@@ -8,8 +8,7 @@ All runs of one world that are missing are played side by side, as teams that sh
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,11 @@ from cede._base import archive, check
 from cede._base.archive import UnreadableFile, load_arrays, save_arrays
 from cede._base.arrays import Floats, Ints
 from cede.comparison.code_digest import code_digest
-from cede.fleet.by_calls import is_own
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import engine_of
 from cede.fleet.history import History
 from cede.fleet.load import restored
 from cede.fleet.run import Run, streams_of
-from cede.fleet.simulate import simulate
 from cede.learners.files import pack_learner
 from cede.learners.learner import Learner
 from cede.problem.model import TwoLayerMDP
@@ -79,66 +76,28 @@ def play(
     return result
 
 
-def played(
-    runs: Sequence[OneRun],
-    directory: Path | None,
-    engine: Any,
-    jobs: int | None,
-    progress: Callable[[int, int, int], None],
-) -> list[History]:
-    """Return the histories of the runs of a world. Learners that are not cede's own are called here, one run after the other.
-
-    progress: called with how many runs are played, with the episodes that each of them has done, and with how many runs wait.
-    """
-    own = [i for i, run in enumerate(runs) if is_own(run.learner)]
-    others = [i for i in range(len(runs)) if i not in set(own)]
-    compiled = kept_or_played([runs[i] for i in own], directory, engine, jobs, lambda n, done: progress(n, done, len(others)))
-    found = dict(zip(own, compiled, strict=True))
-    for place, i in enumerate(others):
-        found[i] = play_alone(runs[i], partial(report_one, progress, len(others) - place - 1))
-    return [found[i] for i in range(len(runs))]
-
-
-def report_one(progress: Callable[[int, int, int], None], waiting: int, done: int) -> None:
-    """Report that one run is played and has done so many episodes, while others wait."""
-    progress(1, done, waiting)
-
-
-def play_alone(run: OneRun, progress: Callable[[int], None]) -> History:
-    """Play the run of a learner that is not cede's own, by `simulate`."""
-    endless = run.mdp.horizon is None
-    length: dict[str, Any] = (
-        {"steps": run.episodes * run.block, "record_every": run.block} if endless else {"episodes": run.episodes}
-    )
-    history = simulate(run.mdp, run.learner, **length, seed=run.seed, progress=progress)
-    return replace(history, settings={name: str(value) for name, value in history.settings.items()})
-
-
 def kept_or_played(
-    runs: Sequence[OneRun],
-    directory: Path | None,
-    engine: Any,
-    jobs: int | None,
-    progress: Callable[[int, int], None],
+    runs: Sequence[OneRun], directory: Path | None, engine: Any, jobs: int | None, progress: Callable[[int], None]
 ) -> list[History]:
     """Return the histories of runs of cede's learners: those that the directory holds are read, the others are played and kept.
 
-    progress: called with how many runs are played, and with the episodes that each has done.
+    progress: called with the number of episodes done, of all runs.
     """
     if not runs:
         return []
     if directory is None:
-        return play(runs, engine, jobs, lambda done: progress(len(runs), done), None)
+        return play(runs, engine, jobs, lambda done: progress(len(runs) * done), None)
     paths = [directory / f"{run.key}.npz" for run in runs]
     kept = {path: load_run(path, run) for path, run in zip(paths, runs, strict=True)}
     todo = {path: run for path, run in zip(paths, runs, strict=True) if kept[path] is None}  # equal runs are played once
     if todo:
         name = hashlib.sha256(" ".join(path.stem for path in todo).encode()).hexdigest()[:20]
         checkpoint = Checkpoint(directory / f"{name}.checkpoint", seconds=SECONDS, resume=True)
-        found = play(list(todo.values()), engine, jobs, lambda done: progress(len(todo), done), checkpoint)
-        for (path, run), one in zip(todo.items(), found, strict=True):
-            save_run(path, run, one)
-            kept[path] = one
+        before = (len(runs) - len(todo)) * runs[0].episodes
+        histories = play(list(todo.values()), engine, jobs, lambda done: progress(before + len(todo) * done), checkpoint)
+        for (path, run), new in zip(todo.items(), histories, strict=True):
+            save_run(path, run, new)
+            kept[path] = new
         checkpoint.path.unlink(missing_ok=True)
     return [history for path in paths if (history := kept[path]) is not None]
 

@@ -1,7 +1,7 @@
-"""Studies in files: `study.toml` says what to compare, and a directory gets all that came of it.
+"""Read a study.toml, and write the results of a study into a directory. compare.py runs studies.
 
-A study is data. Worlds and learners are names of cede with arguments; nothing in the file is imported or executed, and a key that
-is not known, or a value of another type, is an error that names its place.
+A study is data. Worlds and learners are names of cede with arguments; nothing in the file is imported or executed. An unknown key,
+or a value of another type, is an error that names its place.
 """
 
 import csv
@@ -19,9 +19,8 @@ from typing import Any
 from cede import __version__
 from cede._base import check
 from cede._base.archive import replace_whole, write_whole
-from cede._base.extras import need, save_picture
+from cede._base.extras import save_picture
 from cede.comparison.code_digest import code_digest
-from cede.comparison.compare import compare
 from cede.comparison.result import Comparison
 from cede.fleet.engines import ENGINES
 
@@ -86,21 +85,6 @@ def named_tables(owner: str, key: str, given: Any) -> dict[str, Named]:
         chosen = check.name(owner, f"{place}.{key[:-1]}", arguments.pop(key[:-1], name))
         found[name] = (chosen, arguments)
     return found
-
-
-def run_study(path: Path, out: Path, *, jobs: int | None = None, overwrite: bool = False) -> tuple[Comparison, list[Path]]:
-    """Run a study, or go on with it, and write its results into a directory. Returns them, and the files that were written.
-
-    jobs: number of workers, instead of the study's. overwrite: replace the results of another study.
-    """
-    study, there = read_study(path), out / "study.toml"
-    need("matplotlib", "plots")  # now, not when all is done
-    if there.exists() and not overwrite and read_study(there) != study:
-        raise ValueError(f"compare: out is {str(out)!r}, which holds another study: choose another --out, or --overwrite")
-    text = path.read_bytes()
-    asked = {**vars(study), **({} if jobs is None else {"jobs": jobs})}
-    comparison = compare(**asked, directory=out / "runs")
-    return comparison, write_results(comparison, text, out)
 
 
 def write_results(comparison: Comparison, study: bytes, out: Path) -> list[Path]:

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from cede._base import check
 from cede._base.archive import UnreadableFile, kind_of, load_arrays
+from cede.features import encode
+from cede.features.encoder import Encoder
 from cede.fleet.files import unpack_fleet
 from cede.fleet.fleet import Fleet
 from cede.learners.endless import new_learner
 from cede.learners.files import OLDEST, SCHEMA, SavedLearner
 from cede.learners.learner import Learner
 from cede.learners.reading import unpack_learner
-from cede.problem import encode
-from cede.problem.encoder import Encoder
 from cede.steps.read_record import is_record
 
 KINDS = ("learner", "fleet")

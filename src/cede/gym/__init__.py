@@ -11,6 +11,9 @@ actor, tabulated, agent_from_sb3, ConsoleAgent     make an agent of a table, a f
 uniform_bins, quantile_bins, Bins                  make states of numeric observations: the same as in `cede.encode`
 """
 
+from cede.features.encode import Bins as Bins
+from cede.features.encode import quantile_bins as quantile_bins
+from cede.features.encode import uniform_bins as uniform_bins
 from cede.gym.actors import Actor as Actor
 from cede.gym.actors import ConsoleAgent as ConsoleAgent
 from cede.gym.actors import actor as actor
@@ -24,9 +27,6 @@ from cede.gym.minigrid import from_minigrid as from_minigrid
 from cede.gym.minigrid import minigrid_states as minigrid_states
 from cede.gym.switching_env import SwitchingEnv as SwitchingEnv
 from cede.gym.toy_text import from_toy_text as from_toy_text
-from cede.problem.encode import Bins as Bins
-from cede.problem.encode import quantile_bins as quantile_bins
-from cede.problem.encode import uniform_bins as uniform_bins
 
 __all__ = [
     "Actor",

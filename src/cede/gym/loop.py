@@ -21,8 +21,7 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints
 from cede._base.progress import Progress
 from cede.fleet.history import RunHistory
-from cede.gym.encoders import encoder_of
-from cede.gym.live import OVER, LiveTeam, actions_of, check_env, live_team
+from cede.gym.live import OVER, LiveTeam, actions_of, check_env, encoder_of, live_team
 from cede.learners.learner import Learner
 from cede.learners.protocol import SwitchingLearner, checked_learner, drop_episode, settings_of
 from cede.problem.costs import checked_range

@@ -41,7 +41,6 @@ from cede.planning.passes import Plan, gain_under, value_under
 from cede.problem.task import Task, checked_switching_policy
 from cede.rows.places import places_of
 from cede.steps.log import read_log
-from cede.steps.step import Steps
 
 DRAWS, PRIOR, LEVEL = "posterior draws", 1.0, 0.9
 SETS = "confidence sets"
@@ -168,30 +167,30 @@ class Named:
 
 def named_policy(owner: str, place: str, learner: Learner, given: Any) -> Named:
     """Return a policy as `estimate` takes it, after checks."""
-    task, one = learner.task, np.ones(1)
-    if given is None or (isinstance(given, str) and given == "plan" and given not in task.agents):
-        return Named("plan", (kept_form(task, learner.plan.policy),), one)
-    if isinstance(given, str) and given == "own plan" and given not in task.agents:
-        return Named("own plan", (kept_form(task, learner.own_plan.policy),), one)
-    if isinstance(given, str) and given == "baseline" and given not in task.agents:
+    task, certain = learner.task, np.ones(1)
+
+    def named(name: str, policy: Any) -> Named:
+        return Named(name, (checked_switching_policy(owner, task, policy),), certain)
+
+    if given is None or (isinstance(given, str) and given not in task.agents):
+        if given in (None, "plan"):
+            return named("plan", learner.plan.policy)
+        if given == "own plan":
+            return named("own plan", learner.own_plan.policy)
+        if given != "baseline":
+            expected = f"'plan', 'own plan', 'baseline', an array, a Plan, a Mixture, or {check.one_of(task.agents)}"
+            check.fail(owner, place, check.show(given), expected)
         if learner.settings.baseline is None:
             check.fail(owner, place, "'baseline'", f"one that there is: {learner.settings.name} has no baseline")
-        return Named("baseline", (kept_form(task, learner.settings.baseline.policy),), one)
-    if isinstance(given, str) and given not in task.agents:
-        expected = f"'plan', 'own plan', 'baseline', an array, a Plan, a Mixture, or {check.one_of(task.agents)}"
-        check.fail(owner, place, check.show(given), expected)
+        return named("baseline", learner.settings.baseline.policy)
     if isinstance(given, Mixture):
         return Named("mixture", tuple(checked_switching_policy(owner, task, p) for p in given.policies), given.weights)
-    if not isinstance(given, Plan) and check.ndim(given) == 0:
+    if isinstance(given, Plan):
+        return named("a plan", given.policy)
+    if check.ndim(given) == 0:
         agent = task.agent_index(owner, place, given)
-        return Named(f"{task.agents[agent]} alone", (kept_form(task, task.always(agent)),), one)
-    name = "a plan" if isinstance(given, Plan) else "a policy"
-    return Named(name, (checked_switching_policy(owner, task, given.policy if isinstance(given, Plan) else given),), one)
-
-
-def kept_form(task: Task, policy: Any) -> Policy:
-    """Return a policy that is known to fit the task in the form that kernels read."""
-    return checked_switching_policy("estimate", task, policy)
+        return named(f"{task.agents[agent]} alone", task.always(agent))
+    return named("a policy", given)
 
 
 def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:
@@ -200,16 +199,11 @@ def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:
         check.fail(owner, "log", "missing", "given with a Task: the steps of some past controller")
     learner, episodes = greedy(task), read_log(owner, task, log)
     learner.learn_from(log, progress=False)
-    firsts = [int(steps.state[0]) for steps in episodes if begins(steps)]
+    firsts = [int(steps.state[0]) for steps in episodes if len(steps) and steps.t[0] == 0]
     if not firsts:
         return learner, None
     counts = np.bincount(firsts, minlength=task.n_states).astype(np.float64)
     return learner, Starts(counts / counts.sum(), f"as in {len(firsts):,} logged episodes", float(len(firsts)))
-
-
-def begins(steps: Steps) -> bool:
-    """Return whether the first step of a logged episode is there."""
-    return len(steps) > 0 and int(steps.t[0]) == 0
 
 
 def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, prior: float, draws: int, seed: int) -> Estimate:
@@ -218,7 +212,9 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
     sign = np.concatenate([part.weights * (1.0 if i == 0 else -1.0) for i, part in enumerate(parts)])
     few = np.inf if len(parts) == 1 else PLENTY
     costs = costs_of_draws(learner, policies, prior, draws, seed, few)
-    best, worst = ((sign > 0)[:, None] * one + (sign < 0)[:, None] * other for one, other in both_ways(costs.low, costs.high))
+    added, taken_off = (sign > 0)[:, None], (sign < 0)[:, None]  # the cost of a policy that is taken off is lowest at its highest
+    best = added * costs.low + taken_off * costs.high
+    worst = added * costs.high + taken_off * costs.low
     start, known, free = drawn_starts(learner.task, where, draws, seed, few)
     possible, ends = ~learner.task.is_terminal, []
     for one, extreme in ((costs.mean, None), (best, np.min), (worst, np.max)):
@@ -232,11 +228,6 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
     if len(parts) == 2:
         low, high = mean - WIDER * (mean - low), mean + WIDER * (high - mean)
     return made(learner, parts, where, (float(mean), float(low), float(high)), DRAWS, level, draws, prior)
-
-
-def both_ways(low: Floats, high: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """Return what is taken of policies whose cost is added, and of those whose cost is taken off, for the lower and upper end."""
-    return (low, high), (high, low)
 
 
 def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -> tuple[Floats, Floats, Floats]:
@@ -327,17 +318,12 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[st
         found.append(
             f"the plan is the baseline ({name}), to which the learner keeps so far; 'own plan' is what it would like to do"
         )
-    trial = tried_member(learner) if any(part.name == "plan" for part in parts) else None
-    if trial is not None:
+    trial = trial_at(task, settings, learner.episode)
+    if trial is not None and any(part.name == "plan" for part in parts):
         found.append(f"the next episode is a trial episode of {check.printable(trial)}: the plan gives it all control")
     if where.anywhere > 0.0:
         found.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
     return tuple(dict.fromkeys(found))
-
-
-def tried_member(learner: Learner) -> str | None:
-    """Return the name of the member whose trial episode this is, to whom the plan gives all control; None if it is none."""
-    return trial_at(learner.task, learner.settings, learner.episode)
 
 
 def trial_at(task: Task, settings: Settings, episode: int) -> str | None:

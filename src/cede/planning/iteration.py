@@ -22,7 +22,7 @@ from numba import types
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.problem import BY_PREV_AGENT, ends_in
 from cede._kernels.scratch import PassScratch, ThreadScratch
-from cede.beliefs.arrays import BeliefArrays
+from cede._kernels.tables import BeliefArrays
 from cede.beliefs.intervals import interval, rank
 from cede.beliefs.kl import LONGEST, MOST_STEPS, sums_of_few
 from cede.planning.minima import says_nothing

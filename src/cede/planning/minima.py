@@ -4,11 +4,11 @@ import numpy as np
 from numba import types
 
 from cede._kernels.compiling import inlined, kernel, unit
-from cede._kernels.scratch import PassScratch, ThreadScratch
-from cede.beliefs.arrays import NOTHING, BeliefArrays
+from cede._kernels.scratch import FEW, PassScratch, ThreadScratch, pad
+from cede._kernels.tables import NOTHING, BeliefArrays
 from cede.beliefs.intervals import agent_in_intervals, environment_in_intervals
 from cede.beliefs.kl import least_in_kl_ball_of
-from cede.beliefs.l1 import FEW, is_clear, least_sum, look_at_few, pad, position
+from cede.beliefs.l1 import is_clear, least_sum, look_at_few, position
 
 INT = types.int64
 

@@ -2,7 +2,7 @@
 
 from cede._kernels.bundle import Bundle
 from cede._kernels.problem import ProblemArrays
-from cede.beliefs.arrays import BeliefArrays
+from cede._kernels.tables import BeliefArrays
 
 
 class ModelArrays(Bundle):

@@ -21,7 +21,7 @@ from cede._base.remade import Remade
 from cede._base.reprs import short_repr
 from cede._kernels.problem import ProblemArrays
 from cede._kernels.scratch import PassScratch, ThreadScratch, nbytes, new_pass_scratch, new_thread_scratch
-from cede.beliefs.arrays import BeliefArrays
+from cede._kernels.tables import BeliefArrays
 from cede.beliefs.belief import Belief
 from cede.beliefs.known import true_beliefs
 from cede.planning import backup as kernels

@@ -3,6 +3,5 @@
 model       Environment, Agent, Team and TwoLayerMDP, the whole truth
 task        Task, what a learner is told: sizes, costs, horizon and names, no probabilities
 takeover    hand-overs that take time, rewritten as hand-overs that do not
-encode      encoders, which make states of numbers; encoder: what they have in common
 structure   Structure and Outcomes: which states or state-action pairs share one distribution
 """

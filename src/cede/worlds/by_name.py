@@ -2,9 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from cede._base import check, plugins
+from cede._base import check
 from cede.problem.model import TwoLayerMDP
 from cede.worlds.lane_driving import lane_driving, lane_driving_teams
 from cede.worlds.relay import relay
@@ -46,8 +47,42 @@ OPTIONS = ("control_cost", "switch_cost")  # of the command line, that a world m
 
 
 def world_names() -> list[str]:
-    """Return the names of all worlds: those of cede first. Of other packages nothing is imported for that."""
-    return [*WORLDS, *(name for name in plugins.registered(GROUP) if name not in WORLDS)]
+    """Return the names of all worlds: those of cede first."""
+    return [*WORLDS, *(name for name in registered() if name not in WORLDS)]
+
+
+def registered() -> dict[str, list[EntryPoint]]:
+    """Return the entry points of other packages, by name in order. Several packages may have used one name.
+
+    Nothing is imported, so a broken package does no harm until its world is asked for.
+    """
+    found: dict[str, list[EntryPoint]] = {}
+    for one in entry_points(group=GROUP):
+        if one not in found.setdefault(one.name, []):  # a package may be found twice, as when it is installed to be edited
+            found[one.name].append(one)
+    return dict(sorted(found.items()))
+
+
+def load_registered(owner: str, name: str) -> Any:
+    """Import what another package registered under a name, and return it; None if nothing is. owner: named in errors."""
+    found = registered().get(name, [])
+    if not found:
+        return None
+    if len(found) > 1:
+        sources = " and ".join(source_of(one) for one in found)
+        check.fail(owner, f"the entry point {check.show(name)} of {GROUP}", f"registered by {sources}", "registered once")
+    try:
+        return found[0].load()
+    except (Exception, SystemExit) as error:  # whatever the package does when it is imported
+        why = " ".join(check.printable(f"{type(error).__name__}: {error}").split())
+        place = f"the entry point {check.show(name)} of {GROUP}, registered by {source_of(found[0])},"
+        raise ValueError(f"{owner}: {place} is broken, must be something that can be imported ({why})") from error
+
+
+def source_of(one: EntryPoint) -> str:
+    """Return who registered an entry point, and as what, for an error."""
+    package = "a package" if one.dist is None else one.dist.name
+    return check.printable(f"{package} as {one.value}")
 
 
 def world_function(owner: str, place: str, name: Any) -> Callable[..., TwoLayerMDP]:
@@ -59,7 +94,7 @@ def world_function(owner: str, place: str, name: Any) -> Callable[..., TwoLayerM
         check.fail(owner, place, check.show(name), check.one_of(world_names()))
     if name in WORLDS:
         return WORLDS[name]
-    make = plugins.load(owner, GROUP, name)
+    make = load_registered(owner, name)
     if make is None:
         check.fail(owner, place, check.show(name), check.one_of(world_names(), name))
     check.function(owner, f"the world {check.show(name)}", make, "a function that returns a TwoLayerMDP")
@@ -69,11 +104,6 @@ def world_function(owner: str, place: str, name: Any) -> Callable[..., TwoLayerM
         check.fail(owner, f"the world {check.show(name)}", check.show(make), f"a function without required arguments ({error})")
     result: Callable[..., TwoLayerMDP] = make
     return result
-
-
-def options_of(make: Callable[..., Any]) -> list[str]:
-    """Return the options of the command line that a world has as arguments."""
-    return [name for name in OPTIONS if name in inspect.signature(make).parameters]
 
 
 def made_world(owner: str, name: str, options: Mapping[str, Any]) -> TwoLayerMDP:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import cede
 from cede._base import archive
 from cede.cli import app
-from cede.problem.encode import Bins, Clusters, Grid, Product, Score
+from cede.features.encode import Bins, Clusters, Grid, Product, Score
 
 BINS = cede.encode.uniform_bins([-1, 0], [1, 10], [4, 5], labels=["angle", "speed"], name="pole")
 SCORE = Score([0.5, -2.0, 1.0], [-1.0, 0.0, 2.5], offset=0.25, labels=["a", "b", "c"])

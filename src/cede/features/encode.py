@@ -25,7 +25,7 @@ from cede._base import archive, check
 from cede._base.archive import UnreadableFile, load_arrays
 from cede._base.arrays import Floats, Ints, read_only
 from cede._base.extras import need
-from cede.problem.encoder import (
+from cede.features.encoder import (
     SCHEMA,
     Encoder,
     borders_between,
