@@ -271,21 +271,6 @@ def add_sums(table, rows, columns, amounts):
         add(table, rows[i], columns[i], amounts[i])
 
 
-@unit(types.none, Table, Table)
-def restore(table, snapshot):
-    """Make a table equal to a snapshot of it. The pool is long enough."""
-    for r in range(table.start.size):
-        table.start[r] = snapshot.start[r]
-        table.size[r] = snapshot.size[r]
-        table.capacity[r] = snapshot.capacity[r]
-        table.total[r] = snapshot.total[r]
-    columns, weights, from_columns, from_weights = table.column, table.weight, snapshot.column, snapshot.weight
-    for j in range(snapshot.end):
-        columns[j] = from_columns[j]
-        weights[j] = from_weights[j]
-    table.end = snapshot.end
-
-
 @kernel
 def growth(entries, rows, columns, steps):
     """Return so many places as are enough for all rows that some steps change, each time a row moves to twice its room: by the

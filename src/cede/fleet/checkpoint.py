@@ -22,6 +22,7 @@ from cede.learners.files import below
 from cede.learners.learner import Learner
 from cede.learners.state import Arrays, environment_extras, most_episodes
 from cede.problem.model import TwoLayerMDP
+from cede.rows.places import COSTS, ENVIRONMENT
 from cede.rows.stored import LayerCounts, check_layer, check_outcomes_counted, check_sums
 
 KIND, SCHEMA = "checkpoint", 7
@@ -33,8 +34,7 @@ class RunState:
 
     number: int  # the last round that was played
     done: int  # episodes that every team has played
-    table: Table | None  # counts of the shared environment; None: no team shares it
-    costs: Table | None  # and sums of its costs
+    shared: Mapping[str, Table]  # by layer: counts that teams share; without layers that no team shares
     environment_episodes: int  # episodes that were counted into it
     extras: Extras = field(default_factory=dict)  # of it
 
@@ -81,10 +81,10 @@ class Checkpoint:
         header = {"cede": __version__, "run": self.run, "done": now.done, "groups": len(states)}
         arrays = {f"groups/{i}/{name}": array for i, state in enumerate(states) for name, array in state.items()}
         arrays |= {f"ledger/{name}": column for name, column in record.ledger.first(now.done).items()}
-        if now.table is not None and now.costs is not None:
-            for name, one in (("environment", now.table), ("costs", now.costs)):
-                seen = LayerCounts.of_table(one)
-                arrays |= {f"{name}/key": seen.key, f"{name}/number": seen.number}
+        for name, table in now.shared.items():
+            seen = LayerCounts.of_table(table)
+            arrays |= {f"{name}/key": seen.key, f"{name}/number": seen.number}
+        if now.shared:
             header["environment_episodes"] = now.environment_episodes
             arrays |= {f"extras/{name}": array for name, array in now.extras.items()}
         try:
@@ -119,18 +119,18 @@ class Checkpoint:
     ) -> tuple[RunState, list[Arrays]]:
         """Do the work of `load` after the header was checked. Every array is checked here, since kernels trust them afterwards."""
         done = check.integer("file", "done", header["done"], 0, record.ledger.cost.shape[1])
-        tables: list[Table | None] = [None, None]
+        shared: dict[str, Table] = {}
         counted = 0
-        if now.table is not None and now.costs is not None:
-            for i, (name, one) in enumerate((("environment", now.table), ("costs", now.costs))):
-                seen = LayerCounts((one.n_rows, one.n_columns), arrays[f"{name}/key"], arrays[f"{name}/number"])
-                check_layer("file", name, seen)
-                if name == "environment":
-                    outcomes = next((group.settings.outcomes for group in teams.groups if group.shared), None)
-                    check_outcomes_counted("file", outcomes, seen)
-                else:
-                    check_sums("file", seen)
-                tables[i] = seen.table()
+        for name, table in now.shared.items():
+            seen = LayerCounts((table.n_rows, table.n_columns), arrays[f"{name}/key"], arrays[f"{name}/number"])
+            check_layer("file", name, seen)
+            if name == ENVIRONMENT:
+                outcomes = next((group.settings.outcomes for group in teams.groups if group.shared), None)
+                check_outcomes_counted("file", outcomes, seen)
+            elif name == COSTS:
+                check_sums("file", seen)
+            shared[name] = seen.table()
+        if shared:
             most = most_episodes(teams.groups[0].task)
             counted = check.integer("file", "episodes", header["environment_episodes"], 0, most)
         if header["groups"] != len(teams.groups):
@@ -150,7 +150,7 @@ class Checkpoint:
         for name, column in results.items():
             column[...] = arrays[f"ledger/{name}"]
         extras = environment_extras("file", [group.sizes for group in teams.groups if group.shared], below(arrays, "extras"))
-        return RunState(0, done, tables[0], tables[1], counted, extras), states
+        return RunState(0, done, shared, counted, extras), states
 
 
 def sampled(scale: Scale, layer: str) -> list[float]:
@@ -183,9 +183,8 @@ def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence
     for mdp, learner in zip(mdps, learners, strict=True):
         add(mdp.task.control_cost, mdp.task.switch_cost, mdp.task.start_agent, learner.seed)
         add(*mdp.policies)
-    for table in (now.table, now.costs):
-        if table is not None:
-            seen = LayerCounts.of_table(table)
-            add(seen.key, seen.number, now.environment_episodes)
+    for table in now.shared.values():
+        seen = LayerCounts.of_table(table)
+        add(seen.key, seen.number, now.environment_episodes)
     add(*(now.extras[name] for name in sorted(now.extras)))
     return digest.hexdigest()

@@ -5,8 +5,9 @@ time. What changes of these teams during a run is a stack of arrays (`state.stac
 with the team as first axis. Stacks can be cut, joined, sent, written to a file, and used by any shard.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +23,7 @@ from cede.learners.settings import Memo, Settings, alike_key, key_of, with_optio
 from cede.learners.state import Arrays, LearnerState, Names, Sizes, check_stack, part_of, stack_states
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.task import Task
+from cede.rows.places import Shape
 
 Streams = NDArray[np.uint64]  # (n, 4): the random stream of each team, see `draw_uniform`
 Age = tuple[int, int]  # before the run: episodes of the learner, and episodes in its own environment counts
@@ -48,7 +50,7 @@ class TeamGroup:
     keeps_plans: bool  # whether plans are stored from one episode to the next
     block: int  # without horizon: steps that are recorded together; else the horizon
 
-    @property
+    @cached_property
     def sizes(self) -> Sizes:
         """Return task and settings, from which the shapes of a state follow."""
         return Sizes(self.task, self.settings)
@@ -76,6 +78,7 @@ class ShardPlan:
     members: Sequence[GroupMembers]
     agents: Table  # the true tables of all its agents, slot by slot
     states: Sequence[Arrays]
+    shared: Mapping[str, Shape] = field(default_factory=dict)  # by layer: rows and columns of the counts that teams share
     number: int = 0  # the last order whose results are in the states
 
 
@@ -190,15 +193,21 @@ def check_states(owner: str, group: TeamGroup, states: Arrays, like: Arrays, epi
 
 
 def cut_into_shards(
-    grouping: Grouping, states: Sequence[Arrays], mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], n: int
+    grouping: Grouping,
+    states: Sequence[Arrays],
+    shared: Mapping[str, Table],
+    mdps: Sequence[TwoLayerMDP],
+    learners: Sequence[Learner],
+    n: int,
 ) -> list[ShardPlan]:
     """Cut the teams, ordered by group, into n shards of equal size, and return what each is made of.
 
-    states: the stacks of all groups at the start.
+    states: the stacks of all groups at the start. shared: by layer, the counts that teams share.
     """
     begins = np.concatenate([[0], np.cumsum([len(places) for places in grouping.places])]).tolist()
     cuts = np.linspace(0, begins[-1], n + 1).round().astype(int).tolist()
     plans = []
+    shapes = {name: (table.n_rows, table.n_columns) for name, table in shared.items()}
     for low, high in pairwise(cuts):
         true_agents = TrueAgents()
         which, members, parts = [], [], []
@@ -209,7 +218,7 @@ def cut_into_shards(
                 places, age = grouping.places[group][first:last], grouping.age[group][first:last]
                 members.append(members_of(grouping.groups[group], places, age, mdps, learners, true_agents))
                 parts.append(part_of(states[group], first, last))
-        plans.append(ShardPlan(which, [grouping.groups[group] for group in which], members, true_agents.table(), parts))
+        plans.append(ShardPlan(which, [grouping.groups[group] for group in which], members, true_agents.table(), parts, shapes))
     return plans
 
 

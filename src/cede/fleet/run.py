@@ -6,7 +6,7 @@ a round teams do not see one another, and what they add to the environment's cou
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -32,6 +32,7 @@ from cede.learners.learner import Learner
 from cede.learners.state import Arrays, joined, unstack_states
 from cede.planning.control_shares import best_mixture
 from cede.problem.model import TwoLayerMDP
+from cede.rows.places import COSTS, ENVIRONMENT
 from cede.rows.working import SharedCounts
 
 _mixtures: "WeakKeyDictionary[TwoLayerMDP, dict[Any, float]]" = WeakKeyDictionary()  # cost of the best one, by problem and limits
@@ -98,9 +99,10 @@ class Run:
         self.which: list[Sequence[int]] = []  # by shard: indices of the groups that it has teams of
         self.places: list[list[Ints]] = []  # by shard and group: indices of the teams in the fleet
         self.record = RunRecord.empty(mdps, episodes)
-        self.now = RunState(0, 0, None, None, 0)
+        self.now = RunState(0, 0, {}, 0)
         if self.shared is not None:
-            self.now = RunState(0, 0, self.shared.table, self.shared.costs, self.shared.episodes, self.shared.extras)
+            tables = {ENVIRONMENT: self.shared.table, COSTS: self.shared.costs}
+            self.now = RunState(0, 0, tables, self.shared.episodes, self.shared.extras)
         self.earlier = {0: self.now}  # by round: the states to which the engine may have to go back
         self.at_once = 1
         self.at_end = at_end
@@ -153,7 +155,7 @@ class Run:
                 done = f"{checkpoint.path}: the number of episodes done is {self.now.done}"
                 raise ValueError(f"{done}, must be a multiple of sync_every = {self.sync_every} to go on from")
         shards = check.integer("Engine", "what shards() answered", self.engine.shards(len(self.mdps)), 1, len(self.mdps))
-        plans = cut_into_shards(self.teams, states, self.mdps, self.learners, shards)
+        plans = cut_into_shards(self.teams, states, self.now.shared, self.mdps, self.learners, shards)
         places = [[members.team for members in plan.members] for plan in plans]
         for here, found in zip(places, self.engine.start(plans), strict=True):
             for place, optima in zip(here, found, strict=True):
@@ -203,8 +205,7 @@ class Run:
             numbers.append(here)
         by_group = tuple({name: np.array([one[name][:n] for one in here]) for name in here[0]} for here in numbers)
         evaluated = self.evaluations.is_chosen[now.done : now.done + n]
-        order = (now.number + 1, n, tuple(first), by_group, evaluated, now.table, now.costs)
-        return Order(*order, tuple(owned), now.extras)
+        return Order(now.number + 1, n, tuple(first), by_group, evaluated, now.shared, tuple(owned), now.extras)
 
     def until_fit(self) -> int:
         """Return in how many episodes an option fits models next: a round must end there.
@@ -224,18 +225,18 @@ class Run:
                         result = 1
         return result
 
-    def extras_after(self, table: Table | None, counted: int) -> Extras:
+    def extras_after(self, shared: Mapping[str, Table], counted: int) -> Extras:
         """Return the extras of the shared environment after so many episodes were counted into its table."""
         option = next((option for group in self.teams.groups if group.shared and (option := group.sizes.option)), None)
-        if table is None or option is None:
+        if option is None:
             return self.now.extras
-        return option.fit("environment", self.now.extras, table.matrix, counted)
+        return option.fit("environment", self.now.extras, shared[ENVIRONMENT].matrix, counted)
 
     def enter(self, order: Order, reports: Sequence[Report]) -> None:
         """Enter the results of a round. It may be repeated after an interrupt: it counts only when `now` is replaced."""
         now = self.now
         played = slice(now.done, now.done + order.episodes)
-        table, costs = (None if one is None else one.copy() for one in (now.table, now.costs))
+        shared = {name: table.copy() for name, table in now.shared.items()}
         for places, report in zip(self.places, reports, strict=True):
             for teams, reported in zip(places, report.ledgers, strict=True):
                 ledger = reported
@@ -243,11 +244,10 @@ class Run:
                     lost = self.per_entry * (ledger.expected_cost - self.record.optimum[teams][:, None])
                     ledger = replace(ledger, regret=lost)
                 self.record.ledger.enter(teams, played, ledger)
-            if table is not None and costs is not None:
-                table.add(report.delta.key, report.delta.number)
-                costs.add(report.cost_delta.key, report.cost_delta.number)
+            for name, table in shared.items():
+                table.add(report.deltas[name].key, report.deltas[name].number)
         counted = now.environment_episodes + order.episodes * self.teams.sharing * self.per_entry
-        self.now = RunState(order.number, played.stop, table, costs, counted, self.extras_after(table, counted))
+        self.now = RunState(order.number, played.stop, shared, counted, self.extras_after(shared, counted))
         self.earlier[order.number] = self.now
         for number in [n for n in self.earlier if n < self.engine.kept_number]:
             del self.earlier[number]
@@ -306,8 +306,7 @@ class Run:
                 after = unstack_states(group.sizes, stack, before, names, done, 0 if group.shared else done)
                 for place, state in zip(places, after, strict=True):
                     self.learners[place]._remember(state)
-        if self.shared is not None and now.table is not None:
-            assert now.costs is not None
-            self.shared.table, self.shared.costs, self.shared.episodes = now.table, now.costs, now.environment_episodes
-            self.shared.extras = now.extras
+        if self.shared is not None:
+            self.shared.table, self.shared.costs = now.shared[ENVIRONMENT], now.shared[COSTS]
+            self.shared.episodes, self.shared.extras = now.environment_episodes, now.extras
         return whole

@@ -5,6 +5,7 @@ the same answer, so nothing counts twice. Between rounds all that a shard knows 
 kept, and put into another shard.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Ints
 from cede._kernels.random_streams import tie_seed
-from cede._kernels.tables import KeyTable, Table, growth, restore
+from cede._kernels.tables import KeyTable, Table, growth
 from cede.beliefs.belief import Belief
 from cede.beliefs.constants import RadiiAhead
 from cede.beliefs.extras import Extras, stack_extras, unstack_extras
@@ -24,6 +25,7 @@ from cede.fleet import teams as kernels
 from cede.fleet.episodes import EpisodeArrays, Truth
 from cede.fleet.grouping import RUN_FIELDS, GroupMembers, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
+from cede.fleet.share import Share, new_share, own_share, take_over
 from cede.fleet.teams import LedgerArrays, TeamArrays, Workspace
 from cede.learners.arrays import arrivals, load_counts, make_plan, new_arrays, optimistic_start, refresh_layer
 from cede.learners.compiled import NEVER, finish_plan, is_due
@@ -35,12 +37,11 @@ from cede.problem.arrays import problem_of
 from cede.problem.model import Environment
 from cede.problem.task import Task
 from cede.rows.cost_sums import N_SUMS
-from cede.rows.counting import CountsArrays
-from cede.rows.places import COSTS, ENVIRONMENT, layer_shapes
+from cede.rows.places import COSTS, ENVIRONMENT
 from cede.rows.stored import LayerCounts
 from cede.rows.working import SharedCounts
 
-STEPS_WRITTEN_DOWN = ("agent_keys", "environment_rows", "environment_outcomes")  # arrays of the workspace
+STEPS_WRITTEN_DOWN = ("agent_keys", "environment_keys")  # arrays of the workspace
 TEAMS_AT_ONCE = 64  # teams in one call of compiled code; an interrupt is noticed between calls
 
 
@@ -53,8 +54,7 @@ class Order:
     first: tuple[Ints, ...]  # by group: (ages,) number k of the first episode, for learners of each age
     radii: tuple[dict[str, Floats], ...]  # by group: arrays (ages, episodes) by the names of `Radii`
     evaluated: NDArray[np.bool_]  # (episodes,) whether policies are evaluated before the episode
-    snapshot: Table | None  # counts of the shared environment before the round, read only; None: no team shares it
-    cost_snapshot: Table | None  # the same of the sums of costs
+    shared: Mapping[str, Table]  # by layer: shared counts before the round, read only; without layers that no team shares
     own: tuple[Ints, ...] = ()  # by group: (ages,) episodes in such a learner's own environment counts before the round
     extras: Extras = field(default_factory=dict)  # of the shared environment
 
@@ -65,8 +65,7 @@ class Report:
 
     number: int
     ledgers: tuple[Ledger, ...]  # by group, first axes (teams, episodes)
-    delta: LayerCounts  # what the round adds to the counts of the shared environment
-    cost_delta: LayerCounts  # and to the sums of costs
+    deltas: Mapping[str, LayerCounts]  # by layer: what the round adds to shared counts
 
 
 class Shard:
@@ -76,16 +75,15 @@ class Shard:
         first = plan.groups[0].task
         places = np.arange(plan.agents.n_rows).reshape(-1, first.n_states)
         truth = Belief(plan.agents, np.zeros(plan.agents.n_rows), places)
-        structure = next((group.settings.structure for group in plan.groups if group.shared), None)
-        shapes = layer_shapes(first, structure=structure)
-        layers = shapes[ENVIRONMENT], shapes[COSTS]
-        table, costs = (Table.empty(*sides) for sides in layers)
-        self.environment = SharedCounts(table, costs, layers[0][0], 0)  # the shared one, as the team at work sees it
-        self.delta, self.cost_delta = (Table.empty(*sides) for sides in layers)
+        self.shares = {name: new_share(np.arange(shape[0]), 0, Table.empty(*shape)) for name, shape in plan.shared.items()}
+        self.environment: SharedCounts | None = None  # the shared one, as the team at work sees it
+        if ENVIRONMENT in plan.shared:
+            table, costs = (Table.empty(*plan.shared[name]) for name in (ENVIRONMENT, COSTS))
+            self.environment = SharedCounts(table, costs, table.n_rows, 0)
         self.which = plan.which
-        given = zip(plan.groups, plan.members, plan.states, strict=True)
-        deltas = (self.delta, self.cost_delta)
-        self.groups = [WorkingGroup(group, members, truth, state, self.environment, deltas) for group, members, state in given]
+        self.groups: list[WorkingGroup] = []
+        for group, members, state in zip(plan.groups, plan.members, plan.states, strict=True):
+            self.groups.append(WorkingGroup(group, members, truth, state, self.environment, self.shares))
         self.number = plan.number
         self.order: Order | None = None
         self.report: Report | None = None
@@ -107,21 +105,16 @@ class Shard:
         for number, group in zip(self.which, self.groups, strict=True):
             group.play(order, number)
         ledgers = tuple(group.ledger for group in self.groups)
-        self.report = Report(order.number, ledgers, LayerCounts.of_table(self.delta), LayerCounts.of_table(self.cost_delta))
+        deltas = {name: LayerCounts.of_table(share.delta) for name, share in self.shares.items()}
+        self.report = Report(order.number, ledgers, deltas)
         self.number = order.number
         return self.report
 
     def _begin(self, order: Order) -> None:
-        """Prepare a new round: take over the shared environment counts, and make room for results."""
-        if order.snapshot is not None and any(group.group.shared for group in self.groups):
-            for table, snapshot, delta in (
-                (self.environment.table, order.snapshot, self.delta),
-                (self.environment.costs, order.cost_snapshot, self.cost_delta),
-            ):
-                assert snapshot is not None
-                table.lengthen_to(snapshot.end)
-                restore(table, snapshot)
-                delta.clear()
+        """Prepare a new round: take over the shared counts, and make room for results."""
+        if self.environment is not None:
+            for name, table in ((ENVIRONMENT, self.environment.table), (COSTS, self.environment.costs)):
+                take_over(table, self.shares[name], order.shared[name])
         for group in self.groups:
             group.begin(order)
         self.order = order
@@ -139,8 +132,7 @@ class WorkingGroup:
     """The teams of one group in a shard, and the workspace that serves them, a team at a time.
 
     truth: the true tables of all agents of the shard. state: the stacked states. environment: the shared environment counts, as the
-    team at work sees them. deltas: the tables, of counts and of costs, that gather what the teams of this shard add to them in a
-    round.
+    team at work sees them; None: no team shares it. shares: of the layers that teams share.
     """
 
     def __init__(
@@ -149,13 +141,17 @@ class WorkingGroup:
         members: GroupMembers,
         truth: Belief,
         state: Arrays,
-        environment: SharedCounts,
-        deltas: tuple[Table, Table],
+        environment: SharedCounts | None,
+        shares: Mapping[str, Share],
     ) -> None:
         task, settings = group.task, group.settings
-        self.group, self.members, (self.delta, self.cost_delta) = group, members, deltas
+        self.group, self.members = group, members
         self.counts = load_counts(task, settings, LearnerState(), environment if group.shared else None)
         self.learner = new_arrays(task, settings, self.counts)
+        self.layers = {"agents": self.counts.agents, ENVIRONMENT: self.counts.environment, COSTS: self.counts.costs.counts}
+        self.shares = {
+            name: shares[name] if group.shared and name in shares else own_share(counts) for name, counts in self.layers.items()
+        }
         layers = {name: group.sizes.seen[name] for name in STACKED}
         self.seen = {
             name: KeyTable.of(state[f"{name}_size"], state[f"{name}_key"], state[f"{name}_number"], rows * columns)
@@ -207,7 +203,6 @@ class WorkingGroup:
         problem.vary = self.group.vary
         problem.enter_cost = np.empty(0) if environment.enter_cost is None else environment.enter_cost
         model = ModelArrays(agents=truth.arrays, environment=true_environment(environment).arrays, problem=problem)
-        known = [table.end for table in (self.counts.agents.seen, self.counts.environment.seen)]
         return Workspace(
             learner=self.learner,
             truth=true_problem(task, environment, model),
@@ -216,16 +211,10 @@ class WorkingGroup:
             true_value=value,
             steps=new_steps(self.group.block),
             **{name: np.empty(0, dtype=np.int64) for name in (*STEPS_WRITTEN_DOWN, "cost_rows")},
+            **self.shares,
             cost_parts=np.empty(0),
             chance=np.empty(numbers_drawn(environment, task)),
-            agents_known=known[0],
-            environment_known=0 if self.group.shared else known[1],
             at_work=-1,
-            shared=int(self.group.shared),
-            snapshot=self.delta,
-            delta=self.delta,
-            cost_snapshot=self.cost_delta,
-            cost_delta=self.cost_delta,
             endless=new_endless(task),
             accuracy=0.0 if task.horizon is not None else accuracy_for(known_costs(task, environment)),
         )
@@ -263,8 +252,6 @@ class WorkingGroup:
                 setattr(workspace, name, np.empty(steps, dtype=np.int64))
             if self.learner.costs.least.size:
                 workspace.cost_rows, workspace.cost_parts = np.empty(2 * steps, dtype=np.int64), np.empty(2 * steps)
-        if order.snapshot is not None and order.cost_snapshot is not None:
-            workspace.snapshot, workspace.cost_snapshot = order.snapshot, order.cost_snapshot
         self.ledger = Ledger.empty(self.n_teams, order.episodes, len(self.group.task.members))
         self.at[0] = 0
 
@@ -316,7 +303,7 @@ class WorkingGroup:
         """Make the plan of team i with several threads, if one is due. first, radii: of the order, for this group."""
         teams, age = self.teams, self.teams.age[i]
         episode = int(first[age])
-        kernels.come_to_work(self.workspace, teams, i)
+        kernels.load_team(self.workspace, teams, i)
         for name, numbers in radii.items():
             setattr(self.learner.radii, name, float(numbers[age, 0]))
         if not teams.fresh[i] and is_due(self.learner, episode, teams.planned[i]):
@@ -327,33 +314,29 @@ class WorkingGroup:
 
     def _make_room(self, first: int, last: int, episodes: int) -> None:
         """Make all pools long enough for what the teams from first to last may see in some episodes: kernels trust in that."""
-        steps, workspace, environment = episodes * self.group.block, self.workspace, self.counts.environment
-        costs, sums = self.counts.costs.counts, 2 * N_SUMS * steps
-        self._lengthen("agents", self.counts.agents, workspace.agents_known, steps, first, last)
+        steps = episodes * self.group.block
+        self._lengthen("agents", steps, first, last)
+        self._lengthen(ENVIRONMENT, steps, first, last)
+        self._lengthen(COSTS, 2 * N_SUMS * steps, first, last)
         self._lengthen_kept("starts", self.group.task.n_states, episodes, first, last)
-        if self.group.shared:
-            base, more, sides = int(workspace.snapshot.end), (last - first) * steps, (environment.counted, environment.n_columns)
-            environment.seen.lengthen_to(base + growth.py_func(base, *sides, steps))
-            self.delta.lengthen_to(self.delta.end + growth.py_func(self.delta.end, *sides, more))
-            base, sides = int(workspace.cost_snapshot.end), (costs.counted, N_SUMS)
-            costs.seen.lengthen_to(base + growth.py_func(base, *sides, sums))
-            self.cost_delta.lengthen_to(self.cost_delta.end + growth.py_func(self.cost_delta.end, *sides, (last - first) * sums))
-        else:
-            self._lengthen("environment", environment, workspace.environment_known, steps, first, last)
-            self._lengthen("costs", costs, 0, sums, first, last)
         refresh_layer(self.learner.environment, self.group.settings, self.group.task.n_states)
 
-    def _lengthen(self, layer: str, counts: CountsArrays, known: int, steps: int, first: int, last: int) -> None:
-        """Make the pools of one layer long enough: that of the workspace for any of these teams, that of what is kept for all of
-        them.
+    def _lengthen(self, layer: str, steps: int, first: int, last: int) -> None:
+        """Make the pools of one layer long enough: that of the workspace for any of these teams, those of what is kept and shared
+        for all of them.
 
-        layer, counts: "agents", "environment" or "costs", and where it is counted. known: where counted rows begin in the pool of
-        the workspace. steps: how many each team plays.
+        layer: "agents", "environment" or "costs". steps: how many each team counts.
         """
-        entries = int(self.seen[layer].size[first:last].max())
-        base = max(int(counts.seen.end), known + entries)
-        counts.seen.lengthen_to(base + growth.py_func(entries, counts.counted, counts.n_columns, steps))
-        self._lengthen_kept(layer, counts.counted * counts.n_columns, steps, first, last)
+        counts, share, entries = self.layers[layer], self.shares[layer], 0
+        if share.has_own:
+            entries = int(self.seen[layer].size[first:last].max())
+            self._lengthen_kept(layer, counts.counted * counts.n_columns, steps, first, last)
+        if counts.counted:
+            entries, sides = share.begin + entries, (counts.counted, counts.n_columns)
+            counts.seen.lengthen_to(max(int(counts.seen.end), entries) + growth.py_func(entries, *sides, steps))
+        if share.has_shared:
+            end, sides = share.delta.end, (share.delta.n_rows, share.delta.n_columns)
+            share.delta.lengthen_to(end + growth.py_func(end, *sides, (last - first) * steps))
 
     def _lengthen_kept(self, layer: str, most: int, steps: int, first: int, last: int) -> None:
         """Make the pool of what is kept of a layer, at most so many places of a team, long enough for some steps of these teams."""

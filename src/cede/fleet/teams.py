@@ -1,6 +1,6 @@
-"""Many teams, one workspace: what a team has seen is laid out, the team plays, and what it has seen is put away again.
+"""Many teams, one workspace: the counts of a team are loaded, the team plays, and its counts are stored again.
 
-While another team is at work, a team costs the memory of what it has seen: one row of a table of keys, sorted.
+While another team is at work, a team costs the memory of its counts: one row of a table of keys, sorted.
 """
 
 from typing import Annotated
@@ -15,17 +15,18 @@ from cede._kernels.limits import PRICE, step_costs, update_prices
 from cede._kernels.problem import ends_in
 from cede._kernels.random_streams import draw_uniform, tie_seed
 from cede._kernels.scratch import PassScratch, ThreadScratch
-from cede._kernels.tables import KeyTable, Table, add, add_key, growth, restore, take
+from cede._kernels.tables import KeyTable, add, add_key
 from cede.beliefs.constants import RadiiAhead, put_constants, set_radii
 from cede.beliefs.layer import row_has_doubled
 from cede.fleet.episodes import EpisodeArrays, Truth, add_step, enter, first_state, is_over, play_episode, play_on, step
+from cede.fleet.share import Share, load_layer, reserve, store_costs, store_layer
 from cede.learners.compiled import DOUBLING, NEVER, LearnerArrays, is_due, may_deviate, plan_step, visit
 from cede.learners.proof import RECORD, negate_costs, record_episode
 from cede.planning.backup import CHOOSE, FOLLOW
 from cede.planning.backward import POLICY, VALUE, backward, begin, start_mean
 from cede.planning.fixed_point import Endless, find_reached, settle, settle_gains
-from cede.rows.cost_sums import N_SUMS, add_part, count_costs, forget_costs, parts_of_sums, restore_row, rows_of_costs
-from cede.rows.counting import LEAST_WEIGHT, CountsArrays, cells_of, forget, part_kept, slot_of
+from cede.rows.cost_sums import N_SUMS, count_costs, forget_costs, rows_of_costs
+from cede.rows.counting import LEAST_WEIGHT, cells_of, forget, part_kept, slot_of
 
 
 class TeamArrays(Bundle):
@@ -83,20 +84,15 @@ class Workspace(Bundle):
     value_known: int  # 1: the last two are those of the team at work
     steps: EpisodeArrays
     agent_keys: Int1  # (n L,) where the steps of n episodes were counted: row * n_columns + column of the agents' table
-    environment_rows: Int1  # (n L,)
-    environment_outcomes: Int1  # (n L,)
+    environment_keys: Int1  # (n L,) the same of the environment's table
     cost_rows: Int1  # (2 n L,) where the costs of each step, and of arriving, were counted, -1: nowhere
     cost_parts: Float1  # (2 n L,) and what was
     counted: int  # steps that the team at work has counted
     chance: Float1  # random numbers of an episode, see `enter`; without horizon those of a step, see `play_block`
-    agents_known: int  # where counted rows begin in the pool of the agents' table: behind what is known
-    environment_known: int
     at_work: int  # which team is, -1: none
-    shared: int  # 1: the environment's table is that of all teams, and `delta` counts what they add
-    snapshot: Table  # the environment as it was when the round began
-    delta: Table  # what was seen since
-    cost_snapshot: Table  # the same of its costs
-    cost_delta: Table
+    agents: Share  # which rows of each layer the teams share
+    environment: Share
+    costs: Share
     endless: Endless  # for evaluations without horizon
     accuracy: float  # of these
 
@@ -112,42 +108,7 @@ class LedgerArrays(Bundle):
     switches: Int2  # (teams, episodes)
 
 
-# ------------------------------------------------------------------------------------------------- a team comes to work
-
-
-@kernel
-def lay_out(kept, i, counts, first):
-    """Fill the counted rows of a table, which are empty, with what team i has seen. first: the first place to use."""
-    table, n_columns = counts.seen, counts.n_columns
-    column, weights, keys, amounts = table.column, table.weight, kept.column, kept.weight
-    to, r = first, np.int64(-1)
-    for j in range(kept.start[i], kept.start[i] + kept.size[i]):
-        row = keys[j] // n_columns
-        if row != r:
-            r = row
-            table.start[r] = to
-        column[to] = keys[j] - row * n_columns
-        weights[to] = amounts[j]
-        table.size[r] += 1
-        table.capacity[r] += 1
-        table.total[r] += amounts[j]
-        to += 1
-    table.end = to
-
-
-@unit(types.none, KeyTable, types.int64, CountsArrays, types.int64)
-def clear(kept, i, counts, first):
-    """Empty the rows of a table that team i has seen."""
-    table, keys = counts.seen, kept.column
-    for j in range(kept.start[i], kept.start[i] + kept.size[i]):
-        r = keys[j] // counts.n_columns
-        table.size[r] = 0
-        table.capacity[r] = 0
-        table.total[r] = 0.0
-    table.end = first
-    if counts.forgetting.factor.size > 0:  # rows that were forgotten since are not among those of team i
-        for r in range(counts.counted):
-            table.capacity[r] = 0
+# ------------------------------------------------------------------------------------------------- counts of a team
 
 
 @unit(types.none, Workspace, TeamArrays, types.int64)
@@ -183,102 +144,29 @@ def point_at_team(workspace, teams, i):
 
 
 @kernel
-def come_to_work(workspace, teams, i):
-    """Lay out what team i has seen, if it is not there already, and point the workspace at the team's own arrays."""
-    agents, environment, last = workspace.learner.agents.counts, workspace.learner.environment.counts, workspace.at_work
-    costs = workspace.learner.costs.counts
+def load_team(workspace, teams, i):
+    """Lay out the counts of team i, if they are not there already, and point the workspace at the team's own arrays."""
+    learner, last = workspace.learner, workspace.at_work
     if last != i:
-        if last >= 0:
-            clear(teams.agents_seen, last, agents, workspace.agents_known)
-            if not workspace.shared:
-                clear(teams.environment_seen, last, environment, workspace.environment_known)
-                clear(teams.costs_seen, last, costs, np.int64(0))
-        workspace.at_work = -1
-        lay_out(teams.agents_seen, i, agents, workspace.agents_known)
-        if not workspace.shared:
-            lay_out(teams.environment_seen, i, environment, workspace.environment_known)
-            lay_out(teams.costs_seen, i, costs, np.int64(0))
+        load_layer(teams.agents_seen, last, i, learner.agents.counts, workspace.agents)
+        load_layer(teams.environment_seen, last, i, learner.environment.counts, workspace.environment)
+        load_layer(teams.costs_seen, last, i, learner.costs.counts, workspace.costs)
         workspace.value_known = 0
         workspace.at_work = i
     point_at_team(workspace, teams, i)
 
 
-@kernel
-def reserve(kept, i, more, most):
-    """Make sure that `more` outcomes fit into row i, which has at most `most`; the pool is long enough."""
-    n, start, columns, weights = kept.size[i], kept.start[i], kept.column, kept.weight
-    wanted = min(n + more, most)
-    if wanted > kept.capacity[i]:
-        target = kept.end
-        kept.capacity[i] = min(2 * wanted, most)
-        kept.end = target + kept.capacity[i]
-        for j in range(n):
-            columns[target + j] = columns[start + j]
-            weights[target + j] = weights[start + j]
-        kept.start[i] = target
-
-
-# ------------------------------------------------------------------------------------------------- a team puts its work away
-
-
-@unit(types.none, CountsArrays, KeyTable, types.int64)
-def pack(counts, kept, i):
-    """Make what is kept of team i equal to the counted rows of a table, some of which may have faded."""
-    table, to, total = counts.seen, kept.start[i], 0.0
-    for r in range(counts.counted):
-        for j in range(table.start[r], table.start[r] + table.size[r]):
-            kept.column[to] = r * counts.n_columns + table.column[j]
-            kept.weight[to] = table.weight[j]
-            total += table.weight[j]
-            to += 1
-    kept.size[i] = to - kept.start[i]
-    kept.total[i] = total
-
-
-@kernel
-def put_costs_away(workspace, teams, i):
-    """Do what `put_away` does, for costs."""
-    costs, rows, parts = workspace.learner.costs.counts, workspace.cost_rows, workspace.cost_parts
-    fades = costs.forgetting.factor.size > 0
-    for j in range(2 * workspace.counted):
-        r = rows[j]
-        if r < 0:
-            continue
-        if workspace.shared:
-            restore_row(costs.seen, workspace.cost_snapshot, r)
-            add_part(workspace.cost_delta, r, parts[j])
-        elif not fades:
-            coarse, rest, square = parts_of_sums(parts[j])
-            amounts = (1.0, coarse, rest, square)
-            for column in range(N_SUMS):
-                if amounts[column] > 0.0:
-                    add_key(teams.costs_seen, i, r * N_SUMS + column, amounts[column])
-    if fades:
-        pack(costs, teams.costs_seen, i)
-
-
 @unit(types.none, Workspace, TeamArrays, types.int64)
-def put_away(workspace, teams, i):
-    """Add the steps that were counted to what is kept of team i. A shared environment is again as all teams saw it; what the team
-    added is in delta.
+def store_team(workspace, teams, i):
+    """Add the steps that were counted to the counts of team i, and to those that teams share. Shared rows are then again as they
+    were when the round began.
     """
-    agents, environment = workspace.learner.agents.counts, workspace.learner.environment.counts
-    agents_fade, environment_fades = agents.forgetting.factor.size > 0, environment.forgetting.factor.size > 0
-    rows, outcomes = workspace.environment_rows, workspace.environment_outcomes
-    if workspace.learner.costs.least.size > 0:
-        put_costs_away(workspace, teams, i)
-    for j in range(workspace.counted):
-        if not agents_fade:
-            add_key(teams.agents_seen, i, workspace.agent_keys[j], 1.0)
-        if workspace.shared:
-            take(environment.seen, rows[j], outcomes[j], 1.0)
-            add(workspace.delta, rows[j], outcomes[j], 1.0)
-        elif not environment_fades:
-            add_key(teams.environment_seen, i, rows[j] * environment.n_columns + outcomes[j], 1.0)
-    if agents_fade:
-        pack(agents, teams.agents_seen, i)
-    if environment_fades:
-        pack(environment, teams.environment_seen, i)
+    learner, n = workspace.learner, workspace.counted
+    if learner.costs.least.size > 0:
+        rows, parts = workspace.cost_rows[: 2 * n], workspace.cost_parts[: 2 * n]
+        store_costs(learner.costs.counts, workspace.costs, teams.costs_seen, i, rows, parts)
+    store_layer(learner.agents.counts, workspace.agents, teams.agents_seen, i, workspace.agent_keys[:n])
+    store_layer(learner.environment.counts, workspace.environment, teams.environment_seen, i, workspace.environment_keys[:n])
 
 
 # ------------------------------------------------------------------------------------------------- at work
@@ -310,8 +198,7 @@ def count_played(workspace, begin, end):
         add(agents.seen, row, column, 1.0)
         add(environment.seen, environment_row, outcome, 1.0)
         workspace.agent_keys[at] = row * agents.n_columns + column
-        workspace.environment_rows[at] = environment_row
-        workspace.environment_outcomes[at] = outcome
+        workspace.environment_keys[at] = environment_row * environment.n_columns + outcome
         if costs.least.size > 0:
             place = problem.slot[d] + slot_of(problem.vary[d], t, prev) if learner.flat else a
             workspace.cost_rows[2 * at], workspace.cost_rows[2 * at + 1] = rows_of_costs(costs, s, place, to)
@@ -325,18 +212,13 @@ def count_played(workspace, begin, end):
 @unit(types.none, Workspace, types.int64, types.int64)
 def forget_episode(workspace, first, episode):
     """Let the counts of all layers fade after an episode, whose steps were written down from place `first` on."""
-    learner, rows, outcomes = workspace.learner, workspace.environment_rows, workspace.environment_outcomes
-    last, columns = workspace.counted, learner.environment.counts.n_columns
+    learner, last = workspace.learner, workspace.counted
     if learner.costs.counts.forgetting.factor.size > 0:
         forget_costs(learner.costs, episode, workspace.cost_rows[2 * first : 2 * last], workspace.cost_parts[2 * first : 2 * last])
     if learner.agents.counts.forgetting.factor.size > 0:
         forget(learner.agents.counts, episode, workspace.agent_keys[first:last])
     if learner.environment.counts.forgetting.factor.size > 0:
-        for i in range(first, last):
-            rows[i] = rows[i] * columns + outcomes[i]
-        forget(learner.environment.counts, episode, rows[first:last])
-        for i in range(first, last):
-            rows[i] = rows[i] // columns
+        forget(learner.environment.counts, episode, workspace.environment_keys[first:last])
 
 
 @unit(types.none, KeyTable, types.int64, types.int64, types.float64)
@@ -489,7 +371,7 @@ def play_block(workspace, teams, ahead, i, episode, e, ledger, policy, value):
         count_played(workspace, t, t + 1)
         if learner.agents.counts.forgetting.factor.size + learner.environment.counts.forgetting.factor.size > 0:
             forget_episode(workspace, at, done + t + 1)
-        due = has_come(learner, workspace, at, done + t + 2 - teams.planned[i])
+        due = replan_due(learner, workspace, at, done + t + 2 - teams.planned[i])
         if ends_in(truth.model.problem, steps.states[t + 1]):
             steps.states[t + 1], steps.who[t + 1] = first_state(truth, chance[2]), truth.start_agent
     teams.state[i], teams.agent[i] = steps.states[block], steps.who[block]
@@ -500,14 +382,15 @@ def play_block(workspace, teams, ahead, i, episode, e, ledger, policy, value):
 
 
 @kernel
-def has_come(learner, workspace, at, steps):
+def replan_due(learner, workspace, at, steps):
     """Return whether it is time for a new plan after the step that was written down at place `at`: what `is_due` returns, but only
     the rows of this step are looked at. steps: since the plan was made.
     """
     if learner.replan == DOUBLING:
         agents, environment = learner.agents, learner.environment
         row = workspace.agent_keys[at] // agents.counts.n_columns
-        return row_has_doubled(agents, row) or row_has_doubled(environment, workspace.environment_rows[at])
+        environment_row = workspace.environment_keys[at] // environment.counts.n_columns
+        return row_has_doubled(agents, row) or row_has_doubled(environment, environment_row)
     return learner.replan != NEVER and steps >= learner.replan
 
 
@@ -516,25 +399,19 @@ def play_teams(workspace, teams, ahead, episodes, first, last, ledger, at):
     """Play the next episodes of the teams from first to last, as many as the ledger has room for; at[0]: the team that comes next.
 
     episodes: (ages,) k of the first episode of each age. Whatever stops this, up to at[0] all is done. The caller has made all
-    pools long enough for one team in the workspace, and for all of them in `teams` and `delta`.
+    pools long enough for one team in the workspace, and for all of them in `teams` and in what they share.
     """
     learner = workspace.learner
-    agents, environment, snapshot = learner.agents.counts, learner.environment.counts, workspace.snapshot
+    agents, environment, costs = learner.agents.counts, learner.environment.counts, learner.costs.counts
     steps = workspace.steps.actions.size * ledger.cost.shape[1]
-    costs, needed, cost_needed, learns = learner.costs.counts, 0, 0, learner.costs.least.size > 0
     n_states = np.int64(workspace.truth.start.size)
-    if workspace.shared:
-        needed = growth(snapshot.end, environment.counted, environment.n_columns, steps)
-        cost_needed = growth(workspace.cost_snapshot.end, costs.counted, np.int64(N_SUMS), 2 * N_SUMS * steps) if learns else 0
     for i in range(max(first, at[0]), last):
-        come_to_work(workspace, teams, i)
-        if environment.seen.column.size - environment.seen.end < needed:
-            restore(environment.seen, snapshot)
-        if costs.seen.column.size - costs.seen.end < cost_needed:
-            restore(costs.seen, workspace.cost_snapshot)
-        reserve(teams.agents_seen, i, steps, agents.counted * agents.n_columns)
-        if not workspace.shared:
+        load_team(workspace, teams, i)
+        if workspace.agents.has_own:
+            reserve(teams.agents_seen, i, steps, agents.counted * agents.n_columns)
+        if workspace.environment.has_own:
             reserve(teams.environment_seen, i, steps, environment.counted * environment.n_columns)
+        if workspace.costs.has_own:
             reserve(teams.costs_seen, i, 2 * N_SUMS * steps, costs.counted * N_SUMS)
         reserve(teams.starts_seen, i, np.int64(ledger.cost.shape[1]), n_states)
         policy = teams.policy[min(i, teams.policy.shape[0] - 1)]
@@ -546,7 +423,7 @@ def play_teams(workspace, teams, ahead, episodes, first, last, ledger, at):
             for e in range(ledger.cost.shape[1]):
                 first_step = episodes[teams.age[i]] + workspace.counted
                 play_block(workspace, teams, ahead, i, first_step, e, ledger, policy, value)
-        put_away(workspace, teams, i)
+        store_team(workspace, teams, i)
         at[0] = i + 1
 
 

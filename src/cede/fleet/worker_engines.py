@@ -83,8 +83,7 @@ class WorkerEngine(Engine):
         # Before it is sent: if this is interrupted, shards may have played the round, and `number` must not say otherwise.
         self.orders.append(order)
         reports: list[Report] = self._all("play", order)
-        tables = [order.snapshot for order in self.orders if order.snapshot is not None]
-        held = sum(table.column.nbytes + table.weight.nbytes for table in tables)
+        held = sum(table.column.nbytes + table.weight.nbytes for order in self.orders for table in order.shared.values())
         if len(self.orders) >= MOST_ORDERS or held > MOST_BYTES or time.monotonic() - self.kept_at > MOST_SECONDS:
             self.states()
         return reports

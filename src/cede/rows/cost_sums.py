@@ -12,7 +12,7 @@ from numba import types
 
 from cede._kernels.bundle import Bundle, Float1, Float2, Int1, Int2
 from cede._kernels.compiling import inlined, kernel, unit
-from cede._kernels.tables import Table, add, take
+from cede._kernels.tables import add, take
 from cede.rows.counting import CountsArrays, forget
 
 COUNT, SUM, REST, SQUARES, N_SUMS = 0, 1, 2, 3, 4  # columns of the table of sums; the sum of costs is SUM + REST
@@ -92,17 +92,6 @@ def sums_of(table, r):
         else:
             squares = weight
     return n, coarse + rest, squares
-
-
-@unit(types.none, Table, Table, types.int64)
-def restore_row(table, snapshot, r):
-    """Make row r of a table of sums equal to that of a snapshot, from which it has only grown."""
-    start, begin = table.start[r], snapshot.start[r]
-    table.size[r] = snapshot.size[r]
-    table.total[r] = snapshot.total[r]
-    for j in range(snapshot.size[r]):
-        table.column[start + j] = snapshot.column[begin + j]
-        table.weight[start + j] = snapshot.weight[begin + j]
 
 
 @kernel

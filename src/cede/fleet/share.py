@@ -1,0 +1,224 @@
+"""Rows that teams share: a team's places point to them, and what it counts there is added to the rows of all.
+
+A layer of the workspace has rows of two kinds. A team's own rows are laid out from its keys when it comes to work. Shared rows lie
+before them in the pool, as they were when the round began; what the team adds goes to `delta`, and the rows are restored after it.
+"""
+
+import numpy as np
+from numba import types
+
+from cede._base.arrays import Ints
+from cede._kernels.bundle import Bundle, Int1
+from cede._kernels.compiling import kernel, unit
+from cede._kernels.tables import KeyTable, Table, add, add_key
+from cede.rows.cost_sums import N_SUMS, add_part, parts_of_sums
+from cede.rows.counting import CountsArrays
+
+
+class Share(Bundle):
+    """Which rows of a layer are shared."""
+
+    row: Int1  # (counted,) the row of the shared table, -1: the row is each team's own
+    home: Int1  # (counted,) where a shared row begins in the pool
+    has_shared: int  # 1: some rows are shared
+    has_own: int  # 1: some rows are each team's own
+    known: int  # where counted rows begin in the pool: behind what is known
+    begin: int  # where a team's own rows begin in the pool: behind the shared ones
+    snapshot: Table  # the shared table when the round began
+    delta: Table  # what the teams of this shard have added to it since
+
+
+def new_share(row: Ints, known: int, delta: Table) -> Share:
+    """Return the share of a layer in which nothing was counted yet.
+
+    row: (counted,) see `Share`. known: the end of the pool, in which what is known lies. delta: an empty table of the shared rows.
+    """
+    home, has_shared, has_own = np.zeros(len(row), dtype=np.int64), int((row >= 0).any()), int((row < 0).any())
+    ends = {"known": known, "begin": known}
+    return Share(row=row, home=home, has_shared=has_shared, has_own=has_own, **ends, snapshot=delta, delta=delta)
+
+
+def own_share(counts: CountsArrays) -> Share:
+    """Return the share of a layer whose rows are all each team's own."""
+    return new_share(np.full(counts.counted, -1, dtype=np.int64), int(counts.seen.end), Table.empty(0, counts.n_columns))
+
+
+def take_over(table: Table, share: Share, snapshot: Table) -> None:
+    """Make the shared rows of a table equal to a snapshot, and let teams add to `delta` from nothing. No team is at work."""
+    share.snapshot = snapshot
+    share.delta.clear()
+    table.lengthen_to(share.known + snapshot.end)
+    lay_out_shared(table, share)
+
+
+# ------------------------------------------------------------------------------------------------- a round begins
+
+
+@unit(types.none, Table, Share)
+def lay_out_shared(table, share):
+    """Fill the shared rows of a table from the snapshot. No team is at work; the pool is long enough."""
+    snapshot, to = share.snapshot, share.known
+    column, weights, from_column, from_weights = table.column, table.weight, snapshot.column, snapshot.weight
+    for r in range(share.row.size):
+        q = share.row[r]
+        if q >= 0:
+            n, start = snapshot.size[q], snapshot.start[q]
+            share.home[r] = table.start[r] = to
+            table.size[r] = n
+            table.capacity[r] = snapshot.capacity[q]
+            table.total[r] = snapshot.total[q]
+            for j in range(n):
+                column[to + j] = from_column[start + j]
+                weights[to + j] = from_weights[start + j]
+            to += snapshot.capacity[q]
+    share.begin = to
+    table.end = to
+
+
+# ------------------------------------------------------------------------------------------------- a team comes to work
+
+
+@kernel
+def lay_out(kept, i, counts, first):
+    """Fill a team's own rows of a table, which are empty, with the counts of team i. first: the first place to use."""
+    table, n_columns = counts.seen, counts.n_columns
+    column, weights, keys, amounts = table.column, table.weight, kept.column, kept.weight
+    to, r = first, np.int64(-1)
+    for j in range(kept.start[i], kept.start[i] + kept.size[i]):
+        row = keys[j] // n_columns
+        if row != r:
+            r = row
+            table.start[r] = to
+        column[to] = keys[j] - row * n_columns
+        weights[to] = amounts[j]
+        table.size[r] += 1
+        table.capacity[r] += 1
+        table.total[r] += amounts[j]
+        to += 1
+    table.end = to
+
+
+@unit(types.none, KeyTable, types.int64, CountsArrays, Share)
+def clear(kept, i, counts, share):
+    """Empty the own rows of a table, which hold the counts of team i."""
+    table, keys = counts.seen, kept.column
+    for j in range(kept.start[i], kept.start[i] + kept.size[i]):
+        r = keys[j] // counts.n_columns
+        table.size[r] = 0
+        table.capacity[r] = 0
+        table.total[r] = 0.0
+    table.end = share.begin
+    if counts.forgetting.factor.size > 0:  # rows that were forgotten since are not among those of team i
+        for r in range(counts.counted):
+            if share.row[r] < 0:
+                table.capacity[r] = 0
+
+
+@kernel
+def load_layer(kept, last, i, counts, share):
+    """Replace the counts of team `last` in the own rows of a table by those of team i; -1: there were none."""
+    if share.has_own:
+        if last >= 0:
+            clear(kept, last, counts, share)
+        lay_out(kept, i, counts, share.begin)
+
+
+@kernel
+def reserve(kept, i, more, most):
+    """Make sure that `more` outcomes fit into row i, which has at most `most`; the pool is long enough."""
+    n, start, columns, weights = kept.size[i], kept.start[i], kept.column, kept.weight
+    wanted = min(n + more, most)
+    if wanted > kept.capacity[i]:
+        target = kept.end
+        kept.capacity[i] = min(2 * wanted, most)
+        kept.end = target + kept.capacity[i]
+        for j in range(n):
+            columns[target + j] = columns[start + j]
+            weights[target + j] = weights[start + j]
+        kept.start[i] = target
+
+
+# ------------------------------------------------------------------------------------------------- a team's counts are stored
+
+
+@unit(types.none, CountsArrays, Share, KeyTable, types.int64)
+def pack(counts, share, kept, i):
+    """Make what is kept of team i equal to the own rows of a table, some of which may have faded."""
+    table, to, total = counts.seen, kept.start[i], 0.0
+    for r in range(counts.counted):
+        if share.row[r] < 0:
+            for j in range(table.start[r], table.start[r] + table.size[r]):
+                kept.column[to] = r * counts.n_columns + table.column[j]
+                kept.weight[to] = table.weight[j]
+                total += table.weight[j]
+                to += 1
+    kept.size[i] = to - kept.start[i]
+    kept.total[i] = total
+
+
+@kernel
+def restore_row(table, share, r):
+    """Make a shared row again what it was when the round began, if it is not: a row only grows."""
+    snapshot, q, home = share.snapshot, share.row[r], share.home[r]
+    n, start = snapshot.size[q], snapshot.start[q]
+    if table.total[r] != snapshot.total[q] or table.size[r] != n:
+        column, weights, from_column, from_weights = table.column, table.weight, snapshot.column, snapshot.weight
+        for j in range(n):
+            column[home + j] = from_column[start + j]
+            weights[home + j] = from_weights[start + j]
+        table.start[r] = home
+        table.size[r] = n
+        table.capacity[r] = snapshot.capacity[q]
+        table.total[r] = snapshot.total[q]
+
+
+@kernel
+def release_room(table, share):
+    """Free the places of the pool to which shared rows moved, where no row of a team lies between them."""
+    if not share.has_own:
+        table.end = share.begin
+
+
+@unit(types.none, CountsArrays, Share, KeyTable, types.int64, types.int64[::1])
+def store_layer(counts, share, kept, i, keys):
+    """Add counted steps to what is kept of team i, and those in shared rows to delta; shared rows are as before the steps.
+
+    keys: row * n_columns + column of each step.
+    """
+    columns = counts.n_columns
+    if share.has_shared:
+        for j in range(keys.size):
+            r = keys[j] // columns
+            if share.row[r] >= 0:
+                add(share.delta, share.row[r], keys[j] - r * columns, 1.0)
+                restore_row(counts.seen, share, r)
+        release_room(counts.seen, share)
+    if share.has_own:
+        if counts.forgetting.factor.size > 0:
+            pack(counts, share, kept, i)
+        else:
+            for j in range(keys.size):
+                if not share.has_shared or share.row[keys[j] // columns] < 0:
+                    add_key(kept, i, keys[j], 1.0)
+
+
+@unit(types.none, CountsArrays, Share, KeyTable, types.int64, types.int64[::1], types.float64[::1])
+def store_costs(counts, share, kept, i, rows, parts):
+    """Do what `store_layer` does, for costs. rows, parts: of each cost, -1: it is not counted."""
+    fades = counts.forgetting.factor.size > 0
+    for j in range(rows.size):
+        r = rows[j]
+        if r < 0:
+            continue
+        if share.row[r] >= 0:
+            add_part(share.delta, share.row[r], parts[j])
+            restore_row(counts.seen, share, r)
+        elif not fades:
+            coarse, rest, square = parts_of_sums(parts[j])
+            amounts = (1.0, coarse, rest, square)
+            for column in range(N_SUMS):
+                if amounts[column] > 0.0:
+                    add_key(kept, i, r * N_SUMS + column, amounts[column])
+    release_room(counts.seen, share)
+    if fades:
+        pack(counts, share, kept, i)
