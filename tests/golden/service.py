@@ -20,7 +20,7 @@ def tell(store, team, mdp, n):
     """Report n complete episodes of a team."""
     for number, episode in enumerate(episodes(mdp, n, team.id)):
         one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-        store.database.write(lambda c: take_in(c, store.team_of, [one]))
+        store.database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
 
 
 def write(path):

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, case, insert, or_, select, update
 
-from cede._base.arrays import Ints, Policy
+from cede._base.arrays import Policy
 from cede.serve.planner.work import PlanWork, ServedPlan, reason_of
 from cede.serve.store.database import now_ms
 from cede.serve.store.schema import plans, policies, teams
-from cede.serve.store.store import Store
+from cede.serve.store.store import Layers, Store
 
 if TYPE_CHECKING:
     from cede.serve.planner.workers import PlanWorkers
@@ -68,7 +68,7 @@ class Planner:
 
     def make(self, numbers: Sequence[int]) -> list[ServedPlan]:
         """Make plans for teams, from one state of the database. A team whose plan fails waits until its lease expires."""
-        shared: dict[int, tuple[int, Ints]] = {}
+        shared: dict[int, tuple[int, Layers]] = {}
         with self.store.database.read() as connection:
             jobs = [(team, *self.store.plan_work(connection, team, shared)) for team in map(self.store.team_of, numbers)]
         result = []
@@ -79,8 +79,8 @@ class Planner:
                 self.failures += 1
                 self._failed(error)
                 continue
-            reason = reason_of(team, work.episodes)
-            result.append(ServedPlan(team, version + 1, policy, work.episodes, work.environment_episodes, now_ms(), reason))
+            numbers = (work.counts.episodes, work.counts.environment_episodes)
+            result.append(ServedPlan(team, version + 1, policy, *numbers, now_ms(), reason_of(team, work.counts.episodes)))
         return result
 
     def _policies(self, works: Sequence[PlanWork]) -> list[Callable[[], Policy]]:

@@ -22,7 +22,7 @@ from sqlalchemy import BigInteger, Connection, Table, TextClause, bindparam, del
 from cede._base import check
 from cede._base.arrays import Ints
 from cede._kernels.account import is_hand_over
-from cede.serve.planner.work import Row, ServedTeam, TeamOf
+from cede.serve.planner.work import OF_ENVIRONMENT, OF_TEAM, Row, ServedTeam, TeamOf
 from cede.serve.store.database import Busy, among, look_up, stream, upsert
 from cede.serve.store.schema import PIECE, PIECE_WAITS, WAITS, environments, episodes, history, pieces, steps, teams
 from cede.steps.check import charged
@@ -60,12 +60,12 @@ class Owner:
     @classmethod
     def team(cls, number: int) -> "Owner":
         """Return a team, by its number."""
-        return cls(1, number)
+        return cls(OF_TEAM, number)
 
     @classmethod
     def environment(cls, number: int) -> "Owner":
         """Return an environment, by its number."""
-        return cls(0, number)
+        return cls(OF_ENVIRONMENT, number)
 
     def rows(self, size: int, first: int, end: int) -> tuple[Any, ...]:
         """Return the conditions for its buckets of a size, from the first to the one before the end."""
@@ -246,7 +246,7 @@ def put(connection: Connection, store: "Store", source: Source, units: dict[Key,
 def sums_before(connection: Connection, keys: list[tuple[int, int]]) -> dict[tuple[int, int], list[Row]]:
     """Return the sums of pieces in the history: rows of prev_agent, agent, and SUMS, by team and number."""
     result: dict[tuple[int, int], list[Row]] = {}
-    for team, number, *row in look_up(connection, OF_BUCKETS, [(1, team, 1, n) for team, n in keys]):
+    for team, number, *row in look_up(connection, OF_BUCKETS, [(OF_TEAM, team, 1, n) for team, n in keys]):
         result.setdefault((team, number), []).append(tuple(row))
     return result
 
@@ -261,8 +261,8 @@ def add_units(connection: Connection, units: Iterable[Summed], sign: int = 1) ->
     keys, values = [], []
     for unit in units:
         for prev, agent, *rest in unit.sums:
-            keys.append((1, unit.team.id, 1, unit.number, unit.whose, prev, agent))
-            keys.append((0, unit.team.environment, 1, unit.place, unit.whose, prev, agent))
+            keys.append((OF_TEAM, unit.team.id, 1, unit.number, unit.whose, prev, agent))
+            keys.append((OF_ENVIRONMENT, unit.team.environment, 1, unit.place, unit.whose, prev, agent))
             values += [rest, rest]
     if not keys:
         return
@@ -294,8 +294,8 @@ def forget_team(connection: Connection, team: ServedTeam) -> None:
             units.setdefault(bucket, Summed(team, whose, bucket, int(place[bucket]), [])).sums.append(tuple(rest))
         add_units(connection, units.values(), -1)
     c = history.c
-    connection.execute(delete(history).where(c.kind == 1, c.owner == team.id))
-    connection.execute(delete(history).where(c.kind == 0, c.owner == team.environment, c.steps == 0))
+    connection.execute(delete(history).where(c.kind == OF_TEAM, c.owner == team.id))
+    connection.execute(delete(history).where(c.kind == OF_ENVIRONMENT, c.owner == team.environment, c.steps == 0))
 
 
 def following(connection: Connection, owner: Owner) -> int:
