@@ -80,7 +80,7 @@ def test_verify_and_rebuild(golden):
     database.close()
     found = call(app, ["db", "verify", "--db", golden])
     assert found.exit_code == 1
-    assert "team 'east': count (team, row, column)" in found.output
+    assert "team 'east': count (layer, key)" in found.output
     assert call(app, ["db", "rebuild", "--db", golden]).exit_code == 0
     assert call(app, ["db", "verify", "--db", golden]).exit_code == 0
     assert call(app, ["db", "upgrade", "--db", golden]).exit_code == 0

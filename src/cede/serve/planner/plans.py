@@ -58,13 +58,13 @@ class PlanCache:
         c = teams.c
         with self.store.database.read() as connection:
             new = select(c.id, c.name, c.fallback, c.episodes).where(c.id > max(0, self._last_team - TAIL)).order_by(c.id)
-            found = connection.execute(new).all()
+            new_teams = connection.execute(new).all()
             made = select(c.name, plans.c.version).join(plans, plans.c.team == c.id)
             made = made.where(plans.c.id > max(0, self._last_plan - TAIL))
             versions = connection.execute(made.order_by(plans.c.id)).all() if self._last_plan else []
             newest = int(connection.scalar(select(func.coalesce(func.max(plans.c.id), 0))) or 0)
         with self._lock:
-            for number, name, fallback, episodes in found:
+            for number, name, fallback, episodes in new_teams:
                 self._known.setdefault(name, CachedTeam(fallback, episodes))
                 self._last_team = max(self._last_team, number)
         self._last_plan = max(newest, 1)
@@ -83,9 +83,9 @@ class PlanCache:
         joined = teams.outerjoin(policies, policies.c.team == teams.c.id).outerjoin(
             plans, (plans.c.team == teams.c.id) & (plans.c.version == policies.c.version)
         )
-        found = select(teams.c.fallback, teams.c.episodes, policies.c.policy, *numbers).select_from(joined)
+        query = select(teams.c.fallback, teams.c.episodes, policies.c.policy, *numbers).select_from(joined)
         with self.store.database.read() as connection:
-            row = connection.execute(found.where(teams.c.id == team.id)).first()
+            row = connection.execute(query.where(teams.c.id == team.id)).first()
         if row is None:
             raise Unknown(f"team: name is {check.show(name)}, must be that of a team")
         fallback, counted, policy, version, episodes, environment_episodes, made, reason = row

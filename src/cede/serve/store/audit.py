@@ -103,9 +103,9 @@ def recount(
             last = rows[cut - 1][:2]
         rest = rows[cut:]
         if cut:
-            found = part(rows[:cut], last, team - 1)
-            unfinished, before = found.unfinished, last
-            yield found
+            log_part = part(rows[:cut], last, team - 1)
+            unfinished, before = log_part.unfinished, last
+            yield log_part
     yield part(rest, end, end[0])
 
 
@@ -138,13 +138,13 @@ def counted(
     final = np.append(begins[1:], n)[: len(begins)] - 1
     sizes = final - begins + 1
     columns = (*matrix[:2, begins], sizes, matrix[2, final], matrix[-1, final])
-    found = list(zip(*(column.tolist() for column in columns), strict=True))
-    if unfinished is not None and (not found or found[0][:2] != unfinished.key):
-        found.insert(0, (*unfinished.key, 0, unfinished.last, unfinished.state))
+    spans = list(zip(*(column.tolist() for column in columns), strict=True))
+    if unfinished is not None and (not spans or spans[0][:2] != unfinished.key):
+        spans.insert(0, (*unfinished.key, 0, unfinished.last, unfinished.state))
         sizes = np.insert(sizes, 0, 0)
     limits = {number: (team.served.task.horizon, team.served.ends, team.served.endless) for number, team in members.items()}
     complete, goes_on = [], None
-    for team, episode, size, last, state in found:
+    for team, episode, size, last, state in spans:
         key, (horizon, ends, endless) = (team, episode), limits[team]
         received = size + (unfinished.received if unfinished is not None and key == unfinished.key else 0)
         length = last + 1 if last + 1 == horizon or state in ends else states.get(key, (None,))[0]
@@ -196,9 +196,9 @@ def verify(connection: Connection, store: "Store", progress: ProgressTo = False)
     c = environments.c
     for number, label, n in connection.execute(select(c.id, c.name, c.episodes).order_by(c.id)).all():
         cells = stored_counts(connection, OF_ENVIRONMENT, number - 1, number)
-        found = differences(lambda key: f"count (layer, key) {key[1:]}", cells, taken(sums[OF_ENVIRONMENT], number))
-        found += differences(lambda _: "the number of episodes", {(number,): n} if n else {}, taken(totals, number))
-        wrong += [f"environment {check.show(label)}: {one}" for one in found]
+        texts = differences(lambda key: f"count (layer, key) {key[1:]}", cells, taken(sums[OF_ENVIRONMENT], number))
+        texts += differences(lambda _: "the number of episodes", {(number,): n} if n else {}, taken(totals, number))
+        wrong += [f"environment {check.show(label)}: {one}" for one in texts]
     return wrong
 
 
@@ -211,8 +211,8 @@ def stored_counts(connection: Connection, kind: int, after: int, last: int) -> d
 
 def stored_episodes(connection: Connection, after: int, last: int) -> dict[Row, int]:
     """Return the numbers of episodes of teams, except 0, with numbers above `after` up to `last`."""
-    found = select(teams.c.id, teams.c.episodes).where(teams.c.id > after, teams.c.id <= last, teams.c.episodes != 0)
-    return {(row[0],): int(row[1]) for row in connection.execute(found)}
+    query = select(teams.c.id, teams.c.episodes).where(teams.c.id > after, teams.c.id <= last, teams.c.episodes != 0)
+    return {(row[0],): int(row[1]) for row in connection.execute(query)}
 
 
 def taken(sums: dict[Row, int], last: int) -> dict[Row, int]:

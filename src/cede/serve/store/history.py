@@ -153,9 +153,9 @@ class HistorySums:
     def _sum_up(self, source: Source, most: int) -> None:
         """Read steps from one state of the database, sum them, and write the sums."""
         with self._store.database.read() as connection:
-            found = select(*source.columns("begun", source.mark, "received", "number", "place")).where(source.waits)
-            found = found.order_by(source.table.c.begun, *source.columns()).limit(most)
-            units = {(*row[:-5], 0)[:3]: HistoryUnit(*row[-5:]) for row in connection.execute(found)}
+            query = select(*source.columns("begun", source.mark, "received", "number", "place")).where(source.waits)
+            query = query.order_by(source.table.c.begun, *source.columns()).limit(most)
+            units = {(*row[:-5], 0)[:3]: HistoryUnit(*row[-5:]) for row in connection.execute(query)}
             if not units:
                 return
             if source.table is episodes:
@@ -301,16 +301,16 @@ def forget_team(connection: Connection, team: ServedTeam) -> None:
 def following(connection: Connection, owner: Owner) -> int:
     """Return the number of an owner's next episode or piece."""
     c = history.c
-    found = select(func.coalesce(func.max(c.bucket) + 1, 0)).where(c.kind == owner.kind, c.owner == owner.id, c.size == 1)
-    return int(connection.scalar(found) or 0)
+    query = select(func.coalesce(func.max(c.bucket) + 1, 0)).where(c.kind == owner.kind, c.owner == owner.id, c.size == 1)
+    return int(connection.scalar(query) or 0)
 
 
 def counted_before(connection: Connection, owner: Owner, number: int) -> int:
     """Return how many episodes, or steps, are in the episodes or pieces before a number."""
     total, at = 0, 0
     for size in reversed(SIZES):
-        found = select(func.coalesce(func.sum(history.c.steps), 0)).where(*owner.rows(size, at // size, number // size))
-        total += int(connection.scalar(found.where(history.c.prev_agent == EPISODES)) or 0)
+        query = select(func.coalesce(func.sum(history.c.steps), 0)).where(*owner.rows(size, at // size, number // size))
+        total += int(connection.scalar(query.where(history.c.prev_agent == EPISODES)) or 0)
         at = number // size * size
     return total
 
@@ -342,9 +342,9 @@ def history_of(
     stored = max(one for one in SIZES if size % one == 0)
     bucket = (history.c.bucket // literal_column(str(size // stored), BigInteger)).label("part")
     key = (bucket, history.c.whose, history.c.prev_agent, history.c.agent)
-    found = select(*key, *(func.sum(history.c[name]) for name in SUMS)).group_by(*key).order_by(*key)
+    query = select(*key, *(func.sum(history.c[name]) for name in SUMS)).group_by(*key).order_by(*key)
     ends = [min(one * (size // stored), number) for one in (first, last)]
-    cells = connection.execute(found.where(*owner.rows(stored, ends[0], ends[1]))).all()
+    cells = connection.execute(query.where(*owner.rows(stored, ends[0], ends[1]))).all()
     tasks = {one: task_of(connection, store, owner, one) for one in {cell[1] for cell in cells}}
     agents, names = agents_of(cells, tasks)
     buckets: dict[int, dict[str, Any]] = {}

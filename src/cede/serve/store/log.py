@@ -310,8 +310,8 @@ OF_PIECE = ("episode", "piece", "received", "begun")
 def pieces_in_log(team: int) -> Any:
     """Return a query for the pieces of a team's runs, by the steps in the log: OF_PIECE."""
     piece = (steps.c.t // literal_column(str(PIECE), steps.c.t.type)).label("piece")
-    found = select(steps.c.episode, piece, func.count().label("received"), func.min(steps.c.received).label("begun"))
-    return found.where(steps.c.team == team).group_by(steps.c.episode, piece)
+    query = select(steps.c.episode, piece, func.count().label("received"), func.min(steps.c.received).label("begun"))
+    return query.where(steps.c.team == team).group_by(steps.c.episode, piece)
 
 
 def wrong_pieces(connection: Connection, team: int, most: int = 10) -> list[str]:

@@ -56,16 +56,16 @@ class Store:
 
     def environment(self, name: str) -> tuple[int, Served, int]:
         """Return the number of an environment, its task and settings, and its fallback agent."""
-        found = self._environments.get(name)
-        if found is None:
+        known = self._environments.get(name)
+        if known is None:
             columns = (environments.c.id, environments.c.told, environments.c.fallback)
             with self.database.read() as connection:
                 row = connection.execute(select(*columns).where(environments.c.name == name)).first()
             if row is None:
                 raise Unknown(f"environment: name is {check.show(name)}, must be that of an environment")
             with self._lock:
-                found = self._environments.setdefault(name, (row.id, unpack(bytes(row.told)), row.fallback))
-        return found
+                known = self._environments.setdefault(name, (row.id, unpack(bytes(row.told)), row.fallback))
+        return known
 
     def put_environment(self, connection: Connection, name: str, served: Served, fallback: int) -> bool:
         """Make an environment. Return False if it exists already with the same content; another content is an error."""
@@ -81,9 +81,9 @@ class Store:
     def environment_names(self, after: str, most: int) -> list[dict[str, Any]]:
         """Return names and numbers of environments, ordered by name, from the one after `after` on. unit: of `episodes`."""
         n_teams = select(func.count()).where(teams.c.environment == environments.c.id).scalar_subquery().label("teams")
-        found = select(environments.c.name, environments.c.episodes, environments.c.created, n_teams)
+        query = select(environments.c.name, environments.c.episodes, environments.c.created, n_teams)
         with self.database.read() as connection:
-            rows = connection.execute(found.where(environments.c.name > after).order_by(environments.c.name).limit(most)).all()
+            rows = connection.execute(query.where(environments.c.name > after).order_by(environments.c.name).limit(most)).all()
         return [{**row._mapping, "unit": self.environment(row.name)[1].unit} for row in rows]
 
     # ------------------------------------------------------------------------------------------------- teams
@@ -94,13 +94,13 @@ class Store:
 
     def team(self, name: str) -> ServedTeam:
         """Return a team by its name."""
-        found = self._teams.get(name)
-        return found if found is not None else self._read_team(teams.c.name, name)
+        known = self._teams.get(name)
+        return known if known is not None else self._read_team(teams.c.name, name)
 
     def team_of(self, number: int) -> ServedTeam:
         """Return a team by its number."""
-        found = self._by_id.get(number)
-        return found if found is not None else self._read_team(teams.c.id, number)
+        known = self._by_id.get(number)
+        return known if known is not None else self._read_team(teams.c.id, number)
 
     def _read_team(self, column: Any, key: Any) -> ServedTeam:
         """Read a team by a column, and cache it."""
@@ -140,15 +140,15 @@ class Store:
         environment: of the teams; None: any. only: names that may be seen; None: all. unit: of their `episodes`.
         """
         name, home = teams.c.name, environments.c.name.label("environment")
-        found = select(name, home, teams.c.episodes, teams.c.version, teams.c.created).select_from(OF_TEAMS)
-        found = found.where(name > after, func.lower(name).contains(search.lower(), autoescape=True)).order_by(name).limit(most)
+        query = select(name, home, teams.c.episodes, teams.c.version, teams.c.created).select_from(OF_TEAMS)
+        query = query.where(name > after, func.lower(name).contains(search.lower(), autoescape=True)).order_by(name).limit(most)
         if environment is not None:
-            found = found.where(environments.c.name == environment)
+            query = query.where(environments.c.name == environment)
         with self.database.read() as connection:
             if only is None:
-                rows = list(connection.execute(found))
+                rows = list(connection.execute(query))
             else:
-                rows = [row for one in sorted(only) for row in connection.execute(found.where(name == one))][:most]
+                rows = [row for one in sorted(only) for row in connection.execute(query.where(name == one))][:most]
         return [{**row._mapping, "unit": self.environment(row.environment)[1].unit} for row in rows]
 
     def numbers(self, connection: Connection, team: ServedTeam) -> TeamNumbers:

@@ -69,5 +69,5 @@ def copy_agents(connection: Connection, members: Select[Any], settings: bytes) -
 def first_states() -> Select[Any]:
     """Return the query for the first states of counted episodes. Runs without a horizon are not among these."""
     log = steps.join(episodes, (episodes.c.team == steps.c.team) & (episodes.c.episode == steps.c.episode))
-    found = select(literal(1), steps.c.team, literal(START), steps.c.state, func.count()).select_from(log)
-    return found.where(episodes.c.counted == 1, steps.c.t == 0).group_by(steps.c.team, steps.c.state)
+    query = select(literal(1), steps.c.team, literal(START), steps.c.state, func.count()).select_from(log)
+    return query.where(episodes.c.counted == 1, steps.c.t == 0).group_by(steps.c.team, steps.c.state)
