@@ -9,7 +9,7 @@ sys.path.insert(0, str(HERE.parent))
 
 import cede  # noqa: E402
 from cede.serve.http.setup import team_from  # noqa: E402
-from cede.serve.planner.planner import Planner  # noqa: E402
+from cede.serve.planner.plans import Planner  # noqa: E402
 from cede.serve.store.database import Database  # noqa: E402
 from cede.serve.store.log import take_in  # noqa: E402
 from cede.serve.store.store import Store  # noqa: E402

@@ -10,7 +10,7 @@ import pytest
 import cede
 from cede.learning.endless import new_learner
 from cede.serve.http.setup import checked, environment_from, environment_from_file, team_from
-from cede.serve.planner.planner import Planner
+from cede.serve.planner.plans import Planner
 from cede.serve.planner.work import BIG, unpacked_policy
 from cede.serve.store import audit, history
 from cede.serve.store.audit import erase, rebuild, verify

@@ -8,7 +8,7 @@ import pytest
 
 import cede
 from cede.serve.http.setup import checked, team_from
-from cede.serve.planner.planner import Planner
+from cede.serve.planner.plans import Planner
 from cede.serve.store.audit import erase, rebuild, verify
 from cede.serve.store.database import Busy, Database, Refused, Taken, Unavailable, Unknown
 from cede.serve.store.log import COLUMNS, Accepted, StepReport, begin_episode, take_in

@@ -14,8 +14,7 @@ from sqlalchemy import Connection, func, select
 from cede import __version__
 from cede.learning.learner import Learner
 from cede.serve.planner.estimates import CountsKey, Estimates
-from cede.serve.planner.planner import Planner
-from cede.serve.planner.plans import CachedTeam, Decision, PlanCache
+from cede.serve.planner.plans import CachedTeam, Decision, PlanCache, Planner
 from cede.serve.planner.work import ServedTeam
 from cede.serve.store.audit import erase
 from cede.serve.store.database import Database, now_ms
