@@ -195,7 +195,7 @@ def serve(url: str, port: int, plans: bool) -> None:
 
 def plan(url: str) -> None:
     """Plan until killed."""
-    from cede.serve.planner.planner import Planner
+    from cede.serve.planner.plans import Planner
     from cede.serve.store.database import Database
     from cede.serve.store.store import Store
 

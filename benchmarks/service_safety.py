@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import cede
-from cede.serve.planner.planner import Planner
+from cede.serve.planner.plans import Planner
 from cede.serve.store import tokens
 from cede.serve.store.audit import verify
 from cede.serve.store.database import Database

@@ -178,7 +178,7 @@ def rebuilt(host: Host, place: Path, *, steps: int, teams: int = 50) -> Row:
     database.write(lambda c: rebuild(c, store))
     seconds, used = time.perf_counter() - begin, time.process_time() - used
     with database.read() as connection:
-        counted = int(run(connection, "SELECT SUM(n) FROM agent_counts").scalar())
+        counted = int(run(connection, "SELECT SUM(n) FROM counts WHERE layer LIKE 'agent/%'").scalar())
     database.close()
     return {
         "row": "rebuilt",

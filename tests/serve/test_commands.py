@@ -62,7 +62,7 @@ def test_tokens(golden):
 def test_verify_makes_and_upgrades_nothing(golden, tmp_path):
     found = call(app, ["db", "verify", "--db", golden])
     assert found.exit_code == 2
-    assert "its schema is '1', must be '3': `cede db upgrade` upgrades it, after a backup" in " ".join(found.output.split())
+    assert "its schema is '1', must be '4': `cede db upgrade` upgrades it, after a backup" in " ".join(found.output.split())
     with Database(golden, upgrade=False).read() as connection:
         assert run(connection, "SELECT version_num FROM alembic_version").scalar() == "1"
     for command in (["db", "verify"], ["db", "rebuild"], ["token", "list"]):
@@ -76,11 +76,11 @@ def test_verify_and_rebuild(golden):
     assert call(app, ["db", "upgrade", "--db", golden]).exit_code == 0
     assert "all counts equal the log" in call(app, ["db", "verify", "--db", golden]).output
     database = Database(golden)
-    database.write(lambda c: run(c, "UPDATE agent_counts SET n = n + 1"))
+    database.write(lambda c: run(c, "UPDATE counts SET n = n + 1 WHERE kind = 1"))
     database.close()
     found = call(app, ["db", "verify", "--db", golden])
     assert found.exit_code == 1
-    assert "team 'east': count (team, row, column)" in found.output
+    assert "team 'east': count (layer, key)" in found.output
     assert call(app, ["db", "rebuild", "--db", golden]).exit_code == 0
     assert call(app, ["db", "verify", "--db", golden]).exit_code == 0
     assert call(app, ["db", "upgrade", "--db", golden]).exit_code == 0

@@ -10,7 +10,7 @@ import pytest
 import cede
 from cede.learners.endless import new_learner
 from cede.serve.http.setup import checked, environment_from, environment_from_file, team_from
-from cede.serve.planner.planner import Planner
+from cede.serve.planner.plans import Planner
 from cede.serve.planner.work import BIG, unpacked_policy
 from cede.serve.store import audit, history
 from cede.serve.store.audit import erase, rebuild, verify
@@ -194,8 +194,8 @@ def test_a_terminal_state_ends_a_run(store):
 
 
 SPOIL = [
-    "UPDATE agent_counts SET n = n + 1 WHERE team = 1",
-    "DELETE FROM environment_counts WHERE col = 0",
+    "UPDATE counts SET n = n + 1 WHERE kind = 1 AND owner = 1",
+    'DELETE FROM counts WHERE kind = 0 AND "key" % 6 = 0',
     "UPDATE teams SET episodes = 3 WHERE id = 2",
     "UPDATE environments SET episodes = 99",
     "UPDATE episodes SET received = received + 1 WHERE episode = 1",
@@ -238,8 +238,9 @@ def test_verify_rebuild_and_erase_go_through_long_runs_in_parts(store, monkeypat
         assert verify(connection, store) == []
         for team, learner in zip(teams, alone, strict=True):
             same(store.learner(connection, team).counts, learner.counts)
-        for table in ("steps", "episodes", "pieces", "agent_counts"):
+        for table in ("steps", "episodes", "pieces"):
             assert run(connection, f"SELECT COUNT(*) FROM {table} WHERE team = ?", (teams[0].id,)).scalar() == 0
+        assert run(connection, "SELECT COUNT(*) FROM counts WHERE kind = 1 AND owner = ?", (teams[0].id,)).scalar() == 0
     whole = history_of_environment(store, teams[0])
     assert whole["total"] == sum(one["steps"] for one in whole["buckets"]) == sum(len(one.actions) for one in seen[1])
     assert take(store, report(rows(teams[0], 0, seen[0][0])))[0].new == len(seen[0][0].actions)  # it may go on

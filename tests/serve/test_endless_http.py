@@ -10,8 +10,7 @@ import pytest
 
 import cede
 from cede.learners.endless import new_learner
-from cede.serve.planner.planner import Planner
-from cede.serve.planner.plans import PlanCache
+from cede.serve.planner.plans import PlanCache, Planner
 from cede.serve.planner.work import BIG
 from cede.serve.store.database import Database
 from cede.serve.store.store import Store

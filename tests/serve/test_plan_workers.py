@@ -19,7 +19,7 @@ import cede
 from cede import cli
 from cede._base.archive import UnreadableFile
 from cede.serve.planner import work as work_module
-from cede.serve.planner.planner import Planner
+from cede.serve.planner.plans import Planner
 from cede.serve.planner.work import PlanServer, unpacked_policy
 from cede.serve.planner.workers import PlanWorkers
 from cede.serve.store.database import Database

@@ -3,8 +3,7 @@
 import threading
 
 import cede
-from cede.serve.planner.planner import Planner
-from cede.serve.planner.plans import PlanCache
+from cede.serve.planner.plans import PlanCache, Planner
 from cede.serve.store.audit import erase
 from cede.serve.store.log import take_in
 from traffic import episodes, put, report, river, rows, run

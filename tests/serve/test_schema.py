@@ -12,11 +12,11 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect
+from sqlalchemy import column, create_engine, inspect, table
 
 from cede.serve.planner.work import unpacked_policy
 from cede.serve.store import database as database_module
-from cede.serve.store.audit import verify
+from cede.serve.store.audit import rebuild, verify
 from cede.serve.store.database import Database, config_for, prepare
 from cede.serve.store.schema import tables
 from cede.serve.store.store import Store
@@ -141,8 +141,74 @@ def test_an_upgrade_from_schema_2_that_is_killed_leaves_it_as_it_was(url):
     untouched.close()
     database = Database(url)
     with database.read() as connection:
-        assert run(connection, "SELECT version_num FROM alembic_version").scalar() == "3"
+        assert run(connection, "SELECT version_num FROM alembic_version").scalar() == "4"
         assert run(connection, 'SELECT COUNT(*), COUNT("key") FROM episodes').one() == (n, 0)
+        assert compare_metadata(MigrationContext.configure(connection), tables) == []
+    database.close()
+
+
+def copy_to_postgresql(path, url, schema):
+    """Make the tables of an old schema, with the rows of a golden database."""
+    database, golden = Database(url, upgrade=False), create_engine(f"sqlite:///{path}")
+    database.write(lambda c: command.upgrade(config_for(c), schema))
+    with golden.connect() as source:
+        names = set(inspect(source).get_table_names()) - {"alembic_version", "sqlite_sequence", "environments", "teams"}
+        for name in ("environments", "teams", *sorted(names)):
+            rows = [dict(row) for row in run(source, f"SELECT * FROM {name}").mappings()]
+            if rows:
+                into = table(name, *map(column, rows[0]))
+                database.write(lambda c, into=into, rows=rows: c.execute(into.insert(), rows))
+    database.close()
+    golden.dispose()
+
+
+@pytest.fixture
+def mixed(url):
+    """The golden database of schema 3 with learned costs, own agents, and a team without a horizon."""
+    path = GOLDEN / "service-mixed-schema-3.db"
+    if url.startswith("sqlite"):
+        shutil.copy(path, url.removeprefix("sqlite:///"))
+    else:
+        copy_to_postgresql(path, url, "3")
+    return url
+
+
+KILLED_LATE = """
+import os
+from alembic import op
+usual = op.drop_table
+op.drop_table = lambda name: os._exit(9) if name == "environment_counts" else usual(name)
+from cede.serve.store.database import Database
+Database({url!r})
+"""
+
+
+def test_counts_of_schema_3_become_stored_counts_or_stay_as_they_were(mixed):
+    """A process that is killed in the middle leaves the old tables; the next one upgrades them, and all counts equal the log."""
+    assert subprocess.run([sys.executable, "-c", KILLED_LATE.format(url=mixed)], check=False).returncode == 9
+    untouched = Database(mixed, upgrade=False)
+    assert "counts" not in (names := inspect(untouched.engine).get_table_names())
+    assert {"agent_counts", "environment_counts"} < set(names)
+    with untouched.read() as connection:
+        cells = sum(run(connection, f"SELECT COUNT(*) FROM {name}").scalar() for name in ("agent_counts", "environment_counts"))
+    untouched.close()
+    database = Database(mixed)
+    store = Store(database)
+    with database.read() as connection:
+        assert verify(connection, store) == []
+        assert run(connection, "SELECT COUNT(*) FROM counts WHERE layer <> 'start'").scalar() == cells
+        found = run(connection, "SELECT DISTINCT layer FROM counts WHERE kind = 1 AND owner = ?", (store.team("own").id,)).scalars()
+        assert set(found) == {"agent/p=0.3", "agent/another", "start"}
+        for name, starts in (("east", 3), ("own", 3), ("clerk", 3), ("endless", 0)):
+            team = store.team(name)
+            learner = store.learner(connection, team)
+            assert learner.counts.starts.sum() == starts
+            stored = run(connection, "SELECT policy FROM policies WHERE team = ?", (team.id,)).scalar()
+            assert (unpacked_policy(team, bytes(stored)) == learner.plan.policy).all()
+        counts = sorted(map(tuple, run(connection, "SELECT * FROM counts")))
+    database.write(lambda c: rebuild(c, store))
+    with database.read() as connection:
+        assert sorted(map(tuple, run(connection, "SELECT * FROM counts"))) == counts
         assert compare_metadata(MigrationContext.configure(connection), tables) == []
     database.close()
 

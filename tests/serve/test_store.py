@@ -8,7 +8,7 @@ import pytest
 
 import cede
 from cede.serve.http.setup import checked, team_from
-from cede.serve.planner.planner import Planner
+from cede.serve.planner.plans import Planner
 from cede.serve.store.audit import erase, rebuild, verify
 from cede.serve.store.database import Busy, Database, Refused, Taken, Unavailable, Unknown
 from cede.serve.store.log import COLUMNS, Accepted, StepReport, begin_episode, take_in
@@ -187,14 +187,14 @@ def test_verify_finds_what_is_wrong_and_rebuild_mends_it(store):
     common = store.environment("river")[1]
     store.database.write(lambda c: store.put_team(c, "silent", "river", common, 0, 0))
     spoil = [
-        "UPDATE agent_counts SET n = n + 1 WHERE team = 1",
-        "DELETE FROM environment_counts WHERE col = 0",
+        "UPDATE counts SET n = n + 1 WHERE kind = 1 AND owner = 1",
+        'DELETE FROM counts WHERE kind = 0 AND "key" % 6 = 0',
         "UPDATE teams SET episodes = 3 WHERE id = 2",
         "UPDATE environments SET episodes = 99",
         "UPDATE episodes SET counted = 0 WHERE episode = 2",
         "UPDATE teams SET episodes = 0 WHERE id = 1",
         "UPDATE teams SET episodes = 3 WHERE name = 'silent'",
-        "INSERT INTO agent_counts VALUES (3, 0, 0, 1)",
+        "INSERT INTO counts VALUES (1, 3, 'agent/p=0.3', 0, 1)",
         "DELETE FROM episodes WHERE episode = 3 AND length = 20",
     ]
     with store.database.read() as connection:

@@ -186,7 +186,7 @@ def planner(
     with opened(db) as database, plan_workers(engine.value, jobs, address) as workers:
         import structlog
 
-        from cede.serve.planner.planner import Planner
+        from cede.serve.planner.plans import Planner
         from cede.serve.store.store import Store
 
         log_as_json()

@@ -85,8 +85,8 @@ class Spool:
         self._do(self._check_kind)
         self._do(lambda c: c.execute("PRAGMA journal_mode = WAL").fetchone())
         self._do(transaction(self._create_tables))
-        if (found := self._do(lambda c: c.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
-            self._damaged(found)
+        if (result := self._do(lambda c: c.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
+            self._damaged(result)
         urls = self._do(lambda c: [row[0] for row in c.execute("SELECT url FROM service")])
         if urls != [self._url]:
             expected = f"that of the service at {check.show(self._url)}: a spool belongs to one service"

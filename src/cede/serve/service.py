@@ -14,8 +14,7 @@ from sqlalchemy import Connection, func, select
 from cede import __version__
 from cede.learners.learner import Learner
 from cede.serve.planner.estimates import CountsKey, Estimates
-from cede.serve.planner.planner import Planner
-from cede.serve.planner.plans import CachedTeam, Decision, PlanCache
+from cede.serve.planner.plans import CachedTeam, Decision, PlanCache, Planner
 from cede.serve.planner.work import ServedTeam
 from cede.serve.store.audit import erase
 from cede.serve.store.database import Database, now_ms
@@ -194,15 +193,15 @@ class Service:
             numbers = self.store.numbers(connection, team)
             key = (team.id, numbers.episodes, numbers.environment_episodes, numbers.erased)
             with self._lock:
-                found = self._learners.get(key)
-            if found is None:
-                found = self.store.learner(connection, team)
+                learner = self._learners.get(key)
+            if learner is None:
+                learner = self.store.learner(connection, team)
         with self._lock:
-            self._learners[key] = found
+            self._learners[key] = learner
             self._learners.move_to_end(key)
             while len(self._learners) > LEARNERS:
                 self._learners.popitem(last=False)
-        return key, found
+        return key, learner
 
     def erase(self, team: ServedTeam) -> Future[int]:
         """Erase all steps of a team; the future holds their number."""

@@ -74,8 +74,8 @@ class Events:
     def _send(self, event: Event) -> None:
         """Send an event to all clients that want it."""
         with self._lock:
-            found = [one for one in self._listeners if one.wanted(event)]
-        for one in found:
+            listeners = [one for one in self._listeners if one.wanted(event)]
+        for one in listeners:
             try:
                 one.loop.call_soon_threadsafe(one.put, event)
             except RuntimeError:  # its loop is closed
@@ -84,10 +84,10 @@ class Events:
     def plans(self, after: int, most: int) -> list[Event]:
         """Return the newest plans after a number, as events, in order."""
         columns = [plans.c[name] for name in ("version", "episodes", "environment_episodes", "made")]
-        found = select(plans.c.id, plans.c.team, *columns).where(plans.c.id > after).order_by(plans.c.id.desc()).limit(most)
+        query = select(plans.c.id, plans.c.team, *columns).where(plans.c.id > after).order_by(plans.c.id.desc()).limit(most)
         result = []
         with self._store.database.read() as connection:
-            rows = connection.execute(found).all()
+            rows = connection.execute(query).all()
         for number, team, *numbers in reversed(rows):
             name = self._store.team_of(team).name
             data = {"team": name} | {column.name: n for column, n in zip(columns, numbers, strict=True)}
@@ -108,10 +108,10 @@ class Events:
                     self._thread = None
                     return
             try:
-                found = [one for one in self.plans(max(0, last - TAIL), REPLAY) if one.id not in self._seen]
-                for event in found:
+                new = [one for one in self.plans(max(0, last - TAIL), REPLAY) if one.id not in self._seen]
+                for event in new:
                     self._send(event)
-                self._seen |= {event.id for event in found if event.id is not None}
+                self._seen |= {event.id for event in new if event.id is not None}
                 last = max(self._seen, default=last)
                 self._seen = {one for one in self._seen if one >= last - 2 * TAIL}
             except Exception as error:
@@ -144,10 +144,10 @@ class Events:
             last = await asyncio.to_thread(self._add, listener)
             sent: set[int | None] = set()
             if after is not None and after < last:
-                found = await asyncio.to_thread(self.plans, after, REPLAY + 1)
-                if len(found) > REPLAY:
+                missed = await asyncio.to_thread(self.plans, after, REPLAY + 1)
+                if len(missed) > REPLAY:
                     yield Event("missed", "", {})
-                for event in found[-REPLAY:]:
+                for event in missed[-REPLAY:]:
                     sent.add(event.id)
                     if wanted(event):
                         yield event

@@ -105,12 +105,12 @@ class Metrics:
 
     def measure(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request. Labelled metrics are cached, since the client of Prometheus is slow to look them up."""
-        found = self._labelled.get((method, route, status))
-        if found is None:
-            found = self.requests.labels(method, route, str(status)), self.seconds.labels(route)
-            self._labelled[method, route, status] = found
-        found[0].inc()
-        found[1].observe(seconds)
+        metrics = self._labelled.get((method, route, status))
+        if metrics is None:
+            metrics = self.requests.labels(method, route, str(status)), self.seconds.labels(route)
+            self._labelled[method, route, status] = metrics
+        metrics[0].inc()
+        metrics[1].observe(seconds)
 
     def text(self) -> bytes:
         """Return all metrics in the format of Prometheus."""

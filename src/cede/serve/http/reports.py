@@ -121,9 +121,9 @@ def check_fit(served: Served, columns: Mapping[str, list[Any]], indices: list[in
         for i, one in enumerate(pick(name)):
             if one is not None and one >= size:
                 check.fail(OWNER, f"steps[{at(i)}].{name}", one, f"an integer from 0 to {size - 1}")
-    found: dict[str, Any] = {name: np.array(pick(name), dtype=np.int64) for name in ("t", *PLACES)}
-    found |= {name: np.array(pick(name), dtype=np.float64) for name in AMOUNTS}  # None becomes NaN
-    steps = Steps(**found)
+    arrays: dict[str, Any] = {name: np.array(pick(name), dtype=np.int64) for name in ("t", *PLACES)}
+    arrays |= {name: np.array(pick(name), dtype=np.float64) for name in AMOUNTS}  # None becomes NaN
+    steps = Steps(**arrays)
     check_steps(
         OWNER, task, steps, structure=served.settings.structure, place=lambda name, i: f"steps[{at(i)}].{name}", linked=False
     )

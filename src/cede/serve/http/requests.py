@@ -236,12 +236,12 @@ def checked_text(place: str, given: str) -> str:
 
 def key_of(request: Request) -> str | None:
     """Return the Idempotency-Key of a request; None: none."""
-    found = request.headers.getlist("idempotency-key")
-    if len(found) > 1:
-        check.fail("request", "the number of Idempotency-Keys", len(found), "at most 1")
-    if found and not (1 <= len(found[0]) <= MOST_KEY and found[0].isascii() and found[0].isprintable()):
-        check.fail("request", "Idempotency-Key", check.show(found[0]), f"1 to {MOST_KEY} printable ASCII characters")
-    return found[0] if found else None
+    keys = request.headers.getlist("idempotency-key")
+    if len(keys) > 1:
+        check.fail("request", "the number of Idempotency-Keys", len(keys), "at most 1")
+    if keys and not (1 <= len(keys[0]) <= MOST_KEY and keys[0].isascii() and keys[0].isprintable()):
+        check.fail("request", "Idempotency-Key", check.show(keys[0]), f"1 to {MOST_KEY} printable ASCII characters")
+    return keys[0] if keys else None
 
 
 # ------------------------------------------------------------------------------------------------- answers

@@ -141,9 +141,9 @@ async def decide(request: Request, name: str) -> Response:
     """Return the agent that should act, from the plan in memory."""
     require(request, "decide", name)
     given = await model_of(request, "decide", models.DecideIn)
-    found = service_of(request).decide(name, await cached_team(request, name), given.t, given.state, given.prev_agent)
-    request.scope["metrics"].decided[found.plan].inc()
-    return answer(vars(found))
+    decision = service_of(request).decide(name, await cached_team(request, name), given.t, given.state, given.prev_agent)
+    request.scope["metrics"].decided[decision.plan].inc()
+    return answer(vars(decision))
 
 
 async def decide_quickly(request: Request) -> Response:
@@ -162,11 +162,11 @@ async def decide_many(request: Request) -> Response:
     given = await model_of(request, "decide", models.DecideManyIn)
     if not access.has("decide") or not all(access.allows("decide", one.team) for one in given.decisions):
         not_allowed("decide", "all of these teams")
-    service, found = service_of(request), []
+    service, answers = service_of(request), []
     for one in given.decisions:
-        found.append(service.decide(one.team, await cached_team(request, one.team), one.t, one.state, one.prev_agent))
-        request.scope["metrics"].decided[found[-1].plan].inc()
-    return answer({"decisions": [vars(one) for one in found]})
+        answers.append(service.decide(one.team, await cached_team(request, one.team), one.t, one.state, one.prev_agent))
+        request.scope["metrics"].decided[answers[-1].plan].inc()
+    return answer({"decisions": [vars(one) for one in answers]})
 
 
 @decisions.get("/v1/teams/{name}/policy")
@@ -311,10 +311,10 @@ async def estimated(request: Request, team: ServedTeam, given: dict[str, Any]) -
     """Answer with the expected cost of a policy. given: arguments of `cede.estimate`; None: its default."""
     asked = {name: one for name, one in given.items() if one is not None}
     estimates = service_of(request).estimates
-    found = await run_in_threadpool(estimates.find, team, asked)
-    if found is None:
-        found = await asyncio.wrap_future(estimates.ask(team, asked))
-    return answer(plain(found))
+    fields = await run_in_threadpool(estimates.find, team, asked)
+    if fields is None:
+        fields = await asyncio.wrap_future(estimates.ask(team, asked))
+    return answer(plain(fields))
 
 
 @insight.get("/v1/teams/{name}/estimate", responses=ESTIMATED)

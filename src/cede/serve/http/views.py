@@ -53,8 +53,8 @@ async def history_answer(request: Request, owner: Owner, size: int | None, befor
     def work() -> dict[str, Any]:
         sums.catch_up()
         with service.database.read() as connection:
-            found = history_of(connection, service.store, owner, size, before, most)
-        return {**found, "behind": sums.waiting(found["unit"])}
+            result = history_of(connection, service.store, owner, size, before, most)
+        return {**result, "behind": sums.waiting(result["unit"])}
 
     return answer(await run_in_threadpool(work))
 
@@ -120,8 +120,8 @@ async def episodes(request: Request, name: str, before: int | None = None, limit
     """List episodes of a team, or runs, the greatest number first."""
     team = await team_for(request, "read", name)
     before, most = within("before", before, 0, BIG), check.integer("request", "limit", limit, 1, MOST_ROWS)
-    found = await run_in_threadpool(episodes_of, service_of(request).database, team, before, most)
-    return answer({"episodes": found, "unit": team.served.unit})
+    rows = await run_in_threadpool(episodes_of, service_of(request).database, team, before, most)
+    return answer({"episodes": rows, "unit": team.served.unit})
 
 
 @views.get("/v1/teams/{name}/episodes/{episode}/steps")
@@ -187,9 +187,9 @@ def policy_map(
         policy = plan.policy[t]
     states, members = visits_of(learner)
     names = [check.printable(one) for one in task.state_names or (f"state {s}" for s in range(task.n_states))]
-    found = [s for s in range(task.n_states) if search.lower() in names[s].lower()]
+    matching = [s for s in range(task.n_states) if search.lower() in names[s].lower()]
     if by_visits:
-        found.sort(key=lambda s: -states[s])
+        matching.sort(key=lambda s: -states[s])
     rows = [
         {
             "state": s,
@@ -199,12 +199,12 @@ def policy_map(
             "acted": members[s].tolist(),
             "agents": policy[s].tolist(),
         }
-        for s in found[first : first + most]
+        for s in matching[first : first + most]
     ]
     age = max(0, now_ms() - plan.made) / 1000
     about: dict[str, Any] = {"version": plan.version, "reason": plan.reason, "made": plan.made, "age": age}
     about |= {"episodes": plan.episodes, "unit": plan.team.served.unit}
-    sizes = {"t": t, "steps": task.horizon, "states": len(found), "most_visits": float(states.max(initial=0.0))}
+    sizes = {"t": t, "steps": task.horizon, "states": len(matching), "most_visits": float(states.max(initial=0.0))}
     agents = {"agents": list(task.agents), "members": list(task.members), "acting": task.acting.tolist(), "aim": task.aim.tolist()}
     return {**about, **sizes, **agents, "rows": rows}
 

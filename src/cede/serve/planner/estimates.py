@@ -99,14 +99,14 @@ class Estimates:
         """Return an estimate from the cache, or compute and cache it."""
         counts, learner = self._learner_of(team)
         key = (counts, digest(asked))
-        found = self._find(key)
-        if found is None:
-            found = {"episodes": learner.episode - 1, **asdict(estimate(learner, **asked))}
+        fields = self._find(key)
+        if fields is None:
+            fields = {"episodes": learner.episode - 1, **asdict(estimate(learner, **asked))}
             with self._lock:
-                self._cached[key] = found
+                self._cached[key] = fields
                 while len(self._cached) > CACHED:
                     self._cached.popitem(last=False)
-        return found
+        return fields
 
 
 def digest(asked: Mapping[str, Any]) -> bytes:

@@ -1,23 +1,25 @@
 """The input of a plan: task and settings of a served team, counts of its steps, and its seed.
 
-A plan worker imports this module alone; it needs neither a database nor the extra `serve`. Counts are stored as cells, whole
-numbers (row, column, n). Sums of learned costs are whole numbers too, in the units of `rows/cost_sums.py`, so that counts may be
-added and subtracted in any order.
+A plan worker imports this module alone; it needs neither a database nor the extra `serve`. The database and the messages to plan
+workers hold the layers, keys and numbers of `rows/stored.py`. In the database all numbers are whole, also sums of learned costs, in
+the units of `rows/cost_sums.py`, so that they may be added and subtracted in any order.
 """
 
 import io
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from cede import __version__
 from cede._base import check
-from cede._base.archive import load_arrays, write_arrays
+from cede._base.archive import Arrays, load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
 from cede.insight.estimating import trial_at
 from cede.learners.endless import new_learner
@@ -29,19 +31,18 @@ from cede.learners.state import LearnerState
 from cede.problem.task import Task
 from cede.rows import counting as kernels
 from cede.rows.cost_sums import COARSE, COUNT, FINE, N_SUMS, REST, SQUARE_UNIT, SQUARES, SUM
-from cede.rows.places import AGENT, ENVIRONMENT, START, CostPlaces, Shape, agent_rows, cost_places, layer_shapes
-from cede.rows.places import COSTS as COST_LAYER
-from cede.rows.stored import NOTHING, Counts, LayerCounts, apart
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, CostPlaces, Shape, cost_places, layer_shapes
+from cede.rows.stored import NOTHING, Counts, LayerCounts
 from cede.rows.working import Working
 from cede.steps.check import charged
 from cede.steps.step import Steps
 
 BIG = 2**53  # whole numbers below it are exact in every language
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~:-]{0,127}")
-TRANSITIONS, COSTS = 0, 1  # layers of an environment's counts
+OF_ENVIRONMENT, OF_TEAM = 0, 1  # kinds of owners of counts and histories
 UNITS = np.array([1.0, COARSE, FINE, SQUARE_UNIT])  # columns of cost sums: this many units are 1
-MESSAGE, MESSAGE_SCHEMA = "plan to make", 1  # archive kind and schema of a message to a plan worker
-Cells = list[tuple[int, ...]]  # rows of a table of counts
+MESSAGE, MESSAGE_SCHEMA = "plan to make", 2  # archive kind and schema of a message to a plan worker
+CountRow = tuple[int, int, str, int, int]  # of the table `counts`: kind and number of the owner, layer, key, n
 Row = tuple[Any, ...]  # of a database table
 
 
@@ -62,7 +63,12 @@ class Served:
     @cached_property
     def counter(self) -> "StepCounter":
         """Return the counter of its steps."""
-        return StepCounter(self.task, self.settings)
+        return StepCounter(self)
+
+    @cached_property
+    def shapes(self) -> dict[str, Shape]:
+        """Return (rows, columns) of the layers of its counts, by name."""
+        return layer_shapes(self.task, structure=self.settings.structure)
 
     @property
     def endless(self) -> bool:
@@ -112,37 +118,42 @@ TeamOf = Callable[[int], ServedTeam]  # finds a team by its number
 
 
 class StepCounter:
-    """Counts the steps of teams with one task and one structure, as a learner does, but into cells."""
+    """Counts the steps of teams with one task and one structure, as a learner does, into rows of the table `counts`."""
 
-    def __init__(self, task: Task, settings: Settings) -> None:
-        self.task = task
-        self.working = Working(task, NOTHING, structure=settings.structure)
-        self.agent_rows = agent_rows(task, settings.structure)  # of each agent, below one another
-        layers = layer_shapes(task, structure=settings.structure)
-        agents = (sum(self.agent_rows), task.n_actions)
-        self.shapes: tuple[Shape, Shape, Shape] = (agents, layers[ENVIRONMENT], layers[COST_LAYER])
-        self.costs: CostPlaces = cost_places(task, structure=settings.structure)
+    def __init__(self, served: Served) -> None:
+        self.task = served.task
+        structure = served.settings.structure
+        self.working = Working(self.task, NOTHING, structure=structure)
+        self.costs: CostPlaces = cost_places(self.task, structure=structure)
+        self.agents = [name for name in served.shapes if name.startswith(AGENT)]
+        sizes = (rows * columns for rows, columns in (served.shapes[name] for name in self.agents))
+        self.begins = np.cumsum([0, *sizes])  # (agents + 1,) first key of each agent among the keys of all agents
 
-    def count(self, teams: Ints, steps: Ints, amounts: Floats) -> tuple[Cells, Cells]:
-        """Count steps.
+    def count(self, environment: int, teams: Ints, steps: Ints, amounts: Floats) -> list[CountRow]:
+        """Count steps of teams of one environment.
 
         teams: (n,) the team of each step. steps: (6, n) t, state, prev_agent, agent, action, next_state. amounts: (2, n) costs of
-        the action and of arriving, NaN where not given. Return cells (team, row, column, n) of the agents, and cells (layer, row,
-        column, n) of the environment.
+        the action and of arriving, NaN where not given. Return rows whose keys differ.
         """
         keys = np.empty((2, len(teams)), dtype=np.int64)
         kernels.keys_of_steps(*self.working.layers, self.working.problem, 0, *map(np.ascontiguousarray, steps), *keys)
-        (rows, columns), (_, outcomes), _ = self.shapes
-        owners, owner_of_step = np.unique(teams, return_inverse=True)
-        used, n = np.unique(owner_of_step * (rows * columns) + keys[0], return_counts=True)
-        owner, cell = np.divmod(used, rows * columns)
-        agents = as_tuples(owners[owner], *np.divmod(cell, columns), n)
-        used, n = np.unique(keys[1], return_counts=True)
-        environment = as_tuples(np.full(len(used), TRANSITIONS), *np.divmod(used, outcomes), n)
-        return agents, environment + (self.count_costs(steps, amounts) if len(self.costs.least) else [])
+        team, key, n = tally(teams, keys[0], int(self.begins[-1]))
+        agent = np.searchsorted(self.begins, key, side="right") - 1
+        result = count_rows(OF_TEAM, team, [self.agents[i] for i in agent], key - self.begins[agent], n)
+        if self.task.horizon is not None:
+            first = steps[0] == 0
+            team, key, n = tally(teams[first], steps[1, first], self.task.n_states)
+            result += count_rows(OF_TEAM, team, repeat(START), key, n)
+        key, n = np.unique(keys[1], return_counts=True)
+        result += count_rows(OF_ENVIRONMENT, np.full(len(key), environment), repeat(ENVIRONMENT), key, n)
+        if len(self.costs.least):
+            sums = self.sum_costs(steps, amounts).ravel()
+            key = np.flatnonzero(sums)
+            result += count_rows(OF_ENVIRONMENT, np.full(len(key), environment), repeat(COSTS), key, sums[key])
+        return result
 
-    def count_costs(self, steps: Ints, amounts: Floats) -> Cells:
-        """Sum learned costs, as the kernel `add_part` does. Arguments as for `count`; return cells (layer, row, column, n)."""
+    def sum_costs(self, steps: Ints, amounts: Floats) -> Ints:
+        """Sum learned costs, as the kernel `add_part` does. Arguments as for `count`; return (rows, 4) sums in UNITS."""
         _, states, _, _, actions, nexts = steps
         costs, arriving = charged("report", self.task, Steps(*steps, *amounts))
         rows, values = [], []
@@ -166,13 +177,30 @@ class StepCounter:
             (SQUARES, np.floor(part * part * SQUARE_UNIT + 0.5)),
         ):
             np.add.at(sums[:, column], row, amount.astype(np.int64))
-        where = np.nonzero(sums)
-        return as_tuples(np.full(len(where[0]), COSTS), *where, sums[where])
+        return sums
 
 
-def as_tuples(*columns: Any) -> Cells:
-    """Return arrays, (n,) each, as n tuples of Python integers."""
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+def tally(teams: Ints, keys: Ints, size: int) -> tuple[Ints, Ints, Ints]:
+    """Count pairs of a team and a key below `size`. Return the distinct pairs, as teams and keys, and how often each occurs."""
+    numbers, member = np.unique(teams, return_inverse=True)
+    pairs, n = np.unique(member * size + keys, return_counts=True)
+    member, key = np.divmod(pairs, size)
+    return numbers[member], key, n
+
+
+def count_rows(kind: int, owners: Ints, layers: Iterable[str], keys: Ints, n: Ints) -> list[CountRow]:
+    """Return rows of the table `counts`. owners, keys, n: (m,)."""
+    return list(zip(repeat(kind), owners.tolist(), layers, keys.tolist(), n.tolist(), strict=False))
+
+
+def stored_layers(rows: Iterable[Row], shapes: Mapping[str, Shape]) -> dict[str, LayerCounts]:
+    """Return rows (layer, key, n) of one owner, ordered by layer and key, as stored counts. shapes: of its layers."""
+    result = {}
+    for layer, group in groupby(rows, itemgetter(0)):
+        key, number = np.array([row[1:] for row in group], dtype=np.int64).T
+        whole = number / UNITS[key % N_SUMS] if layer == COSTS else number.astype(np.float64)
+        result[layer] = LayerCounts(shapes[layer], np.ascontiguousarray(key), whole)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,26 +209,11 @@ class PlanWork:
 
     served: Served
     seed: int
-    agents: Ints  # (n, 3) row, column, n
-    environment: Ints  # (n, 4) layer, row, column, n
-    episodes: int  # of the team
-    environment_episodes: int
+    counts: Counts
 
-    def counts(self, starts: Ints | None = None) -> Counts:
-        """Convert the cells into the counts of a learner. starts: (S,) how often each state began an episode; None: not needed."""
-        counter, names = self.served.counter, self.served.task.tables
-        agents, environment, costs = counter.shapes
-        transitions, sums = (self.environment[self.environment[:, 0] == layer, 1:] for layer in (TRANSITIONS, COSTS))
-        own = apart(stored(self.agents, agents), counter.agent_rows)
-        layers = {f"{AGENT}{name}": layer for name, layer in zip(names, own, strict=True)}
-        layers |= {ENVIRONMENT: stored(transitions, environment), COST_LAYER: stored(sums, costs, UNITS)}
-        if starts is not None:
-            layers[START] = LayerCounts.of_row(starts.astype(np.float64))
-        return Counts(layers, self.episodes, self.environment_episodes)
-
-    def learner(self, starts: Ints | None = None) -> Learner:
-        """Return a learner with these counts. starts: as for `counts`; a plan does not depend on them."""
-        return new_learner(self.served.task, self.served.settings, seed=self.seed, counts=self.counts(starts))
+    def learner(self) -> Learner:
+        """Return a learner with these counts."""
+        return new_learner(self.served.task, self.served.settings, seed=self.seed, counts=self.counts)
 
     def policy(self) -> Policy:
         """Plan, and return the policy, (L, S, D); (S, D) without a horizon."""
@@ -209,18 +222,24 @@ class PlanWork:
     @property
     def packed(self) -> bytes:
         """Return it as a message to a plan worker."""
-        numbers = {"seed": self.seed, "episodes": self.episodes, "environment_episodes": self.environment_episodes}
-        settings = np.frombuffer(self.served.packed, dtype=np.uint8)
-        arrays = {"told": settings, "agents": self.agents, "environment": self.environment}
-        return archive(MESSAGE, MESSAGE_SCHEMA, {"version": __version__, **numbers}, arrays)
+        numbers = {"episodes": self.counts.episodes, "environment_episodes": self.counts.environment_episodes}
+        header = {"version": __version__, "seed": self.seed, **numbers, "layers": list(self.counts.layers)}
+        arrays: Arrays = {"settings": np.frombuffer(self.served.packed, dtype=np.uint8)}
+        for i, layer in enumerate(self.counts.layers.values()):
+            arrays |= {f"key/{i}": layer.key, f"number/{i}": layer.number}
+        return archive(MESSAGE, MESSAGE_SCHEMA, header, arrays)
 
 
-def stored(cells: Ints, shape: Shape, units: Floats | None = None) -> LayerCounts:
-    """Return cells, (n, 3) row, column, n, as stored counts. units: (columns,) how many units of each column are 1; None: one."""
-    key = cells[:, 0] * shape[1] + cells[:, 1]
-    order = np.argsort(key)
-    number = cells[order, 2] / (1.0 if units is None else units[cells[order, 1]])
-    return LayerCounts(shape, key[order], number.astype(np.float64))
+def unpack_work(message: bytes) -> PlanWork:
+    """Return the input of a plan from a message; the inverse of `PlanWork.packed`."""
+    header, arrays = load_arrays(message, MESSAGE, MESSAGE_SCHEMA)
+    if header["version"] != __version__:
+        raise RuntimeError(f"the worker has cede {__version__}, must be {header['version']}, as here")
+    served = cached_unpack(arrays["settings"].tobytes())
+    layers = {
+        name: LayerCounts(served.shapes[name], arrays[f"key/{i}"], arrays[f"number/{i}"]) for i, name in enumerate(header["layers"])
+    }
+    return PlanWork(served, header["seed"], Counts(layers, header["episodes"], header["environment_episodes"]))
 
 
 class PlanServer:
@@ -232,15 +251,10 @@ class PlanServer:
 
     def do(self, message: bytes) -> Policy:
         """Return the policy for a message, `PlanWork.packed`."""
-        header, arrays = load_arrays(message, MESSAGE, MESSAGE_SCHEMA)
-        if header["version"] != __version__:
-            raise RuntimeError(f"the worker has cede {__version__}, must be {header['version']}, as here")
-        numbers = (header["episodes"], header["environment_episodes"])
-        served = cached_unpack(arrays["told"].tobytes())
-        return PlanWork(served, header["seed"], arrays["agents"], arrays["environment"], *numbers).policy()
+        return unpack_work(message).policy()
 
 
-cached_unpack = lru_cache(maxsize=64)(unpack)  # keeps step counters of recent environments
+cached_unpack = lru_cache(maxsize=64)(unpack)  # recent tasks and settings
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, func, select, text, tuple_, update
 
 from cede._base import check
 from cede._base.progress import Progress
-from cede.serve.planner.work import BIG, Cells, Row, ServedTeam, unpack
+from cede.serve.planner.work import BIG, OF_ENVIRONMENT, OF_TEAM, CountRow, Row, ServedTeam, unpack
 from cede.serve.store.database import among, look_up, now_ms, stream
 from cede.serve.store.history import forget_team
 from cede.serve.store.log import (
@@ -24,26 +24,15 @@ from cede.serve.store.log import (
     PLACES,
     EpisodeState,
     Key,
-    add_cells,
+    add_counts,
     add_episodes,
     add_to,
-    cells_of,
+    count_steps,
     put_states,
     rebuild_pieces,
     wrong_pieces,
 )
-from cede.serve.store.schema import (
-    agent_counts,
-    environment_counts,
-    environments,
-    episodes,
-    history,
-    pieces,
-    plans,
-    policies,
-    steps,
-    teams,
-)
+from cede.serve.store.schema import counts, environments, episodes, history, pieces, plans, policies, steps, teams
 
 if TYPE_CHECKING:
     from cede.serve.store.store import Store
@@ -64,8 +53,7 @@ class LogPart:
     stored: States  # in the database
     teams: Mapping[int, ServedTeam]
     counted: dict[int, int]  # number of complete episodes by team; without a horizon, of steps
-    agents: Cells  # (team, row, column, n)
-    environment: Cells  # (environment, layer, row, column, n)
+    counts: list[CountRow]
     ended: int  # the log of teams up to this number was read to its end
     unfinished: "Unfinished | None"
 
@@ -115,9 +103,9 @@ def recount(
             last = rows[cut - 1][:2]
         rest = rows[cut:]
         if cut:
-            found = part(rows[:cut], last, team - 1)
-            unfinished, before = found.unfinished, last
-            yield found
+            log_part = part(rows[:cut], last, team - 1)
+            unfinished, before = log_part.unfinished, last
+            yield log_part
     yield part(rest, end, end[0])
 
 
@@ -150,13 +138,13 @@ def counted(
     final = np.append(begins[1:], n)[: len(begins)] - 1
     sizes = final - begins + 1
     columns = (*matrix[:2, begins], sizes, matrix[2, final], matrix[-1, final])
-    found = list(zip(*(column.tolist() for column in columns), strict=True))
-    if unfinished is not None and (not found or found[0][:2] != unfinished.key):
-        found.insert(0, (*unfinished.key, 0, unfinished.last, unfinished.state))
+    spans = list(zip(*(column.tolist() for column in columns), strict=True))
+    if unfinished is not None and (not spans or spans[0][:2] != unfinished.key):
+        spans.insert(0, (*unfinished.key, 0, unfinished.last, unfinished.state))
         sizes = np.insert(sizes, 0, 0)
     limits = {number: (team.served.task.horizon, team.served.ends, team.served.endless) for number, team in members.items()}
     complete, goes_on = [], None
-    for team, episode, size, last, state in found:
+    for team, episode, size, last, state in spans:
         key, (horizon, ends, endless) = (team, episode), limits[team]
         received = size + (unfinished.received if unfinished is not None and key == unfinished.key else 0)
         length = last + 1 if last + 1 == horizon or state in ends else states.get(key, (None,))[0]
@@ -168,8 +156,8 @@ def counted(
             states[key] = (length, received, last, int(not endless and length == received))
     costs = np.array([row[width:] for row in rows], dtype=np.float64).T if wide else np.full((2, n), np.nan)
     own = np.repeat(np.array(complete, dtype=bool), sizes)
-    cells = cells_of(matrix[:, own], costs[:, own], members.__getitem__)
-    return LogPart(states, stored, members, numbers, *cells, ended, goes_on)
+    rows_of_counts = count_steps(matrix[:, own], costs[:, own], members.__getitem__)
+    return LogPart(states, stored, members, numbers, rows_of_counts, ended, goes_on)
 
 
 def progress_bar(connection: Connection, label: str, progress: ProgressTo) -> Progress:
@@ -181,9 +169,8 @@ def progress_bar(connection: Connection, label: str, progress: ProgressTo) -> Pr
 def verify(connection: Connection, store: "Store", progress: ProgressTo = False) -> list[str]:
     """Recompute all counts from the log, and compare them with the stored ones. Return every difference, as text."""
     wrong: list[str] = []
-    agents: dict[Row, int] = {}  # counts of teams whose log is not read to its end yet
+    sums: dict[int, dict[Row, int]] = {OF_ENVIRONMENT: {}, OF_TEAM: {}}  # counts; of teams whose log is not read to its end yet
     numbers: dict[Row, int] = {}  # episodes of these teams
-    shared: dict[Row, int] = {}  # counts of environments
     totals: dict[Row, int] = {}  # episodes of environments
     runs = set(connection.scalars(select(pieces.c.team).distinct()))  # teams without a horizon
     before = -1
@@ -194,12 +181,13 @@ def verify(connection: Connection, store: "Store", progress: ProgressTo = False)
     with progress_bar(connection, "verify: steps", progress) as bar:
         for part in recount(connection, store, None, bar.advance):
             wrong += differences(lambda key: f"{name(key)}: episode {key[1]}", part.stored, part.states, EpisodeState)
-            add_to(agents, part.agents)
+            for row in part.counts:
+                add_to(sums[row[0]], [row[1:]])
             add_to(numbers, part.counted.items())
-            add_to(shared, part.environment)
             add_to(totals, [(part.teams[team].environment, n) for team, n in part.counted.items()])
-            cells, stored = stored_of_teams(connection, before, part.ended)
-            wrong += differences(lambda key: f"{name(key)}: count (team, row, column) {key}", cells, taken(agents, part.ended))
+            cells = stored_counts(connection, OF_TEAM, before, part.ended)
+            wrong += differences(lambda key: f"{name(key)}: count (layer, key) {key[1:]}", cells, taken(sums[OF_TEAM], part.ended))
+            stored = stored_episodes(connection, before, part.ended)
             wrong += differences(lambda key: f"{name(key)}: the number of episodes", stored, taken(numbers, part.ended))
             runs |= part.endless
             before = part.ended
@@ -207,21 +195,24 @@ def verify(connection: Connection, store: "Store", progress: ProgressTo = False)
         wrong += [f"{name((team,))}: {one}" for one in wrong_pieces(connection, team)]
     c = environments.c
     for number, label, n in connection.execute(select(c.id, c.name, c.episodes).order_by(c.id)).all():
-        cells = {(number, *cell[:3]): cell[3] for cell in store.environment_cells(connection, number).tolist()}
-        true = {key: one for key, one in shared.items() if key[0] == number}
-        found = differences(lambda key: f"count (layer, row, column) {key[1:]}", cells, true)
-        found += differences(lambda _: "the number of episodes", {(number,): n} if n else {}, taken(totals, number))
-        wrong += [f"environment {check.show(label)}: {one}" for one in found]
+        cells = stored_counts(connection, OF_ENVIRONMENT, number - 1, number)
+        texts = differences(lambda key: f"count (layer, key) {key[1:]}", cells, taken(sums[OF_ENVIRONMENT], number))
+        texts += differences(lambda _: "the number of episodes", {(number,): n} if n else {}, taken(totals, number))
+        wrong += [f"environment {check.show(label)}: {one}" for one in texts]
     return wrong
 
 
-def stored_of_teams(connection: Connection, after: int, last: int) -> tuple[dict[Row, int], dict[Row, int]]:
-    """Return the counts of teams by team, row and column, and their numbers of episodes by team, except 0."""
-    c = agent_counts.c
-    rows = connection.execute(select(c.team, c.row, c.col, c.n).where(c.team > after, c.team <= last))
-    cells = {tuple(row[:3]): int(row[3]) for row in rows}
-    found = select(teams.c.id, teams.c.episodes).where(teams.c.id > after, teams.c.id <= last, teams.c.episodes != 0)
-    return cells, {(row[0],): int(row[1]) for row in connection.execute(found)}
+def stored_counts(connection: Connection, kind: int, after: int, last: int) -> dict[Row, int]:
+    """Return the counts of owners of a kind, with numbers above `after` up to `last`, by owner, layer and key."""
+    c = counts.c
+    rows = connection.execute(select(c.owner, c.layer, c.key, c.n).where(c.kind == kind, c.owner > after, c.owner <= last))
+    return {tuple(row[:3]): int(row[3]) for row in rows}
+
+
+def stored_episodes(connection: Connection, after: int, last: int) -> dict[Row, int]:
+    """Return the numbers of episodes of teams, except 0, with numbers above `after` up to `last`."""
+    query = select(teams.c.id, teams.c.episodes).where(teams.c.id > after, teams.c.id <= last, teams.c.episodes != 0)
+    return {(row[0],): int(row[1]) for row in connection.execute(query)}
 
 
 def taken(sums: dict[Row, int], last: int) -> dict[Row, int]:
@@ -250,7 +241,7 @@ def differences(
 def rebuild(connection: Connection, store: "Store", progress: ProgressTo = False) -> None:
     """Delete all counts, and count the log again. All teams become due for a plan."""
     lock(connection)
-    for table in (agent_counts, environment_counts, history, pieces):
+    for table in (counts, history, pieces):
         connection.execute(delete(table))
     connection.execute(update(episodes).values(number=-1, place=-1))
     connection.execute(update(environments).values(episodes=0))
@@ -258,7 +249,7 @@ def rebuild(connection: Connection, store: "Store", progress: ProgressTo = False
     runs: set[int] = set()  # teams without a horizon
     with progress_bar(connection, "rebuild: steps", progress) as bar:
         for part in recount(connection, store, None, bar.advance):
-            add_cells(connection, part.agents, part.environment)
+            add_counts(connection, part.counts)
             put_states(connection, ((*key, *one) for key, one in part.states.items()), now_ms())
             runs |= part.endless
             add_episodes(connection, {team: n for team, n in part.counted.items() if n}, part.teams.__getitem__, None)
@@ -279,14 +270,15 @@ def erase(connection: Connection, store: "Store", team: ServedTeam) -> int:
     lock(connection)
     gone = 0
     for part in recount(connection, store, team):
-        add_cells(connection, part.agents, part.environment, -1)
+        add_counts(connection, part.counts, -1)
         gone += part.counted.get(team.id, 0)
     forget_team(connection, team)
     n = connection.scalar(select(func.count()).where(steps.c.team == team.id))
-    for table in (steps, episodes, pieces, agent_counts, plans, policies):
+    for table in (steps, episodes, pieces, plans, policies):
         connection.execute(delete(table).where(table.c.team == team.id))
-    c = environment_counts.c
-    connection.execute(delete(environment_counts).where(c.environment == team.environment, c.n == 0))
+    c = counts.c
+    connection.execute(delete(counts).where(c.kind == OF_TEAM, c.owner == team.id))
+    connection.execute(delete(counts).where(c.kind == OF_ENVIRONMENT, c.owner == team.environment, c.n == 0))
     connection.execute(update(teams).where(teams.c.id == team.id).values(episodes=0))
     connection.execute(make_due().where(teams.c.environment == team.environment))
     erased = {"episodes": environments.c.episodes - gone, "erased": environments.c.erased + 1}

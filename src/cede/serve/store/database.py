@@ -179,10 +179,10 @@ def config_for(connection: Connection | None = None) -> Config:
 
 def check_newest(connection: Connection) -> None:
     """Check that the tables have the newest schema. Writes nothing."""
-    found = MigrationContext.configure(connection).get_current_revision()
+    current = MigrationContext.configure(connection).get_current_revision()
     newest = ScriptDirectory.from_config(config_for()).get_current_head()
-    if found != newest:
-        got = "missing" if found is None else repr(check.printable(found))
+    if current != newest:
+        got = "missing" if current is None else repr(check.printable(current))
         check.fail("database", "its schema", got, f"{newest!r}: `cede db upgrade` upgrades it, after a backup")
 
 
@@ -194,10 +194,13 @@ def upgrade_schema(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(UPGRADE_LOCK)))
     script = ScriptDirectory.from_config(config_for())
-    known, found = {one.revision for one in script.walk_revisions()}, MigrationContext.configure(connection).get_current_revision()
-    if found is not None and found not in known:
-        check.fail("database", "its schema", repr(check.printable(found)), f"one of {sorted(known)}: it is of a newer cede")
-    if found != script.get_current_head():
+    known, current = (
+        {one.revision for one in script.walk_revisions()},
+        MigrationContext.configure(connection).get_current_revision(),
+    )
+    if current is not None and current not in known:
+        check.fail("database", "its schema", repr(check.printable(current)), f"one of {sorted(known)}: it is of a newer cede")
+    if current != script.get_current_head():
         command.upgrade(config_for(connection), "head")
 
 

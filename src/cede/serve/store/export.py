@@ -34,20 +34,20 @@ def episodes_of(database: Database, team: ServedTeam, before: int | None, most: 
 
     counted: whether all steps in the log are counted; always true for runs. last: the greatest t, -1: none.
     """
-    found = select(*EPISODE).where(episodes.c.team == team.id).order_by(episodes.c.episode.desc()).limit(most)
+    query = select(*EPISODE).where(episodes.c.team == team.id).order_by(episodes.c.episode.desc()).limit(most)
     if before is not None:
-        found = found.where(episodes.c.episode < before)
+        query = query.where(episodes.c.episode < before)
     with database.read() as connection:
-        rows = connection.execute(found).mappings().all()
+        rows = connection.execute(query).mappings().all()
     return [{**row, "counted": bool(row["counted"]) or team.served.endless} for row in rows]
 
 
 def steps_of(database: Database, team: ServedTeam, episode: int, since: int, most: int) -> list[dict[str, Any]]:
     """Return steps of an episode, from t = since on."""
     c = steps.c
-    found = SHOWN.where(c.team == team.id, c.episode == episode, c.t >= since).order_by(c.t).limit(most)
+    query = SHOWN.where(c.team == team.id, c.episode == episode, c.t >= since).order_by(c.t).limit(most)
     with database.read() as connection:
-        return [as_object((team.name, *row)) for row in connection.execute(found)]
+        return [as_object((team.name, *row)) for row in connection.execute(query)]
 
 
 def parts(database: Database, members: Iterable[ServedTeam], since: int = 0) -> Iterator[list[Row]]:
@@ -60,9 +60,9 @@ def parts(database: Database, members: Iterable[ServedTeam], since: int = 0) -> 
     for team in members:
         last = (since, -1)
         while True:
-            found = SHOWN.where(c.team == team.id, tuple_(c.episode, c.t) > tuple_(*last)).order_by(c.episode, c.t).limit(PART)
+            query = SHOWN.where(c.team == team.id, tuple_(c.episode, c.t) > tuple_(*last)).order_by(c.episode, c.t).limit(PART)
             with database.read() as connection:
-                rows = [(team.name, *row) for row in connection.execute(found)]
+                rows = [(team.name, *row) for row in connection.execute(query)]
             if rows:
                 yield rows
             if len(rows) < PART:
@@ -72,13 +72,13 @@ def parts(database: Database, members: Iterable[ServedTeam], since: int = 0) -> 
 
 def teams_of(database: Database, environment: int, team_of: TeamOf) -> Iterator[ServedTeam]:
     """Return the teams of an environment, in the order in which they were made."""
-    found, last = [-1], -1
-    while found:
-        last = found[-1]
+    numbers, last = [-1], -1
+    while numbers:
+        last = numbers[-1]
         wanted = select(teams.c.id).where(teams.c.environment == environment, teams.c.id > last).order_by(teams.c.id).limit(1000)
         with database.read() as connection:
-            found = list(connection.scalars(wanted))
-        yield from map(team_of, found)
+            numbers = list(connection.scalars(wanted))
+        yield from map(team_of, numbers)
 
 
 def exported(kind: str, rows: Iterator[list[Row]]) -> Iterator[bytes]:
@@ -134,9 +134,9 @@ class ByteBuffer(io.RawIOBase):
 
     def taken(self) -> bytes:
         """Return the bytes that were written since the last call."""
-        found = b"".join(self._parts)
+        data = b"".join(self._parts)
         self._parts.clear()
-        return found
+        return data
 
 
 def as_parquet(rows: Iterator[list[Row]]) -> Iterator[bytes]:

@@ -22,7 +22,7 @@ from sqlalchemy import BigInteger, Connection, Table, TextClause, bindparam, del
 from cede._base import check
 from cede._base.arrays import Ints
 from cede._kernels.account import is_hand_over
-from cede.serve.planner.work import Row, ServedTeam, TeamOf
+from cede.serve.planner.work import OF_ENVIRONMENT, OF_TEAM, Row, ServedTeam, TeamOf
 from cede.serve.store.database import Busy, among, look_up, stream, upsert
 from cede.serve.store.schema import PIECE, PIECE_WAITS, WAITS, environments, episodes, history, pieces, steps, teams
 from cede.steps.check import charged
@@ -60,12 +60,12 @@ class Owner:
     @classmethod
     def team(cls, number: int) -> "Owner":
         """Return a team, by its number."""
-        return cls(1, number)
+        return cls(OF_TEAM, number)
 
     @classmethod
     def environment(cls, number: int) -> "Owner":
         """Return an environment, by its number."""
-        return cls(0, number)
+        return cls(OF_ENVIRONMENT, number)
 
     def rows(self, size: int, first: int, end: int) -> tuple[Any, ...]:
         """Return the conditions for its buckets of a size, from the first to the one before the end."""
@@ -153,9 +153,9 @@ class HistorySums:
     def _sum_up(self, source: Source, most: int) -> None:
         """Read steps from one state of the database, sum them, and write the sums."""
         with self._store.database.read() as connection:
-            found = select(*source.columns("begun", source.mark, "received", "number", "place")).where(source.waits)
-            found = found.order_by(source.table.c.begun, *source.columns()).limit(most)
-            units = {(*row[:-5], 0)[:3]: HistoryUnit(*row[-5:]) for row in connection.execute(found)}
+            query = select(*source.columns("begun", source.mark, "received", "number", "place")).where(source.waits)
+            query = query.order_by(source.table.c.begun, *source.columns()).limit(most)
+            units = {(*row[:-5], 0)[:3]: HistoryUnit(*row[-5:]) for row in connection.execute(query)}
             if not units:
                 return
             if source.table is episodes:
@@ -246,7 +246,7 @@ def put(connection: Connection, store: "Store", source: Source, units: dict[Key,
 def sums_before(connection: Connection, keys: list[tuple[int, int]]) -> dict[tuple[int, int], list[Row]]:
     """Return the sums of pieces in the history: rows of prev_agent, agent, and SUMS, by team and number."""
     result: dict[tuple[int, int], list[Row]] = {}
-    for team, number, *row in look_up(connection, OF_BUCKETS, [(1, team, 1, n) for team, n in keys]):
+    for team, number, *row in look_up(connection, OF_BUCKETS, [(OF_TEAM, team, 1, n) for team, n in keys]):
         result.setdefault((team, number), []).append(tuple(row))
     return result
 
@@ -261,8 +261,8 @@ def add_units(connection: Connection, units: Iterable[Summed], sign: int = 1) ->
     keys, values = [], []
     for unit in units:
         for prev, agent, *rest in unit.sums:
-            keys.append((1, unit.team.id, 1, unit.number, unit.whose, prev, agent))
-            keys.append((0, unit.team.environment, 1, unit.place, unit.whose, prev, agent))
+            keys.append((OF_TEAM, unit.team.id, 1, unit.number, unit.whose, prev, agent))
+            keys.append((OF_ENVIRONMENT, unit.team.environment, 1, unit.place, unit.whose, prev, agent))
             values += [rest, rest]
     if not keys:
         return
@@ -294,23 +294,23 @@ def forget_team(connection: Connection, team: ServedTeam) -> None:
             units.setdefault(bucket, Summed(team, whose, bucket, int(place[bucket]), [])).sums.append(tuple(rest))
         add_units(connection, units.values(), -1)
     c = history.c
-    connection.execute(delete(history).where(c.kind == 1, c.owner == team.id))
-    connection.execute(delete(history).where(c.kind == 0, c.owner == team.environment, c.steps == 0))
+    connection.execute(delete(history).where(c.kind == OF_TEAM, c.owner == team.id))
+    connection.execute(delete(history).where(c.kind == OF_ENVIRONMENT, c.owner == team.environment, c.steps == 0))
 
 
 def following(connection: Connection, owner: Owner) -> int:
     """Return the number of an owner's next episode or piece."""
     c = history.c
-    found = select(func.coalesce(func.max(c.bucket) + 1, 0)).where(c.kind == owner.kind, c.owner == owner.id, c.size == 1)
-    return int(connection.scalar(found) or 0)
+    query = select(func.coalesce(func.max(c.bucket) + 1, 0)).where(c.kind == owner.kind, c.owner == owner.id, c.size == 1)
+    return int(connection.scalar(query) or 0)
 
 
 def counted_before(connection: Connection, owner: Owner, number: int) -> int:
     """Return how many episodes, or steps, are in the episodes or pieces before a number."""
     total, at = 0, 0
     for size in reversed(SIZES):
-        found = select(func.coalesce(func.sum(history.c.steps), 0)).where(*owner.rows(size, at // size, number // size))
-        total += int(connection.scalar(found.where(history.c.prev_agent == EPISODES)) or 0)
+        query = select(func.coalesce(func.sum(history.c.steps), 0)).where(*owner.rows(size, at // size, number // size))
+        total += int(connection.scalar(query.where(history.c.prev_agent == EPISODES)) or 0)
         at = number // size * size
     return total
 
@@ -342,9 +342,9 @@ def history_of(
     stored = max(one for one in SIZES if size % one == 0)
     bucket = (history.c.bucket // literal_column(str(size // stored), BigInteger)).label("part")
     key = (bucket, history.c.whose, history.c.prev_agent, history.c.agent)
-    found = select(*key, *(func.sum(history.c[name]) for name in SUMS)).group_by(*key).order_by(*key)
+    query = select(*key, *(func.sum(history.c[name]) for name in SUMS)).group_by(*key).order_by(*key)
     ends = [min(one * (size // stored), number) for one in (first, last)]
-    cells = connection.execute(found.where(*owner.rows(stored, ends[0], ends[1]))).all()
+    cells = connection.execute(query.where(*owner.rows(stored, ends[0], ends[1]))).all()
     tasks = {one: task_of(connection, store, owner, one) for one in {cell[1] for cell in cells}}
     agents, names = agents_of(cells, tasks)
     buckets: dict[int, dict[str, Any]] = {}

@@ -18,9 +18,9 @@ from sqlalchemy import Connection, bindparam, delete, except_, func, insert, lit
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede.serve.planner.work import Cells, Row, ServedTeam, TeamOf
+from cede.serve.planner.work import CountRow, Row, ServedTeam, TeamOf
 from cede.serve.store.database import Refused, among, insert_new, look_up, now_ms, run_many, upsert
-from cede.serve.store.schema import PIECE, agent_counts, environment_counts, environments, episodes, pieces, steps, teams
+from cede.serve.store.schema import PIECE, counts, environments, episodes, pieces, steps, teams
 from cede.steps.step import WHERE, WHO, Step, wrong_links
 
 KEY = ("team", "episode", "t")
@@ -210,7 +210,7 @@ def take_in(
     if complete := [*steps_of(connection, log), *log.single]:
         columns = list(zip(*complete, strict=True))
         amounts = np.array(columns[NEXT_STATE + 1 : NEXT_STATE + 3], dtype=np.float64)  # None becomes NaN
-        add_cells(connection, *cells_of(np.array(columns[: NEXT_STATE + 1], dtype=np.int64), amounts, team_of))
+        add_counts(connection, count_steps(np.array(columns[: NEXT_STATE + 1], dtype=np.int64), amounts, team_of))
     counted = Counter(key[0] for key in (*log.complete, *log.single))
     add_episodes(connection, counted, team_of, now)
     return outcomes, counted
@@ -254,15 +254,13 @@ def put_states(connection: Connection, rows: Iterable[Row], now: int) -> None:
     upsert(connection, episodes, columns, [(*row, now) for row in rows], replace=OF_EPISODE)
 
 
-def add_cells(connection: Connection, agents: Cells, environment: Cells, sign: int = 1) -> None:
-    """Add to counts; with sign -1, subtract. agents: (team, row, column, n). environment: (environment, layer, row, column, n)."""
-    for table, cells in ((agent_counts, agents), (environment_counts, environment)):
-        signed = cells if sign > 0 else [(*cell[:-1], -cell[-1]) for cell in cells]
-        upsert(connection, table, table.c.keys(), signed, add=["n"])
+def add_counts(connection: Connection, rows: Iterable[CountRow], sign: int = 1) -> None:
+    """Add to counts; with sign -1, subtract. rows: each key once."""
+    upsert(connection, counts, counts.c.keys(), [(*row[:-1], sign * row[-1]) for row in rows], add=["n"])
 
 
-def cells_of(columns: Ints, amounts: Floats, team_of: TeamOf) -> tuple[Cells, Cells]:
-    """Count steps: cells (team, row, column, n) of agents, and (environment, layer, row, column, n), each once.
+def count_steps(columns: Ints, amounts: Floats, team_of: TeamOf) -> list[CountRow]:
+    """Count steps; return rows of the table `counts`, each key once.
 
     columns: (8, n) KEY and PLACES. amounts: (2, n) AMOUNTS, NaN where not given.
     """
@@ -271,21 +269,18 @@ def cells_of(columns: Ints, amounts: Floats, team_of: TeamOf) -> tuple[Cells, Ce
     members = [team_of(number) for number in numbers.tolist()]
     for i, team in enumerate(members):
         groups.setdefault((team.environment, id(team.served)), []).append(i)
-    agents: Cells = []
     sums: dict[Row, int] = {}
     for (environment, _), group in groups.items():
         own: Any = slice(None) if len(groups) == 1 else np.isin(member, group)
-        cells, shared = members[group[0]].served.counter.count(columns[0, own], columns[2:, own], amounts[:, own])
-        agents += cells
-        add_to(sums, ((environment, *cell) for cell in shared))
-    return agents, [(*place, n) for place, n in sums.items()]
+        counter = members[group[0]].served.counter
+        add_to(sums, counter.count(environment, columns[0, own], columns[2:, own], amounts[:, own]))
+    return [(kind, owner, layer, key, n) for (kind, owner, layer, key), n in sums.items()]
 
 
-def add_to(sums: dict[Row, int], cells: Iterable[Row]) -> None:
-    """Add cells, whose last entry is a number, to sums."""
-    for *place, n in cells:
-        key = tuple(place)
-        sums[key] = sums.get(key, 0) + n
+def add_to(sums: dict[Row, int], rows: Iterable[Row]) -> None:
+    """Add rows, whose last entry is a number, to sums by the other entries."""
+    for row in rows:
+        sums[row[:-1]] = sums.get(row[:-1], 0) + row[-1]
 
 
 MORE: Any = bindparam("n")
@@ -315,8 +310,8 @@ OF_PIECE = ("episode", "piece", "received", "begun")
 def pieces_in_log(team: int) -> Any:
     """Return a query for the pieces of a team's runs, by the steps in the log: OF_PIECE."""
     piece = (steps.c.t // literal_column(str(PIECE), steps.c.t.type)).label("piece")
-    found = select(steps.c.episode, piece, func.count().label("received"), func.min(steps.c.received).label("begun"))
-    return found.where(steps.c.team == team).group_by(steps.c.episode, piece)
+    query = select(steps.c.episode, piece, func.count().label("received"), func.min(steps.c.received).label("begun"))
+    return query.where(steps.c.team == team).group_by(steps.c.episode, piece)
 
 
 def wrong_pieces(connection: Connection, team: int, most: int = 10) -> list[str]:

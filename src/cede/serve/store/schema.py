@@ -1,7 +1,7 @@
 """The tables of the service's database.
 
     environments 1--n teams 1--n episodes 1--n steps          the log, from which all else follows
-    environment_counts, agent_counts                          counts of complete episodes; without a horizon, of all steps
+    counts                                                    of complete episodes; without a horizon, of all steps
     pieces                                                    parts of runs without a horizon
     plans, policies                                           every plan; the policy of the newest one
     history                                                   costs and control of counted episodes or pieces, in buckets
@@ -115,24 +115,14 @@ pieces = Table(
     **BY_KEY,
 )
 
-agent_counts = Table(
-    "agent_counts",
+counts = Table(
+    "counts",
     tables,
-    Column("team", WHOLE, primary_key=True, autoincrement=False),
-    Column("row", WHOLE, primary_key=True, autoincrement=False),
-    Column("col", WHOLE, primary_key=True, autoincrement=False),
-    Column("n", WHOLE, nullable=False),
-    **BY_KEY,
-)
-
-environment_counts = Table(
-    "environment_counts",
-    tables,
-    Column("environment", WHOLE, primary_key=True, autoincrement=False),
-    Column("layer", WHOLE, primary_key=True, autoincrement=False),  # 0: transitions, 1: sums of costs (work.UNITS)
-    Column("row", WHOLE, primary_key=True, autoincrement=False),
-    Column("col", WHOLE, primary_key=True, autoincrement=False),
-    Column("n", WHOLE, nullable=False),
+    Column("kind", WHOLE, primary_key=True, autoincrement=False),  # of the owner: 0: environment, 1: team
+    Column("owner", WHOLE, primary_key=True, autoincrement=False),
+    Column("layer", Text, primary_key=True),  # a name of rows/places.py
+    Column("key", WHOLE, primary_key=True, autoincrement=False),  # row * columns + column
+    Column("n", WHOLE, nullable=False),  # sums of costs in work.UNITS
     **BY_KEY,
 )
 

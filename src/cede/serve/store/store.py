@@ -6,30 +6,28 @@ Functions that write take a connection in a write transaction (`Database.write`,
 import threading
 from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
-import numpy as np
 from sqlalchemy import Connection, bindparam, func, insert, select
 
 from cede._base import check
-from cede._base.arrays import Ints
 from cede.learners.learner import Learner
-from cede.serve.planner.work import PlanWork, Served, ServedTeam, unpack
+from cede.rows.stored import Counts, LayerCounts
+from cede.serve.planner.work import OF_ENVIRONMENT, OF_TEAM, PlanWork, Served, ServedTeam, stored_layers, unpack
 from cede.serve.store.database import Database, Taken, Unknown, now_ms, run
-from cede.serve.store.schema import agent_counts, environment_counts, environments, episodes, steps, teams
+from cede.serve.store.schema import counts, environments, teams
 
-STARTS = 10_000  # newest episodes of a team whose first states are counted, for estimates
-OF_TEAM = teams.join(environments, environments.c.id == teams.c.environment)
+Layers = dict[str, LayerCounts]  # by name
+OF_TEAMS = teams.join(environments, environments.c.id == teams.c.environment)
 OWN = teams.c.id == bindparam("team")
 CHANGING = (teams.c.episodes, environments.c.episodes, teams.c.version, teams.c.due, teams.c.fallback, environments.c.erased)
-NUMBERS = select(*CHANGING).select_from(OF_TEAM).where(OWN)
+NUMBERS = select(*CHANGING).select_from(OF_TEAMS).where(OWN)
 SEED = select(teams.c.seed).where(OWN)
-AGENT_CELLS = select(agent_counts.c.row, agent_counts.c.col, agent_counts.c.n).where(agent_counts.c.team == bindparam("team"))
-AGENT_CELLS = AGENT_CELLS.order_by(agent_counts.c.row, agent_counts.c.col)
-OF_CELL = (environment_counts.c.layer, environment_counts.c.row, environment_counts.c.col)
-ENVIRONMENT_CELLS = select(*OF_CELL, environment_counts.c.n).order_by(*OF_CELL)
-ENVIRONMENT_CELLS = ENVIRONMENT_CELLS.where(environment_counts.c.environment == bindparam("environment"))
+COUNTS = (
+    select(counts.c.layer, counts.c.key, counts.c.n)
+    .where(counts.c.kind == bindparam("kind"), counts.c.owner == bindparam("owner"))
+    .order_by(counts.c.layer, counts.c.key)
+)
 
 
 @dataclass(frozen=True)
@@ -58,16 +56,16 @@ class Store:
 
     def environment(self, name: str) -> tuple[int, Served, int]:
         """Return the number of an environment, its task and settings, and its fallback agent."""
-        found = self._environments.get(name)
-        if found is None:
+        known = self._environments.get(name)
+        if known is None:
             columns = (environments.c.id, environments.c.told, environments.c.fallback)
             with self.database.read() as connection:
                 row = connection.execute(select(*columns).where(environments.c.name == name)).first()
             if row is None:
                 raise Unknown(f"environment: name is {check.show(name)}, must be that of an environment")
             with self._lock:
-                found = self._environments.setdefault(name, (row.id, unpack(bytes(row.told)), row.fallback))
-        return found
+                known = self._environments.setdefault(name, (row.id, unpack(bytes(row.told)), row.fallback))
+        return known
 
     def put_environment(self, connection: Connection, name: str, served: Served, fallback: int) -> bool:
         """Make an environment. Return False if it exists already with the same content; another content is an error."""
@@ -83,9 +81,9 @@ class Store:
     def environment_names(self, after: str, most: int) -> list[dict[str, Any]]:
         """Return names and numbers of environments, ordered by name, from the one after `after` on. unit: of `episodes`."""
         n_teams = select(func.count()).where(teams.c.environment == environments.c.id).scalar_subquery().label("teams")
-        found = select(environments.c.name, environments.c.episodes, environments.c.created, n_teams)
+        query = select(environments.c.name, environments.c.episodes, environments.c.created, n_teams)
         with self.database.read() as connection:
-            rows = connection.execute(found.where(environments.c.name > after).order_by(environments.c.name).limit(most)).all()
+            rows = connection.execute(query.where(environments.c.name > after).order_by(environments.c.name).limit(most)).all()
         return [{**row._mapping, "unit": self.environment(row.name)[1].unit} for row in rows]
 
     # ------------------------------------------------------------------------------------------------- teams
@@ -96,19 +94,19 @@ class Store:
 
     def team(self, name: str) -> ServedTeam:
         """Return a team by its name."""
-        found = self._teams.get(name)
-        return found if found is not None else self._read_team(teams.c.name, name)
+        known = self._teams.get(name)
+        return known if known is not None else self._read_team(teams.c.name, name)
 
     def team_of(self, number: int) -> ServedTeam:
         """Return a team by its number."""
-        found = self._by_id.get(number)
-        return found if found is not None else self._read_team(teams.c.id, number)
+        known = self._by_id.get(number)
+        return known if known is not None else self._read_team(teams.c.id, number)
 
     def _read_team(self, column: Any, key: Any) -> ServedTeam:
         """Read a team by a column, and cache it."""
         columns = (teams.c.id, teams.c.name, teams.c.environment, teams.c.told, environments.c.name.label("home"))
         with self.database.read() as connection:
-            row = connection.execute(select(*columns).select_from(OF_TEAM).where(column == key)).first()
+            row = connection.execute(select(*columns).select_from(OF_TEAMS).where(column == key)).first()
         if row is None:
             raise Unknown(f"team: name is {check.show(key)}, must be that of a team")
         served = self.environment(row.home)[1] if row.told is None else unpack(bytes(row.told))
@@ -142,15 +140,15 @@ class Store:
         environment: of the teams; None: any. only: names that may be seen; None: all. unit: of their `episodes`.
         """
         name, home = teams.c.name, environments.c.name.label("environment")
-        found = select(name, home, teams.c.episodes, teams.c.version, teams.c.created).select_from(OF_TEAM)
-        found = found.where(name > after, func.lower(name).contains(search.lower(), autoescape=True)).order_by(name).limit(most)
+        query = select(name, home, teams.c.episodes, teams.c.version, teams.c.created).select_from(OF_TEAMS)
+        query = query.where(name > after, func.lower(name).contains(search.lower(), autoescape=True)).order_by(name).limit(most)
         if environment is not None:
-            found = found.where(environments.c.name == environment)
+            query = query.where(environments.c.name == environment)
         with self.database.read() as connection:
             if only is None:
-                rows = list(connection.execute(found))
+                rows = list(connection.execute(query))
             else:
-                rows = [row for one in sorted(only) for row in connection.execute(found.where(name == one))][:most]
+                rows = [row for one in sorted(only) for row in connection.execute(query.where(name == one))][:most]
         return [{**row._mapping, "unit": self.environment(row.environment)[1].unit} for row in rows]
 
     def numbers(self, connection: Connection, team: ServedTeam) -> TeamNumbers:
@@ -163,40 +161,21 @@ class Store:
     # ------------------------------------------------------------------------------------------------- counts
 
     def plan_work(
-        self, connection: Connection, team: ServedTeam, shared: dict[int, tuple[int, Ints]] | None = None
+        self, connection: Connection, team: ServedTeam, shared: dict[int, tuple[int, Layers]] | None = None
     ) -> tuple[PlanWork, int]:
         """Return the input of a team's next plan, and the version of its newest plan.
 
         shared: a cache of environments that were read in this transaction, by number; it is added to.
         """
         numbers, seed = self.numbers(connection, team), run(connection, SEED, team=team.id).scalar()
-        cache = {} if shared is None else shared
+        cache, shapes = {} if shared is None else shared, team.served.shapes
         if team.environment not in cache:
-            cache[team.environment] = (numbers.environment_episodes, self.environment_cells(connection, team.environment))
-        n, cells = cache[team.environment]
-        return PlanWork(team.served, seed, self.agent_cells(connection, team), cells, numbers.episodes, n), numbers.version
+            rows = run(connection, COUNTS, kind=OF_ENVIRONMENT, owner=team.environment)
+            cache[team.environment] = numbers.environment_episodes, stored_layers(rows, shapes)
+        n, layers = cache[team.environment]
+        own = stored_layers(run(connection, COUNTS, kind=OF_TEAM, owner=team.id), shapes)
+        return PlanWork(team.served, seed, Counts({**own, **layers}, numbers.episodes, n).completed(shapes)), numbers.version
 
     def learner(self, connection: Connection, team: ServedTeam) -> Learner:
         """Return a learner with the counts of a team and its environment."""
-        work, _ = self.plan_work(connection, team)
-        return work.learner(None if team.served.endless else self.starts(connection, team))
-
-    def agent_cells(self, connection: Connection, team: ServedTeam) -> Ints:
-        """Return the counts of a team's agents: (n, 3) row, column, n, in order."""
-        rows = run(connection, AGENT_CELLS, team=team.id).all()
-        return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=3 * len(rows)).reshape(-1, 3)
-
-    def environment_cells(self, connection: Connection, environment: int) -> Ints:
-        """Return the counts of an environment: (n, 4) layer, row, column, n, in order."""
-        rows = run(connection, ENVIRONMENT_CELLS, environment=environment).all()
-        return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=4 * len(rows)).reshape(-1, 4)
-
-    def starts(self, connection: Connection, team: ServedTeam) -> Ints:
-        """Return how often each state began an episode of a team, (S,), in its newest STARTS counted episodes."""
-        counted = select(episodes.c.episode).where(episodes.c.team == team.id, episodes.c.counted == 1)
-        newest = counted.order_by(episodes.c.episode.desc()).limit(STARTS).subquery()
-        found = select(steps.c.state, func.count()).join(newest, newest.c.episode == steps.c.episode)
-        result = np.zeros(team.served.task.n_states, dtype=np.int64)
-        for state, n in connection.execute(found.where(steps.c.team == team.id, steps.c.t == 0).group_by(steps.c.state)):
-            result[state] = n
-        return result
+        return self.plan_work(connection, team)[0].learner()

@@ -87,12 +87,12 @@ class TokenCache:
     def refresh(self) -> None:
         """Read all tokens again."""
         columns = (tokens.c.id, tokens.c.hash, tokens.c.scopes, tokens.c.teams, tokens.c.expires)
-        found = {}
+        valid = {}
         with self._database.read() as connection:
             for name, digest, scopes, teams, expires in connection.execute(select(*columns).where(tokens.c.revoked.is_(None))):
                 access = Access(name, frozenset(scopes.split()), None if teams is None else frozenset(json.loads(teams)))
-                found[name] = (bytes(digest), access, expires)
-        self._tokens = found
+                valid[name] = (bytes(digest), access, expires)
+        self._tokens = valid
 
     def __len__(self) -> int:
         """Return the number of valid tokens."""
