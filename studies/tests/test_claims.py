@@ -462,7 +462,7 @@ def test_never_worse(broken, verdict):
     rows += [{"world": "w", "alpha": "", "worst": 1.3, "episode": 9, "episodes": 9, "seed": i} for i in range(4)]
     (found,) = ours_people.never_worse(rows)
     assert found.verdict == verdict
-    assert found.measured == f"{broken} of 60; without a promise 4 of 4"
+    assert found.measured == f"{broken} of 60; without a baseline 4 of 4"
 
 
 def test_structure_against_algorithms():
