@@ -1,9 +1,9 @@
-"""The same switching problem for PPO and DQN of Stable-Baselines3 and for cede: what each has learned after how many steps.
+"""The same switching problem for PPO and DQN of Stable-Baselines3 and for cede: the cost of each policy over training steps.
 
     pip install "cede[gym,plots,sb3]"
     python examples/against_sb3.py --steps 10000 --out against-sb3.png
 
-Every policy is evaluated exactly. Where Stable-Baselines3 is not installed only cede learns.
+Every policy is evaluated exactly. Without Stable-Baselines3 only cede's learners run.
 """
 
 import argparse
@@ -18,7 +18,7 @@ COLOURS = {"posterior sampling": "#D55E00", "UCRL2-MC": "#CC79A7", "PPO": "#0072
 
 
 def problem():
-    """A machine runs well or badly; a program and a person can look after it, and the person costs something."""
+    """Return the problem: a machine runs well or badly; a program or a person looks after it, and the person has a control cost."""
     transition = np.array([[[0.9, 0.1], [0.7, 0.3]], [[0.6, 0.4], [0.1, 0.9]]])
     environment = cede.Environment(transition, cost=[0.0, 1.0], start=[1.0, 0.0])
     program = cede.Agent("program", [[0.9, 0.1], [0.2, 0.8]])
@@ -27,13 +27,13 @@ def problem():
 
 
 def with_cede(mdp, learner, steps):
-    """Exact cost of each episode's policy."""
+    """Return the exact cost of each episode's policy."""
     history = cede.simulate(mdp, learner, steps // mdp.horizon, progress=False)
     return mdp.horizon * np.arange(1, len(history.cost) + 1), history.expected_cost
 
 
 def with_sb3(mdp, method, steps, every):
-    """Exact cost of what the model does, every so many steps."""
+    """Return the exact cost of the model's policy at intervals of its training."""
     import stable_baselines3
 
     more = {"n_steps": 200, "batch_size": 100}

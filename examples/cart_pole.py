@@ -1,9 +1,9 @@
-"""An expert who costs something and a trained model that does not balance a pole together, and cede learns when to call the expert.
+"""A trained model and an expert with a control cost balance a pole together; cede learns when to call the expert.
 
     pip install "cede[gym,plots,sb3]"
     python examples/cart_pole.py --episodes 400 --out cart-pole.png
 
-The model is PPO of Stable-Baselines3 after a short training. Where that is not installed a simple rule stands in for it.
+The model is PPO of Stable-Baselines3 after a short training. Without Stable-Baselines3 a simple rule replaces it.
 """
 
 import argparse
@@ -19,13 +19,13 @@ HORIZON, EXPERT_COST = 25, 0.02
 
 
 def expert(observation):
-    """Pushes to where the pole is going to fall, and a little towards the middle."""
+    """Push in the direction in which the pole falls, and a little towards the middle."""
     x, speed, angle, turning = observation
     return int(angle + 0.25 * turning + 0.02 * x + 0.05 * speed > 0)
 
 
 def model(steps, seed):
-    """A model that has learned a little."""
+    """Return a model after a short training."""
     try:
         from stable_baselines3 import PPO
     except ImportError:
@@ -80,7 +80,7 @@ def main(episodes, out, training=4000, seed=0):
 
 
 def smooth(values, window):
-    """Means over the last episodes."""
+    """Return means over the last episodes."""
     total = np.cumsum(np.concatenate([[0.0], values]))
     begin = np.maximum(np.arange(len(values)) - window + 1, 0)
     return (total[1:] - total[begin]) / (np.arange(len(values)) + 1 - begin)

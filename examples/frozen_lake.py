@@ -1,4 +1,4 @@
-"""Who walks where: a careful, a fast and a random walker share one way over FrozenLake, and cede learns whom to let walk.
+"""A careful, a fast and a random walker share one way over FrozenLake, and cede learns who should walk where.
 
 python examples/frozen_lake.py --episodes 3000 --out frozen-lake.png
 """
@@ -18,7 +18,7 @@ HORIZON = 40
 
 
 def walkers(env):
-    """The careful one keeps away from holes, at a price; the fast one goes for the gift; the random one does anything."""
+    """Return the walkers: the careful one avoids holes and has a control cost, the fast one heads for the goal."""
     model, size = env.unwrapped.P, env.unwrapped.nrow
     n, holes = size * size, set(np.flatnonzero(env.unwrapped.desc.ravel() == b"H").tolist())
 
@@ -26,7 +26,7 @@ def walkers(env):
         return sum(p for p, to, _, _ in model[s][a] if to in holes)
 
     def away(s, a):
-        """Expected way left, along rows and columns."""
+        """Return the expected remaining distance, along rows and columns."""
         return sum(p * (2 * size - 2 - to // size - to % size) for p, to, _, _ in model[s][a])
 
     def careful(s):

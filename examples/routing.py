@@ -1,7 +1,7 @@
-"""Route a ticket once, as a bandit does, or hand it on while it is answered: what each learns, and what each costs in the long run.
+"""Compare bandits, which route a ticket once, with learners that may hand it on: regret, and cost in the long run.
 
-There are two bandits, UCB1 and Thompson sampling, each with a table for each kind of ticket. They are learners written by hand:
-anything with `choose`, `observe` and `end_episode` runs in `cede.simulate`, and what shows its `policy` has an exact regret.
+There are two bandits, UCB1 and Thompson sampling, each with a table for each kind of ticket. They are custom learners: any object
+with `choose`, `observe` and `end_episode` runs in `cede.simulate`, and one with a `policy` has an exact regret.
 
     python examples/routing.py --episodes 5000 --repeats 20 --out routing.png
 """
@@ -20,7 +20,7 @@ MARKS = (300, 1000, 3000, 5000)
 
 
 class RoutesOnce:
-    """Gives a ticket to one agent for good: to the one that looks best for its kind. How that looks is up to a subclass."""
+    """Assign each ticket to one agent, the best one for its kind. Subclasses define which agent is best."""
 
     def __init__(self, task, seed=0):
         self.task, self.episode, self.rng = task, 1, np.random.default_rng(seed)
@@ -29,7 +29,7 @@ class RoutesOnce:
         self.policy = self.next_policy()
 
     def next_policy(self):
-        """(L, S, D): at first the one that looks best, then whoever has the ticket."""
+        """(L, S, D): at first the best agent by the data, then the agent that has the ticket."""
         stays = np.tile(np.arange(self.task.n_agents), (*self.task.policy_shape[:2], 1))
         stays[0] = self.looks().argmin(axis=1)[:, None]
         return stays
@@ -49,7 +49,7 @@ class RoutesOnce:
 
 
 class UCB1(RoutesOnce):
-    """The mean cost so far, less a bonus for those tried seldom; each is tried once first."""
+    """UCB1: mean cost so far minus a bonus for rarely tried agents; each agent is tried once first."""
 
     def looks(self):
         tried = np.maximum(self.tried, 1)
@@ -57,7 +57,7 @@ class UCB1(RoutesOnce):
 
 
 class Thompson(RoutesOnce):
-    """A mean cost drawn from a normal belief, which begins as if one ticket had cost nothing. spread: of the cost of a ticket."""
+    """Thompson sampling: a mean cost drawn from a normal posterior; prior: one ticket of cost 0. spread: of the cost of a ticket."""
 
     def __init__(self, task, seed=0, spread=0.25):
         self.spread = spread
@@ -68,7 +68,7 @@ class Thompson(RoutesOnce):
 
 
 def best_that_routes_once(mdp):
-    """The least cost of a ticket if each kind goes to one agent for good."""
+    """Return the least cost of a ticket if each kind always goes to one agent."""
     task, start = mdp.task, mdp.environment.start
     value = [cede.evaluate(mdp, task.always(agent))[0, :, task.start_agent] for agent in range(task.n_agents)]
     kinds = np.flatnonzero(start)
@@ -99,7 +99,7 @@ def main(episodes, repeats, out):
         axes.plot(np.arange(1, episodes + 1), regret, color=COLOURS[name])
         ends[name] = regret[-1]
     apart, height = 0.06 * max(ends.values()), -np.inf
-    for name in sorted(ends, key=ends.get):  # names beside the ends of their curves, but not upon one another
+    for name in sorted(ends, key=ends.get):  # labels at the ends of the curves, without overlap
         height = max(ends[name], height + apart)
         axes.text(1.02 * episodes, height, name, va="center", color=COLOURS[name], fontsize=8)
     axes.set(xlabel="tickets", ylabel="total cost above the best possible", xlim=(0, episodes), ylim=(0, None))

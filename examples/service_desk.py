@@ -1,8 +1,8 @@
-"""The support desk as a service, with three kinds of processes: a server, desks that ask it and tell it, and a watcher.
+"""The support desk as a service: a server, desks that ask it for decisions and report steps, and a watcher.
 
-Each desk has its own people and models, so it is a team of its own; what customers do, and what it costs to let one wait, all of
-them learn together. A desk decides by its copy of the policy, and goes on if the server is away. The watcher says what the server
-knows, and why it hands a nasty ticket over.
+Each desk has its own people and models, so it is a team; all desks together learn how customers behave and what waiting costs. A
+desk decides by its copy of the policy, and continues if the server is down. The watcher prints what the server knows, and why it
+hands over a nasty ticket.
 
     python examples/service_desk.py --tickets 300 --desks 2
 """
@@ -22,7 +22,7 @@ PAUSE = 0.02  # seconds between two tickets
 
 
 def problem():
-    """The desk, and what the service is told of it: nobody has said what waiting costs."""
+    """Return the desk and its task for the service; the cost of waiting is unknown."""
     mdp = cede.worlds.support_desk()
     return mdp, mdp.task.with_unknown_costs((0.0, 0.5))
 

@@ -1,7 +1,7 @@
-"""A support desk: a cheap model, an expensive model and a person answer tickets, under a cap on the person's share.
+"""A support desk: a cheap model, an expensive model and a person answer tickets, with a limit on the person's share.
 
-Handing a ticket on costs something, and the person has other things to do: at most one step in twenty. A ticket ends when it is
-solved or when the customer leaves, and what it costs to let one wait is not known: it is measured, and learned.
+A hand-over costs something, and the person may take at most one step in twenty. A ticket ends when it is solved or when the
+customer leaves. The cost of waiting is unknown: it is measured and learned.
 
     python examples/support_desk.py --episodes 4000 --out support-desk.png
 """
@@ -21,7 +21,7 @@ COLOURS = ("#56B4E9", "#0072B2", "#E69F00")
 
 def main(episodes, out, seed=0):
     mdp = cede.worlds.support_desk()
-    task, runs = mdp.task.with_unknown_costs((0.0, 0.5)), {}  # nobody has said what waiting costs
+    task, runs = mdp.task.with_unknown_costs((0.0, 0.5)), {}  # the cost of waiting is unknown
     for label, limits in (("no cap", {}), (f"person at most {CAP:.0%}", {"at_most": {"person": CAP}})):
         learner = cede.posterior_sampling(task, seed=seed, **limits)
         runs[label] = (learner, cede.simulate(mdp, learner, episodes, seed=seed))

@@ -57,7 +57,7 @@ GLOSSARY = {
     "schedule": "Authors' schedule: radii scaled as in the authors' code, no guarantee.",
     "0.1 and 0.01": "Times 0.1 and 0.01: radii of agents and of the environment, no guarantee.",
     "σ": "σ: standard deviation of the human's error about the cost of a cell ahead.",
-    "structured": "Structured: told which situations are alike.",
+    "structured": "Structured: with declared structure.",
     "Bernstein": "Bernstein: intervals that follow the empirical variance.",
     "KL": "KL: confidence sets that are balls of relative entropy.",
     "scaled 0.1, 0.01": "Scaled 0.1, 0.01: radii of agents and of the environment times so much, no guarantee.",

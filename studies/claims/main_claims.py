@@ -33,7 +33,7 @@ COMPARABLE = "With one team UCRL2-MC and UCRL2 have comparable regret (within a 
 WELL_BELOW = "With 10 teams UCRL2-MC is well below UCRL2 in the obstacle task (ratio < 0.8), authors' schedule"
 SHARED = "100 teams greatly benefit from sharing (they lose less than half), printed radii"
 TEAMS = "The ratio falls with the number of teams, from 3 to 10"
-NEWCOMER = "A new team loses less with what others have seen of the environment"
+NEWCOMER = "A new team loses less with the fleet's counts of the environment"
 SCHEDULE = "authors' schedule, with costs"
 SAME_FORM = "same-form radii"
 MAIN = (
@@ -118,7 +118,7 @@ MAIN = (
         case=f"{SAME_FORM}, 10 agents",
     ),
     MainClaim(
-        "A new team loses less with what the fleet knows of the environment.",
+        "A new team loses less with the fleet's counts of the environment.",
         NEWCOMER,
         "ratio of regrets",
         after="agents 0.1 and 0.9: ",

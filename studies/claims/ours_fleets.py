@@ -39,9 +39,9 @@ def newcomer(rows: list[Row]) -> list[Finding]:
         found[world] = compared([select(last, world=world, newcomer=name) for name in (WITH, ALONE)])
     little = "RiverSwim, agents {} and {}".format(*NEWCOMERS[1])
     much = {world: one for world, one in found.items() if world != little}
-    statistic = f"regret after {last[0]['episodes']:,} episodes, with it / without it"
-    alike = "A new team whose agents differ little loses more with what others have seen of the environment"
-    reuse = judged("A new team loses less with what others have seen of the environment", "newcomer", statistic, much, LESS)
+    statistic = f"regret after {last[0]['episodes']:,} episodes, with these counts / without"
+    alike = "A new team whose agents differ little loses more with the fleet's counts of the environment"
+    reuse = judged("A new team loses less with the fleet's counts of the environment", "newcomer", statistic, much, LESS)
     return [
         replace(reuse, whose=PAPER),
         judged(alike, "newcomer", statistic, {little: found[little]}, MORE, above),
@@ -58,7 +58,7 @@ def joins(rows: list[Row]) -> list[Finding]:
         for who in (WELCOMED, ALONE)
     }
     found = {"": compared([above_best[WELCOMED], above_best[ALONE]], "cost")}
-    claim = "A driver who joins a fleet does not have to learn the road again: it loses less than one who starts alone"
+    claim = "A driver who joins a fleet loses less than a driver who starts alone, because the road is known"
     statistic = f"cost above the best possible in the first {rows[0]['episodes']} episodes, welcomed / alone"
     return [judged(claim, "joins", statistic, found, LESS)]
 
@@ -93,7 +93,7 @@ def falls_when_nested(rows: list[Row]) -> list[Finding]:
     turn = TURN_OF_TEAMS.limit
     sides = [some for some in ([n for n in teams if n <= turn], [n for n in teams if n >= turn]) if len(some) > 1]
     statistic = (
-        f"slope of the log of the regret of teams that share, over the same teams otherwise, per factor 10 in teams, one for each "
+        f"slope of log(regret with sharing / regret of the same teams without it) per factor 10 in teams, one for each "
         f"seed, after {longest:,} episodes"
     )
     result = []
@@ -111,7 +111,7 @@ def slope_text(name: str, by_length: Sequence[Effect]) -> str:
     """Return the slope after the longest runs as text, what it means, and after how many lengths of runs the ratio surely falls."""
     last, sure = by_length[-1], sum(below(one, TREND.limit) == HOLDS for one in by_length)
     factor = f"times {np.exp(last.value):.2f} for ten times as many"
-    return f"{name} {last.value:+.3f} ({factor}; surely falls at {sure} of {len(by_length)} lengths)"
+    return f"{name} {last.value:+.3f} ({factor}; falls, with its whole interval, at {sure} of {len(by_length)} lengths)"
 
 
 def nested_slopes(rows: Sequence[Row], radii: str, baseline: str, teams: Sequence[int]) -> list[Effect]:
@@ -129,7 +129,9 @@ def which_t(rows: list[Row]) -> list[Finding]:
     for n in [n for n in sorted(values(rows, "teams")) if n > 1]:
         here = select(rows, learner=sharing.OURS, teams=n, episodes=longest)
         found[f"{n} teams"] = compared([select(here, radii=radii) for radii in (sharing.PRINTED, sharing.OF_TEAM)])
-    claim = "That the shared radius has the t of all teams, which Lemma 3 needs, and not of one, costs next to nothing (at most 5%)"
+    claim = (
+        "Using the t of all teams in the shared radius, as Lemma 3 needs, instead of one team's costs next to nothing (at most 5%)"
+    )
     statistic = f"regret of teams that share with t of all teams / of one, after {longest:,} episodes"
     return [judged(claim, "sharing", statistic, found, NEXT_TO_NOTHING)]
 
@@ -141,7 +143,7 @@ def larger_fleets(rows: list[Row]) -> list[Finding]:
         ours, found = select(rows, learner=sharing.OURS, radii=radii), {}
         for n, m in pairwise(sizes):
             found[f"{n} to {m}"] = compared([summed([row for row in select(ours, teams=k) if row["team"] < n]) for k in (n, m)])
-        claim = f"A larger fleet brings a team next to nothing more (at most 5%), {words}"
+        claim = f"A team gains next to nothing more in a larger fleet (at most 5%), {words}"
         statistic = "regret of the same teams in the smaller fleet / in the larger one, after the last episode"
         result.append(judged(claim, "sharing-why", statistic, found, NEXT_TO_NOTHING))
     return result
@@ -155,7 +157,9 @@ def sharing_why(rows: list[Row]) -> list[Finding]:
             summed(select(rows, learner=name, radii=radii, teams=most)) for name in (sharing.ALONE, sharing.KNOWN, sharing.OURS)
         )
         parts[words], left[words] = compared([known, alone]), compared([ours, known])
-    claim = "Most of what a team loses alone is for the river: less than half is left if it knows the river"
+    claim = (
+        "A team that does not share loses most of its regret on learning the river: less than half is left if it knows the river"
+    )
     text = f"regret of {most} teams that know the river / that neither know it nor share"
     done = f"{most} teams that share lose hardly more than if they knew the river (at most 5%)"
     return [
@@ -215,6 +219,6 @@ def lane_why(rows: list[Row]) -> list[Finding]:
     text = "final total regret, with costs, authors' schedule, of UCRL2-MC"
     return [
         judged(f"{teams} lose less if they share the road", "lane-why", f"{text}, shared / not shared", shared, LESS),
-        judged(f"{teams} lose less if they are told the machine", "lane-why", f"{text}, machine known / not known", told, LESS),
+        judged(f"{teams} lose less if they know the machine", "lane-why", f"{text}, machine known / not known", told, LESS),
         judged(f"{teams} lose less with two layers alone", "lane-why", f"{text}, neither, / UCRL2 (same-form)", layers, LESS),
     ]

@@ -99,7 +99,7 @@ def more_than_any_algorithm(last: list[Row]) -> list[Finding]:
         for world in ("lane driving", "FrozenLake"):
             if world in values(last, "world"):
                 found[world] = max((against(last, world, STRUCTURED, name) for name in names), key=lambda one: one.high)
-        statistic = f"final regret of UCRL2-MC, structured / the hardest learner {words} that was told nothing"
+        statistic = f"final regret of UCRL2-MC, structured / the strongest learner {words} without structure"
         result.append(later(judged(f"{claim}, of those {words}", "promises", statistic, found, LESS)))
     return result
 
@@ -129,8 +129,10 @@ def ucrl2_is_last(last: list[Row]) -> Finding:
     for world in ("RiverSwim", "FrozenLake"):
         others = [name for name in values(learning(select(last, world=world)), "learner") if name not in BASELINES]
         found[world] = min((against(last, world, BASELINES[0], name) for name in others), key=lambda one: one.low)
-    statistic = "final regret of UCRL2 (same-form) / that of the learner next to it"
-    return judged("UCRL2 is the last of all learners in RiverSwim and FrozenLake", "promises", statistic, found, MORE, above)
+    statistic = "final regret of UCRL2 (same-form) / of the next worst learner"
+    return judged(
+        "UCRL2 has the highest regret of all learners in RiverSwim and FrozenLake", "promises", statistic, found, MORE, above
+    )
 
 
 def promises_kept(last: list[Row]) -> list[Finding]:
@@ -142,12 +144,12 @@ def promises_kept(last: list[Row]) -> list[Finding]:
     tried, inside = worlds_and_seeds(scaled), worlds_and_seeds([row for row in scaled if row["left"] == 0])
     chance = f"probability below {often(broken, pairs)[1]:.3f} (95%, one-sided)"
     never = HOLDS if inside == NEVER.limit else FAILS
-    text = f"worlds and seeds in which the truth was outside at one of the looks, in all of {len(scaled)} runs"
+    text = f"worlds and seeds in which the truth was outside at some check, in all of {len(scaled)} runs"
     return [
         Finding(
             "With a guarantee the truth never left the sets, and the optimistic value never exceeded the optimum",
             "promises",
-            f"worlds and seeds in which either was so in one of {len(sure)} runs, at one of the looks",
+            f"worlds and seeds in which either happened in one of {len(sure)} runs, at some check",
             f"{broken} of {pairs}",
             chance,
             HOLDS if broken == NEVER.limit else FAILS,
@@ -183,7 +185,7 @@ def league(rows: list[Row]) -> list[Finding]:
     text = f"{missed[table_of_league.OURS]} of {len(standings)} worlds; of the others at least {others}"
     return [
         Finding(
-            f"`recommended` was stuck in none of {runs} runs",
+            f"`recommended` got stuck in none of {runs} runs",
             "league",
             f"runs whose policy costs more than {STUCK.limit:.0%} above the best at the end",
             f"{stuck} of {runs}",
@@ -259,9 +261,21 @@ def unknown_costs(rows: list[Row]) -> list[Finding]:
     """Judge our claims about costs that must be learned: each a ratio of final regrets, seed by seed, and a limit of it."""
     declared, fleet = "unknown, alike ones declared", "unknown, shared by a fleet"
     claims: tuple[tuple[str, str, str, str, Rule], ...] = (
-        ("In RiverSwim not knowing the costs costs at most as much again", "RiverSwim", "unknown", "known", AS_MUCH_AGAIN),
-        ("In lane driving it does if alike costs are declared", "lane driving", declared, "known", AS_MUCH_AGAIN),
-        ("In lane driving it does without that", "lane driving", "unknown", "known", AS_MUCH_AGAIN),
+        ("In RiverSwim unknown costs at most double the regret", "RiverSwim", "unknown", "known", AS_MUCH_AGAIN),
+        (
+            "In lane driving unknown costs at most double the regret if equal costs are declared",
+            "lane driving",
+            declared,
+            "known",
+            AS_MUCH_AGAIN,
+        ),
+        (
+            "In lane driving unknown costs at most double the regret without that declaration",
+            "lane driving",
+            "unknown",
+            "known",
+            AS_MUCH_AGAIN,
+        ),
         ("A fleet learns the costs of the road faster than one team", "lane driving", fleet, "unknown", LESS),
     )
     last, result = final_rows(rows), []
@@ -270,6 +284,6 @@ def unknown_costs(rows: list[Row]) -> list[Finding]:
         for learner in values(rows, "learner"):
             here = select(last, world=world, learner=learner)
             found[learner] = quotient(*paired(select(here, costs=costs), select(here, costs=other)))
-        statistic = f"final regret relative to that with costs {other}; at most {rule.limit:g}"
+        statistic = f"final regret relative to the regret with costs {other}; at most {rule.limit:g}"
         result.append(judged(claim, "unknown-costs", statistic, found, rule))
     return result

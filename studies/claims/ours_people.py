@@ -56,22 +56,22 @@ def limits(rows: list[Row]) -> list[Finding]:
     after = f"after {rows[0]['episodes']:,} episodes, worst of {len(values(rows, 'limit'))} limits"
     return [
         judged(
-            "Shares of control come to their limits, on average over episodes (within a point)",
+            "Shares of control converge to their limits, on average over episodes (within a point)",
             "limits",
             f"share so far beyond its limit, {after}",
             share,
             A_POINT,
         ),
         judged(
-            "Costs come to those of the best mixture within the limit (within 5%)",
+            "Costs converge to those of the best mixture within the limit (within 5%)",
             "limits",
-            f"how far the cost of the last tenth is from that of the best mixture, {after}",
+            f"distance of the cost of the last tenth from the cost of the best mixture, {after}",
             cost,
             NEAR,
         ),
         later(
             judged(
-                "What shares exceed their limits by falls like 1 / sqrt(K), or faster",
+                "The excess of shares over their limits falls like 1 / sqrt(K), or faster",
                 "limits",
                 f"share so far beyond upper limits, after all episodes / after {quarter:,}, seed by seed",
                 falls,
@@ -123,8 +123,8 @@ def never_worse(rows: list[Row]) -> list[Finding]:
         Finding(
             "With a baseline, total cost is never above 1 + alpha times the baseline's (with probability 1 - 2 delta)",
             "never-worse",
-            f"worlds and seeds in which it ever was, in one of {len(promised)} runs",
-            f"{broken} of {pairs}; without a promise {without} of {len(free)}",
+            f"worlds and seeds in which it ever was above, in one of {len(promised)} runs",
+            f"{broken} of {pairs}; without a baseline {without} of {len(free)}",
             f"probability below {often(broken, pairs)[1]:.3f} (95%, one-sided)",
             rarely(broken, pairs, PROMISE.limit),
             PROMISE.name,
@@ -150,10 +150,10 @@ def people_change(rows: list[Row]) -> list[Finding]:
     second = ", ".join(digits(found_out(select(tired, forgetting=name), SECOND_LOOK).value) for name in FORGETTING)
     late_if_ever = {never: found_out(select(better, forgetting=never))}
     statistic = "regret per episode in the last tenth of the run / in the tenth after the change"
-    worse = judged("Who gets worse while in control is found out by every learner", "people-change", statistic, late, HALVED)
+    worse = judged("Every learner notices an agent that gets worse while in control", "people-change", statistic, late, HALVED)
     return [
         judged(
-            "Who gets better while not in control is found out sooner by a learner that forgets",
+            "A learner that forgets notices sooner that an agent got better while not in control",
             "people-change",
             "regret after the change, forgetting / never forgetting",
             found["pays"],
@@ -169,7 +169,7 @@ def people_change(rows: list[Row]) -> list[Finding]:
         ),
         replace(worse, measured=f"{worse.measured} (against the hundredth after it: {second})"),
         judged(
-            "Who gets better is found out late, if ever, without forgetting",
+            "Without forgetting, a learner notices late, if ever, that an agent got better",
             "people-change",
             statistic,
             late_if_ever,
@@ -231,7 +231,7 @@ def machines(rows: list[Row]) -> list[Finding]:
     n = len(values(select(rows, way=figure_of_machines.OTHER_MACHINE), "machine"))
     return [
         Finding(
-            "Which machine was trained matters more than luck",
+            "The choice of the trained machine matters more than chance",
             "machines",
             "standard deviation of the log of UCRL2-MC's final regret, over machines / over seeds",
             "; ".join(deviations),

@@ -65,7 +65,7 @@ def planning(rows: list[Row]) -> list[Finding]:
         judged(
             "With small constant radii greedy planning costs regret", "planning", after, cost(greedy, lane[1:], last), MORE, above
         ),
-        judged("Greedy planning looks at less than a tenth of the next states", "planning", "next states looked at", saved, TENTH),
+        judged("Greedy planning reads less than a tenth of the next states", "planning", "next states read", saved, TENTH),
     ]
 
 

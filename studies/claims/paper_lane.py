@@ -77,7 +77,7 @@ def lane_linear(rows: list[Row]) -> Finding:
     """Judge whether each driver alone has linear regret."""
     found = [exponents(select(rows, learner=name, control_cost=c)).mean() for name in ("human", "machine") for c, _ in lane.COSTS]
     verdict = TRIVIAL if all(abs(value - 1) < LINEAR.limit for value in found) else FAILS
-    text = "fitted exponent of the human's and the machine's regret: who does not learn loses the same in every episode"
+    text = "fitted exponent of the human's and the machine's regret: a policy that does not learn loses the same in every episode"
     measured = ", ".join(f"{value:.4f}" for value in found)
     return Finding("Each driver alone has linear regret", "single-team", text, measured, "exact", verdict, LINEAR.name)
 

@@ -65,7 +65,7 @@ def river_linear(curves: list[Row]) -> Finding:
     alone = [float(exponents(select(curves, learner=name)).mean()) for name in ("p=0.3", "p=0.7")]
     verdict = TRIVIAL if all(abs(value - 1) < LINEAR.limit for value in alone) else FAILS
     claim = "Each agent alone has linear regret in RiverSwim"
-    text = "fitted exponent of each agent's regret: who does not learn loses the same in every episode"
+    text = "fitted exponent of each agent's regret: a policy that does not learn loses the same in every episode"
     return Finding(claim, "guarantee", text, ", ".join(f"{value:.4f}" for value in alone), "exact", verdict, LINEAR.name, OURS)
 
 

@@ -21,7 +21,7 @@ def growth(rows: list[Row]) -> list[Finding]:
     statistic = f"largest regret / bound in {problems} problems; in brackets the least bound / steps, each of which costs at most 1"
     measured = f"{digits(worst)} ({digits(trivial)})"
     claim = "The bounds of Theorem 2 and of the corollary hold on random problems"
-    return [Finding(claim, "growth", statistic, measured, "the largest of all looks", of_bound(worst, trivial), WITHIN_BOUND.name)]
+    return [Finding(claim, "growth", statistic, measured, "the largest of all checks", of_bound(worst, trivial), WITHIN_BOUND.name)]
 
 
 def growth_exponents(rows: list[Row]) -> list[Finding]:
@@ -34,7 +34,7 @@ def growth_exponents(rows: list[Row]) -> list[Finding]:
         found = effect(measured)
         claim = f"On random problems of these sizes regret grows no faster with {axis} ({WORDS[axis]}) than its bound"
         less = Effect(found.value - printed, found.low - printed, found.high - printed, found.n)
-        text = "exponent of regret, fitted for each seed, and that of the bound over the same sizes"
+        text = "exponent of regret, fitted for each seed, and exponent of the bound over the same sizes"
         shown, verdict = f"{found.value:.2f}, bound {printed:.2f}", below(less, TREND.limit)
         result.append(Finding(claim, "growth", text, shown, intervals([found]), verdict, TREND.name, OURS))
     return result
@@ -62,7 +62,7 @@ def untaken_actions(rows: list[Row]) -> list[Finding]:
             for name in (why.PRINTED, why.SAME_FORM)
         )
         found[f"from {n} to {m}"] = quotient(ours, theirs)
-    claim = "Actions that nobody takes cost UCRL2-MC next to nothing"
+    claim = "Unused actions cost UCRL2-MC next to nothing"
     text = "regret with more actions / with fewer, relative to the same of UCRL2 (same-form)"
     return [judged(claim, "action-why", text, found, NEXT_TO_NOTHING)]
 
@@ -72,13 +72,13 @@ def conjecture(rows: list[Row]) -> list[Finding]:
     found = ratios_to_same_form(rows, why.KL_AGENTS)
     printed = ratios_to_same_form(rows, why.PRINTED)
     measured = "; ".join(f"{name}: {digits(one.value)} (printed {digits(printed[name].value)})" for name, one in found.items())
-    claim = "Sets that follow from the actions that agents take spare UCRL2-MC what unused actions cost it"
+    claim = "With sets that depend on the actions that agents take, unused actions cost UCRL2-MC nothing"
     text = "regret with KL sets of the agents / UCRL2 (same-form); in brackets with printed sets"
     return [replace(judged(claim, "action-why", text, found, ACCOUNTED_FOR), measured=measured)]
 
 
 def unused_actions(rows: list[Row]) -> list[Finding]:
     """Judge our explanation of what UCRL2-MC loses more than UCRL2 with four and more actions."""
-    claim = "What UCRL2-MC loses more than UCRL2 from 4 actions on comes from its sets of the agents alone"
+    claim = "From 4 actions on, UCRL2-MC loses more than UCRL2 only because of its sets of the agents"
     text = "regret with known agents / UCRL2 (same-form)"
     return [judged(claim, "action-why", text, ratios_to_same_form(rows, why.KNOWN_AGENTS), ACCOUNTED_FOR)]

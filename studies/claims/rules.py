@@ -18,59 +18,67 @@ class Rule:
 
 
 LEVEL = Rule("interval", 0.95, "The usual level; intervals are t-intervals of a mean over seeds where no other kind is named.")
-SEEDS = Rule("seeds", 2, "One seed has no interval, so it decides nothing that chance could have made otherwise.")
+SEEDS = Rule("seeds", 2, "One seed has no interval, so it decides nothing that depends on chance.")
 
 # ------------------------------------------------------------------------------------------------------------- of the paper
 
 SUBLINEAR = Rule(
     "sublinear", 0.9, "Largest exponent, fitted over the second half of a run, that we call sublinear: a straight line has 1."
 )
-LINEAR = Rule("linear", 1e-6, "Who does not learn has exactly linear regret, so the exponent may differ from 1 by rounding only.")
+LINEAR = Rule(
+    "linear", 1e-6, "A policy that does not learn has exactly linear regret, so the exponent may differ from 1 by rounding only."
+)
 COMPARABLE = Rule("comparable", 2.0, "Regrets within a factor 2 of each other look alike in the paper's figures.")
-WELL_BELOW = Rule("well below", 0.8, "A fifth less is the least that one sees in the paper's figures without looking twice.")
-MUCH_LOWER = Rule("much lower", 0.5, "Who says much lower should mean at least half.")
+WELL_BELOW = Rule(
+    "well below", 0.8, "A fifth less is the smallest difference that is visible in the paper's figures at first sight."
+)
+MUCH_LOWER = Rule("much lower", 0.5, "Much lower should mean at most half.")
 IN_SCALE = Rule("in scale", 5.0, "A ratio that varies by less than 5 stays within one order of magnitude, with room to spare.")
-LESS = Rule("less", 1.0, "Who loses less has a ratio of regrets below 1, with the whole interval.")
+LESS = Rule("less", 1.0, "The whole interval of the ratio of regrets is below 1.")
 TREND = Rule("trend", 0.0, "Something rises or falls if the interval of its slope, or of a difference of exponents, excludes 0.")
 TURN_OF_ACTIONS = Rule(
-    "turn of actions", 4, "Where the curve turns in the figure; fixed after it was seen, because one line would hide the turn."
+    "turn of actions", 4, "Where the curve turns in the figure; fixed after a look at it, because one line would hide the turn."
 )
 TURN_OF_AGENTS = Rule(
-    "turn of agents", 6, "Where the curve turns in the figure; fixed after it was seen, because one line would hide the turn."
+    "turn of agents", 6, "Where the curve turns in the figure; fixed after a look at it, because one line would hide the turn."
 )
 TURN_OF_TEAMS = Rule(
-    "turn of teams", 10, "Where the ratio stops falling; fixed after the figure was seen, because one line would hide the turn."
+    "turn of teams", 10, "Where the ratio stops falling; fixed after a look at the figure, because one line would hide the turn."
 )
 NEAR_OPTIMAL = Rule("near-optimal", 1.1, "A tenth above the best is near it for a machine that was trained by trial and error.")
-WITHIN_BOUND = Rule("within the bound", 1.0, "A bound is broken by a single look at a single run in which regret is above it.")
+WITHIN_BOUND = Rule("within the bound", 1.0, "A bound is broken if regret exceeds it once in a single run.")
 ACCOUNTED_FOR = Rule(
     "accounted for",
     1.1,
-    "A ratio that was above 2 and is at most a tenth above 1: little is left of the difference; fixed after the figure was seen.",
+    "A ratio that was above 2 and is at most a tenth above 1: little is left of it; fixed after a look at the figure.",
 )
-SHAPE = Rule("shape", 0.1, "A curve that misses no point by more than a tenth is one that the eye would accept.")
+SHAPE = Rule("shape", 0.1, "A curve that misses no point by more than a tenth looks like a good fit.")
 HALF = Rule("half", 0.5, "More than half of something is most of it.")
-A_POINT = Rule("a point", 0.01, "Shares, and limits of them, are given in whole percent: less than one is no difference.")
+A_POINT = Rule("a point", 0.01, "Shares and their limits are given in whole percent: less than one is no difference.")
 COVERAGE = Rule("coverage", 0.1, "The delta of all figures: by the theorem the truth may leave the sets with this probability.")
 
 # ------------------------------------------------------------------------------------------------------------- our own
 
-MORE = Rule("more", 1.0, "What costs more has a ratio above 1, with the whole interval.")
+MORE = Rule("more", 1.0, "The whole interval of the ratio is above 1.")
 ROOT = Rule(
     "square root",
     0.5,
     "The published order is the square root of time: an exponent of 0.5, and half the mean after four times as long.",
 )
 AS_MUCH_AGAIN = Rule("as much again", 2.0, "Twice the regret: a user who does not know the costs would still call that tolerable.")
-TENTH = Rule("a tenth", 0.1, "An order of magnitude: less would not make a learner useful that learned nothing before.")
-HALVED = Rule("halved", 0.5, "Who finds something out loses at most half of what was lost when it was new.")
-NEXT_TO_NOTHING = Rule("next to nothing", 1.05, "Five percent more regret is what a user would hardly notice; more is something.")
-NEAR = Rule("near the best", 0.05, "The mark of the league: a policy that costs 5% more than the best is good enough to be used.")
-STUCK = Rule("stuck", 0.25, "The mark of the league: a policy that costs 25% more than the best at the end was not found in time.")
-NEVER = Rule("never", 0, "What is said to happen never, or always, is refuted by a single run.")
-PROMISE = Rule("promise", 0.2, "2 delta: the probability with which the promise about a baseline may be broken.")
+TENTH = Rule("a tenth", 0.1, "An order of magnitude: a smaller gain would not make a useless learner useful.")
+HALVED = Rule("halved", 0.5, "A learner that has noticed a change loses at most half of what it lost right after it.")
+NEXT_TO_NOTHING = Rule("next to nothing", 1.05, "A user would hardly notice five percent more regret.")
+NEAR = Rule(
+    "near the best", 0.05, "The threshold of the league: a policy that costs 5% more than the best is good enough to be used."
+)
+STUCK = Rule(
+    "stuck", 0.25, "The threshold of the league: a policy that costs 25% more than the best at the end is not good enough."
+)
+NEVER = Rule("never", 0, "A single run refutes a claim with never or always.")
+PROMISE = Rule("promise", 0.2, "2 delta: the probability with which the guarantee about a baseline may be broken.")
 SPREAD = Rule(
-    "spread", 2**0.5, "The spread over machines holds luck too: their own is wider if the quotient (F) exceeds the root of 2."
+    "spread", 2**0.5, "The spread over machines includes chance: their own is wider if the quotient (F) exceeds the root of 2."
 )
 
 # ------------------------------------------------------------------------------------------------------------- goals of speed
@@ -78,17 +86,17 @@ SPREAD = Rule(
 TIMING = Rule("timing", 0.1, "One run of a benchmark varies by some percent: within a tenth of its goal it decides nothing.")
 
 PLAN_LANE = Rule(
-    "plan, lane driving", 3, "Asked for in the benchmark: what optimism may cost beside a plain backup on the same numbers."
+    "plan, lane driving", 3, "Goal of the benchmark: the cost of optimism relative to a plain backup on the same numbers."
 )
-PLAN_RANDOM = Rule("plan, random", 5, "As for lane driving, with room for rows of ten outcomes, which fill no vector.")
-TWO_WORKERS = Rule("two workers", 1.6, "Asked for in the benchmarks: four fifths of what two cores could give.")
-PEER = Rule("peer", 20, "Asked for in the benchmark: the product form of the peer has the steps of an episode in its states.")
-DENSE = Rule("dense", 100, "Asked for in the benchmark: a compiled plan that follows non-zeros against dense NumPy.")
-GREEDY = Rule("greedy planning", 50, "Asked for in the benchmark: an episode visits 10 of 1,152 states.")
-SERVICE_STEP = Rule("a step of the service", 3, "Asked for in the benchmark: checking and counting beside a bare insert.")
-SERVICE_DECIDE = Rule(
-    "a decide of the service", 0.7, "Asked for in the benchmark: at most 30% for all that a decide does beside a bare answer."
+PLAN_RANDOM = Rule(
+    "plan, random", 5, "As for lane driving, with a margin for rows of ten outcomes, which do not fill a vector register."
 )
+TWO_WORKERS = Rule("two workers", 1.6, "Goal of the benchmarks: four fifths of what two cores could give.")
+PEER = Rule("peer", 20, "Goal of the benchmark: the peer's product form has the steps of an episode in its states.")
+DENSE = Rule("dense", 100, "Goal of the benchmark: a compiled sparse plan against dense NumPy.")
+GREEDY = Rule("greedy planning", 50, "Goal of the benchmark: an episode visits 10 of 1,152 states.")
+SERVICE_STEP = Rule("a step of the service", 3, "Goal of the benchmark: checks and counts relative to a bare insert.")
+SERVICE_DECIDE = Rule("a decide of the service", 0.7, "Goal of the benchmark: at most 30% more than a bare answer.")
 
 OF_PAPER = (
     SUBLINEAR,

@@ -102,15 +102,15 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     axes.set_ylabel("total regret")
     legend_above(picture, axes, columns=2)
     note = "RiverSwim, deciding once for 1, 2, 3 or 4 strokes; one agent always swims right, one always left, as in the figure "
-    note += "`action-size`. Radii as printed, or what the legend says."
+    note += "`action-size`. Radii as printed, or as in the legend."
     return finish(picture, last, note, path, shades="whiskers: 95% intervals of means")
 
 
 FIGURE = Figure(
     "action-why",
-    "What actions cost that nobody takes",
-    "With more than two actions, most are never taken, and nothing is ever learned of them. What is gained where the agents are "
-    "known, or where their sets follow from the actions that they have shown?",
+    "The cost of unused actions",
+    "With more than two actions, most are never taken, and nothing is learned about them. How much is gained if the agents are "
+    "known, or if their sets depend on the actions that they have taken?",
     parts,
     all_rows,
     draw,

@@ -80,8 +80,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "automation",
     "The price of automation: cost against the share of human control",
-    "What is the least that an episode can cost if the human is to be in control for so much of the time? Where the curve is "
-    "lowest, nobody need ask for a share.",
+    "The least possible cost of an episode for a given share of human control. At the minimum of the curve a limit on the share "
+    "is not needed.",
     parts,
     partial(all_rows, kind="points"),
     draw,

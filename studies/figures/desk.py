@@ -40,9 +40,9 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     draw_costs(panels[1], own, select(rows, kind="alone"))
     draw_answers(panels[2], select(rows, kind="place"))
     note = (
-        'The recommended learner with baseline="person", told sizes and known costs only. Costs are exact expectations, in the '
+        'The recommended learner with baseline="person", with sizes and known costs only. Costs are exact expectations, in the '
         "mean over the tickets between two points: waiting, the price of each agent's step (person 0.15, large model 0.05), "
-        "escalations, lost customers (4). Right: the policy learned last, with how often a ticket comes up, in steps."
+        "escalations, lost customers (4). Right: the last policy, with the number of steps in which a ticket occurs."
     )
     return finish(picture, own, note, path)
 
@@ -128,8 +128,8 @@ def draw_answers(axes: Any, rows: Sequence[Row]) -> None:
 FIGURE = Figure(
     "desk",
     "A support desk that learns whom to ask",
-    "A person answers everything at first. The learner tries the models as far as that looks safe by what it has seen, and leaves "
-    "to the person what they cannot do: the person's share falls, and so does what a ticket costs.",
+    "A person answers every ticket at first. The learner tries the models as far as the data show that this is safe, and leaves "
+    "difficult tickets to the person: the person's share falls, and so does the cost of a ticket.",
     parts,
     table,
     draw,

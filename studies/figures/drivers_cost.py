@@ -95,8 +95,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "drivers",
     "Cost of the machine, the human and the best driver",
-    "The machine was trained on roads that start without cars. What does it cost there and elsewhere, beside the human, and "
-    "beside the best that any driver can do?",
+    "The machine was trained on roads that start without cars. How do its costs there and elsewhere compare with the human's "
+    "and with the best possible?",
     parts,
     partial(all_rows, kind="cost"),
     draw,

@@ -57,17 +57,15 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         style.label_ends(axes, ends)
     panels[0].set_ylabel("total regret of all teams")
     legend_above(picture, panels[0], title="what a team has seen is told to the others")
-    note = (
-        "UCRL2-MC. Until it is told, a team knows what it has seen itself. RiverSwim with radii as printed; lane driving with the "
-    )
-    note += f"authors' schedule, machine known; {style.costs(*COSTS)}. Numbers at the right: after the last episode."
+    note = "UCRL2-MC. Between exchanges a team knows only its own observations. RiverSwim with radii as printed; lane driving with "
+    note += f"the authors' schedule, machine known; {style.costs(*COSTS)}. Numbers at the right: after the last episode."
     return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
     "freshness",
-    "Total regret when teams share what they see only every so many episodes",
-    "Where workers are far apart, teams may tell one another what they saw only now and then. What does that cost?",
+    "Total regret of teams that share their counts every n episodes",
+    "Where workers are far apart, teams may exchange their counts less often. What does that cost?",
     parts,
     table,
     draw,

@@ -57,8 +57,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "guarantee",
     "The bound of Theorem 2 beside the regret",
-    "What the theorem promises beside what was measured, and beside the worst that could happen: a bound above the dotted line "
-    "promises nothing that is not so anyway.",
+    "The bound of the theorem, the measured regret, and the largest possible regret (dotted): a bound above the dotted line "
+    "is trivially true.",
     parts,
     table,
     draw,

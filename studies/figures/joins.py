@@ -55,17 +55,15 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     axes.set_xlabel("episode of the new driver")
     axes.set_ylabel("expected cost of an episode")
     first = rows[0]
-    note = (
-        f"Lane driving, told nothing about the road. {first['teams']} teams with humans of their own have driven {first['before']} "
-    )
-    note += "episodes each before. In the first two episodes, and again in two later ones, each driver drives alone, to be seen."
+    note = f"Lane driving; the road is unknown. {first['teams']} teams with their own humans have driven {first['before']} "
+    note += "episodes each before. In the first two episodes, and again in two later ones, each driver drives alone, as a trial."
     return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
     "joins",
     "A new driver joins",
-    "The fleet shares what it has learned of the road, so only the new human must be learned. No team knew the road at the start.",
+    "The fleet shares its counts of the road, so only the new human must be learned. No team knew the road at the start.",
     parts,
     table,
     draw,

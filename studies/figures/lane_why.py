@@ -91,8 +91,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "lane-why",
     "Where the lead of UCRL2-MC in lane driving comes from",
-    "UCRL2-MC learns agents and road apart, its teams share the road, and it knows the machine. What is left of its lead over "
-    "UCRL2 if it does not share, if it is not told the machine, and without both?",
+    "UCRL2-MC learns agents and road separately, its teams share the road, and it knows the machine. What is left of its lead "
+    "over UCRL2 if it does not share, does not know the machine, or neither?",
     parts,
     all_rows,
     draw,

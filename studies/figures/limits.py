@@ -47,15 +47,15 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     panels[1, 0].set_ylabel("expected cost\nof an episode")
     legend_above(picture, panels[1, 0])
     note = f"Lane driving, σ = 2, machine known; {style.costs(*COSTS)}. Radii of UCRL2-MC as printed. The least cost within a "
-    note += "limit is that of the best mixture of policies (exact); who exceeds the limit may cost less."
+    note += "limit is that of the best mixture of policies (exact); a learner above the limit may cost less."
     return finish(picture, rows, note, path)
 
 
 FIGURE = Figure(
     "limits",
     "Learners with limits of human control",
-    "What control costs is adjusted after every episode. Above: does the share of human control come to its limit? Below: does "
-    "the cost come to that of the best that can be done within it?",
+    "The learner adjusts the price of control after every episode. Above: does the share of human control converge to its limit? "
+    "Below: does the cost converge to the best possible within the limit?",
     parts,
     all_rows,
     draw,

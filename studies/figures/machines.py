@@ -89,8 +89,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 
 FIGURE = Figure(
     "machines",
-    "How much depends on which machine was trained",
-    "The machine is itself a product of training. Filled marks: one machine, luck differs. Open marks: the machine differs. "
+    "How much depends on the trained machine",
+    "The machine is itself a product of training. Filled marks: one machine, different seeds. Open marks: different machines. "
     "How far apart are they?",
     parts,
     table,

@@ -57,7 +57,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "many-teams",
     "Total regret of teams that share one belief about the road, against UCRL2",
-    "UCRL2-MC pools what many drivers see of one road; UCRL2 cannot.",
+    "UCRL2-MC pools the observations of many drivers on one road; UCRL2 cannot.",
     parts,
     all_rows,
     draw,

@@ -64,7 +64,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     panels[0][0].set_ylabel("total cost so far,\nagainst the baseline's")
     panels[1][0].set_ylabel("total regret")
     note = "UCRL2-MC, structured, no agent known, radii as printed, control and hand-overs are free. Above, one line for each "
-    note += f"run, exact expected costs; dotted: what is promised. Promises were broken in {', '.join(broken)} runs (from left to "
+    note += f"run, exact expected costs; dotted: the guaranteed limit. It was exceeded in {', '.join(broken)} runs (from left to "
     note += "right). Below, means."
     return finish(picture, rows, note, path)
 
@@ -77,8 +77,8 @@ def columns(rows: Sequence[Row], *names: str) -> list[list[float]]:
 FIGURE = Figure(
     "never-worse",
     "Never worse than today: learners with a baseline",
-    "With a baseline, the learner deviates only when it can prove that the total cost stays within what is promised. Above: is "
-    "the promise kept, and what does the same learner cost without one? Below: what the promise costs in regret.",
+    "With a baseline, the learner deviates only when it can prove that the total cost stays within the guaranteed limit. Above: "
+    "is the limit kept, and what does the same learner cost without a baseline? Below: the cost of the guarantee in regret.",
     parts,
     table,
     draw,

@@ -43,12 +43,12 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     panels[0].set_ylabel("total regret of the newcomer")
     legend_above(picture, panels[0])
     teams = [select(rows, world=world)[0]["teams"] for world in worlds]
-    note = f"UCRL2-MC. A fleet of {teams[0]} teams in RiverSwim (radii as printed; agents are named by how probably they swim "
-    note += "right) or "
+    note = f"UCRL2-MC. A fleet of {teams[0]} teams in RiverSwim (radii as printed; agents are named by their probability of "
+    note += "swimming right) or "
     note += (
         f"{teams[-1]} in lane driving (authors' schedule, machine known; {style.costs(*COSTS)}) has run for {rows[0]['before']:,} "
     )
-    note += "episodes before. The newcomer has agents of its own and goes on alone."
+    note += "episodes before. The newcomer has its own agents and continues alone."
     return finish(picture, rows, note, path)
 
 
@@ -62,8 +62,8 @@ def draw_newcomers(axes: Any, rows: list[Row]) -> None:
 
 FIGURE = Figure(
     "newcomer",
-    "Regret of a new team, with and without what a fleet knows of the environment",
-    "A newcomer need not learn the environment again, only its own people. What is that worth, where its people differ much and "
+    "Regret of a new team, with and without a fleet's counts of the environment",
+    "A newcomer need not learn the environment again, only its own agents. How much does that save if its agents differ much, or "
     "little?",
     parts,
     all_rows,

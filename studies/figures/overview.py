@@ -50,9 +50,9 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 
 FIGURE = Figure(
     "overview",
-    "Who should drive, and what it saves to know",
+    "Learning who should drive, and what it saves",
     "A machine that was trained without traffic and a human who sees badly share a car. The learner finds out who should drive, "
-    "cell by cell. Left: a drive early and late; right: what the learner and each driver alone have lost so far.",
+    "cell by cell. Left: a drive early and late; right: the regret so far of the learner and of each driver alone.",
     parts,
     table,
     draw,

@@ -72,7 +72,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note = (
         "Lane driving, control and hand-overs are free, machine known; posterior sampling, structured. Regret: cost above the best "
     )
-    note += "policy's for the human as they drive at the time. Dotted: the human changes; the learner is not told. A shade that "
+    note += "policy's for the human at that time. Dotted: the human changes; the learner does not know. A shade that "
     note += "reaches the "
     return finish(picture, rows, f"{note}lower edge reaches zero.", path)
 
@@ -80,8 +80,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "people-change",
     "A human who changes, and learners that forget or do not",
-    "Without forgetting, old data dominate. A human who has learned to drive is hardly asked any more, so the learner notices it "
-    "late. Forgetting costs a little all the time, and pays when people change.",
+    "Without forgetting, old data dominate. The learner hardly ever chooses a human who drove badly, so it notices late that "
+    "the human has improved. Forgetting costs a little all the time, and pays when people change.",
     parts,
     table,
     draw,

@@ -60,8 +60,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     legend_above(picture, panels[0, 0], title="a new plan")
     note = f"UCRL2-MC; RiverSwim: agents who swim right with probability {AGENTS[0]} and {AGENTS[1]}; lane driving: σ = "
     note += f"{lane.SIGMA:g}, machine known; {style.costs(*COSTS)}. Below, on a logarithmic scale: possible next states that "
-    note += "planning looked at (with those for the optimum and one evaluation), means over repeats. Doubling: when some row has "
-    note += "been seen as often since the last plan as before it. Greedy: only the states that are visited are backed up."
+    note += "planning read (with those for the optimum and one evaluation), means over repeats. Doubling: when some row has "
+    note += "been visited as often since the last plan as before it. Greedy: only the states that are visited are backed up."
     return finish(picture, select(rows, kind="curve"), note, path)
 
 

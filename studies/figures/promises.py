@@ -180,7 +180,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 def small_print(worlds: Sequence[str]) -> str:
     """Return the small print under the picture of some worlds."""
     about = {
-        "RiverSwim": "RiverSwim: agents are named by how probably they swim right.",
+        "RiverSwim": "RiverSwim: agents are named by their probability of swimming right.",
         "lane driving": f"Lane driving: the paper's obstacle task; σ = 2; {style.costs(0.2, 0.1)}; machine known (not to UCRL2).",
         "FrozenLake": "FrozenLake: Gymnasium's 4x4 map, slippery, 40 steps; three walkers, called north, south and lost.",
     }
@@ -190,9 +190,9 @@ def small_print(worlds: Sequence[str]) -> str:
 
 FIGURE = Figure(
     "promises",
-    "What learners promise, and what that costs",
-    "Which learner should one use? Those with a guarantee (dots) against those without (crosses), in several worlds. At the left "
-    "how regret grows, at the right where it ends.",
+    "Learners with and without a guarantee, and their regret",
+    "Which learner should one use? Learners with a guarantee (dots) and without (crosses), in several worlds. Left: regret "
+    "over episodes; right: final regret.",
     parts,
     all_rows,
     draw,

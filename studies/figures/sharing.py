@@ -110,8 +110,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     bar.ax.set_in_layout(True)
     note = (
         "RiverSwim; k: thousand. Each team has two agents, who swim right with probability p and 1 - p, p uniform in (0, 1). "
-        "Nested design: the teams of a small fleet are the first ones of every larger one, with the same random numbers. Blue: who "
-        "shares loses less."
+        "Nested design: the teams of a small fleet are the first ones of every larger one, with the same random numbers. Blue: "
+        "teams that share lose less."
     )
     repeats = f"{len(values(rows, 'seed'))} repeats, geometric means of ratios"
     return finish(picture, [{**row, "episodes": points[-1]} for row in rows], note, path, repeats=repeats)
@@ -120,8 +120,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "sharing",
     "When sharing an environment is worth it",
-    "Each cell: the total regret of so many teams that share UCRL2-MC, after so many episodes each, over that of the same teams "
-    "which do not share, or learn with UCRL2. Does it fall from bottom to top, as teams are added?",
+    "Each cell: the total regret of teams that share with UCRL2-MC, relative to the same teams without sharing or with UCRL2, by "
+    "the numbers of teams and episodes. Does it fall from bottom to top, as teams are added?",
     parts,
     table,
     draw,

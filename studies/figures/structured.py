@@ -44,18 +44,18 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     legend_above(picture, panels[0], columns=3)
     checked = [row for row in final_rows(rows) if row["looks"] != ""]
     looks, left = sum(row["looks"] for row in checked), sum(row["left"] + row["above"] for row in checked)
-    note = "Lane driving, σ = 2, machine known, radii as printed. Declared: a human sees the three cells ahead and steers by what "
-    note += "they are; what comes next depends on the traffic level and on being in the middle or outside. Both scales "
-    note += f"logarithmic; numbers at the right: after the last episode. In {looks} looks at {len(values(checked, 'learner'))} "
+    note = "Lane driving, σ = 2, machine known, radii as printed. Declared: a human sees the three cells ahead and steers by "
+    note += "their kind; the next row depends on the traffic level and on the lane (middle or outer). Both scales "
+    note += f"logarithmic; numbers at the right: after the last episode. In {looks} checks of {len(values(checked, 'learner'))} "
     note += "learners the truth left a set, or the "
-    return finish(picture, rows, f"{note}optimum its bound, {left} times.", path)
+    return finish(picture, rows, f"{note}optimistic value exceeded the optimum, {left} times.", path)
 
 
 FIGURE = Figure(
     "structure",
     "What declared structure is worth in the obstacle task",
-    "The same learner with the radii as printed, told nothing and told which situations are alike, beside either driver alone. "
-    "The settings say how often its guarantee was found broken.",
+    "The same learner with the printed radii, with and without declared structure, compared with either driver alone. "
+    "The settings state how often its guarantee was broken.",
     parts,
     all_rows,
     draw,

@@ -48,7 +48,7 @@ def table(outcomes: Sequence[tuple[Part, Outcome]]) -> list[Row]:
 def draw(rows: list[Row], path: Path) -> list[Path]:
     note = (
         "RiverSwim; each team has two agents, who swim right with probability p and 1 - p, where p is drawn for each team, uniform "
-        "in (0, 1). Fleets are nested. Radii as printed; teams that share tell one another after every episode what they saw."
+        "in (0, 1). Fleets are nested. Radii as printed; teams that share exchange their counts after every episode."
     )
     return draw_ratios(rows, "teams", "number of teams", path, note, baselines=nested.BASELINES)
 
@@ -56,8 +56,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "team-count",
     "Ratio of UCRL2-MC's regret to UCRL2's as teams are added",
-    "Teams that use UCRL2-MC share what they see of the environment. Does it gain on UCRL2 as teams are added, and on the same "
-    "teams that do not share?",
+    "Teams that use UCRL2-MC share their counts of the environment. Does its advantage over UCRL2, and over the same teams "
+    "without sharing, grow as teams are added?",
     parts,
     table,
     draw,

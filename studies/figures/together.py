@@ -21,9 +21,9 @@ COSTS = lane.COSTS[0]
 KINDS = ("cost", "drive", "place", "why")
 TOGETHER = "#D55E00"
 NOTE = (
-    "The recommended learner knows how the machine steers and which situations are alike; it promises nothing. Left: of 99 "
-    "roads that begin in heavy traffic the one with the median saving. Right, above: expected cost, exact; the peaks are whole "
-    "drives that each driver gets again, to be sure. Below it: the policy learned last; small: how often that comes up."
+    "The recommended learner knows the machine's policy and the structure; it has no guarantee. Left: of 99 "
+    "roads that begin in heavy traffic the one with the median saving. Right, above: expected cost, exact; the peaks are "
+    "trial episodes of a single driver. Below it: the last policy; small: how often each situation occurs."
 )
 
 

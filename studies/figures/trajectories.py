@@ -60,7 +60,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
             heading(panels[0, j : j + len(moments) * len(road.LEVELS)], style.costs(*pair), 39)
     picture.legend(handles=legend_handles(), loc="outside upper center", ncols=6)
     note = "UCRL2-MC in lane driving, machine known: the policies of an early and of a late episode, always on the same road for "
-    note += "the same traffic at the start. Below each drive: what it cost."
+    note += "the same traffic at the start. Below each drive: its cost."
     return finish(picture, rows, note, path)
 
 

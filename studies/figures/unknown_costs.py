@@ -61,9 +61,9 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 
 FIGURE = Figure(
     "unknown-costs",
-    "Regret with costs that are told, that must be learned, and that a fleet learns together",
-    "What does not knowing the costs cost, where there are few places and where there are many; and how much of it is saved by "
-    "saying which costs are alike, or by a fleet that learns them together?",
+    "Regret with known costs, with learned costs, and with costs that a fleet learns together",
+    "How much regret do unknown costs add, with few and with many pairs of states and actions, and how much of it is saved by "
+    "declaring equal costs, or by a fleet that learns them together?",
     parts,
     all_rows,
     draw,

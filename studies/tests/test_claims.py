@@ -207,7 +207,7 @@ def test_the_slope_of_nested_fleets(power, verdict):
         slopes = ours_fleets.nested_slopes(nested_table(power), sharing.PRINTED, BASELINES[0], (1, 3, 10, 30, 100))
         assert slopes[-1].value == pytest.approx(power * math.log(10), abs=0.03)
         lengths = 2 if verdict == HOLDS else 0
-        assert f"surely falls at {lengths} of 2 lengths" in found[0].measured
+        assert f"falls, with its whole interval, at {lengths} of 2 lengths" in found[0].measured
 
 
 def test_a_ratio_that_stops_falling_is_told_so():
@@ -462,7 +462,7 @@ def test_never_worse(broken, verdict):
     rows += [{"world": "w", "alpha": "", "worst": 1.3, "episode": 9, "episodes": 9, "seed": i} for i in range(4)]
     (found,) = ours_people.never_worse(rows)
     assert found.verdict == verdict
-    assert found.measured == f"{broken} of 60; without a promise 4 of 4"
+    assert found.measured == f"{broken} of 60; without a baseline 4 of 4"
 
 
 def test_structure_against_algorithms():
