@@ -57,7 +57,7 @@ class UCB1(RoutesOnce):
 
 
 class Thompson(RoutesOnce):
-    """Thompson sampling: a mean cost drawn from a normal posterior; prior: one ticket of cost 0. spread: of the cost of a ticket."""
+    """Thompson sampling: a mean cost drawn from a normal posterior; prior: one ticket of cost 0. spread: of a ticket's cost."""
 
     def __init__(self, task, seed=0, spread=0.25):
         self.spread = spread
