@@ -29,13 +29,13 @@ demo: $(DEMO)/.ready
 	@$(DEMO)/bin/cede demo --out out/demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # While you work: lint, types and a core of tests, about a minute once kernels are compiled.
 CORE := tests/_base tests/_kernels tests/problem tests/beliefs tests/planning tests/learners/test_settings.py tests/learners/test_state.py \
 	tests/rows tests/steps/test_steps.py tests/learners/test_algorithms.py tests/fleet/test_shard.py tests/test_golden.py
 check: lint
-	$(BIN)/python -m pytest -n auto --dist loadfile -m 'not slow' $(CORE)
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not slow' $(CORE)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -8,3 +8,4 @@ with suppress(ValueError):  # a shell that starts the tests in the background le
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from ci_skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 (pytest finds its hooks here)
+from long_files import pytest_collection_modifyitems  # noqa: F401

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from long_files import LONG_FILES, ROOT, pytest_collection_modifyitems
+
 TESTS = {
     "test_runs.py": "def test_it(): pass",
     "test_inside.py": "import pytest\ndef test_it(): pytest.skip('no reason')",
@@ -36,3 +38,19 @@ def test_what_is_skipped_without_a_listed_reason_fails_in_ci(tmp_path, more, ci,
     assert sorted({line.split()[1].split("::")[0] for line in found}) == failing, done.stdout + done.stderr
     assert done.returncode == (1 if failing else 0)
     assert all("must run, or its reason must be listed in ci_skips.py" in done.stdout for _ in failing)
+
+
+def test_long_files_exist_and_come_first():
+    """A file that was moved keeps its place in the list only under its new name."""
+    for name in LONG_FILES:
+        assert (ROOT / name).is_file(), name
+
+    class Item:
+        def __init__(self, name):
+            self.path = ROOT / name
+
+    items = [Item("tests/a.py"), Item(LONG_FILES[1]), Item("tests/b.py"), Item(LONG_FILES[0]), Item(LONG_FILES[1])]
+    first, *_, last = items
+    pytest_collection_modifyitems(items)
+    assert [item.path for item in items] == [ROOT / LONG_FILES[i] for i in (0, 1, 1)] + [first.path, ROOT / "tests/b.py"]
+    assert items[2] is last

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import cede
+from golden.runs import RUNS
 
 river = cede.worlds.riverswim()
 unknown = river.task.with_unknown_costs()
@@ -18,3 +19,5 @@ for learner in (
     learner.end_episode()
 endless = replace(river, horizon=None)
 cede.simulate(endless, cede.ucrl2_mc(endless.task), steps=20, progress=False)
+for golden_run in RUNS.values():  # every learner and every belief
+    golden_run()

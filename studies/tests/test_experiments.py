@@ -150,12 +150,19 @@ def test_steps_until():
     assert league.steps_until(run[:3], 0.05) == np.inf
 
 
+def closed(picture, path):
+    """Close a picture instead of writing it."""
+    style.pyplot().close(picture)
+    return [path.with_suffix(".png"), path.with_suffix(".svg")]
+
+
 @pytest.mark.parametrize("name", [name for name in FIGURES if name != "promises"])  # which takes longest, and is like the others
 def test_drawing_only_reads_the_table(done, name, tmp_path, monkeypatch):
-    """From the table alone, with nothing that could simulate."""
+    """From the table alone, with nothing that could simulate. That pictures are written to files is for `test_figure`."""
     monkeypatch.setattr("cede.fleet.simulate.play", None)
     monkeypatch.setattr("cede.fleet.simulate.roll", None)
     monkeypatch.setattr("cede.worlds.drivers.machine_policy", None)
+    monkeypatch.setattr(style, "save", closed)
     assert len(FIGURES[name].draw(load_table(done / f"{name}.csv"), tmp_path / name)) == 2
 
 

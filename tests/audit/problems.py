@@ -106,7 +106,7 @@ class Problem:
             parts.append(f"takeover_delay={delays}, on_takeover={own}")
         return [f"task = cede.Task({', '.join(parts)})"]
 
-    def _told(self):
+    def _settings(self):
         parts = []
         if self.case is not None or self.agent_labels or self.cost_labels is not None:
             agents = ", ".join(f"{self.names[i]!r}: {text(labels)}" for i, labels in self.agent_labels)
