@@ -717,7 +717,7 @@ def constructors():
             cede.Learner,
             {
                 "task": (task(), Instance()),
-                "told": (learner().settings, Instance()),
+                "settings": (learner().settings, Instance()),
                 "seed": (3, Integer(0, 2**31 - 1)),
                 "counts": (learner().counts, optional(Instance())),
             },
@@ -729,7 +729,7 @@ def constructors():
             EndlessLearner,
             {
                 "task": (endless_learner().task, Instance()),
-                "told": (endless_learner().settings, Instance()),
+                "settings": (endless_learner().settings, Instance()),
                 "seed": (3, Integer(0, 2**31 - 1)),
                 "counts": (endless_learner().counts, optional(Instance())),
             },
@@ -1208,6 +1208,11 @@ def worlds():
     yield (
         "lane_driving_teams",
         lambda: Call(cede.worlds.lane_driving_teams, {"n": (2, Integer(1)), "seed": (3, Integer(0)), **costs}),
+    )
+    small = {"agents": (2, Integer(1, 100)), "section": (2, Integer(1, 100))}
+    yield (
+        "relay",
+        lambda: Call(cede.worlds.relay, {**small, "horizon": (5, Integer(1)), "switch_cost": (0.25, SwitchCost())}),
     )
 
 
