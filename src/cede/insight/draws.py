@@ -162,7 +162,7 @@ def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, Learn
     if settings.flat:
         task, costs = flat_form(learner)
         layers = {name: layer for name, layer in layers.items() if name == ENVIRONMENT} | ({} if costs is None else {COSTS: costs})
-        slots, sides = int(learner.task.n_slots.sum()), (-1, task.n_states)
+        slots, sides = int(learner.task.layout.n_slots.sum()), (-1, task.n_states)
         known = {i: np.ascontiguousarray(p.reshape(*sides, slots)) for i, p in enumerate(certain_policies(learner.task))}
     sampling = PosteriorSampling(prior, knowledge=Knowledge(known, settings.known_environment, settings.structure))
     return task, sampling, LearnerState(Counts(layers, state.episodes, state.environment_episodes))
@@ -174,7 +174,7 @@ def flat_form(learner: Learner) -> tuple[Task, LayerCounts | None]:
     It keeps sums relative to the range of costs of each state, a task has one range for all.
     """
     task, where = learner.task, cost_places(learner.task, flat=True)
-    slots, (low, high) = int(task.n_slots.sum()), task.extremes_of_env_cost
+    slots, (low, high) = int(task.layout.n_slots.sum()), task.extremes_of_env_cost
     known = np.repeat(low[:, None], slots, axis=1)
     if not where.place.size:
         return replace(task, env_cost=known, n_actions=None, action_names=None, cost_range=None), None

@@ -38,7 +38,8 @@ from cede.learners.posterior_sampling import LEAST_PRIOR, MOST_PRIOR
 from cede.learners.settings import Settings
 from cede.planning.control_shares import Mixture
 from cede.planning.passes import Plan, gain_under, value_under
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 from cede.rows.places import places_of
 from cede.steps.log import read_log
 
@@ -347,7 +348,7 @@ def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
     rarely, known = np.zeros((task.n_states, task.n_agents)), {*settings.known_agents}
     for d in range(task.n_agents):
         table = int(task.table[d])
-        slots = agents[int(task.first_slot[table]) : int(task.first_slot[table] + task.n_slots[table])]
+        slots = agents[int(task.layout.first_slot[table]) : int(task.layout.first_slot[table] + task.layout.n_slots[table])]
         rarely[:, d] = 0.0 if table in known else acted[slots].sum(axis=0) < FEW
     outcomes = followed[environment].reshape(task.n_periods, task.n_states, -1).sum(axis=0) < FEW
     if settings.known_environment is not None:

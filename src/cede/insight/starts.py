@@ -109,7 +109,7 @@ def first_steps(learner: Learner) -> Floats:
     result = np.zeros(task.n_states)
     for table, name in enumerate(task.tables):
         if task.table_varies[table] == "time" and name not in declared:
-            result += visits[place[int(task.first_slot[table])]]
+            result += visits[place[int(task.layout.first_slot[table])]]
     return result
 
 

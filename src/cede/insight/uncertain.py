@@ -10,7 +10,7 @@ from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import Tables
 from cede.learners.learner import Learner
 from cede.planning.passes import value_under
-from cede.problem.task import BY_PREV_AGENT, BY_TIME
+from cede.problem.layout import BY_PREV_AGENT, BY_TIME
 from cede.rows.places import places_of
 
 MOST_ROWS = 8  # that are listed
@@ -51,13 +51,13 @@ def stakes(learner: Learner, policy: Policy, met: Floats) -> tuple[Floats, Float
     states, before = np.arange(n)[:, None], np.array(agents)
     for t, chosen in enumerate(policy):
         block = slice(0, n) if task.periods is None else slice(int(task.periods[t]) * n, (int(task.periods[t]) + 1) * n)
-        after = task.factor * value[t + 1 if task.horizon is not None else 0]
+        after = task.layout.factor * value[t + 1 if task.horizon is not None else 0]
         after = after if task.enter_cost is None else after + task.enter_cost[:, None]  # (S, D)
         ahead = tables.rows @ after + tables.unseen[:, None] * after.mean(axis=0)
         span = np.ptp(task.env_cost[:, :, None] + ahead[tables.row[block]], axis=1)  # (S, D)
         paid = control[states, chosen] + switch[states, before, chosen]
         for d in agents:
-            slot, vary = int(task.slot[d]) + (t if task.vary[d] == BY_TIME else 0), task.vary[d]
+            slot, vary = int(task.layout.slot[d]) + (t if task.layout.vary[d] == BY_TIME else 0), task.layout.vary[d]
             slots = slot + before if vary == BY_PREV_AGENT else np.full(len(agents), slot)
             more = np.where(chosen == d, 0.0, np.maximum(control[:, [d]] + switch[:, :, d] - paid, 0.0))  # (S, D)
             change = met[t] * np.maximum(moved[slots].T * span[:, [d]] - more, 0.0)
@@ -81,7 +81,7 @@ def widest(learner: Learner, names: list[str], policy: Policy, met: Floats) -> t
         return ()
     task, counts = learner.task, learner.counts
     actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
-    owners = np.repeat(np.arange(len(task.tables)), task.n_slots), np.zeros(len(learner.beliefs[1].row), dtype=np.int64)
+    owners = np.repeat(np.arange(len(task.tables)), task.layout.n_slots), np.zeros(len(learner.beliefs[1].row), dtype=np.int64)
     visited = [np.asarray(one.sum(axis=1)).ravel() for one in (counts.agents, counts.environment)]
     places, found = places_of(task, structure=learner.settings.structure), stakes(learner, policy, met)
     rows: list[WideRow] = []

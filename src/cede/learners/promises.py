@@ -15,7 +15,8 @@ from cede._base.arrays import Floats, Policy
 from cede._base.remade import Remade
 from cede._kernels.limits import step_costs
 from cede.problem.control_limits import limits_of
-from cede.problem.task import Task, checked_switching_policy, names_one_agent
+from cede.problem.policies import checked_switching_policy, names_one_agent
+from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False)

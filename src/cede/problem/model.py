@@ -21,10 +21,12 @@ from cede._base.arrays import Floats, canonical, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
 from cede.problem.costs import checked_enter_cost, checked_grab_cost, checked_periods, checked_switch_cost, checked_terminal
+from cede.problem.layout import KIND, VariesWith
 from cede.problem.names import checked_names
+from cede.problem.policies import LETTERS, checked_policy
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.takeover import MOST_DELAY
-from cede.problem.task import KIND, LETTERS, Task, VariesWith, checked_policy
+from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,6 +85,26 @@ class Modes:
         return cls(tuple(agents), itself, itself, itself)
 
 
+def check_modes(owner: str, modes: Any, agents: Sequence[str], varies_with: Sequence[str | None]) -> None:
+    """Check modes that are given, as they are when a folded task is made again with other costs, or comes from a file.
+
+    agents, varies_with: (D,). Kernels find the row of an agent by what its policy varies with, so all agents that act by one policy
+    must agree in that.
+    """
+    check.instance(owner, "modes", modes, Modes)
+    n, members, tables = len(agents), modes.members, modes.tables
+    if len(modes.table) != n:
+        check.fail(owner, "the number of agents of modes", len(modes.table), f"{n}, as of agents")
+    if tables[:members] != tuple(agents[:members]) or len(set(tables)) < len(tables):
+        expected = f"different, {check.show(tuple(agents[:members]))} first"
+        check.fail(owner, "the names in modes.tables", check.show(tables), expected)
+    for i, (kind, table) in enumerate(zip(varies_with, modes.table, strict=True)):
+        expected_kind = varies_with[table] if table < members else None
+        if kind != expected_kind or (n > members and kind == "prev_agent"):
+            fits = "None or 'time'" if kind == expected_kind else f"{expected_kind!r}, as of the policy that it acts by"
+            check.fail(owner, f"varies_with[{i}]", repr(kind), fits)
+
+
 @dataclass(frozen=True, eq=False)
 class Folded:
     """What `fold` returns: the larger team whose hand-overs are immediate."""

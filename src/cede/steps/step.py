@@ -101,7 +101,7 @@ class Episode(Remade):
     costs: Floats  # (n,) cost of each step: environment, control, hand-over and arriving together
     env_costs: Floats | None = None  # (n,) what the environment charged for each action; needed where that must be learned
     enter_costs: Floats | None = None  # (n,) what it charged for arriving; the same
-    aim: Ints | None = None  # (D,) `task.aim`, where hand-overs take time; None: every agent is a member of the team
+    aim: Ints | None = None  # (D,) `task.layout.aim`, where hand-overs take time; None: every agent is a member of the team
 
     def __post_init__(self) -> None:
         arrays: dict[str, Any] = {}
