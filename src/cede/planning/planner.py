@@ -21,9 +21,8 @@ from cede.planning.control_shares import Mixture, best_mixture
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, best_plan, start_cost, true_value
 from cede.problem.control_limits import limits_of
-from cede.problem.model import Environment, TwoLayerMDP
+from cede.problem.model import Environment, TwoLayerMDP, solo
 from cede.problem.policies import checked_switching_policy
-from cede.problem.solo import solo
 from cede.problem.task import Task
 
 

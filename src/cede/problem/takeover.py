@@ -55,21 +55,13 @@ class Modes:
             object.__setattr__(self, name, tuple(given))
         for i, name in enumerate(self.tables):
             check.name("Modes", f"tables[{i}]", name)
-        for name in ("table", "acting", "aim"):
-            for i, value in enumerate(getattr(self, name)):
-                check.integer("Modes", f"{name}[{i}]", value, 0)
         n, members = len(self.table), len(set(self.acting) | set(self.aim))
         for name, most in (("table", len(self.tables)), ("acting", members), ("aim", members)):
             values = getattr(self, name)
-            if len(values) != n:
-                check.fail("Modes", f"the length of {name}", len(values), str(n))
             for i, value in enumerate(values):
                 check.index("Modes", f"{name}[{i}]", value, most)
-        itself = tuple(range(members))
-        if self.table[:members] != itself or self.acting[:members] != itself or self.aim[:members] != itself:
-            check.fail("Modes", "what members act by", self.table[:members], "their own policy, under their own control")
-        if not members:
-            check.fail("Modes", "the number of members", 0, "at least 1")
+            if len(values) != n or not members or values[:members] != tuple(range(members)):
+                check.fail("Modes", name, check.show(values), f"of {n} agents, the members first, each of whom acts itself")
         if set(self.table) != set(range(len(self.tables))):
             check.fail("Modes", "the policies in use", sorted(set(self.table)), f"all {len(self.tables)}")
 
@@ -115,19 +107,17 @@ class Folded:
 
 
 def checked_delays(owner: str, agents: Sequence[str], takeover_delay: Any, on_takeover: Any) -> tuple[list[int], list[bool]]:
-    """Check a task's takeover_delay and on_takeover; return them as two lists over the members.
-
-    The first list holds the steps that each member needs to take over, the second whether it acts by a separate policy meanwhile.
+    """Check a task's takeover_delay and on_takeover; return for each member its delay in steps, and whether it has a policy of its
+    own for these steps.
     """
     if not isinstance(takeover_delay, Mapping):
         expected = "steps by the agents' names, as in {'human': 2}"
         check.fail(owner, "takeover_delay", check.show(takeover_delay), expected)
     if isinstance(on_takeover, str) or not isinstance(on_takeover, Sequence):
         check.fail(owner, "on_takeover", check.show(on_takeover), "a sequence of agents' names")
-    for place, names in (("takeover_delay", takeover_delay), ("on_takeover", on_takeover)):
-        for name in names:
-            if not isinstance(name, str) or name not in agents:
-                check.fail(owner, f"an agent of {place}", check.show(name), check.one_of(agents))
+    for place, name in [*(("takeover_delay", name) for name in takeover_delay), *(("on_takeover", name) for name in on_takeover)]:
+        if not isinstance(name, str) or name not in agents:
+            check.fail(owner, f"an agent of {place}", check.show(name), check.one_of(agents))
     delays = [takeover_delay.get(name, 0) for name in agents]
     for name, delay in zip(agents, delays, strict=True):
         check.integer(owner, f"takeover_delay[{name!r}]", delay, 0, MOST_DELAY)
