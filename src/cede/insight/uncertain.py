@@ -1,6 +1,7 @@
 """Where belief is still wide, and matters: rows of the beliefs, ranked by what they could change in the cost of an episode."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,10 +9,12 @@ from cede._base.arrays import Floats, Policy
 from cede.beliefs.belief import Belief
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import Tables
-from cede.learners.learner import Learner
 from cede.planning.passes import value_under
 from cede.problem.layout import BY_PREV_AGENT, BY_TIME
 from cede.rows.places import places_of
+
+if TYPE_CHECKING:
+    from cede.learners.learner import Learner
 
 MOST_ROWS = 8  # that are listed
 LITTLE = 0.02  # of what the first row could change: rows that could change less are not listed
@@ -28,7 +31,7 @@ class WideRow:
     matters: float  # what it could change in the cost of an episode (without horizon: as `Summary.cost_of` says), see `stakes`
 
 
-def stakes(learner: Learner, policy: Policy, met: Floats) -> tuple[Floats, Floats]:
+def stakes(learner: "Learner", policy: Policy, met: Floats) -> tuple[Floats, Floats]:
     """Return what each place could change in the cost of an episode: (slots, S) of the agents, (P * S, A) of the environment.
 
     It is the product of three numbers, added over time steps: how often the plan leads there, by what was seen; how much
@@ -73,7 +76,7 @@ def may_move(sets: Belief) -> Floats:
     return np.maximum(unseen, np.minimum(1.0, sets.distances / 2))
 
 
-def widest(learner: Learner, names: list[str], policy: Policy, met: Floats) -> tuple[WideRow, ...]:
+def widest(learner: "Learner", names: list[str], policy: Policy, met: Floats) -> tuple[WideRow, ...]:
     """Return the rows whose sets could change the cost of an episode most, the first one most of all; none without sets, and for
     UCRL2. names: of the states. policy, met: as for `stakes`.
     """

@@ -95,6 +95,20 @@ class TrialEpisodes(Remade):
         return {}
 
 
+def trial_at(task: Task, promise: Any, episode: int) -> str | None:
+    """Return the name of the member to whom an episode, 1, 2, ..., is a trial episode; None if it is none.
+
+    promise: of a learner's settings. The rule is that of `TrialEpisodes`.
+    """
+    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    begin, n = 0, len(able)
+    while isinstance(promise, TrialEpisodes) and begin < episode:
+        if episode <= begin + n:
+            return task.members[able[episode - begin - 1]]
+        begin = 8 * max(begin, n)
+    return None
+
+
 Promise = ShareLimits | Baseline | None
 
 
