@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cede._base import check
-from cede._base.arrays import Floats, Ints
+from cede._base.arrays import Floats, Ints, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import plural, short_repr
 from cede._kernels.account import is_hand_over
@@ -125,9 +125,7 @@ class Episode(Remade):
         for name in ("env_costs", "enter_costs"):
             if getattr(self, name) is not None:
                 arrays[name] = partly_known("Episode", name, getattr(self, name), (n,), "(n,)")
-        for name, array in arrays.items():
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        self._set(**{name: read_only(array) for name, array in arrays.items()})
         steps = self.steps
         wrong, _ = wrong_links(steps.part(slice(0, -1)), steps.part(slice(1, None)))
         if wrong.any():
