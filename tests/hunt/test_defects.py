@@ -686,7 +686,7 @@ def test_copies_are_read_only_too(way):
         way(mdp()).environment.transition.indices,
         way(task()).env_cost,
         way(mdp().structure).environment.to,
-        task().slot,
+        task().layout.slot,
         mdp().environment.cumulated_start,
         mdp().structure.environment.n_outcomes,
     ]

@@ -35,7 +35,7 @@ def test_both_ends_are_exact(seed, scale):
         return np.where(total > 0, rows / np.maximum(total, 1), 1 / rows.shape[1])[belief.row], belief.width[belief.row]
 
     (centre_a, width_a), (centre_e, width_e) = dense(agents), dense(environment)
-    parts = [slice(task.slot[d], task.slot[d] + task.n_slots[d]) for d in range(task.n_agents)]
+    parts = [slice(task.layout.slot[d], task.layout.slot[d] + task.layout.n_slots[d]) for d in range(task.n_agents)]
     tables = ([centre_a[part] for part in parts], [width_a[part] for part in parts], centre_e, width_e)
     costs = (task.env_cost, task.control_cost, task.switch_cost, policy, task.varies_with)
     np.testing.assert_allclose(found.low, follow_slow(*tables, *costs, least_mean_lp), atol=1e-8)

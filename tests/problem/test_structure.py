@@ -31,7 +31,7 @@ def test_counts_pool_per_case(mdp, seed):
     assert found == environment
     expected = np.zeros(counts.agents.shape)
     for (d, slot, case, outcome), n in agents.items():
-        expected[2 * (task.slot[d] + slot) + case, outcome] = n
+        expected[2 * (task.layout.slot[d] + slot) + case, outcome] = n
     np.testing.assert_array_equal(counts.agents.toarray(), expected)
 
 
@@ -50,7 +50,7 @@ def closed_twin(mdp, learner):
         support = outcomes.states_from(s, a)
         tables[s, a] = (centre_e[environment.row[s, a]], np.array(support))
     width_e = environment.width[environment.row]
-    by_agent = [slice(task.slot[d], task.slot[d] + task.n_slots[d]) for d in range(task.n_agents)]
+    by_agent = [slice(task.layout.slot[d], task.layout.slot[d] + task.layout.n_slots[d]) for d in range(task.n_agents)]
     tables_a = [{(c, s): (centre_a[r], None) for (c, s), r in np.ndenumerate(agents.row[part])} for part in by_agent]
     widths_a = [agents.width[agents.row[part]] for part in by_agent]
 

@@ -297,7 +297,7 @@ def test_the_example_of_the_docstrings(own):
     assert task.tables == (("machine", "human", "human (taking over)") if own else ("machine", "human"))
     assert task.table.tolist() == ([0, 1, 2, 2] if own else [0, 1, 0, 0])
     assert task.acting.tolist() == ([0, 1, 1, 1] if own else [0, 1, 0, 0])
-    assert task.aim.tolist() == [0, 1, 1, 1]
+    assert task.layout.aim.tolist() == [0, 1, 1, 1]
     no = np.inf
     assert task.switch_cost.tolist() == [[0, no, 0.1, no], [0.1, 0, no, no], [no, no, no, 0], [0.1, 0, no, no]]
     assert task.always(1)[0, 0].tolist() == [2, 1, 3, 1]

@@ -60,7 +60,7 @@ def slow_bucket(task, seen):
             sums["steps"] += 1
             sums["cost"] += float(episode.costs[t])
             sums["control"][task.acting[agent]] += 1
-            handed = int(task.aim[prev] != task.aim[agent])
+            handed = int(task.layout.aim[prev] != task.layout.aim[agent])
             sums["switches"], sums["hand_overs"] = sums["switches"] + handed, sums["hand_overs"] + handed
     return sums
 

@@ -64,7 +64,7 @@ def test_the_account_is_the_sum_of_an_episode():
     for seed in range(20):
         policy = rng.integers(0, 2, task.policy_shape).astype(np.int16)
         episode = cede.rollout(mdp, policy, seed)
-        account, steps = Account(task, task.factor), episode.steps
+        account, steps = Account(task, task.layout.factor), episode.steps
         for step in steps.rows():
             account.add(step)
         np.testing.assert_array_equal(cost_parts(task, steps).total, episode.costs)

@@ -11,6 +11,11 @@ class Remade:
     NumPy forgets in a copy that an array was read-only; the constructor makes it so again.
     """
 
+    def _set(self, **values: Any) -> None:
+        """Set fields, in `__post_init__`, to what was checked."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return remake, (type(self), {one.name: getattr(self, one.name) for one in fields(self) if one.init})  # type: ignore[arg-type]
 

@@ -24,7 +24,8 @@ from cede.learners.protocol import CALLS, drop_episode
 from cede.planning.passes import model_of, start_cost, true_value
 from cede.planning.planner import solve
 from cede.problem.model import TwoLayerMDP
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 from cede.steps.cost import Account
 from cede.steps.loop import play
 from cede.steps.step import Step
@@ -145,7 +146,7 @@ class Player:
 
     def play_episode(self) -> Account:
         """Play one episode of the learner."""
-        self.chance, account = self.rng.random(self.drawn), Account(self.task, self.task.factor)
+        self.chance, account = self.rng.random(self.drawn), Account(self.task, self.task.layout.factor)
         play(self, account, self.first_state(self.chance[-1]), int(self.task.start_agent), self.task.horizon)
         self.learner.end_episode()
         return account

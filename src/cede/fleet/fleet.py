@@ -27,6 +27,7 @@ from cede.learners.options import checked_task
 from cede.learners.settings import Settings, for_newcomer
 from cede.learners.state import Sizes
 from cede.problem.features import same_features
+from cede.problem.policies import known_policies
 from cede.problem.structure import Structure
 from cede.problem.task import Task
 from cede.rows.places import COSTS, ENVIRONMENT
@@ -208,7 +209,7 @@ class Fleet:
             first = next((learner for learner in self._learners if learner.settings.can_share), None)
             if first is None:
                 check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
-            known = checked_task(owner, task).known_agents(owner, {} if known_agents is None else known_agents)
+            known = known_policies(owner, checked_task(owner, task), {} if known_agents is None else known_agents)
             same_environment(owner, "the newcomer", self._task, task)
             newcomer = new_learner(task, for_newcomer(task, first.settings, first.task, known), seed=seed)
             self._check(owner, "task", "the newcomer", newcomer)

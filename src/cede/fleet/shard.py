@@ -387,4 +387,4 @@ def true_problem(task: Task, environment: Environment, model: ModelArrays) -> Tr
     """Return the true problem in the form in which kernels play it."""
     start = {"start": environment.start, "cumulated_start": environment.cumulated_start, "start_agent": int(task.start_agent)}
     random_cost = np.empty((0, 0, 0)) if environment.random_cost is None else environment.random_cost
-    return Truth(model=model, **start, acting=task.acting, aim=task.aim, random_cost=random_cost)
+    return Truth(model=model, **start, acting=task.acting, aim=task.layout.aim, random_cost=random_cost)

@@ -29,7 +29,8 @@ from cede.learners.protocol import SwitchingLearner, checked_learner, settings_o
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, model_of
 from cede.problem.model import TwoLayerMDP, check_support
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 from cede.steps.step import Episode
 
 Seed = int | np.random.Generator
@@ -73,7 +74,7 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
     steps = new_steps(length)
     truth = true_problem(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
     play_episode(truth, policy, rng.random(numbers_drawn(mdp.environment, mdp.task)), steps)
-    n, aim = steps.n, None if mdp.task.modes is None else mdp.task.aim
+    n, aim = steps.n, None if mdp.task.modes is None else mdp.task.layout.aim
     charged = (steps.env_costs[:n], steps.enter_costs[:n])
     return Episode(steps.states[: n + 1], steps.who[:n], steps.who[1 : n + 1], steps.actions[:n], steps.costs[:n], *charged, aim)
 

@@ -209,7 +209,7 @@ class LiveWorld:
 
         seed: for the environment's reset; None continues its random numbers.
         """
-        state, agent, account = self.live.begin(seed), int(self.task.start_agent), Account(self.task, self.task.factor)
+        state, agent, account = self.live.begin(seed), int(self.task.start_agent), Account(self.task, self.task.layout.factor)
         self.gained, self.terminated, over = 0.0, False, False
         while not over:
             state, agent, over = play(self, account, state, agent, self.task.horizon)

@@ -16,7 +16,8 @@ from cede.beliefs.belief import Belief, CostBelief
 from cede.learners.learner import Learner
 from cede.planning.passes import Plan, gain_under, negated, value_under
 from cede.problem.names import name_index
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False)

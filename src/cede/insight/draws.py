@@ -15,6 +15,7 @@ to its best outcome: what is missing is on that one.
 """
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,11 +25,11 @@ from cede._kernels.random_streams import tie_seed
 from cede.beliefs.constants import put_radii
 from cede.beliefs.costs import put_costs
 from cede.beliefs.layer import LayerArrays
+from cede.beliefs.posterior import LEAST_PRIOR
 from cede.beliefs.scale import Scale
+from cede.insight.frequencies import CountsAlone
 from cede.learners import compiled as kernels
-from cede.learners.learner import Learner
 from cede.learners.options import Knowledge
-from cede.learners.posterior_sampling import LEAST_PRIOR, PosteriorSampling
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState
 from cede.learners.working import WorkingLearner
@@ -41,6 +42,9 @@ from cede.problem.task import Task
 from cede.rows.cost_sums import COUNT, REST, SQUARES, SUM, CostLayer
 from cede.rows.places import COSTS, ENVIRONMENT, cost_places
 from cede.rows.stored import Counts, LayerCounts
+
+if TYPE_CHECKING:
+    from cede.learners.learner import Learner
 
 ANYTHING = 2.0  # the width of a ball that holds every distribution
 NEXT_TO_NOTHING = 1e-300  # a width that moves no mass, but rows of agents that have one are added relative to the best action
@@ -76,7 +80,7 @@ def free_parts(visits: Floats, prior: float, rng: np.random.Generator) -> Floats
 
 
 def costs_of_draws(
-    learner: Learner, policies: list[Policy], prior: float, draws: int, seed: int, few: float = np.inf
+    learner: "Learner", policies: list[Policy], prior: float, draws: int, seed: int, few: float = np.inf
 ) -> DrawnCosts:
     """Return what each policy costs under each draw. All are evaluated under the same draws.
 
@@ -152,7 +156,7 @@ def costs_seen(costs: CostLayer) -> Floats:
     return result
 
 
-def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, LearnerState]:
+def sampling_form(learner: "Learner", prior: float) -> tuple[Task, Settings, LearnerState]:
     """Return task, settings and state of a learner that has seen the same, and samples tables with a prior.
 
     UCRL2 has one table p(s' | s, d). It becomes the environment of the flattened task, whose agents are known.
@@ -162,19 +166,19 @@ def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, Learn
     if settings.flat:
         task, costs = flat_form(learner)
         layers = {name: layer for name, layer in layers.items() if name == ENVIRONMENT} | ({} if costs is None else {COSTS: costs})
-        slots, sides = int(learner.task.n_slots.sum()), (-1, task.n_states)
+        slots, sides = int(learner.task.layout.n_slots.sum()), (-1, task.n_states)
         known = {i: np.ascontiguousarray(p.reshape(*sides, slots)) for i, p in enumerate(certain_policies(learner.task))}
-    sampling = PosteriorSampling(prior, knowledge=Knowledge(known, settings.known_environment, settings.structure))
+    sampling = CountsAlone(prior, Knowledge(known, settings.known_environment, settings.structure))
     return task, sampling, LearnerState(Counts(layers, state.episodes, state.environment_episodes))
 
 
-def flat_form(learner: Learner) -> tuple[Task, LayerCounts | None]:
+def flat_form(learner: "Learner") -> tuple[Task, LayerCounts | None]:
     """Return the flattened task of a learner with one table for all, with NaN where it learns a cost, and its sums of costs.
 
     It keeps sums relative to the range of costs of each state, a task has one range for all.
     """
     task, where = learner.task, cost_places(learner.task, flat=True)
-    slots, (low, high) = int(task.n_slots.sum()), task.extremes_of_env_cost
+    slots, (low, high) = int(task.layout.n_slots.sum()), task.extremes_of_env_cost
     known = np.repeat(low[:, None], slots, axis=1)
     if not where.place.size:
         return replace(task, env_cost=known, n_actions=None, action_names=None, cost_range=None), None

@@ -26,19 +26,20 @@ from numpy.typing import ArrayLike, NDArray
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.reprs import plural
+from cede.beliefs.posterior import checked_prior
 from cede.insight import figures
 from cede.insight.bounding import extremes
 from cede.insight.draws import costs_of_draws, free_parts
-from cede.insight.frequencies import frequencies
+from cede.insight.frequencies import CountsAlone, frequencies
 from cede.insight.starts import Starts, starts_of
 from cede.learners.baseline import is_kept_to
-from cede.learners.greedy import greedy
+from cede.learners.endless import new_learner
 from cede.learners.learner import MOST_SEED, Learner
-from cede.learners.posterior_sampling import LEAST_PRIOR, MOST_PRIOR
-from cede.learners.settings import Settings
+from cede.learners.promises import trial_at
 from cede.planning.control_shares import Mixture
 from cede.planning.passes import Plan, gain_under, value_under
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 from cede.rows.places import places_of
 from cede.steps.log import read_log
 
@@ -132,9 +133,7 @@ def estimate(
     if kind == "sets" and level is not None:
         check.fail(owner, "level", check.show(level), "left out with sets, whose level follows from delta")
     held = LEVEL if level is None else check.probability(owner, "level", level)
-    given = settings.prior or PRIOR if prior is None else check.number(owner, "prior", prior)
-    if not LEAST_PRIOR <= given <= MOST_PRIOR:
-        check.fail(owner, "prior", given, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
+    given = settings.prior or PRIOR if prior is None else checked_prior(owner, prior)
     number = check.integer(owner, "draws", draws, 2, 10**6)
     seed = check.integer(owner, "seed", seed, 0, MOST_SEED)
     parts = [named_policy(owner, "policy", learner, policy)]
@@ -197,7 +196,7 @@ def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:
     """Return a learner that has learned from a log, and where its episodes start, as far as their first steps are logged."""
     if log is None:
         check.fail(owner, "log", "missing", "given with a Task: the steps of some past controller")
-    learner, episodes = greedy(task), read_log(owner, task, log)
+    learner, episodes = new_learner(task, CountsAlone()), read_log(owner, task, log)
     learner.learn_from(log, progress=False)
     firsts = [int(steps.state[0]) for steps in episodes if len(steps) and steps.t[0] == 0]
     if not firsts:
@@ -318,23 +317,12 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[st
         found.append(
             f"the plan is the baseline ({name}), to which the learner keeps so far; 'own plan' is what it would like to do"
         )
-    trial = trial_at(task, settings, learner.episode)
+    trial = trial_at(task, settings.promise, learner.episode)
     if trial is not None and any(part.name == "plan" for part in parts):
         found.append(f"the next episode is a trial episode of {check.printable(trial)}: the plan gives it all control")
     if where.anywhere > 0.0:
         found.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
     return tuple(dict.fromkeys(found))
-
-
-def trial_at(task: Task, settings: Settings, episode: int) -> str | None:
-    """Return the name of the member to whom an episode, 1, 2, ..., is a trial episode; None if it is none."""
-    able = [member for member in range(len(task.members)) if task.can_reach(member)]
-    begin, n = 0, len(able)
-    while settings.trial_episodes and begin < episode:
-        if episode <= begin + n:
-            return task.members[able[episode - begin - 1]]
-        begin = 8 * max(begin, n)
-    return None
 
 
 def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
@@ -347,7 +335,7 @@ def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
     rarely, known = np.zeros((task.n_states, task.n_agents)), {*settings.known_agents}
     for d in range(task.n_agents):
         table = int(task.table[d])
-        slots = agents[int(task.first_slot[table]) : int(task.first_slot[table] + task.n_slots[table])]
+        slots = agents[int(task.layout.first_slot[table]) : int(task.layout.first_slot[table] + task.layout.n_slots[table])]
         rarely[:, d] = 0.0 if table in known else acted[slots].sum(axis=0) < FEW
     outcomes = followed[environment].reshape(task.n_periods, task.n_states, -1).sum(axis=0) < FEW
     if settings.known_environment is not None:

@@ -124,7 +124,7 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
         options.append(Option(task.agents[agent], low, plain, high, parts, *rows, agent))
     certain = bounded and not learner.settings.is_scaled  # what scaled sets allow is no interval that one could rely on
     text = in_words(learner, options, candidates, chosen, state, prev, certain)
-    worth = task.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
+    worth = task.layout.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
     whole = check.printable(kept_to(learner) + text + dearer(learner.prices, worth))  # names are data
     return Explanation(None if task.horizon is None else now, state, prev, chosen, tuple(options), bounded, whole)
 
@@ -188,7 +188,7 @@ def seen_here(
     Of the environment's rows, one for each action that the agent may take, it is the fewest visits and the greatest width.
     """
     task, counts = learner.task, learner.counts
-    slot = int(task.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
+    slot = int(task.layout.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
     agents_place, environment_place = places_of(task, structure=learner.settings.structure)
     mine = int(sets[0].row[slot, state])
     visits = float(counts.agents[[int(agents_place[slot, state])]].sum())
@@ -212,14 +212,14 @@ def in_words(
     options, candidates: the options, and the agent of each. bounded: whether confidence sets bound what is said.
     """
     task, place = learner.task, candidates.index(chosen)
-    mine, name, stays = options[place], task.members[task.aim[chosen]], not is_hand_over(task.aim, prev, chosen)
+    mine, name, stays = options[place], task.members[task.layout.aim[chosen]], not is_hand_over(task.layout.aim, prev, chosen)
     others = [i for i in range(len(options)) if i != place]
     if not others:
         return only_choice(task, name, chosen)
-    same = [i for i in others if not is_hand_over(task.aim, prev, candidates[i])]
+    same = [i for i in others if not is_hand_over(task.layout.aim, prev, candidates[i])]
     rest = same if same and not stays else others
     best = min(rest, key=lambda i: options[i].plain)
-    other, rival = options[best], task.members[task.aim[candidates[best]]]
+    other, rival = options[best], task.members[task.layout.aim[candidates[best]]]
     stake = max(abs(mine.plain), abs(other.plain))
     saved = other.plain - mine.plain if abs(other.plain - mine.plain) > ROUNDING * stake else 0.0
     least, most = other.optimistic - mine.pessimistic, other.pessimistic - mine.optimistic

@@ -11,15 +11,17 @@ be anywhere, and intervals allow for that. If all episodes end in terminal state
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.learners.learner import Learner
 from cede.rows.places import places_of
+
+if TYPE_CHECKING:
+    from cede.learners.learner import Learner
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class Starts:
         return self.chances * (1.0 - self.anywhere) if self.surely is None else self.surely
 
 
-def starts_of(owner: str, learner: Learner, start: Any = None) -> Starts:
+def starts_of(owner: str, learner: "Learner", start: Any = None) -> Starts:
     """Return where episodes start: as given, as the learner was told, or as far as it follows from its counts.
 
     owner: who is named in errors. start: (S,) probabilities of the first state, or None.
@@ -53,7 +55,7 @@ def starts_of(owner: str, learner: Learner, start: Any = None) -> Starts:
     return counted_starts(learner)
 
 
-def counted_starts(learner: Learner) -> Starts:
+def counted_starts(learner: "Learner") -> Starts:
     """Return where episodes start by the counts of a learner; see the top of this file."""
     task, counts, visits = learner.task, learner.counts.starts, state_visits(learner)
     number = float(counts.sum())
@@ -73,7 +75,7 @@ def counted_starts(learner: Learner) -> Starts:
     return bounded(learner, least, float(episodes), "not counted")
 
 
-def bounded(learner: Learner, least: Floats, episodes: float, why: str) -> Starts:
+def bounded(learner: "Learner", least: Floats, episodes: float, why: str) -> Starts:
     """Return where episodes start if of so many at least `least`, (S,), are known to have started in each state."""
     task, visits = learner.task, state_visits(learner)
     surely = least / max(episodes, float(least.sum()), 1.0)
@@ -90,7 +92,7 @@ def figure(part: float) -> str:
     return "all" if part >= 1.0 else f"{part:.0%}" if part >= 0.005 else "less than 1%"
 
 
-def departures(learner: Learner) -> Floats:
+def departures(learner: "Learner") -> Floats:
     """Return how many episodes at least started in each state, (S,), by what left it and what arrived there."""
     task, steps = learner.task, sp.coo_array(learner.counts.environment)
     left = np.asarray(learner.counts.environment.sum(axis=1)).reshape(task.n_periods, task.n_states, -1).sum(axis=(0, 2))
@@ -99,7 +101,7 @@ def departures(learner: Learner) -> Floats:
     return result
 
 
-def first_steps(learner: Learner) -> Floats:
+def first_steps(learner: "Learner") -> Floats:
     """Return how often each state was the first, (S,), as far as first steps are counted apart: of agents that vary with time and
     have no declared structure.
     """
@@ -109,11 +111,11 @@ def first_steps(learner: Learner) -> Floats:
     result = np.zeros(task.n_states)
     for table, name in enumerate(task.tables):
         if task.table_varies[table] == "time" and name not in declared:
-            result += visits[place[int(task.first_slot[table])]]
+            result += visits[place[int(task.layout.first_slot[table])]]
     return result
 
 
-def state_visits(learner: Learner) -> Floats | None:
+def state_visits(learner: "Learner") -> Floats | None:
     """Return how many real steps were seen in each state, (S,); None if neither layer is counted state by state.
 
     The agents' counts are the team's own; those of the environment, in a fleet, are of all teams.

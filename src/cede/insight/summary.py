@@ -209,7 +209,7 @@ def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> 
     if settings.flat or learner.episode == 1:
         return []
     place, seen = places_of(task, structure=settings.structure)[0], np.asarray(learner.counts.agents.sum(axis=1)).ravel()
-    slots = [slice(int(first), int(first + n)) for first, n in zip(task.first_slot, task.n_slots, strict=True)]
+    slots = [slice(int(first), int(first + n)) for first, n in zip(task.layout.first_slot, task.layout.n_slots, strict=True)]
     unknown = np.stack([seen[place[slot]].sum(axis=0) == 0 for slot in slots])  # (tables, S)
     unknown[list(settings.known_agents)] = False
     guess = np.where(unknown[task.table[policy], np.arange(task.n_states)[:, None]], met, 0.0)

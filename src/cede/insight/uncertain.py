@@ -1,6 +1,7 @@
 """Where belief is still wide, and matters: rows of the beliefs, ranked by what they could change in the cost of an episode."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,10 +9,12 @@ from cede._base.arrays import Floats, Policy
 from cede.beliefs.belief import Belief
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import Tables
-from cede.learners.learner import Learner
 from cede.planning.passes import value_under
-from cede.problem.task import BY_PREV_AGENT, BY_TIME
+from cede.problem.layout import BY_PREV_AGENT, BY_TIME
 from cede.rows.places import places_of
+
+if TYPE_CHECKING:
+    from cede.learners.learner import Learner
 
 MOST_ROWS = 8  # that are listed
 LITTLE = 0.02  # of what the first row could change: rows that could change less are not listed
@@ -28,7 +31,7 @@ class WideRow:
     matters: float  # what it could change in the cost of an episode (without horizon: as `Summary.cost_of` says), see `stakes`
 
 
-def stakes(learner: Learner, policy: Policy, met: Floats) -> tuple[Floats, Floats]:
+def stakes(learner: "Learner", policy: Policy, met: Floats) -> tuple[Floats, Floats]:
     """Return what each place could change in the cost of an episode: (slots, S) of the agents, (P * S, A) of the environment.
 
     It is the product of three numbers, added over time steps: how often the plan leads there, by what was seen; how much
@@ -51,13 +54,13 @@ def stakes(learner: Learner, policy: Policy, met: Floats) -> tuple[Floats, Float
     states, before = np.arange(n)[:, None], np.array(agents)
     for t, chosen in enumerate(policy):
         block = slice(0, n) if task.periods is None else slice(int(task.periods[t]) * n, (int(task.periods[t]) + 1) * n)
-        after = task.factor * value[t + 1 if task.horizon is not None else 0]
+        after = task.layout.factor * value[t + 1 if task.horizon is not None else 0]
         after = after if task.enter_cost is None else after + task.enter_cost[:, None]  # (S, D)
         ahead = tables.rows @ after + tables.unseen[:, None] * after.mean(axis=0)
         span = np.ptp(task.env_cost[:, :, None] + ahead[tables.row[block]], axis=1)  # (S, D)
         paid = control[states, chosen] + switch[states, before, chosen]
         for d in agents:
-            slot, vary = int(task.slot[d]) + (t if task.vary[d] == BY_TIME else 0), task.vary[d]
+            slot, vary = int(task.layout.slot[d]) + (t if task.layout.vary[d] == BY_TIME else 0), task.layout.vary[d]
             slots = slot + before if vary == BY_PREV_AGENT else np.full(len(agents), slot)
             more = np.where(chosen == d, 0.0, np.maximum(control[:, [d]] + switch[:, :, d] - paid, 0.0))  # (S, D)
             change = met[t] * np.maximum(moved[slots].T * span[:, [d]] - more, 0.0)
@@ -73,7 +76,7 @@ def may_move(sets: Belief) -> Floats:
     return np.maximum(unseen, np.minimum(1.0, sets.distances / 2))
 
 
-def widest(learner: Learner, names: list[str], policy: Policy, met: Floats) -> tuple[WideRow, ...]:
+def widest(learner: "Learner", names: list[str], policy: Policy, met: Floats) -> tuple[WideRow, ...]:
     """Return the rows whose sets could change the cost of an episode most, the first one most of all; none without sets, and for
     UCRL2. names: of the states. policy, met: as for `stakes`.
     """
@@ -81,7 +84,7 @@ def widest(learner: Learner, names: list[str], policy: Policy, met: Floats) -> t
         return ()
     task, counts = learner.task, learner.counts
     actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
-    owners = np.repeat(np.arange(len(task.tables)), task.n_slots), np.zeros(len(learner.beliefs[1].row), dtype=np.int64)
+    owners = np.repeat(np.arange(len(task.tables)), task.layout.n_slots), np.zeros(len(learner.beliefs[1].row), dtype=np.int64)
     visited = [np.asarray(one.sum(axis=1)).ravel() for one in (counts.agents, counts.environment)]
     places, found = places_of(task, structure=learner.settings.structure), stakes(learner, policy, met)
     rows: list[WideRow] = []

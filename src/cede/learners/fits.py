@@ -6,18 +6,19 @@ from cede._base import check
 from cede.learners.options import checked_environment
 from cede.learners.promises import Baseline, ShareLimits
 from cede.learners.settings import Settings
+from cede.problem.policies import checked_switching_policy, known_policies
 from cede.problem.structure import checked_structure
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.task import Task
 
 
 def check_fits(owner: str, task: Task, settings: Settings) -> None:
     """Check settings that come from a file against the task of the learner."""
     for table, policies in settings.known_agents.items():
         name = task.tables[check.index(owner, "the number of a known agent", table, len(task.tables))]
-        shape = (int(task.n_slots[table]), task.n_states, task.n_actions)
+        shape = (int(task.layout.n_slots[table]), task.n_states, task.n_actions)
         if policies.shape != shape:
             check.fail(owner, f"the shape of the policy of {name!r}", policies.shape, str(shape))
-        task.known_agents(owner, {name: policies.reshape(task.slot_shape(table))})
+        known_policies(owner, task, {name: policies.reshape(task.slot_shape(table))})
     checked_environment(owner, task, settings.known_environment)
     checked_structure(owner, settings.structure, task.n_states, task.n_actions, task.tables)
     if settings.features is not None and len(settings.features.codes) != task.n_states:

@@ -23,7 +23,8 @@ from cede.learners.fits import modelled_agents, models_environment
 from cede.learners.proof import RECORD
 from cede.learners.settings import Settings
 from cede.planning.passes import Plan, new_plan
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 from cede.rows.fading import longest_window
 from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, agent_rows, layer_shapes
 from cede.rows.stored import (

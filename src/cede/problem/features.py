@@ -45,7 +45,7 @@ class Features(Remade):
             check.fail("Features", "values", "torn", "different, and numbers where a feature is said to be one")
         if len(np.unique(codes, axis=0)) < len(codes):
             check.fail("Features", "codes", "the same for two states", "different for each state")
-        object.__setattr__(self, "codes", check.frozen(np.ascontiguousarray(codes)))
+        self._set(codes=check.frozen(np.ascontiguousarray(codes)))
 
     @property
     def numbers(self) -> Floats:

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
-from cede._base.arrays import Ints
+from cede._base.arrays import Ints, read_only
 from cede._base.remade import Remade
 
 Rule = Callable[[Any, Any], tuple[Any, Mapping[Any, Any]]]  # rule(state, action) -> (case, {outcome: next state})
@@ -47,7 +47,7 @@ class Outcomes(Remade):
     to: NDArray[np.int32] | Ints  # (rows, most outcomes) what each outcome means: a next state or an action; -1: no such outcome
 
     def __post_init__(self) -> None:
-        put, owner = object.__setattr__, "Outcomes"
+        owner = "Outcomes"
         row = integer_array(owner, "row", self.row, (1, 2))
         case, to = integer_array(owner, "case", self.case, (1,)), integer_array(owner, "to", self.to, (2,))
         check_range(owner, "row", row, 0, len(case))
@@ -73,9 +73,7 @@ class Outcomes(Remade):
             found, times = np.unique(to[r, here], return_counts=True)
             if (times > 1).any():
                 check.fail(owner, f"to[{r}]", f"{int(found[np.argmax(times)])} for two outcomes", "another one for each")
-        for name, value in (("row", row), ("case", case), ("to", to.astype(np.int32))):
-            value.setflags(write=False)
-            put(self, name, value)
+        self._set(row=read_only(row), case=read_only(case), to=read_only(to.astype(np.int32)))
 
     @classmethod
     def of(cls, case: ArrayLike, to: ArrayLike) -> "Outcomes":
@@ -163,8 +161,7 @@ class Outcomes(Remade):
         """Return the number of outcomes of each case, (cases,)."""
         result = np.zeros(self.n_cases, dtype=np.int64)
         result[self.case] = (self.to >= 0).sum(axis=1)
-        result.setflags(write=False)
-        return result
+        return read_only(result)
 
     @cached_property
     def digest(self) -> str:
@@ -212,13 +209,11 @@ class Structure(Remade):
             check.fail("Structure", "environment", check.show(self.environment), "Outcomes")
         if self.environment is not None and self.environment.row.ndim != 2:
             check.fail("Structure", "the row of environment", f"of shape {self.environment.row.shape}", "of shape (S, A)")
-        object.__setattr__(self, "agents", found)
-        if self.costs is not None:
-            labels = integer_array("Structure", "costs", self.costs, (2,))
-            _, numbers = np.unique(labels, return_inverse=True)
-            numbers = numbers.reshape(labels.shape).astype(np.int64)
-            numbers.setflags(write=False)
-            object.__setattr__(self, "costs", numbers)
+        costs = self.costs
+        if costs is not None:
+            labels = integer_array("Structure", "costs", costs, (2,))
+            costs = read_only(np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int64))
+        self._set(agents=found, costs=costs)
 
     @classmethod
     def by(
@@ -258,12 +253,11 @@ class Structure(Remade):
             check.function(owner, "costs", costs, "a function rule(state, action)")
             if not all_states or not all_actions:
                 check.fail(owner, "states or actions", "empty", listed)
-            number: dict[Hashable, int] = {}
-            answers = [[costs(state, action) for action in all_actions] for state in all_states]
-            for label in (one for row in answers for one in row):
+            answers = [costs(state, action) for state in all_states for action in all_actions]
+            for label in answers:
                 if not is_hashable(label):
                     check.fail(owner, "what costs answered", check.show(label), "a hashable label")
-            labels = np.array([[number.setdefault(label, len(number)) for label in row] for row in answers], dtype=np.int64)
+            labels = numbered(answers).reshape(len(all_states), -1)
         return cls(seen, None if environment is None else Outcomes.by(all_states, all_actions, environment), labels)
 
     @cached_property
@@ -271,9 +265,8 @@ class Structure(Remade):
         """Return a SHA-256 that is equal for equal declarations."""
         parts = [f"{name} {digest_of(seen)}" for name, seen in sorted(self.agents.items())]
         costs = "" if self.costs is None else f" costs {hashlib.sha256(self.costs.tobytes()).hexdigest()}"
-        return hashlib.sha256(
-            (" ".join([*parts, self.environment.digest if self.environment else "-"]) + costs).encode()
-        ).hexdigest()
+        text = " ".join([*parts, self.environment.digest if self.environment else "-"]) + costs
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def __str__(self) -> str:
         parts = [f"{name} sees {n_cases(seen)} cases" for name, seen in self.agents.items()]
@@ -303,17 +296,21 @@ def numbers_of_labels(owner: str, labels: Any) -> Ints:
     """Replace labels of any hashable type, (S,), by integers from 0 in the order in which they first occur; return them, (S,)."""
     if isinstance(labels, str | Mapping) or not hasattr(labels, "__len__") or not hasattr(labels, "__iter__") or not len(labels):
         check.fail(owner, "labels", check.show(labels), "a sequence with a label for each state")
-    known: dict[Hashable, int] = {}
     try:
         given = hashable_items(labels)
-        result = np.array([known.setdefault(label, len(known)) for label in given], dtype=np.int64)
+        result = numbered(given)
     except TypeError:
         check.fail(owner, "labels", check.show(labels), "a sequence of labels that can be compared: numbers, strings, tuples")
     for i, label in enumerate(given):
         if check.is_missing(label):
             check.fail(owner, f"the label of state {i}", check.show(label), "there")
-    result.setflags(write=False)
-    return result
+    return read_only(result)
+
+
+def numbered(labels: Iterable[Hashable]) -> Ints:
+    """Replace labels by integers from 0, in the order in which they first occur."""
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(label, len(known)) for label in labels], dtype=np.int64)
 
 
 def hashable_items(labels: Any) -> list[Any]:
@@ -381,9 +378,8 @@ def checked_structure(owner: str, structure: Any, n_states: int, n_actions: int,
         if isinstance(seen, Outcomes) and seen.to.shape[1] != n_actions:
             place = f"the number of outcomes of structure's agent {name!r}"
             check.fail(owner, place, seen.to.shape[1], f"{n_actions}, the actions of the task")
-    sides = (n_states, n_actions)
-    if structure.costs is not None and structure.costs.shape != sides:
-        check.fail(owner, "(S, A) of structure.costs", structure.costs.shape, f"{sides}, as of the task")
-    if structure.environment is not None and structure.environment.row.shape != sides:
-        check.fail(owner, "(S, A) of structure.environment", structure.environment.row.shape, f"{sides}, as of the task")
+    sides, environment = (n_states, n_actions), structure.environment
+    for place, table in (("costs", structure.costs), ("environment", None if environment is None else environment.row)):
+        if table is not None and table.shape != sides:
+            check.fail(owner, f"(S, A) of structure.{place}", table.shape, f"{sides}, as of the task")
     return structure

@@ -55,21 +55,13 @@ class Modes:
             object.__setattr__(self, name, tuple(given))
         for i, name in enumerate(self.tables):
             check.name("Modes", f"tables[{i}]", name)
-        for name in ("table", "acting", "aim"):
-            for i, value in enumerate(getattr(self, name)):
-                check.integer("Modes", f"{name}[{i}]", value, 0)
         n, members = len(self.table), len(set(self.acting) | set(self.aim))
         for name, most in (("table", len(self.tables)), ("acting", members), ("aim", members)):
             values = getattr(self, name)
-            if len(values) != n:
-                check.fail("Modes", f"the length of {name}", len(values), str(n))
             for i, value in enumerate(values):
                 check.index("Modes", f"{name}[{i}]", value, most)
-        itself = tuple(range(members))
-        if self.table[:members] != itself or self.acting[:members] != itself or self.aim[:members] != itself:
-            check.fail("Modes", "what members act by", self.table[:members], "their own policy, under their own control")
-        if not members:
-            check.fail("Modes", "the number of members", 0, "at least 1")
+            if len(values) != n or not members or values[:members] != tuple(range(members)):
+                check.fail("Modes", name, check.show(values), f"of {n} agents, the members first, each of whom acts itself")
         if set(self.table) != set(range(len(self.tables))):
             check.fail("Modes", "the policies in use", sorted(set(self.table)), f"all {len(self.tables)}")
 
@@ -85,6 +77,26 @@ class Modes:
         return cls(tuple(agents), itself, itself, itself)
 
 
+def check_modes(owner: str, modes: Any, agents: Sequence[str], varies_with: Sequence[str | None]) -> None:
+    """Check modes that are given, as they are when a folded task is made again with other costs, or comes from a file.
+
+    agents, varies_with: (D,). Kernels find the row of an agent by what its policy varies with, so all agents that act by one policy
+    must agree in that.
+    """
+    check.instance(owner, "modes", modes, Modes)
+    n, members, tables = len(agents), modes.members, modes.tables
+    if len(modes.table) != n:
+        check.fail(owner, "the number of agents of modes", len(modes.table), f"{n}, as of agents")
+    if tables[:members] != tuple(agents[:members]) or len(set(tables)) < len(tables):
+        expected = f"different, {check.show(tuple(agents[:members]))} first"
+        check.fail(owner, "the names in modes.tables", check.show(tables), expected)
+    for i, (kind, table) in enumerate(zip(varies_with, modes.table, strict=True)):
+        expected_kind = varies_with[table] if table < members else None
+        if kind != expected_kind or (n > members and kind == "prev_agent"):
+            fits = "None or 'time'" if kind == expected_kind else f"{expected_kind!r}, as of the policy that it acts by"
+            check.fail(owner, f"varies_with[{i}]", repr(kind), fits)
+
+
 @dataclass(frozen=True, eq=False)
 class Folded:
     """What `fold` returns: the larger team whose hand-overs are immediate."""
@@ -95,19 +107,17 @@ class Folded:
 
 
 def checked_delays(owner: str, agents: Sequence[str], takeover_delay: Any, on_takeover: Any) -> tuple[list[int], list[bool]]:
-    """Check a task's takeover_delay and on_takeover; return them as two lists over the members.
-
-    The first list holds the steps that each member needs to take over, the second whether it acts by a separate policy meanwhile.
+    """Check a task's takeover_delay and on_takeover; return for each member its delay in steps, and whether it has a policy of its
+    own for these steps.
     """
     if not isinstance(takeover_delay, Mapping):
         expected = "steps by the agents' names, as in {'human': 2}"
         check.fail(owner, "takeover_delay", check.show(takeover_delay), expected)
     if isinstance(on_takeover, str) or not isinstance(on_takeover, Sequence):
         check.fail(owner, "on_takeover", check.show(on_takeover), "a sequence of agents' names")
-    for place, names in (("takeover_delay", takeover_delay), ("on_takeover", on_takeover)):
-        for name in names:
-            if not isinstance(name, str) or name not in agents:
-                check.fail(owner, f"an agent of {place}", check.show(name), check.one_of(agents))
+    for place, name in [*(("takeover_delay", name) for name in takeover_delay), *(("on_takeover", name) for name in on_takeover)]:
+        if not isinstance(name, str) or name not in agents:
+            check.fail(owner, f"an agent of {place}", check.show(name), check.one_of(agents))
     delays = [takeover_delay.get(name, 0) for name in agents]
     for name, delay in zip(agents, delays, strict=True):
         check.integer(owner, f"takeover_delay[{name!r}]", delay, 0, MOST_DELAY)

@@ -16,6 +16,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -33,7 +34,6 @@ from cede.steps.recorded import CountedRun, Place, Recorded
 from cede.steps.step import Step
 
 SYNCS = ("never", "episode", "step")
-TAIL = 1 << 16  # bytes that are read at once to find the last line
 _recorders: "WeakSet[Recorder]" = WeakSet()
 
 
@@ -108,14 +108,14 @@ class Recorder:
             check.fail(owner, "path", repr(str(self.path)), "a file to which no other recorder writes")
         descriptor, size = self._file.fileno(), os.fstat(self._file.fileno()).st_size
         self._file.seek(0)
-        first = self._file.readline() if size else b""
-        if size and not first.endswith(b"\n") and (first.startswith(RECORD) or RECORD.startswith(first)):
+        first, second = self._file.readline(), self._file.readline()
+        if not size:
+            return 0, 0, None
+        if not first.endswith(b"\n") and (first.startswith(RECORD) or RECORD.startswith(first)):
             os.ftruncate(descriptor, 0)  # killed while it wrote the header
             return 0, size, None
-        second = self._file.readline()
-        if size:
-            check_continues(owner, self.path, first, self._header)
-        end = end_of_whole_lines(self._file, size)
+        check_continues(owner, self.path, first, self._header)
+        end = end_of_whole_lines(self._file)
         if end < size:
             os.ftruncate(descriptor, end)
         return end, size - end, name_of_run(second) if end > len(first) else None
@@ -305,20 +305,20 @@ def check_continues(owner: str, path: Path, line: bytes, header: Mapping[str, An
             check.fail(owner, place, check.show(first.get(name)), f"{check.show(value)}, as of the task; take another file")
 
 
-def end_of_whole_lines(file: Any, size: int) -> int:
-    """Return where the last whole line of a file ends: after its last line break, without blank lines, and without a last line that
-    is no JSON.
+def end_of_whole_lines(file: Any) -> int:
+    """Return where the last whole line of a file ends: after a line break, without blank lines, and without a last line that is no
+    JSON: after a power failure there may be anything.
     """
-    end, is_last = begin_of_last_line(file, size), True
-    while end:
-        begin = begin_of_last_line(file, end - 1)
-        file.seek(begin)
-        line = file.read(end - begin)
-        if line.strip():
-            if is_json(line) or not is_last:
-                return end
-            is_last = False  # after a power failure there may be anything
-        end = begin
+    with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        end, is_last = data.rfind(b"\n") + 1, True
+        while end:
+            begin = data.rfind(b"\n", 0, end - 1) + 1
+            line = data[begin:end]
+            if line.strip():
+                if is_json(line) or not is_last:
+                    return end
+                is_last = False
+            end = begin
     return 0
 
 
@@ -339,18 +339,6 @@ def name_of_run(line: bytes) -> str | None:
     run = json.loads(line) if is_json(line) else None
     name = run.get("run") if isinstance(run, dict) and run.get("event") == "run" else None
     return name if isinstance(name, str) else None
-
-
-def begin_of_last_line(file: Any, size: int) -> int:
-    """Return where the last line of the first `size` bytes of a file begins: after the last line break in them."""
-    while size > 0:
-        begin = max(0, size - TAIL)
-        file.seek(begin)
-        at = file.read(size - begin).rfind(b"\n")
-        if at >= 0:
-            return int(begin + at + 1)
-        size = begin
-    return 0
 
 
 def _let_go() -> None:

@@ -140,7 +140,7 @@ def agent_tables(task: Task, structure: Structure, counts: Counts) -> list[Case]
     whole, seen, result = all_agents(task, structure), counts.agents.toarray().astype(np.float64), []
     begin = 0
     for d, cases in enumerate(cases_of(task, structure)):
-        for slot in range(int(task.first_slot[d]), int(task.first_slot[d] + task.n_slots[d])):
+        for slot in range(int(task.layout.first_slot[d]), int(task.layout.first_slot[d] + task.layout.n_slots[d])):
             if task.tables[d] in structure.agents:
                 rows = whole.row[slot]
                 by_outcome = np.take_along_axis(seen[slot * task.n_states : (slot + 1) * task.n_states], whole.to[rows], axis=1)

@@ -164,7 +164,7 @@ def visits_of(learner: Learner) -> tuple[Floats, Floats]:
     states = outcomes[environment_place].sum(axis=1).reshape(-1, task.n_states).sum(axis=0)
     acted = np.asarray(counts.agents.sum(axis=1)).ravel()
     members = np.zeros((task.n_states, len(task.members)))
-    for table, (first, n) in enumerate(zip(task.first_slot, task.n_slots, strict=True)):
+    for table, (first, n) in enumerate(zip(task.layout.first_slot, task.layout.n_slots, strict=True)):
         member = int(task.acting[np.argmax(task.table == table)])
         members[:, member] += acted[agents_place[first : first + n]].sum(axis=0)
     return states, members
@@ -205,7 +205,12 @@ def policy_map(
     about: dict[str, Any] = {"version": plan.version, "reason": plan.reason, "made": plan.made, "age": age}
     about |= {"episodes": plan.episodes, "unit": plan.team.served.unit}
     sizes = {"t": t, "steps": task.horizon, "states": len(matching), "most_visits": float(states.max(initial=0.0))}
-    agents = {"agents": list(task.agents), "members": list(task.members), "acting": task.acting.tolist(), "aim": task.aim.tolist()}
+    agents = {
+        "agents": list(task.agents),
+        "members": list(task.members),
+        "acting": task.acting.tolist(),
+        "aim": task.layout.aim.tolist(),
+    }
     return {**about, **sizes, **agents, "rows": rows}
 
 

@@ -21,10 +21,10 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import Arrays, load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
-from cede.insight.estimating import trial_at
 from cede.learners.endless import new_learner
 from cede.learners.files import OLDEST, SCHEMA, SavedLearner, pack_settings
 from cede.learners.learner import Learner
+from cede.learners.promises import trial_at
 from cede.learners.reading import unpack_settings
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState
@@ -282,4 +282,4 @@ def unpacked_policy(team: ServedTeam, data: bytes) -> Policy:
 
 def reason_of(team: ServedTeam, episodes: int) -> str:
     """Return the reason of a plan's choices: "audition" in a trial episode, else "plan". episodes: counted for the plan."""
-    return "plan" if trial_at(team.served.task, team.served.settings, episodes + 1) is None else "audition"
+    return "plan" if trial_at(team.served.task, team.served.settings.promise, episodes + 1) is None else "audition"

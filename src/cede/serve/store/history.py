@@ -412,8 +412,8 @@ def add(bucket: dict[str, Any], cell: Any, task: Any, names: dict[str, int]) -> 
     for name, amount in zip(bucket["parts"], (environment, control, switching), strict=True):
         bucket["parts"][name] += amount
         bucket["cost"] += amount
-    if is_hand_over(task.aim, prev, agent):
+    if is_hand_over(task.layout.aim, prev, agent):
         bucket["switches"] += n_steps
         bucket["hand_overs"] += n_steps
-        pair = (names[task.members[task.aim[prev]]], names[task.members[task.aim[agent]]])
+        pair = (names[task.members[task.layout.aim[prev]]], names[task.members[task.layout.aim[agent]]])
         bucket["pairs"][pair] = bucket["pairs"].get(pair, 0) + n_steps
