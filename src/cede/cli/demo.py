@@ -7,7 +7,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cede.cli.terminal import Out, Seed, clear_errors, say
+import typer
+
+from cede.cli.terminal import Command, CommandGroup, Out, Seed, clear_errors, say
 
 if TYPE_CHECKING:
     from cede.fleet.history import History
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from cede.problem.model import TwoLayerMDP
     from cede.worlds.road import Road
 
+commands = typer.Typer(cls=CommandGroup)
 DRIVES, TICKETS = 300, 10_000  # episodes
 TEAMS, BEFORE, JOINED = 10, 40, 50  # teams of a fleet, episodes of each, episodes of the driver who joins
 PRICES = {"control_cost": 0.2, "switch_cost": 0.1}  # of a step of the human, and of a hand-over
@@ -58,6 +61,7 @@ class Story:
     quote: str = ""  # what the learner says
 
 
+@commands.command(cls=Command)
 def demo(seed: Seed = 0, out: Out = Path("out/demo")) -> None:
     """Let the recommended learner share a car, run a support desk and welcome a driver; write a page. Takes half a minute."""
     with clear_errors():

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from cede.cli.terminal import (
+    Command,
+    CommandGroup,
     LearnMachine,
+    ListsSets,
     Method,
     Seed,
     Structured,
@@ -21,7 +24,10 @@ from cede.cli.terminal import (
     unused_options,
 )
 
+commands = typer.Typer(cls=CommandGroup)
 
+
+@commands.command(cls=ListsSets)
 def learn(
     context: typer.Context,
     world: Annotated[
@@ -109,6 +115,7 @@ def learn(
         say(f"written: {where}")
 
 
+@commands.command(cls=Command)
 def compare(
     study: Annotated[Path, typer.Argument(help="A file such as examples/study.toml: worlds, learners, episodes, repeats, seed.")],
     out: Annotated[Path, typer.Option(help="Directory for results; an interrupted study continues there.")] = Path("out/study"),

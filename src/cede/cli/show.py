@@ -5,12 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cede.cli.terminal import clear_errors, must_be_used, print_table, say, say_settings
+from cede.cli.terminal import Command, CommandGroup, clear_errors, must_be_used, print_table, say, say_settings
 
+commands = typer.Typer(cls=CommandGroup)
 MOST_SHOWN = 50  # values of a feature, and states of an encoder
 MOST_NAMED = 100_000  # states of an encoder from which on none are named
 
 
+@commands.command(cls=Command)
 def show(
     context: typer.Context,
     file: Annotated[

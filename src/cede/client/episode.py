@@ -9,7 +9,7 @@ from typing import Any
 from cede._base import check
 from cede._base.interrupts import uninterrupted
 from cede.client.policy import PolicyCopy
-from cede.client.spool import Unsent
+from cede.client.spool import Spool
 from cede.problem.names import in_kind, name_index, numbers_by_name, place_index
 
 RANDOM_BITS = 21  # low bits of the number of an episode; the high bits are seconds since 1970
@@ -58,7 +58,7 @@ class RunningEpisode:
     the newest decides.
     """
 
-    def __init__(self, team: str, unsent: Unsent) -> None:
+    def __init__(self, team: str, unsent: Spool) -> None:
         self._team, self._unsent = team, unsent
         self.newest: PolicyCopy | None = None
         self._last_second, self._random_bits = 0, secrets.randbits(RANDOM_BITS)  # of episode numbers
