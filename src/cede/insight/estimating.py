@@ -35,7 +35,7 @@ from cede.learners.baseline import is_kept_to
 from cede.learners.greedy import greedy
 from cede.learners.learner import MOST_SEED, Learner
 from cede.learners.posterior_sampling import LEAST_PRIOR, MOST_PRIOR
-from cede.learners.settings import Settings
+from cede.learners.promises import trial_at
 from cede.planning.control_shares import Mixture
 from cede.planning.passes import Plan, gain_under, value_under
 from cede.problem.task import Task, checked_switching_policy
@@ -318,23 +318,12 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[st
         found.append(
             f"the plan is the baseline ({name}), to which the learner keeps so far; 'own plan' is what it would like to do"
         )
-    trial = trial_at(task, settings, learner.episode)
+    trial = trial_at(task, learner.episode) if settings.trial_episodes else None
     if trial is not None and any(part.name == "plan" for part in parts):
         found.append(f"the next episode is a trial episode of {check.printable(trial)}: the plan gives it all control")
     if where.anywhere > 0.0:
         found.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
     return tuple(dict.fromkeys(found))
-
-
-def trial_at(task: Task, settings: Settings, episode: int) -> str | None:
-    """Return the name of the member to whom an episode, 1, 2, ..., is a trial episode; None if it is none."""
-    able = [member for member in range(len(task.members)) if task.can_reach(member)]
-    begin, n = 0, len(able)
-    while settings.trial_episodes and begin < episode:
-        if episode <= begin + n:
-            return task.members[able[episode - begin - 1]]
-        begin = 8 * max(begin, n)
-    return None
 
 
 def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:

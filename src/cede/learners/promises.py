@@ -97,6 +97,17 @@ class TrialEpisodes(Remade):
 Promise = ShareLimits | Baseline | None
 
 
+def trial_at(task: Task, episode: int) -> str | None:
+    """Return the member who has control in an episode, 1, 2, ..., of a learner with trial episodes; None: it is no trial episode."""
+    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    begin, n = 0, len(able)
+    while begin < episode:
+        if episode <= begin + n:
+            return task.members[able[episode - begin - 1]]
+        begin = 8 * max(begin, n)
+    return None
+
+
 def checked_form(owner: str, place: Any, array: Any, axes: int, dtype: Any = np.float64) -> Any:
     """Check that an array has the type and the number of axes that kernels are compiled for; return it read-only, in C order."""
     if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != axes:
