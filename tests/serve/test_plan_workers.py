@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 import cede
 from cede import cli
 from cede._base.archive import UnreadableFile
-from cede.serve.planner import work as work_module
+from cede.serve import served as work_module
 from cede.serve.planner.plans import Planner
-from cede.serve.planner.work import PlanServer, unpacked_policy
 from cede.serve.planner.workers import PlanWorkers
+from cede.serve.served import PlanServer, unpacked_policy
 from cede.serve.store.database import Database
 from cede.serve.store.log import take_in
 from cede.serve.store.store import Store
@@ -123,7 +123,7 @@ def test_messages_are_arrays_and_nothing_else(store):
 
 
 def test_a_worker_needs_no_database():
-    code = "import sys; sys.modules.update(dict.fromkeys(('sqlalchemy', 'alembic', 'fastapi'))); import cede.serve.planner.work"
+    code = "import sys; sys.modules.update(dict.fromkeys(('sqlalchemy', 'alembic', 'fastapi'))); import cede.serve.served"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

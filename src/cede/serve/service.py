@@ -15,7 +15,7 @@ from cede import __version__
 from cede.learners.learner import Learner
 from cede.serve.planner.estimates import CountsKey, Estimates
 from cede.serve.planner.plans import CachedTeam, Decision, PlanCache, Planner
-from cede.serve.planner.work import ServedTeam
+from cede.serve.served import ServedTeam
 from cede.serve.store.audit import erase
 from cede.serve.store.database import Database, now_ms
 from cede.serve.store.log import begin_episode

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cede._base import check
-from cede.serve.planner.work import BIG, Row, Served, ServedTeam
+from cede.serve.served import BIG, Row, Served, ServedTeam
 from cede.serve.store.log import AMOUNTS, COLUMNS, EXTRA, PLACES, REASONS
 from cede.steps.check import check_steps
 from cede.steps.step import Steps

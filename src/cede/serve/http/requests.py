@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from cede._base import check
 from cede.serve.http.models import Problem, Strict
-from cede.serve.planner.work import ServedPlan, ServedTeam, checked_name
+from cede.serve.served import ServedPlan, ServedTeam, checked_name
 from cede.serve.store.tokens import Access
 
 if TYPE_CHECKING:

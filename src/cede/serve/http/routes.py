@@ -41,7 +41,7 @@ from cede.serve.http.requests import (
 from cede.serve.http.setup import checked_fallback, environment_from, environment_from_file, team_from
 from cede.serve.planner.estimates import check_no_truth, named_agent
 from cede.serve.planner.plans import check_time
-from cede.serve.planner.work import ServedTeam, checked_name
+from cede.serve.served import ServedTeam, checked_name
 from cede.serve.store.log import StepReport
 from cede.serve.store.tokens import Access
 

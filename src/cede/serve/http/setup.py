@@ -22,7 +22,7 @@ from cede.learners.settings import Settings, for_newcomer
 from cede.learners.ucrl2_mc import ucrl2_mc
 from cede.problem.policies import known_policies
 from cede.problem.task import Task
-from cede.serve.planner.work import Served
+from cede.serve.served import Served
 
 ALGORITHMS: dict[str, Callable[..., Learner]] = {one.__name__: one for one in (recommended, ucrl2_mc, posterior_sampling, greedy)}
 NOT_IN_JSON = ("task", "seed", "structure", "known_environment", "forget", "forget_environment")  # arguments of these

@@ -26,7 +26,7 @@ from cede.serve.http.requests import (
     team_for,
 )
 from cede.serve.planner.plans import check_time
-from cede.serve.planner.work import BIG, ServedPlan, ServedTeam, checked_name
+from cede.serve.served import BIG, ServedPlan, ServedTeam, checked_name
 from cede.serve.store.database import now_ms
 from cede.serve.store.export import FORMATS, episodes_of, exported, parts, steps_of, teams_of
 from cede.serve.store.history import Owner, history_of

@@ -17,7 +17,7 @@ from cede._base import check
 from cede.insight.estimating import estimate
 from cede.learners.learner import Learner
 from cede.problem.task import Task
-from cede.serve.planner.work import ServedTeam
+from cede.serve.served import ServedTeam
 from cede.serve.store.database import Busy
 
 CACHED = 1000  # estimates

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, bindparam, case, func, insert, or_, select, u
 
 from cede._base import check
 from cede._base.arrays import Policy
-from cede.serve.planner.work import BIG, PlanWork, ServedPlan, ServedTeam, reason_of, unpacked_policy
+from cede.serve.served import BIG, PlanWork, ServedPlan, ServedTeam, reason_of, unpacked_policy
 from cede.serve.store.database import Unknown, now_ms
 from cede.serve.store.schema import plans, policies, teams
 from cede.serve.store.store import Layers, Store

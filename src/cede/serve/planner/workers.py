@@ -13,7 +13,7 @@ from cede._base import check
 from cede._base.arrays import Policy
 from cede.fleet.worker_engines import Processes, Ray, WorkerEngine
 from cede.fleet.workers import Lost
-from cede.serve.planner.work import PlanServer, PlanWork
+from cede.serve.served import PlanServer, PlanWork
 
 MOST_WORKERS = 10_000
 ENGINES = ("processes", "ray")

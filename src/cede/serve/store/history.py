@@ -22,7 +22,7 @@ from sqlalchemy import BigInteger, Connection, Table, TextClause, bindparam, del
 from cede._base import check
 from cede._base.arrays import Ints
 from cede._kernels.account import is_hand_over
-from cede.serve.planner.work import OF_ENVIRONMENT, OF_TEAM, Row, ServedTeam, TeamOf
+from cede.serve.served import OF_ENVIRONMENT, OF_TEAM, Row, ServedTeam, TeamOf
 from cede.serve.store.database import Busy, among, look_up, stream, upsert
 from cede.serve.store.schema import PIECE, PIECE_WAITS, WAITS, environments, episodes, history, pieces, steps, teams
 from cede.steps.check import charged

@@ -11,9 +11,10 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, insert, select
 
 from cede._base import check
+from cede.learners.endless import new_learner
 from cede.learners.learner import Learner
 from cede.rows.stored import Counts, LayerCounts
-from cede.serve.planner.work import OF_ENVIRONMENT, OF_TEAM, PlanWork, Served, ServedTeam, stored_layers, unpack
+from cede.serve.served import OF_ENVIRONMENT, OF_TEAM, PlanWork, Served, ServedTeam, stored_layers, unpack
 from cede.serve.store.database import Database, Taken, Unknown, now_ms, run
 from cede.serve.store.schema import counts, environments, teams
 
@@ -178,4 +179,5 @@ class Store:
 
     def learner(self, connection: Connection, team: ServedTeam) -> Learner:
         """Return a learner with the counts of a team and its environment."""
-        return self.plan_work(connection, team)[0].learner()
+        work, _ = self.plan_work(connection, team)
+        return new_learner(team.served.task, team.served.settings, seed=work.seed, counts=work.counts)

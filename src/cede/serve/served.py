@@ -1,4 +1,4 @@
-"""The input of a plan: task and settings of a served team, counts of its steps, and its seed.
+"""Served teams: task and settings, counts of their steps as database rows, and plans.
 
 A plan worker imports this module alone; it needs neither a database nor the extra `serve`. The database and the messages to plan
 workers hold the layers, keys and numbers of `rows/stored.py`. In the database all numbers are whole, also sums of learned costs, in
@@ -21,13 +21,12 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import Arrays, load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
-from cede.learners.endless import new_learner
 from cede.learners.files import OLDEST, SCHEMA, SavedLearner, pack_settings
-from cede.learners.learner import Learner
 from cede.learners.promises import trial_at
 from cede.learners.reading import unpack_settings
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState
+from cede.learners.working import WorkingLearner
 from cede.problem.task import Task
 from cede.rows import counting as kernels
 from cede.rows.cost_sums import COARSE, COUNT, FINE, N_SUMS, REST, SQUARE_UNIT, SQUARES, SUM
@@ -211,13 +210,9 @@ class PlanWork:
     seed: int
     counts: Counts
 
-    def learner(self) -> Learner:
-        """Return a learner with these counts."""
-        return new_learner(self.served.task, self.served.settings, seed=self.seed, counts=self.counts)
-
     def policy(self) -> Policy:
         """Plan, and return the policy, (L, S, D); (S, D) without a horizon."""
-        return self.learner().plan.policy
+        return WorkingLearner(self.served.task, self.served.settings, LearnerState(self.counts), None, self.seed).make_plan().policy
 
     @property
     def packed(self) -> bytes:
