@@ -5,7 +5,6 @@ from dataclasses import replace
 from cede._base import check
 from cede._base.arrays import Floats
 from cede.beliefs.belief import Belief
-from cede.learners.endless import new_learner
 from cede.learners.greedy import Greedy
 from cede.learners.learner import Learner
 from cede.learners.limits import prices_of_steps
@@ -42,7 +41,7 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     limits = learner.settings.promise if isinstance(learner.settings.promise, ShareLimits) else None
     plans = learner.settings.plans if isinstance(learner.settings.plans, FullPlans) else FullPlans()
     settings = Greedy(learner.settings.knowledge, learner.settings.forgetting, limits, plans)
-    plain, state = new_learner(learner.task, settings, seed=learner.seed), learner.state
+    plain, state = Learner(learner.task, settings, seed=learner.seed), learner.state
     shared = learner.shared_environment
     if shared is not None:
         plain._shared, plain.turn = shared, shared.turn

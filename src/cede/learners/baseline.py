@@ -8,7 +8,6 @@ is, and by the learner's confidence sets.
 
 import numpy as np
 
-from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede.learners import proof as kernels
 from cede.learners.compiled import LearnerArrays
@@ -79,24 +78,3 @@ def plan_changed(arrays: LearnerArrays, running: bool) -> None:
 def is_kept_to(record: Floats) -> bool:
     """Return whether the learner keeps to the baseline in this episode. record: as in `LearnerState`."""
     return bool(record.size and record.view(kernels.RECORD)["decided"][0] == kernels.KEEP_TO)
-
-
-def never_left(baseline: Baseline | None, record: Floats) -> tuple[str, ...]:
-    """Return the sentence that says that a learner has kept to its baseline in all episodes so far, and why; or nothing.
-
-    record: as in `LearnerState`.
-    """
-    seen = record.view(kernels.RECORD)[0] if record.size else None
-    if baseline is None or seen is None or seen["explored"] > 0 or seen["kept"] == 0:
-        return ()
-    text = f"it has kept to its baseline ({check.printable(baseline.name)}) in all {seen['kept']:,.0f} episodes so far"
-    if baseline.start is None:
-        text += ": without start= its sets must prove what deviating costs from every first state, which may never happen"
-    return (text,)
-
-
-def undecided(record: Floats) -> Floats:
-    """Return a copy of a record, as in `LearnerState`, in which it is not decided yet whether to deviate in the next episode."""
-    result = record.copy()
-    result.view(kernels.RECORD)["decided"] = kernels.UNDECIDED
-    return result

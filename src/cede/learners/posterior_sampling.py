@@ -7,7 +7,6 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from cede._base import check
-from cede.learners.endless import new_learner
 from cede.learners.learner import Learner
 from cede.learners.options import (
     ForgetRules,
@@ -101,4 +100,4 @@ def posterior_sampling(
         promise=(limits := checked_limits(owner, task, at_most, at_least)),
         plans=checked_full_plans(owner, task, replan, limits),
     )
-    return new_learner(task, settings, seed=seed)
+    return Learner(task, settings, seed=seed)

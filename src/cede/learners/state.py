@@ -6,7 +6,7 @@ A new field is a line here and the code that uses it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -20,11 +20,12 @@ from cede._kernels.limits import PRICE
 from cede.beliefs.extras import Extra, Extras, check_extras, of_layer, stack_extras, unstack_extras
 from cede.beliefs.feature_prior import FeaturePrior, LayerRows
 from cede.learners.fits import modelled_agents, models_environment
-from cede.learners.proof import RECORD
+from cede.learners.promises import Baseline
+from cede.learners.proof import RECORD, UNDECIDED
 from cede.learners.settings import Settings
 from cede.planning.passes import Plan, new_plan
 from cede.problem.task import Task, checked_switching_policy
-from cede.rows.fading import longest_window
+from cede.rows.fading import Window, longest_window
 from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, agent_rows, layer_shapes
 from cede.rows.stored import (
     MOST_COUNT,
@@ -36,6 +37,7 @@ from cede.rows.stored import (
     check_layer,
     check_outcomes_counted,
     check_sums,
+    own_layers,
 )
 
 PRICE_NUMBERS, RECORD_NUMBERS = (dtype.itemsize // 8 for dtype in (PRICE, RECORD))
@@ -178,6 +180,30 @@ class LearnerState:
         numbers = self.found.tolist() if self.found.size else (0.0, 0.0)
         return new_plan(task, self.policy, self.value, *numbers) if self.has_plan else None
 
+    def without_environment(self) -> "LearnerState":
+        """Return the state of a learner that from now on shares the environment: without its counts of it, and without a plan."""
+        record = self.record.copy()
+        record.view(RECORD)["decided"] = UNDECIDED
+        extras, start = of_layer(self.extras, "agents"), LearnerState()
+        counts = Counts(own_layers(self.counts), self.episodes, 0)
+        return replace(self, counts=counts, planned=0, extras=extras, policy=start.policy, value=start.value, record=record)
+
+    def with_environment(self, sizes: Sizes, layers: Mapping[str, LayerCounts], episodes: int, extras: Extras) -> "LearnerState":
+        """Return the state of a learner that no longer shares the environment. layers, episodes, extras: of the environment."""
+        declared = {one.name for one in sizes.extras}
+        extras = {**self.extras, **{name: array for name, array in extras.items() if name in declared}}
+        return replace(self, counts=Counts({**own_layers(self.counts), **layers}, self.episodes, episodes), extras=extras)
+
+    def never_left(self, baseline: Baseline | None) -> tuple[str, ...]:
+        """Return the sentence that says that a learner has kept to its baseline in all episodes so far, and why; or nothing."""
+        seen = self.record.view(RECORD)[0] if self.record.size else None
+        if baseline is None or seen is None or seen["explored"] > 0 or seen["kept"] == 0:
+            return ()
+        text = f"it has kept to its baseline ({check.printable(baseline.name)}) in all {seen['kept']:,.0f} episodes so far"
+        if baseline.start is None:
+            text += ": without start= its sets must prove what deviating costs from every first state, which may never happen"
+        return (text,)
+
     @property
     def must_use_plan(self) -> bool:
         """Return whether there is a plan and nothing was counted since it was last checked: the next episode then uses it."""
@@ -275,8 +301,16 @@ def most_episodes(task: Task) -> int:
     return MOST_COUNT // (task.plan_steps + 1)
 
 
-def check_fit(owner: str, sizes: Sizes, counts: Counts) -> None:
-    """Check that a learner can begin with counts from elsewhere: its layers, whole numbers unless they fade, and possible."""
+def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState:
+    """Return the state of a new learner. counts: from elsewhere, which are checked: its layers, whole numbers unless they fade, and
+    possible.
+    """
+    if counts is None:
+        return LearnerState()
+    windows = [rule for rule in (*sizes.settings.forget.values(), sizes.settings.forget_environment) if isinstance(rule, Window)]
+    if windows:
+        check.fail(owner, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
+    check.instance(owner, "counts", counts, Counts)
     for name, layer in counts.layers.items():
         shape = sizes.shapes.get(name)
         if layer.shape != shape:
@@ -287,6 +321,7 @@ def check_fit(owner: str, sizes: Sizes, counts: Counts) -> None:
             check.fail(owner, f"a count of {name}", fraction[0], "whole: it forgets nothing")
     check_outcomes_counted(owner, sizes.settings.outcomes, counts.completed(sizes.shapes).layers[ENVIRONMENT])
     check_possible(owner, sizes, counts)
+    return LearnerState(counts)
 
 
 def check_possible(owner: str, sizes: Sizes, counts: Counts) -> None:

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede.beliefs.scale import Scale, ScaleOf, scale_of
-from cede.learners.endless import new_learner
 from cede.learners.learner import Learner
 from cede.learners.options import (
     BeliefNames,
@@ -116,4 +115,4 @@ def ucrl2_mc(
         promise=(promise := checked_promise(owner, task, at_most, at_least, baseline, alpha, start)),
         plans=checked_plans(owner, task, planning, replan, promise),
     )
-    return new_learner(task, settings, seed=seed)
+    return Learner(task, settings, seed=seed)

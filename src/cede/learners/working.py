@@ -23,7 +23,7 @@ from cede.learners.arrays import (
     radius_sizes,
     refresh_layer,
 )
-from cede.learners.baseline import most_step_cost, plan_changed, record_episode
+from cede.learners.baseline import is_kept_to, most_step_cost, plan_changed, record_episode
 from cede.learners.compiled import LearnerArrays
 from cede.learners.limits import prices_by_name, update_prices
 from cede.learners.proof import UNDECIDED
@@ -34,6 +34,32 @@ from cede.problem.task import Task
 from cede.rows.places import ENVIRONMENT
 from cede.rows.working import SharedCounts
 from cede.steps.step import Steps
+
+
+class ScaleByEpisode:
+    """The scales of the sets, as numbers. A schedule is a function of the user: it is called once for each episode."""
+
+    def __init__(self, scale: Scale) -> None:
+        self.scale = scale
+        self.called: dict[int, Scale] = {}  # results of the schedule by episode
+
+    def at(self, episode: int) -> Scale:
+        """Return the scales of an episode."""
+        if not callable(self.scale.agents) and not callable(self.scale.environment):
+            return self.scale
+        if episode not in self.called:
+            self.called[episode] = Scale(self.scale.at("agents", episode), self.scale.at("environment", episode))
+        return self.called[episode]
+
+    def drop_before(self, episode: int) -> None:
+        """Forget the results for earlier episodes."""
+        self.called = {number: scale for number, scale in self.called.items() if number >= episode}
+
+    def copy(self) -> "ScaleByEpisode":
+        """Return a copy."""
+        result = ScaleByEpisode(self.scale)
+        result.called = self.called.copy()
+        return result
 
 
 class WorkingLearner:
@@ -185,10 +211,21 @@ class WorkingLearner:
         shape = (task.plan_steps, task.n_states, task.n_agents)
         return pass_scratch(arrays.model, shape), thread_scratch(task.n_states, n_actions, task.n_agents)
 
-    @property
-    def is_trial(self) -> bool:
-        """Return whether the current plan is that of a trial episode of one member."""
-        return self.settings.trial_episodes and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
+    def in_force(self, own: Plan) -> Plan:
+        """Return the plan of this episode: the learner's own, or the baseline while it is not proven that deviating is safe."""
+        baseline = self.settings.baseline
+        return own if baseline is None or self.may_deviate(own.policy) else Plan(baseline.policy, no_value(self.task))
+
+    def reason(self) -> str:
+        """Return in a word why the agent that the plan in force names is chosen, for a record."""
+        if self.settings.planning == "greedy":
+            return "greedy"
+        if is_kept_to(self._arrays.baseline.record.view(np.float64)):
+            return "baseline"
+        if self.settings.policy is not None:
+            return "fixed"
+        is_trial = self.settings.trial_episodes and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
+        return "audition" if is_trial else "plan"
 
     # ------------------------------------------------------------------------------------------------- what it believes
 

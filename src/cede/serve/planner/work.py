@@ -22,12 +22,10 @@ from cede._base import check
 from cede._base.archive import Arrays, load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
 from cede.insight.estimating import trial_at
-from cede.learners.endless import new_learner
-from cede.learners.files import OLDEST, SCHEMA, SavedLearner, pack_settings
+from cede.learners.files import OLDEST, SCHEMA, pack_settings
 from cede.learners.learner import Learner
 from cede.learners.reading import unpack_settings
 from cede.learners.settings import Settings
-from cede.learners.state import LearnerState
 from cede.problem.task import Task
 from cede.rows import counting as kernels
 from cede.rows.cost_sums import COARSE, COUNT, FINE, N_SUMS, REST, SQUARE_UNIT, SQUARES, SUM
@@ -88,8 +86,7 @@ class Served:
     @cached_property
     def packed(self) -> bytes:
         """Return it as bytes; the inverse of `unpack`."""
-        empty = SavedLearner(self.task, self.settings, 0, LearnerState(), np.empty((0, 6), dtype=np.int64), np.empty((0, 2)))
-        return archive("served", SCHEMA, *pack_settings(empty))
+        return archive("served", SCHEMA, *pack_settings(self.task, self.settings))
 
 
 def unpack(data: bytes) -> Served:
@@ -213,7 +210,7 @@ class PlanWork:
 
     def learner(self) -> Learner:
         """Return a learner with these counts."""
-        return new_learner(self.served.task, self.served.settings, seed=self.seed, counts=self.counts)
+        return Learner(self.served.task, self.served.settings, seed=self.seed, counts=self.counts)
 
     def policy(self) -> Policy:
         """Plan, and return the policy, (L, S, D); (S, D) without a horizon."""
