@@ -461,7 +461,7 @@ def test_files_of_schema_4_are_read():
     """They know nothing of features."""
     learner = cede.load(GOLDEN / "learner-schema-4.cede")
     assert learner.settings.features is None
-    assert (learner.episode, learner.settings.radius, learner.settings.trial_episodes) == (31, "calibrated", True)
+    assert (learner.episode, str(learner.settings.belief), learner.settings.trial_episodes) == (31, "calibrated", True)
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     again = cede.recommended(mdp.task, seed=5)
     cede.simulate(mdp, again, 30, seed=5, progress=False)

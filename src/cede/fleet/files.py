@@ -17,7 +17,8 @@ from cede._base.archive import Arrays, checksum
 from cede.learners.files import Header, below, pack_settings
 from cede.learners.learner import Learner
 from cede.learners.reading import CLASSES, extras_before_7, unpack_own, unpack_settings
-from cede.learners.state import Sizes, environment_extras, most_episodes
+from cede.learners.stacks import environment_extras
+from cede.learners.state import Sizes, most_episodes
 from cede.problem.structure import checked_structure
 from cede.problem.task import Task
 from cede.rows.places import COSTS, ENVIRONMENT, layer_shapes

@@ -13,12 +13,11 @@ from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.reprs import short_repr
 from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede.learners.files import pack_own, pack_settings, save_learner
-from cede.learners.fits import check_fits
 from cede.learners.log import count_log
-from cede.learners.session import Recording, Session, time_first
+from cede.learners.session import Recording, ScaleByEpisode, Session, time_first
 from cede.learners.settings import Settings, shown
 from cede.learners.state import LearnerState, Sizes, first_state
-from cede.learners.working import ScaleByEpisode, WorkingLearner
+from cede.learners.working import WorkingLearner
 from cede.problem.task import Task
 from cede.steps.check import check_choice, checked_episode
 from cede.steps.recorder import Recorder
@@ -60,7 +59,7 @@ class Learner:
         if not isinstance(settings, Settings):
             check.fail("Learner", "settings", check.show(settings), "a Settings")
         self._settings = settings
-        check_fits(settings.owner, task, settings)
+        settings.check_fits(settings.owner, task)
         self.turn = Turn()
         self._seed = check.integer(settings.name, "seed", seed, 0, MOST_SEED)
         self._scales = ScaleByEpisode(settings.scale)
@@ -581,7 +580,7 @@ class Learner:
         """Return what its user should know, in sentences: who was never in control, and whether a baseline was never left."""
         if self.episode == 1:
             return ()
-        known = {self.task.tables[table] for table in self.settings.known_agents}
+        known = {self.task.tables[table] for table in self.settings.knowledge.agents}
         names = (check.printable(name) for name, steps in zip(self.task.members, self.steps_in_control, strict=True) if not steps)
         unit = "steps" if self._counts_at_once else "episodes"
         return self._packed().never_left(self.settings.baseline) + tuple(

@@ -13,7 +13,6 @@ from cede._base import archive, check
 from cede._base.archive import Arrays
 from cede.beliefs.scale import Scale, StepDown
 from cede.learners.files import below
-from cede.learners.fits import check_fits
 from cede.learners.fixed import Fixed
 from cede.learners.greedy import Greedy
 from cede.learners.learner import MOST_SEED, Learner
@@ -50,7 +49,7 @@ def unpack_settings(header: Mapping[str, Any], arrays: Arrays) -> tuple[Task, Se
     task, settings = (archive.rebuild(header[name], arrays, classes) for name in ("task", "told"))
     if not isinstance(task, Task) or not isinstance(settings, Settings):
         check.fail("file", "task and settings", "others", "a Task and Settings")
-    check_fits("file", task, settings)
+    settings.check_fits("file", task)
     return task, settings
 
 

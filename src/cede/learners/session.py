@@ -10,6 +10,7 @@ import numpy as np
 
 from cede._base import check
 from cede._base.archive import Arrays
+from cede.beliefs.scale import Scale
 from cede.problem.structure import Structure
 from cede.problem.task import Task
 from cede.steps.check import checked_episode, observed_step
@@ -140,3 +141,29 @@ class Recording:
         closed = self.recorder is not None and not self.is_open
         earlier = (self.recorded if closed else self.earlier).ended(counted=counted)
         return Recording(None if closed else self.recorder, earlier)
+
+
+class ScaleByEpisode:
+    """The scales of the sets, as numbers. A schedule is a function of the user: it is called once for each episode."""
+
+    def __init__(self, scale: Scale) -> None:
+        self.scale = scale
+        self.called: dict[int, Scale] = {}  # results of the schedule by episode
+
+    def at(self, episode: int) -> Scale:
+        """Return the scales of an episode."""
+        if not callable(self.scale.agents) and not callable(self.scale.environment):
+            return self.scale
+        if episode not in self.called:
+            self.called[episode] = Scale(self.scale.at("agents", episode), self.scale.at("environment", episode))
+        return self.called[episode]
+
+    def drop_before(self, episode: int) -> None:
+        """Forget the results for earlier episodes."""
+        self.called = {number: scale for number, scale in self.called.items() if number >= episode}
+
+    def copy(self) -> "ScaleByEpisode":
+        """Return a copy."""
+        result = ScaleByEpisode(self.scale)
+        result.called = self.called.copy()
+        return result
