@@ -55,15 +55,12 @@ def load_counts(task: Task, settings: Settings, state: LearnerState, shared: Sha
 
     shared: the counts of the fleet's environment, if the learner belongs to one; None: it counts the environment by itself.
     """
-    agents = [
-        (n, settings.forgetting.agents.get(name)) for name, n in zip(task.tables, agent_rows(task, settings.structure), strict=True)
-    ]
-    sizes = Sizes(task, settings)
+    rules, rows = settings.forgetting, agent_rows(task, settings.structure)
+    agents = [(n, rules.agents.get(name)) for name, n in zip(task.tables, rows, strict=True)]
+    environment = [(Sizes(task, settings).layers[1][0], rules.environment)]
     forgetting = (
         forgetting_arrays(agents, task.plan_steps, state.agents_recent.copy()),
-        forgetting_arrays(
-            [(sizes.layers[1][0], settings.forgetting.environment)], task.plan_steps, state.environment_recent.copy()
-        ),
+        forgetting_arrays(environment, task.plan_steps, state.environment_recent.copy()),
     )
     known: dict[str, sp.csr_array] = {}
     if settings.knowledge.agents:

@@ -10,10 +10,10 @@ from cede.steps.log import new_entries, read_log
 from cede.steps.step import Steps
 
 if TYPE_CHECKING:
-    from cede.learners.learner import Learner
+    from cede.learners.control_loop import ControlLoop
 
 
-def count_log(learner: "Learner", change: Change, log: Any, again: bool, progress: bool | Callable[[int], None]) -> int:
+def count_log(learner: "ControlLoop", change: Change, log: Any, again: bool, progress: bool | Callable[[int], None]) -> int:
     """Do the work of `Learner.learn_from`. change: makes everything as it was if this does not reach its end."""
     owner, settings = "learn_from", learner.settings
     if learner.observed:
@@ -39,7 +39,7 @@ def count_log(learner: "Learner", change: Change, log: Any, again: bool, progres
     return len(episodes)
 
 
-def count_logged(learner: "Learner", steps: Steps) -> None:
+def count_logged(learner: "ControlLoop", steps: Steps) -> None:
     """Count one logged episode. Without a horizon, make a plan wherever one would have been made."""
     if learner.task.horizon is None:
         for i in range(len(steps)):

@@ -284,11 +284,8 @@ def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState
     """
     if counts is None:
         return LearnerState()
-    windows = [
-        rule
-        for rule in (*sizes.settings.forgetting.agents.values(), sizes.settings.forgetting.environment)
-        if isinstance(rule, Window)
-    ]
+    rules = sizes.settings.forgetting
+    windows = [rule for rule in (*rules.agents.values(), rules.environment) if isinstance(rule, Window)]
     if windows:
         check.fail(owner, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
     check.instance(owner, "counts", counts, Counts)
@@ -296,11 +293,7 @@ def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState
         shape = sizes.shapes.get(name)
         if layer.shape != shape:
             check.fail(owner, f"the shape of {name} in counts", layer.shape, "a layer of the task" if shape is None else str(shape))
-        fades = (
-            sizes.settings.forgetting.environment
-            if name == ENVIRONMENT
-            else sizes.settings.forgetting.agents.get(name.removeprefix(AGENT))
-        )
+        fades = rules.environment if name == ENVIRONMENT else rules.agents.get(name.removeprefix(AGENT))
         fraction = layer.number[layer.number != np.round(layer.number)]
         if name not in (COSTS, START) and fades is None and len(fraction):
             check.fail(owner, f"a count of {name}", fraction[0], "whole: it forgets nothing")

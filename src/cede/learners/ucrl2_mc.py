@@ -47,9 +47,8 @@ class UCRL2MC(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.allows("two layers"):
-            check.fail(
-                self.owner, "radius", f"{self.belief.environment!r} and {self.belief.agents!r}", "sets that this learner can have"
-            )
+            both = f"{self.belief.environment!r} and {self.belief.agents!r}"
+            check.fail(self.owner, "radius", both, "sets that this learner can have")
 
 
 def ucrl2_mc(
