@@ -109,7 +109,7 @@ def one_run(
     else:
         guarantee, player = "learns nothing", fixed(mdp.task, learner.removesuffix(" alone"))
     rng, expected, optimum = generator("league", seed), np.empty(0), 0.0
-    has_sets = player.settings.radius is not None and not player.settings.flat
+    has_sets = player.settings.belief is not None and not player.settings.flat
     checks, left, above = CHECKS if episodes >= MANY_EPISODES else FEW_CHECKS, 0, 0
     for stop in np.unique(np.linspace(0, episodes, checks + 1).astype(int))[1:]:
         before = len(expected)

@@ -9,7 +9,8 @@ import cede
 from cede._kernels.random_streams import draw_uniform
 from cede._kernels.tables import KeyTable, Table, add, growth, take
 from cede.fleet.run import stream_of, streams_of
-from cede.learners.state import ARRAYS, LearnerState, joined, part_of
+from cede.learners.stacks import joined, part_of
+from cede.learners.state import ARRAYS, LearnerState
 from cede.rows.stored import LayerCounts
 from cede.worlds import lane_driving
 from cede.worlds.riverswim import riverswim_teams
@@ -144,7 +145,7 @@ def test_the_memory_of_a_team_follows_what_it_has_seen():
         assert len(learner.state.counts.all_agents.key) <= 50
         assert size_of(learner) < 3000
     assert len({id(mdp.team.agents[0].policy) for mdp in mdps}) == 1
-    assert all(np.shares_memory(a.settings.known_agents[0], known["machine"]) for a in learners)
+    assert all(np.shares_memory(a.settings.knowledge.agents[0], known["machine"]) for a in learners)
 
 
 def test_a_learner_that_was_used_by_hand_goes_on_in_a_fleet_and_back():

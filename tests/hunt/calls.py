@@ -10,7 +10,6 @@ import scipy.sparse as sp
 import cede
 from cede._base import archive
 from cede.beliefs.belief import Belief
-from cede.learners.files import pack_learner
 from cede.planning.passes import set_threads
 from hunt.catalogue import catalogue, episode, mdp, task, words_of
 from hunt.guard import NO_MEMORY, REFUSED, SAME, SURVIVED, Trial
@@ -24,7 +23,7 @@ HUGE |= {"repeats"}
 def digest(thing):
     """A text that is equal for equal things, as far as calls can tell them apart."""
     if isinstance(thing, cede.Learner):
-        header, arrays = pack_learner(thing.saved)
+        header, arrays = thing.packed()
         return archive.checksum({"settings": str(thing.settings), **header}, arrays)
     if isinstance(thing, cede.Fleet):
         shared = "" if thing.shared_environment is None else digest(thing.environment)

@@ -11,7 +11,6 @@ import numpy as np
 import cede
 from cede.beliefs.belief import Belief, CostBelief
 from cede.beliefs.scale import StepDown
-from cede.learners.endless import EndlessLearner
 from cede.planning.flatten import flatten
 from cede.planning.passes import set_threads
 from cede.planning.planner import optimistic_plan
@@ -723,18 +722,6 @@ def constructors():
             },
         ),
     )
-    yield (
-        "EndlessLearner",
-        lambda: Call(
-            EndlessLearner,
-            {
-                "task": (endless_learner().task, Instance()),
-                "settings": (endless_learner().settings, Instance()),
-                "seed": (3, Integer(0, 2**31 - 1)),
-                "counts": (endless_learner().counts, optional(Instance())),
-            },
-        ),
-    )
     low = np.zeros((S, A))
     yield (
         "CostBelief",
@@ -1138,10 +1125,13 @@ def methods():
     measured = {"next_state": (1, Integer(0, S - 1)), "cost": (0.5, Number(0.0, 2.0))}
     yield "Learner.observe (unknown costs)", of(unknown_learner, "observe", **step, **measured)
     here = {name: index[name] for name in ("state", "prev_agent")}
-    yield "EndlessLearner.choose", of(endless_learner, "choose", **here)
+    yield "Learner (no horizon).choose", of(endless_learner, "choose", **here)
     walk = {"state": index["state"], "agent": step["agent"], "action": step["action"], **measured, "moved": (False, Flag())}
-    yield "EndlessLearner.observe", of(lambda: rested(endless_learner()), "observe", prev_agent=(1, Integer(0, D - 1)), **walk)
-    yield "EndlessLearner.end_episode", of(endless_learner, "end_episode", **end)
+    yield (
+        "Learner (no horizon).observe",
+        of(lambda: rested(endless_learner()), "observe", prev_agent=(1, Integer(0, D - 1)), **walk),
+    )
+    yield "Learner (no horizon).end_episode", of(endless_learner, "end_episode", **end)
     yield "Learner.end_episode", of(lambda: begun(learner()), "end_episode", **end)
     yield "Learner.observe_episode", of(learner, "observe_episode", episode=(episode(), Instance()))
     yield "Learner.save", of(learner, "save", path=(somewhere(), FilePath()))

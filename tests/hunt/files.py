@@ -10,7 +10,6 @@ import numpy as np
 
 import cede
 from cede._base.archive import load_arrays, write_arrays
-from cede.learners.endless import EndlessLearner
 from cede.learners.files import SCHEMA
 from hunt.calls import digest
 from hunt.catalogue import L, S, average, endless, ends, mdp, policies
@@ -248,12 +247,12 @@ def forge(rng, data, kinds, schema):
 
 def use(one):
     """Do with a learner whatever can be done with one. What it refuses is fine."""
-    task, endless_one = one.task, isinstance(one, EndlessLearner)
+    task, endless_one = one.task, one.task.horizon is None
     for t in sorted({0, task.plan_steps - 1}):
         for state in sorted(set(np.flatnonzero(~task.is_terminal)[[0, -1]].tolist())):
             for prev in range(min(task.n_agents, 6)):
                 one.choose(*(() if endless_one else (t,)), state, prev)
-    _ = one.plan, one.own_plan, one.counts, one.beliefs, one.prices, one.about, one.saved
+    _ = one.plan, one.own_plan, one.counts, one.beliefs, one.prices, one.about, one.packed()
     tries = [
         lambda: cede.bounds(one),
         lambda: cede.explain(one, None if endless_one else 0, 0, 0),

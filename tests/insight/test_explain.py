@@ -72,7 +72,7 @@ def test_every_learner_explains_itself(way):
         if episodes:
             cede.simulate(mdp, learner, episodes, seed=1, progress=False)
         found = cede.explain(learner, 1, 2, mdp.task.agents[0])
-        assert found.bounded == (learner.settings.radius is not None)
+        assert found.bounded == (learner.settings.belief is not None)
         assert str(found).endswith(".")
         assert len(found.options) == mdp.task.n_agents
         if not found.bounded:

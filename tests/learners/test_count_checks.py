@@ -1,7 +1,6 @@
 """Episodes and counts that are wrong are refused; the values that hold where nothing is said."""
 
 import inspect
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -196,7 +195,7 @@ def test_a_step_after_the_end_names_where_it_ended():
 
 def test_a_file_holds_a_task_and_settings():
     learner = cede.ucrl2_mc(TASK)
-    header, arrays = pack_settings(SimpleNamespace(task=TASK, settings=learner.settings))
+    header, arrays = pack_settings(TASK, learner.settings)
     task, told = unpack_settings(header, arrays)
     assert (task.agents, told.delta) == (TASK.agents, 0.1)
     with pytest.raises(ValueError, match="file: task and settings is others, must be a Task and Settings"):

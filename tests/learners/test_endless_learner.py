@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learners.endless import EndlessLearner
 from problems import random_mdp
 
 AVERAGE = cede.worlds.riverswim(agents=[0.2, 0.8], horizon=None, switch_cost=0.05)
@@ -39,7 +38,6 @@ def test_a_file_in_the_middle_changes_nothing(mdp, told, tmp_path):
     walk(mdp, other, 60)
     other.save(tmp_path / "a.cede")
     other = cede.load(tmp_path / "a.cede")
-    assert isinstance(other, EndlessLearner)
     with pytest.raises(ValueError, match="observe: prev_agent"):
         other.observe(0, 1 - place[1], 0, 0, 0)
     assert walk(mdp, one, 60, 1, place) == walk(mdp, other, 60, 1, place)
@@ -220,7 +218,7 @@ def test_fleets(mdp, tmp_path):
     np.testing.assert_array_equal(resumed.cost, wanted.cost)
     np.testing.assert_array_equal(resumed.regret, wanted.regret)
     newcomer = first.welcome(mdps[0].task)
-    assert isinstance(newcomer, EndlessLearner)
+    assert newcomer.task.horizon is None
     assert newcomer.counts.environment.sum() == 3 * 300
     first.save(tmp_path / "fleet.cede")
     assert len(cede.load(tmp_path / "fleet.cede")) == 4

@@ -11,6 +11,7 @@ import pytest
 
 import cede
 from cede._base.turns import Change
+from cede.learners.log import count_logged
 from problems import random_mdp
 
 LAST_RESORT = 300.0  # seconds after which something hangs for good; nothing that works comes near
@@ -119,13 +120,13 @@ def test_a_log_that_fails_in_the_middle_leaves_all_as_it_was(mdp, shared, monkey
     other_value = other.plan.value
     episodes = [cede.rollout(mdp, mdp.task.always(1), seed) for seed in range(9)]
 
-    def fail(steps):
+    def fail(learner, steps):
         if learner.episode == 12:
             raise Stop
-        type(learner)._count_logged(learner, steps)
+        count_logged(learner, steps)
 
     with monkeypatch.context() as patch:
-        patch.setattr(learner, "_count_logged", fail)
+        patch.setattr("cede.learners.log.count_logged", fail)
         with pytest.raises(Stop):
             learner.learn_from(episodes, progress=False)
     if fleet is not None:  # whoever comes first settles it
@@ -185,7 +186,7 @@ def test_a_copy_beside_a_thread_is_whole(mdp):
             twin = copy.deepcopy(learner) if i % 2 else pickle.loads(pickle.dumps(learner))
             counts = twin.counts
             assert counts.environment.sum() == counts.agents.sum() == 4 * (twin.episode - 1) == 4 * counts.environment_episodes
-            assert len(twin._steps) == twin.observed
+            assert len(twin._session.steps) == twin.observed
     finally:
         stop.set()
         thread.join(LAST_RESORT)

@@ -303,7 +303,7 @@ def test_lower_precision_everywhere(tmp_path):
     mdp = cede.TwoLayerMDP(dense, cede.Team([cede.Agent("model", policy)]), 3)
     learner = cede.ucrl2_mc(mdp.task, known_agents={"model": policy}, baseline=0, start=start)
     learner.save(tmp_path / "model.cede")
-    np.testing.assert_array_equal(cede.load(tmp_path / "model.cede").settings.known_agents[0][0], mdp.team.agents[0].policy)
+    np.testing.assert_array_equal(cede.load(tmp_path / "model.cede").settings.knowledge.agents[0][0], mdp.team.agents[0].policy)
     cede.simulate(mdp, learner, 3)
     cede.gym.actor("model", policy)
     cede.bounds(learner).of_episode(start)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learners.fits import check_task
 from cede.learners.settings import for_newcomer
 
 RIVER = cede.worlds.riverswim([0.3, 0.7])
@@ -26,9 +25,9 @@ def test_what_is_declared_of_agents_goes_to_those_of_the_same_name():
 def test_rules_to_forget_go_to_those_of_the_same_name_or_to_all():
     one = cede.ucrl2_mc(RIVER.task, forget={"p=0.3": cede.HalfLife(5), "p=0.7": cede.HalfLife(9)}).settings
     new = cede.worlds.riverswim([0.3, 0.9]).task
-    assert for_newcomer(new, one, RIVER.task, {}).forget == {"p=0.3": cede.HalfLife(5)}
+    assert for_newcomer(new, one, RIVER.task, {}).forgetting.agents == {"p=0.3": cede.HalfLife(5)}
     same = cede.ucrl2_mc(RIVER.task, forget=cede.HalfLife(5)).settings
-    assert for_newcomer(new, same, RIVER.task, {}).forget == {"p=0.3": cede.HalfLife(5), "p=0.9": cede.HalfLife(5)}
+    assert for_newcomer(new, same, RIVER.task, {}).forgetting.agents == {"p=0.3": cede.HalfLife(5), "p=0.9": cede.HalfLife(5)}
 
 
 def test_cases_of_an_environment_that_varies_with_time():
@@ -36,17 +35,17 @@ def test_cases_of_an_environment_that_varies_with_time():
     plain = cede.Task(agents=["a"], env_cost=np.zeros((2, 1)), horizon=3)
     varies = cede.Task(agents=["a"], env_cost=np.zeros((2, 1)), horizon=3, periods=[0, 1, 0])
     told = cede.ucrl2_mc(plain, structure=declared).settings
-    check_task("x", plain, told)
+    told.check_fits("x", plain)
     with pytest.raises(ValueError, match=r"x: structure\.environment is given, must be left out where the environment varies"):
-        check_task("x", varies, told)
+        told.check_fits("x", varies)
 
 
 def test_a_baseline_needs_whole_episodes():
     told = cede.ucrl2_mc(RIVER.task, baseline=0).settings
-    check_task("x", RIVER.task, told)
+    told.check_fits("x", RIVER.task)
     discounted = cede.Task(agents=RIVER.task.agents, env_cost=RIVER.task.env_cost, horizon=20, discount=0.9)
     with pytest.raises(ValueError, match=r"x: discount is 0\.9, must be left out with a baseline"):
-        check_task("x", discounted, told)
+        told.check_fits("x", discounted)
 
 
 def test_who_shares_nothing_can_leave_a_fleet_and_join_another():

@@ -7,7 +7,6 @@ import pytest
 
 import cede
 from cede._base import archive
-from cede.learners.fits import check_fits
 from cede.learners.fixed import Fixed
 from cede.learners.greedy import Greedy
 from cede.learners.options import BeliefNames, ForgetRules, FullPlans, GreedyBackups, Knowledge
@@ -15,7 +14,7 @@ from cede.learners.posterior_sampling import PosteriorSampling
 from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes
 from cede.learners.reading import ALGORITHMS, CLASSES, settings_from_fields
 from cede.learners.recommended import Recommended
-from cede.learners.settings import READ, alike_key, for_newcomer
+from cede.learners.settings import alike_key, for_newcomer
 from cede.learners.ucrl2 import UCRL2
 from cede.learners.ucrl2_mc import UCRL2MC
 from cede.problem.features import read_features
@@ -86,7 +85,7 @@ def test_every_field_is_written_and_read(plain, name, value):
     assert type(again) is type(settings)
     assert archive.digest(again) == archive.digest(settings)
     assert archive.digest(again) != archive.digest(plain)
-    check_fits("test", TASK, again)
+    again.check_fits("test", TASK)
 
 
 def test_agents_go_by_their_place():
@@ -157,19 +156,19 @@ def test_a_newcomer_has_the_same_settings_except_for_what_is_a_teams_own():
     changed = {one.name for one in fields(UCRL2MC) if getattr(new, one.name) is not getattr(settings, one.name)}
     assert changed == {"promise", "knowledge", "forgetting"}
     assert new.limits is None
-    assert new.known_agents == {}
+    assert new.knowledge.agents == {}
     assert for_newcomer(TASK, Recommended(), TASK, {}).trial_episodes
     assert not for_newcomer(TASK, Recommended(promise=LIMITS), TASK, {}).trial_episodes
 
 
 def test_what_a_user_reads_holds_every_setting():
     """`about` names everything by which learners differ, as itself or in other words."""
-    words = {"agents_radius": "radius", "forget_environment": "forget", "limits": "at_most"}
-    silent = {"flat"}  # the learner's name says so
+    words = {"belief": "radius", "form": "radius", "knowledge": "known_agents", "forgetting": "forget", "promise": "at_most"}
+    words |= {"plans": "replan", "switching": "learner", "title": "learner"}
     limited = UCRL2MC(promise=LIMITS, forgetting=ForgetRules(environment=cede.Window(5)))
     about = cede.Learner(TASK, limited).about | cede.Learner(TASK, UCRL2MC(promise=BASELINE)).about
-    for name in READ:
-        assert name in silent or words.get(name, name) in about, name
+    for name in OTHER:
+        assert words.get(name, name) in about, name
 
 
 @pytest.mark.parametrize(

@@ -7,23 +7,9 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learners.state import (
-    ARRAYS,
-    EPISODES,
-    NUMBERS,
-    STACKED,
-    LearnerState,
-    Sizes,
-    at_start,
-    check_stack,
-    has,
-    joined,
-    pack_state,
-    part_of,
-    stack_states,
-    unpack_state,
-    unstack_states,
-)
+from cede.learners.stacks import STACKED, check_stack, joined, part_of, stack_states, unstack_states
+from cede.learners.state import ARRAYS, EPISODES, NUMBERS, LearnerState, Sizes, at_start, has, pack_state, unpack_state
+from cede.learners.working import plan_of
 
 MDP = cede.worlds.riverswim(agents=[0.3, 0.7])
 WAYS = {
@@ -183,5 +169,5 @@ def test_numbers_that_cannot_be_are_refused(bad):
 
 def test_a_state_without_its_plan_is_as_at_the_start():
     state = replace(LearnerState(), planned=3)
-    assert state.plan(MDP.task) is None
+    assert plan_of(MDP.task, state) is None
     assert not state.must_use_plan

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learners.state import LearnerState, Sizes, check_stack, has, pack_state, stack_states, unpack_state
+from cede.learners.stacks import check_stack, stack_states
+from cede.learners.state import LearnerState, Sizes, has, pack_state, unpack_state
 from cede.rows.stored import LayerCounts, check_layer
 
 TASK = cede.Task(np.full((4, 2), np.nan), ["a", "b"], 3, cost_range=(0, 1))

@@ -193,9 +193,9 @@ def test_refused_with_reasons():
 def test_rules_for_all_hold_for_newcomers():
     first, second = cede.worlds.riverswim([0.3, 0.7]), cede.worlds.riverswim([0.2, 0.8])
     fleet = cede.Fleet([cede.ucrl2_mc(first.task, forget=cede.HalfLife(50))])
-    assert fleet.welcome(second.task).settings.forget == dict.fromkeys(second.task.agents, cede.HalfLife(50))
+    assert fleet.welcome(second.task).settings.forgetting.agents == dict.fromkeys(second.task.agents, cede.HalfLife(50))
     named = cede.Fleet([cede.ucrl2_mc(first.task, forget={"p=0.3": cede.HalfLife(50)})])
-    assert named.welcome(second.task).settings.forget == {}
+    assert named.welcome(second.task).settings.forgetting.agents == {}
     assert cede.ucrl2_mc(first.task, forget={"p=0.3": None}, belief="bernstein").about["forget"] is None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learners.endless import new_learner
+from cede.learners.learner import Learner
 from cede.serve.http.setup import checked, environment_from, environment_from_file, team_from
 from cede.serve.planner.plans import Planner
 from cede.serve.served import BIG, unpacked_policy
@@ -108,7 +108,7 @@ def test_a_served_learner_equals_a_fleet_that_counted_the_same_steps(store, prob
     assert sum(one.counted for one in results) == sum(one.new for one in results) == sum(steps)
 
     told = algorithm(task).settings
-    fleet = cede.Fleet([new_learner(task, told, seed=seed) for seed in (3, 4, 5)])
+    fleet = cede.Fleet([Learner(task, told, seed=seed) for seed in (3, 4, 5)])
     for learner, own in zip(fleet, seen, strict=True):
         for episode in own:
             observe(learner, episode)
@@ -140,7 +140,7 @@ def test_a_plan_is_that_of_a_learner_that_plans_afresh(store, discount):
     plan_all(store)
     with store.database.read() as connection:
         served = store.learner(connection, team)
-    again = new_learner(task, warm.settings, seed=3, counts=warm.counts)  # what to compare a learner with that has planned before
+    again = Learner(task, warm.settings, seed=3, counts=warm.counts)  # what to compare a learner with that has planned before
     for learner in (fresh, again):
         assert served.plan.value.tobytes() == learner.plan.value.tobytes()
         assert policy_of(store, team).tobytes() == learner.plan.policy.tobytes()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learners.endless import new_learner
+from cede.learners.learner import Learner
 from cede.serve.planner.plans import PlanCache, Planner
 from cede.serve.served import BIG
 from cede.serve.store.database import Database
@@ -48,7 +48,7 @@ def test_a_team_without_horizon_over_http(server):
     assert server("PUT", "/v1/teams/ferry/episodes/0/steps/260", step).json() == {"new": 1, "duplicates": 0, "counted": 1}
     found = settled(server, "ferry")
     assert (found["episodes"], found["horizon"], found["unit"]) == (251, None, "steps")
-    learner = new_learner(
+    learner = Learner(
         cede.Task(
             env_cost=server.mdp.task.env_cost,
             agents=["left", "right"],
@@ -59,7 +59,7 @@ def test_a_team_without_horizon_over_http(server):
         cede.recommended(without_horizon(river(), None)).settings,
         seed=5,
     )
-    alone = cede.Fleet([learner, new_learner(learner.task, learner.settings)])  # and what the other team of the river saw
+    alone = cede.Fleet([learner, Learner(learner.task, learner.settings)])  # and what the other team of the river saw
     for one in told(0, 250):
         learner.observe(*(one[name] for name in ("state", "prev_agent", "agent", "action", "next_state")))
     learner.end_episode(replan=False)

@@ -5,7 +5,7 @@ import pytest
 
 import cede
 from cede.learners.arrays import load_counts, new_arrays
-from cede.learners.baseline import most_step_cost, never_left
+from cede.learners.baseline import most_step_cost
 from cede.learners.limits import ends_of_step_costs
 from cede.learners.promises import least_step_cost
 from problems import random_mdp
@@ -62,8 +62,8 @@ def test_ends_of_step_costs(task):
 def test_a_learner_that_never_left_its_baseline_says_so():
     mdp = cede.worlds.riverswim([0.3, 0.7])
     learner = cede.ucrl2_mc(mdp.task, baseline=0)
-    assert never_left(learner.settings.baseline, learner.state.record) == ()
+    assert learner.state.never_left(learner.settings.baseline) == ()
     cede.simulate(mdp, learner, 3, seed=0, progress=False)
-    (said,) = never_left(learner.settings.baseline, learner.state.record)
+    (said,) = learner.state.never_left(learner.settings.baseline)
     assert "in all 3 episodes so far" in said
-    assert never_left(None, learner.state.record) == ()
+    assert learner.state.never_left(None) == ()

@@ -70,7 +70,7 @@ class AsyncClient:
 
         check.instance("put_environment", "learner", learner, Learner)
         path = f"/v1/environments/{quote(check.name('put_environment', 'name', name), safe='')}"
-        header, arrays = files.pack_learner(learner.saved)
+        header, arrays = learner.packed()
         file = io.BytesIO()
         write_arrays(file, "learner", files.SCHEMA, header, arrays)
         headers = {"content-type": "application/octet-stream"}

@@ -8,6 +8,7 @@ All runs of one world that are missing are played side by side, as teams that sh
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,7 @@ from cede.comparison.code_digest import code_digest
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import engine_of
 from cede.fleet.history import History
-from cede.fleet.load import restored
 from cede.fleet.run import Run, streams_of
-from cede.learners.files import pack_learner
 from cede.learners.learner import Learner
 from cede.problem.model import TwoLayerMDP
 
@@ -51,7 +50,7 @@ def run_key(world: str, learner: Learner, episodes: int, block: int, seed: int) 
     world: the digest of the problem, as `archive.digest` makes it; many runs have the same one. Fails if the learner was told a
     function, which has no digest.
     """
-    told = archive.checksum(*pack_learner(learner.saved))
+    told = archive.checksum(*learner.packed())
     return hashlib.sha256(json.dumps([code_digest(__name__), world, told, episodes, block, seed]).encode()).hexdigest()[:20]
 
 
@@ -61,7 +60,7 @@ def play(
     """Play runs of the same length side by side, and return their histories. progress: called with the episodes that each has
     done.
     """
-    learners = [restored(run.learner.saved) for run in runs]
+    learners = [deepcopy(run.learner) for run in runs]
     streams = np.concatenate([streams_of(run.seed, 1) for run in runs])
     chosen = engine_of("compare", engine, jobs)
     all_runs = Run([run.mdp for run in runs], learners, runs[0].episodes, streams, engine=chosen, block=runs[0].block)

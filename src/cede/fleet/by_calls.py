@@ -18,7 +18,6 @@ from cede.fleet.evaluations import Evaluations
 from cede.fleet.history import RunRecord
 from cede.fleet.run import stream_of
 from cede.fleet.shard import new_steps, numbers_drawn, true_problem
-from cede.learners.endless import EndlessLearner
 from cede.learners.learner import Learner
 from cede.learners.protocol import CALLS, drop_episode
 from cede.planning.passes import model_of, start_cost, true_value
@@ -36,10 +35,7 @@ EXACT, NOT_KNOWN = "exact", "not known: the learner shows no policy (history.rea
 
 def is_own(learner: Any) -> bool:
     """Return whether a learner is one of cede's own, and makes its choices as they do: then it runs in compiled code."""
-    kinds = (Learner, EndlessLearner)
-    return isinstance(learner, Learner) and any(
-        all(getattr(type(learner), name) is getattr(kind, name) for name in CALLS) for kind in kinds
-    )
+    return isinstance(learner, Learner) and all(getattr(type(learner), name) is getattr(Learner, name) for name in CALLS)
 
 
 def shown_policy(task: Task, learner: Any) -> Policy | None:

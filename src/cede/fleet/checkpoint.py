@@ -20,7 +20,8 @@ from cede.fleet.grouping import Grouping, check_states
 from cede.fleet.history import RunRecord
 from cede.learners.files import below
 from cede.learners.learner import Learner
-from cede.learners.state import Arrays, environment_extras, most_episodes
+from cede.learners.stacks import environment_extras
+from cede.learners.state import Arrays, most_episodes
 from cede.problem.model import TwoLayerMDP
 from cede.rows.places import COSTS, ENVIRONMENT
 from cede.rows.stored import LayerCounts, check_layer, check_outcomes_counted, check_sums

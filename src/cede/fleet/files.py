@@ -14,9 +14,11 @@ import numpy as np
 
 from cede._base import archive, check
 from cede._base.archive import Arrays, checksum
-from cede.learners.files import Header, SavedLearner, below, pack_own, pack_settings
+from cede.learners.files import Header, below, pack_settings
+from cede.learners.learner import Learner
 from cede.learners.reading import CLASSES, extras_before_7, unpack_own, unpack_settings
-from cede.learners.state import Sizes, environment_extras, most_episodes
+from cede.learners.stacks import environment_extras
+from cede.learners.state import Sizes, most_episodes
 from cede.problem.structure import checked_structure
 from cede.problem.task import Task
 from cede.rows.places import COSTS, ENVIRONMENT, layer_shapes
@@ -29,7 +31,7 @@ class SavedFleet:
     """Everything of which a fleet consists, in the form that goes into a file."""
 
     task: Task  # the states, actions, environment costs and horizon that all learners must have
-    learners: Sequence[SavedLearner]
+    learners: Sequence[Learner]
     environment: SharedCounts | None  # the environment counts that they share
 
 
@@ -40,12 +42,12 @@ def pack_fleet(fleet: SavedFleet) -> tuple[Header, Arrays]:
     learners, members = [], []
     arrays: Arrays = {}
     for learner in fleet.learners:
-        about, tables = pack_settings(learner)
+        about, tables = pack_settings(learner.task, learner.settings)
         number = known.setdefault(checksum(about, tables), len(known))
         if number == len(groups):
             groups.append(about)
             arrays |= {f"groups/{number}/{name}": array for name, array in tables.items()}
-        own, tables = pack_own(learner)
+        own, tables = learner.packed_own()
         learners.append({"group": number, **own})
         members.append(tables)
     arrays |= {f"learners/{name}": array for name, array in concatenated(members).items()}

@@ -20,7 +20,6 @@ from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede._kernels.tables import Table
 from cede.beliefs.extras import of_layer
 from cede.fleet.files import SavedFleet, pack_fleet
-from cede.learners.endless import new_learner
 from cede.learners.files import SCHEMA
 from cede.learners.learner import Learner
 from cede.learners.options import checked_task
@@ -87,16 +86,17 @@ class Fleet:
             fleet._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
             if learner.settings.can_share and environment is None:
                 check.fail("Fleet", "environment", "missing", f"what learner {i} shares")
-        change = Change()
-        change.after = fleet._members(learners, environment)
-        change.finish()
+            learner._fleet = fleet.turn
+            if learner.settings.can_share and environment is not None:
+                learner._shared, learner.turn = environment, fleet.turn
+        fleet._learners = tuple(learners)
         return fleet
 
     @one_at_a_time
     def save(self, path: str | Path) -> None:
         """Write the fleet to a file, completely or not at all. `cede.load` reads it back."""
         where = path_to_write("save", "path", path)
-        saved = SavedFleet(self._task, [learner.saved for learner in self._learners], self._environment)
+        saved = SavedFleet(self._task, self._learners, self._environment)
         header, arrays = pack_fleet(saved)
         save_arrays(where, "fleet", SCHEMA, {"cede": __version__, **header}, arrays)
 
@@ -211,7 +211,7 @@ class Fleet:
                 check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
             known = known_policies(owner, checked_task(owner, task), {} if known_agents is None else known_agents)
             same_environment(owner, "the newcomer", self._task, task)
-            newcomer = new_learner(task, for_newcomer(task, first.settings, first.task, known), seed=seed)
+            newcomer = Learner(task, for_newcomer(task, first.settings, first.task, known), seed=seed)
             self._check(owner, "task", "the newcomer", newcomer)
             change.after = self._with([newcomer])
             change.finish()

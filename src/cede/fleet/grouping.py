@@ -20,7 +20,8 @@ from cede._kernels.tables import Table
 from cede.beliefs.scale import Scale
 from cede.learners.learner import Learner
 from cede.learners.settings import Memo, Settings, alike_key, key_of, with_options
-from cede.learners.state import Arrays, LearnerState, Names, Sizes, check_stack, part_of, stack_states
+from cede.learners.stacks import check_stack, part_of, stack_states
+from cede.learners.state import Arrays, LearnerState, Names, Sizes
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.task import Task
 from cede.rows.places import Shape

@@ -8,8 +8,7 @@ from cede.features import encode
 from cede.features.encoder import Encoder
 from cede.fleet.files import unpack_fleet
 from cede.fleet.fleet import Fleet
-from cede.learners.endless import new_learner
-from cede.learners.files import OLDEST, SCHEMA, SavedLearner
+from cede.learners.files import OLDEST, SCHEMA
 from cede.learners.learner import Learner
 from cede.learners.reading import unpack_learner
 from cede.steps.read_record import is_record
@@ -32,24 +31,9 @@ def load(source: str | Path | bytes) -> Learner | Fleet | Encoder:
     kind = header["kind"]
     try:
         if kind == "learner":
-            return restored(unpack_learner(header, arrays))
+            return unpack_learner(header, arrays)
         saved = unpack_fleet(header, arrays)
-        fleet = Fleet.restored(saved.task, [new(learner) for learner in saved.learners], saved.environment)
-        for learner, one in zip(fleet, saved.learners, strict=True):
-            learner.resume(one)
-        return fleet
+        return Fleet.restored(saved.task, saved.learners, saved.environment)
     except Exception as error:  # a file from outside may be wrong in any way
         place = "these bytes" if isinstance(where, bytes) else where
         raise UnreadableFile(f"{place}: cannot be read, must be a {kind} of cede; it is damaged ({error})") from error
-
-
-def new(saved: SavedLearner) -> Learner:
-    """Make a learner with the task, settings and seed of a saved one, which has seen nothing yet."""
-    return new_learner(saved.task, saved.settings, seed=saved.seed)
-
-
-def restored(saved: SavedLearner) -> Learner:
-    """Make a learner as it was saved."""
-    learner = new(saved)
-    learner.resume(saved)
-    return learner

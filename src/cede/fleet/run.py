@@ -29,7 +29,8 @@ from cede.fleet.history import RunRecord
 from cede.fleet.shard import Order, Report
 from cede.learners.arrays import radius_sizes
 from cede.learners.learner import Learner
-from cede.learners.state import Arrays, joined, unstack_states
+from cede.learners.stacks import joined, unstack_states
+from cede.learners.state import Arrays
 from cede.planning.control_shares import best_mixture
 from cede.problem.model import TwoLayerMDP
 from cede.rows.places import COSTS, ENVIRONMENT

@@ -27,9 +27,11 @@ from cede.fleet.grouping import RUN_FIELDS, GroupMembers, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
 from cede.fleet.share import Share, new_share, own_share, take_over
 from cede.fleet.teams import LedgerArrays, TeamArrays, Workspace
-from cede.learners.arrays import arrivals, load_counts, make_plan, new_arrays, optimistic_start, refresh_layer
+from cede.learners.arrays import load_counts, new_arrays, refresh_layer
 from cede.learners.compiled import NEVER, finish_plan, is_due
-from cede.learners.state import ARRAYS, STACKED, Arrays, LearnerState
+from cede.learners.stacks import STACKED
+from cede.learners.state import ARRAYS, Arrays, LearnerState
+from cede.learners.working import arrivals, make_plan, optimistic_start
 from cede.planning.endless import accuracy_for, new_endless
 from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, pass_scratch, thread_scratch, threads_for

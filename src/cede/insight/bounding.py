@@ -62,14 +62,14 @@ def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
     check.instance(owner, "learner", learner, Learner)
     settings = learner.settings
     if not settings.has_sets:
-        kind = "without confidence sets" if settings.radius is None else "with one table for agents and environment"
-        kind = kind if settings.radius is None or settings.flat else "with sets for optimism only"
+        kind = "without confidence sets" if settings.belief is None else "with one table for agents and environment"
+        kind = kind if settings.belief is None or settings.flat else "with sets for optimism only"
         check.fail(owner, "learner", f"{settings.name}, {kind}", "one with sets of both layers that hold the truth (ucrl2_mc)")
     checked = checked_switching_policy(owner, learner.task, learner.plan if policy is None else policy)
     low, high = extremes(learner.task, *learner.beliefs, checked, learner.costs)
     if learner.task.horizon is None:
         low, high = low[0], high[0]
-    return Bounds(low, high, not settings.is_scaled and not settings.forgets, settings.delta, tuple(learner.task.agents))
+    return Bounds(low, high, not settings.is_scaled and not settings.forgetting.any, settings.delta, tuple(learner.task.agents))
 
 
 def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy, costs: CostBelief) -> tuple[Floats, Floats]:

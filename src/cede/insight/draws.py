@@ -162,13 +162,13 @@ def sampling_form(learner: "Learner", prior: float) -> tuple[Task, Settings, Lea
     UCRL2 has one table p(s' | s, d). It becomes the environment of the flattened task, whose agents are known.
     """
     state, settings = learner.state, learner.settings
-    layers, task, known = dict(state.counts.layers), learner.task, dict(settings.known_agents)
+    layers, task, known = dict(state.counts.layers), learner.task, dict(settings.knowledge.agents)
     if settings.flat:
         task, costs = flat_form(learner)
         layers = {name: layer for name, layer in layers.items() if name == ENVIRONMENT} | ({} if costs is None else {COSTS: costs})
         slots, sides = int(learner.task.layout.n_slots.sum()), (-1, task.n_states)
         known = {i: np.ascontiguousarray(p.reshape(*sides, slots)) for i, p in enumerate(certain_policies(learner.task))}
-    sampling = CountsAlone(prior, Knowledge(known, settings.known_environment, settings.structure))
+    sampling = CountsAlone(prior, Knowledge(known, settings.knowledge.environment, settings.structure))
     return task, sampling, LearnerState(Counts(layers, state.episodes, state.environment_episodes))
 
 

@@ -33,7 +33,6 @@ from cede.insight.draws import costs_of_draws, free_parts
 from cede.insight.frequencies import CountsAlone, frequencies
 from cede.insight.starts import Starts, starts_of
 from cede.learners.baseline import is_kept_to
-from cede.learners.endless import new_learner
 from cede.learners.learner import MOST_SEED, Learner
 from cede.learners.promises import trial_at
 from cede.planning.control_shares import Mixture
@@ -124,7 +123,7 @@ def estimate(
         check.fail(owner, "log", "given", "left out with a learner: let it learn from the log (learn_from), or give a Task")
     check.instance(owner, "learner", learner, Learner, " or a Task")
     settings = learner.settings
-    valid = settings.has_sets and not settings.is_scaled and not settings.forgets
+    valid = settings.has_sets and not settings.is_scaled and not settings.forgetting.any
     kind = check.choice(owner, "interval", interval, (None, "draws", "sets")) or ("sets" if valid else "draws")
     if kind == "sets" and not valid:
         check.fail(
@@ -196,7 +195,7 @@ def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:
     """Return a learner that has learned from a log, and where its episodes start, as far as their first steps are logged."""
     if log is None:
         check.fail(owner, "log", "missing", "given with a Task: the steps of some past controller")
-    learner, episodes = new_learner(task, CountsAlone()), read_log(owner, task, log)
+    learner, episodes = Learner(task, CountsAlone()), read_log(owner, task, log)
     learner.learn_from(log, progress=False)
     firsts = [int(steps.state[0]) for steps in episodes if len(steps) and steps.t[0] == 0]
     if not firsts:
@@ -301,7 +300,7 @@ def made(
 def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[str, ...]:
     """Return what the reader of an estimate should know, in sentences: what was hardly seen, and what is not in the interval."""
     task, settings, found = learner.task, learner.settings, []
-    known = {task.tables[table] for table in settings.known_agents}
+    known = {task.tables[table] for table in settings.knowledge.agents}
     for part in parts:
         used = {int(task.acting[d]) for policy in part.policies for d in np.unique(policy)}
         for member in sorted(used):
@@ -332,13 +331,13 @@ def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
     task, settings, counts = learner.task, learner.settings, learner.counts
     agents, environment = places_of(task, structure=settings.structure)
     acted, followed = (np.asarray(one.sum(axis=1)).ravel() for one in (counts.agents, counts.environment))
-    rarely, known = np.zeros((task.n_states, task.n_agents)), {*settings.known_agents}
+    rarely, known = np.zeros((task.n_states, task.n_agents)), {*settings.knowledge.agents}
     for d in range(task.n_agents):
         table = int(task.table[d])
         slots = agents[int(task.layout.first_slot[table]) : int(task.layout.first_slot[table] + task.layout.n_slots[table])]
         rarely[:, d] = 0.0 if table in known else acted[slots].sum(axis=0) < FEW
     outcomes = followed[environment].reshape(task.n_periods, task.n_states, -1).sum(axis=0) < FEW
-    if settings.known_environment is not None:
+    if settings.knowledge.environment is not None:
         outcomes = np.zeros_like(outcomes)
     outcomes[task.is_terminal] = False
     beliefs, all_steps = frequencies(learner), task.only_costs(control_cost=np.ones(task.n_agents))

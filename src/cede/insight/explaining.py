@@ -247,7 +247,7 @@ def seen_in_words(learner: Learner, agent: int, visits: float) -> str:
     declared = {} if settings.structure is None else settings.structure.agents
     where = f"here{HOW[task.table_varies[table]]}"
     where += " or where it acts alike" if task.tables[table] in declared else ""
-    name, known = task.members[task.acting[agent]], "; its policy is known" if table in settings.known_agents else ""
+    name, known = task.members[task.acting[agent]], "; its policy is known" if table in settings.knowledge.agents else ""
     return f"{name} was {'never ' if visits == 0 else ''}seen acting {where}{'' if visits == 0 else f' {times(visits)}'}{known}."
 
 

@@ -39,7 +39,7 @@ def mean_plan(learner: Learner) -> Plan:
     check.instance(owner, "learner", learner, Learner)
     if learner.settings.flat:
         check.fail(owner, "learner", learner.settings.name, "one that tells agents and environment apart")
-    costs, known = learner.costs.middle(owner, learner.task), learner.settings.known_environment
+    costs, known = learner.costs.middle(owner, learner.task), learner.settings.knowledge.environment
     start = None if known is None else known.start
     return best_plan(costs, *frequencies(learner), seed=learner.seed, start=start, prices=prices_in_force(learner))
 

@@ -50,8 +50,8 @@ def starts_of(owner: str, learner: "Learner", start: Any = None) -> Starts:
         return Starts(check.probabilities(owner, "start", start, (task.n_states,), "(S,)"), "as given", None)
     if settings.baseline is not None and settings.baseline.start is not None:
         return Starts(settings.baseline.start, "as the learner was told", None)
-    if settings.known_environment is not None:
-        return Starts(settings.known_environment.start, "as in the known environment", None)
+    if settings.knowledge.environment is not None:
+        return Starts(settings.knowledge.environment.start, "as in the known environment", None)
     return counted_starts(learner)
 
 
@@ -68,9 +68,9 @@ def counted_starts(learner: "Learner") -> Starts:
     left = None if learner.settings.outcomes is not None else departures(learner)
     if left is not None and task.horizon is None:  # a run goes on until it ends, and all that began have ended but the last
         return Starts(normalised(left), "as counted in runs that ended", float(left.sum()))
-    fades = learner.settings.forget_environment is not None
+    fades = learner.settings.forgetting.environment is not None
     found = [] if left is None or fades else [(left, learner.environment_episodes)]
-    found += [(first_steps(learner), learner.episode - 1)] if not learner.settings.forgets else []
+    found += [(first_steps(learner), learner.episode - 1)] if not learner.settings.forgetting.any else []
     least, episodes = max(found, key=lambda one: one[0].sum() / max(one[1], 1), default=(np.zeros(task.n_states), 0))
     return bounded(learner, least, float(episodes), "not counted")
 

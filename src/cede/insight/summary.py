@@ -179,7 +179,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         part = float(ended[here].sum()) if ended is not None and task.is_terminal[here].any() else None
         groups.append(StateGroup(name, len(here), seen, steps, shares, expected, ends, over, part))
     settings = {key: value for key, value in learner.about.items() if value is not None and value is not False and value != []}
-    about: dict[str, Any] = {"remembered": bool(learner.settings.forget)}
+    about: dict[str, Any] = {"remembered": bool(learner.settings.forgetting.agents)}
     if ended is not None:
         about["ended"] = tuple((names[s], float(ended[s])) for s in task.terminal)
     if task.horizon is None:
@@ -211,7 +211,7 @@ def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> 
     place, seen = places_of(task, structure=settings.structure)[0], np.asarray(learner.counts.agents.sum(axis=1)).ravel()
     slots = [slice(int(first), int(first + n)) for first, n in zip(task.layout.first_slot, task.layout.n_slots, strict=True)]
     unknown = np.stack([seen[place[slot]].sum(axis=0) == 0 for slot in slots])  # (tables, S)
-    unknown[list(settings.known_agents)] = False
+    unknown[list(settings.knowledge.agents)] = False
     guess = np.where(unknown[task.table[policy], np.arange(task.n_states)[:, None]], met, 0.0)
     part = float(guess.sum() / max(float(met.sum()), 1e-300))
     if part < GUESSED:
@@ -233,7 +233,7 @@ def ends_seen(learner: Learner) -> Floats | None:
         not task.terminal
         or task.horizon is None
         or settings.outcomes is not None
-        or settings.forget_environment is not None
+        or settings.forgetting.environment is not None
         or not episodes
     ):
         return None
@@ -252,7 +252,7 @@ def costs_from_here(learner: Learner) -> tuple[Floats | None, Floats | None, Flo
         policy = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
         value = value_under(learner.costs.middle("summarise", task), *frequencies(learner), policy)
         expected = value[0, :, task.start_agent]
-    if settings.has_sets and not settings.is_scaled and not settings.forgets:
+    if settings.has_sets and not settings.is_scaled and not settings.forgetting.any:
         found = bounds(learner)
         low, high = (end.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent] for end in (found.low, found.high))
     return expected, low, high

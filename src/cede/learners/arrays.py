@@ -5,14 +5,12 @@
 In a table of counts the first `counted` rows are counted; rows of what is known, a policy or an environment, come after them.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from cede._base.arrays import Floats, Ints, Policy
+from cede._base.arrays import Floats, Ints
 from cede.beliefs.belief import Belief
 from cede.beliefs.constants import Radii, RadiusSizes
 from cede.beliefs.costs import BERNSTEIN_INTERVALS, NO_INTERVALS, UCRL2_INTERVALS
@@ -30,17 +28,16 @@ from cede.beliefs.layer import (
 from cede.beliefs.posterior import room_for_samples, sticks_for
 from cede.beliefs.registry import code_of
 from cede.learners import compiled as kernels
-from cede.learners.baseline import baseline_arrays
 from cede.learners.compiled import GreedyBounds, LearnerArrays
 from cede.learners.limits import ends_of_step_costs, limits_arrays
+from cede.learners.promises import Baseline
+from cede.learners.proof import RECORD, BaselineArrays
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, Sizes
-from cede.planning.backup import CHOOSE
 from cede.planning.endless import new_endless
 from cede.planning.fixed_point import Endless, find_reached
 from cede.planning.flatten import certain_policies
 from cede.planning.model import ModelArrays
-from cede.planning.passes import empty_plan, model_of, pass_scratch, run_pass, share_pass, thread_scratch
 from cede.problem.arrays import problem_of, worth_of
 from cede.problem.structure import Outcomes
 from cede.problem.takeover import next_agent_towards
@@ -58,18 +55,19 @@ def load_counts(task: Task, settings: Settings, state: LearnerState, shared: Sha
 
     shared: the counts of the fleet's environment, if the learner belongs to one; None: it counts the environment by itself.
     """
-    agents = [(n, settings.forget.get(name)) for name, n in zip(task.tables, agent_rows(task, settings.structure), strict=True)]
-    sizes = Sizes(task, settings)
+    rules, rows = settings.forgetting, agent_rows(task, settings.structure)
+    agents = [(n, rules.agents.get(name)) for name, n in zip(task.tables, rows, strict=True)]
+    environment = [(Sizes(task, settings).layers[1][0], rules.environment)]
     forgetting = (
         forgetting_arrays(agents, task.plan_steps, state.agents_recent.copy()),
-        forgetting_arrays([(sizes.layers[1][0], settings.forget_environment)], task.plan_steps, state.environment_recent.copy()),
+        forgetting_arrays(environment, task.plan_steps, state.environment_recent.copy()),
     )
     known: dict[str, sp.csr_array] = {}
-    if settings.known_agents:
-        policies = [policy.reshape(-1, task.n_actions) for policy in settings.known_agents.values()]
+    if settings.knowledge.agents:
+        policies = [policy.reshape(-1, task.n_actions) for policy in settings.knowledge.agents.values()]
         known["known_agents"] = sp.csr_array(np.concatenate(policies))
-    if settings.known_environment is not None:
-        known["known_environment"] = true_environment(settings.known_environment).centre.matrix()
+    if settings.knowledge.environment is not None:
+        known["known_environment"] = true_environment(settings.knowledge.environment).centre.matrix()
     counting: dict[str, Any] = {"flat": settings.flat, "structure": settings.structure, "forgetting": forgetting}
     return Working(task, state.counts, shared=shared, **counting, **known)
 
@@ -118,13 +116,14 @@ def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArray
 
 def endless_of(task: Task, settings: Settings) -> Endless:
     """Make the arrays of a plan without horizon. Where the environment is known, averages are about what its start can lead to."""
-    endless, known = new_endless(task), settings.known_environment
+    endless, known = new_endless(task), settings.knowledge.environment
     if known is not None and task.horizon is None and task.discount is None:
         anything = np.ones((int(task.layout.n_slots.sum()), task.n_states, task.n_actions)) / task.n_actions
-        for number, policy in settings.known_agents.items():
+        for number, policy in settings.knowledge.agents.items():
             anything[task.layout.first_slot[number] : task.layout.first_slot[number] + task.layout.n_slots[number]] = policy
         agents = Belief.of(anything.reshape(-1, task.n_actions), 0.0, anything.shape[:2])
-        find_reached(model_of(task, agents, true_environment(known)), known.start, task.start_agent, endless.reached)
+        model = ModelArrays(agents=agents.arrays, environment=true_environment(known).arrays, problem=problem_of(task))
+        find_reached(model, known.start, task.start_agent, endless.reached)
     return endless
 
 
@@ -144,89 +143,23 @@ def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:
     return known if not costs.least.size else np.where(np.isnan(known), 0.0, known)
 
 
-# Where the arrays that a learner keeps beside counts and plan (state.py) lie among those of the kernels, by name.
-KEPT: dict[str, Callable[[LearnerArrays], NDArray[Any]]] = {
-    "agents_planned_visits": lambda arrays: arrays.agents.planned_visits,
-    "environment_planned_visits": lambda arrays: arrays.environment.planned_visits,
-    "bounds": lambda arrays: arrays.greedy.values,
-    "agents_recent": lambda arrays: arrays.agents.counts.forgetting.recent,
-    "environment_recent": lambda arrays: arrays.environment.counts.forgetting.recent,
-    "costs_recent_row": lambda arrays: arrays.costs.recent_row,
-    "costs_recent_part": lambda arrays: arrays.costs.recent_part,
-    "taken": lambda arrays: arrays.limits.taken,
-    "prices": lambda arrays: arrays.limits.prices.view(np.float64),
-    "record": lambda arrays: arrays.baseline.record.view(np.float64),
-}
-
-
-def put_state(arrays: LearnerArrays, task: Task, settings: Settings, state: LearnerState) -> None:
-    """Copy into the arrays of a learner what its state holds beside counts and plan; what is empty is as at the start."""
-    if settings.planning == "greedy":
-        has_bounds = state.bounds.size and not np.isnan(state.bounds.flat[0])
-        put_bounds(arrays.greedy, task, state.bounds.copy() if has_bounds else optimistic_start(arrays, task))
-    for name, place in KEPT.items():
-        kept = getattr(state, name)
-        if kept.size and name != "bounds":
-            place(arrays)[...] = kept
-
-
-def get_state(arrays: LearnerArrays) -> dict[str, NDArray[Any]]:
-    """Return what a learner keeps beside counts and plan: fields of `LearnerState`."""
-    return {name: place(arrays).copy() for name, place in KEPT.items()}
-
-
-def put_bounds(greedy: GreedyBounds, task: Task, values: Floats) -> None:
-    """Set the values of greedy planning, (L + 1, S, D), and what the kernels keep beside them: what it costs to arrive, and the
-    minima of that over states.
-    """
-    greedy.values, greedy.arrival = values, arrivals(task, values)
-    greedy.least = greedy.arrival.min(axis=1)
-    greedy.least_at = greedy.arrival.argmin(axis=1).astype(np.int64)
-
-
-def arrivals(task: Task, values: Floats) -> Floats:
-    """Return what it costs to arrive, with all that comes after, from values, (..., S, D); the same array where that is equal."""
-    if task.enter_cost is None and task.discount is None:
-        return values
-    enter = 0.0 if task.enter_cost is None else task.enter_cost[:, None]
-    result: Floats = enter + task.layout.factor * values
-    return result
-
-
-def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
-    """Return the first values of greedy planning, (L + 1, S, D): the least cost if whatever is not known were as favourable as
-    possible.
-    """
-    for layer in (arrays.environment,) if arrays.flat else (arrays.agents, arrays.environment):
-        layer.belief.width[layer.case < layer.counts.counted] = 2.0
-    place = arrays.costs.counts.place
-    if place.size:  # costs that are not known are at their least
-        arrays.model.problem.env_cost[place >= 0] = arrays.costs.least[place[place >= 0]]
-    policy, bounds = empty_plan(task)
-    run_pass(arrays.model, CHOOSE, policy, bounds, 0)
-    return bounds
-
-
-def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -> None:
-    """Make the plan of an episode from all that was counted, with as many threads as pay off.
-
-    With the kernel `finish_plan`, which takes note of it, this is equal to the kernel `plan_step`.
-
-    policy: (L, S, D), written. value: (L + 1, S, D), written; without horizon (2, S, D), of which value[0] is where the search for
-    the fixed point begins. seed: of ties and samples.
-    """
-    scratch = pass_scratch(arrays.model, policy.shape)
-    kernels.prepare_plan(arrays, policy, value, seed, scratch)
-    if not arrays.model.problem.left.size:
-        n_states, n_agents = policy.shape[1:]
-        thread = thread_scratch(n_states, arrays.environment.belief.row.shape[1], n_agents)
-        kernels.plan_endless(arrays, policy, value, seed, scratch, thread)
-        return
-    share_pass(
-        arrays.model,
-        len(policy),
-        scratch,
-        lambda thread, phase: kernels.plan_pass(arrays, policy, value, seed, scratch, thread, phase),
+def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: ModelArrays) -> BaselineArrays:
+    """Return a baseline in the form that kernels read; None gives empty arrays. model: the model that the learner plans with."""
+    if baseline is None:
+        nobody, nothing = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0, 0))
+        return BaselineArrays(policy=nobody, start=np.empty(0), value=nothing, record=np.empty(0, dtype=RECORD), opposite=model)
+    opposite = problem_of(task)
+    opposite.switch_cost = np.where(np.isinf(opposite.switch_cost), np.inf, -opposite.switch_cost)  # not possible stays so
+    for name in ("env_cost", "control_cost", "enter_cost"):
+        setattr(opposite, name, -getattr(opposite, name))
+    return BaselineArrays(
+        policy=baseline.policy,
+        alpha=baseline.alpha,
+        delta=delta,
+        start=np.empty(0) if baseline.start is None else baseline.start,
+        opposite=ModelArrays(agents=model.agents, environment=model.environment, problem=opposite),
+        value=np.empty((task.plan_steps + 1, task.n_states, task.n_agents)),
+        record=np.zeros(1, dtype=RECORD),
     )
 
 
@@ -242,7 +175,7 @@ def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArray
     counts, apart = working.agents, has_own_agents_table(settings)
     whole = all_agents(task, settings.structure)
     row, behind = (whole.row, len(whole.case)) if apart else (counts.place.copy(), counts.counted)
-    for number, policy in settings.known_agents.items():
+    for number, policy in settings.knowledge.agents.items():
         places = slice(task.layout.first_slot[number], task.layout.first_slot[number] + task.layout.n_slots[number])
         row[places] = behind + np.arange(len(policy) * task.n_states).reshape(-1, task.n_states)
         behind += len(policy) * task.n_states
@@ -253,11 +186,10 @@ def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArray
     if settings.flat:
         belief = certain_belief(task).arrays
     outcomes = np.full(counts.counted, float(task.n_actions))
-    users = np.repeat(np.bincount(task.table, minlength=len(task.layout.n_slots)), task.layout.n_slots)[
-        :, None
-    ]  # agents who act by each slot
-    name, doubling = settings.agents_radius or settings.radius, settings.replan == "doubling"
-    return new_layer(AGENTS_LAYER, name, counts, belief, case, outcomes, users, doubling=doubling)
+    n_slots = task.layout.n_slots
+    users = np.repeat(np.bincount(task.table, minlength=len(n_slots)), n_slots)[:, None]  # agents who act by each slot
+    kind = None if settings.belief is None else settings.belief.of_layers[0]
+    return new_layer(AGENTS_LAYER, kind, counts, belief, case, outcomes, users, doubling=settings.replan == "doubling")
 
 
 def environment_layer(task: Task, settings: Settings, working: Working) -> LayerArrays:
@@ -268,23 +200,24 @@ def environment_layer(task: Task, settings: Settings, working: Working) -> Layer
     """
     counts, outcomes = working.environment, settings.outcomes
     table, row, case = counts.seen, counts.place.copy(), np.arange(counts.seen.n_rows)
-    if settings.known_environment is not None:
-        row = counts.counted + true_environment(settings.known_environment).row
+    if settings.knowledge.environment is not None:
+        row = counts.counted + true_environment(settings.knowledge.environment).row
     elif outcomes is not None:
         table, row, case = full_environment_table(task, outcomes), outcomes.row.copy(), outcomes.case
     elif settings.prior:
         places = len(table.column) + min(sticks_for(settings.prior), task.n_states) * table.n_rows
         table = room_for_samples(table.n_rows, places, task.n_states)
-    belief = new_belief(table, row, closed=settings.known_environment is None and outcomes is not None)
+    belief = new_belief(table, row, closed=settings.knowledge.environment is None and outcomes is not None)
     case = only_used(case, row, counts.seen.n_rows)
     possible = np.full(counts.counted, float(task.n_states)) if outcomes is None else outcomes.n_outcomes.astype(np.float64)
-    return new_layer(ENVIRONMENT_LAYER, settings.radius, counts, belief, case, possible, 1, doubling=settings.replan == "doubling")
+    kind = None if settings.belief is None else settings.belief.environment
+    return new_layer(ENVIRONMENT_LAYER, kind, counts, belief, case, possible, 1, doubling=settings.replan == "doubling")
 
 
 def refresh_layer(layer: LayerArrays, settings: Settings, n_states: int) -> None:
     """Bring the belief of the environment up to date after its table of counts was replaced or became longer."""
     belief, seen = layer.belief, layer.counts.seen
-    if settings.known_environment is None and settings.outcomes is None:
+    if settings.knowledge.environment is None and settings.outcomes is None:
         if not settings.prior:
             if belief.table is not seen:
                 belief.table = seen
@@ -328,19 +261,20 @@ def radius_sizes(task: Task, settings: Settings) -> RadiusSizes:
     """
     layers = layer_shapes(task, flat=settings.flat, structure=settings.structure)
     (rows, outcomes), (cost_rows, _) = layers[ENVIRONMENT], layers[COSTS]
-    slots = [1 if d in settings.known_agents and not settings.flat else int(n) for d, n in enumerate(task.layout.n_slots)]
+    slots = [1 if d in settings.knowledge.agents and not settings.flat else int(n) for d, n in enumerate(task.layout.n_slots)]
     cases = cases_of(task, settings.structure)
     if settings.structure is not None and settings.structure.agents:
-        slots = [0 if d in settings.known_agents else n for d, n in enumerate(slots)]
+        slots = [0 if d in settings.knowledge.agents else n for d, n in enumerate(slots)]
     rows_of_agents = sum(n * seen for n, seen in zip(slots, cases, strict=True))
-    learns = cost_rows > 0 and settings.radius is not None
+    agents_kind, environment_kind = (None, None) if settings.belief is None else settings.belief.of_layers
+    learns = cost_rows > 0 and settings.belief is not None
     # UCRL2's intervals around mean costs are those of its own paper; else delta is split, see beliefs/costs.py
     tables, costs = (
         (settings.delta, settings.delta) if settings.flat or not learns else (settings.delta * 2 / 3, settings.delta / 3)
     )
     return RadiusSizes(
-        agents_kind=code_of(settings.agents_radius or settings.radius),
-        environment_kind=code_of(settings.radius),
+        agents_kind=code_of(agents_kind),
+        environment_kind=code_of(environment_kind),
         delta=tables,
         horizon=task.plan_steps,
         outcomes=outcomes,

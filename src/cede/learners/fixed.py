@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Policy
-from cede.learners.endless import new_learner
 from cede.learners.learner import MOST_SEED, Learner
 from cede.learners.options import checked_task
 from cede.learners.promises import checked_form
@@ -53,8 +52,8 @@ def fixed(task: Task, agent: int | str | ArrayLike | Plan) -> Learner:
     if names_one_agent(agent):
         index = task.agent_index("fixed", "agent", agent)
         policy = task.always(index).reshape(-1, task.n_states, task.n_agents)
-        return new_learner(task, Fixed(policy, task.agents[index]))
-    return new_learner(task, Fixed(checked_switching_policy("fixed", task, agent)))
+        return Learner(task, Fixed(policy, task.agents[index]))
+    return Learner(task, Fixed(checked_switching_policy("fixed", task, agent)))
 
 
 def oracle(mdp: TwoLayerMDP, *, seed: int = 0) -> Learner:
@@ -64,4 +63,4 @@ def oracle(mdp: TwoLayerMDP, *, seed: int = 0) -> Learner:
     check.instance("oracle", "mdp", mdp, TwoLayerMDP)
     seed = check.integer("oracle", "seed", seed, 0, MOST_SEED)
     policy = solve(mdp, seed=seed).policy.reshape(-1, mdp.task.n_states, mdp.task.n_agents)
-    return new_learner(mdp.task, Fixed(policy, "oracle"), seed=seed)
+    return Learner(mdp.task, Fixed(policy, "oracle"), seed=seed)

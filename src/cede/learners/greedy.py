@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from cede.learners.endless import new_learner
 from cede.learners.learner import Learner
 from cede.learners.options import (
     ForgetRules,
@@ -63,4 +62,4 @@ def greedy(
         promise=(limits := checked_limits(owner, task, at_most, at_least)),
         plans=checked_plans(owner, task, planning, replan, limits),
     )
-    return new_learner(task, settings, seed=seed)
+    return Learner(task, settings, seed=seed)

@@ -1,11 +1,15 @@
 """Limits of control in learners: prices that are added to the control costs and moved after every episode."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from cede._base.arrays import Floats, Ints
 from cede._kernels import limits as kernels
-from cede.learners.compiled import LearnerArrays
 from cede.problem.task import Task
+
+if TYPE_CHECKING:
+    from cede.learners.compiled import LearnerArrays
 
 
 def limits_arrays(task: Task, limits: tuple[Floats, Floats] | None) -> kernels.Limits:
@@ -24,7 +28,7 @@ def limits_arrays(task: Task, limits: tuple[Floats, Floats] | None) -> kernels.L
     )
 
 
-def update_prices(task: Task, arrays: LearnerArrays, agents: Ints) -> None:
+def update_prices(task: Task, arrays: "LearnerArrays", agents: Ints) -> None:
     """Move the prices after an episode. agents: (n,) who was in control in each step."""
     limits = arrays.limits
     if limits.most.size:
@@ -32,7 +36,7 @@ def update_prices(task: Task, arrays: LearnerArrays, agents: Ints) -> None:
         kernels.update_prices(limits, control, *ends_of_step_costs(arrays, limits.control_cost))
 
 
-def ends_of_step_costs(arrays: LearnerArrays, control_cost: Floats) -> tuple[float, float]:
+def ends_of_step_costs(arrays: "LearnerArrays", control_cost: Floats) -> tuple[float, float]:
     """Return the least and the most that a step can cost. control_cost: (S or 1, D), without the prices of limits."""
     problem = arrays.model.problem
     arriving = (arrays.least_enter, arrays.most_enter)
@@ -42,7 +46,7 @@ def ends_of_step_costs(arrays: LearnerArrays, control_cost: Floats) -> tuple[flo
     return float(least), float(most)
 
 
-def prices_of_steps(task: Task, arrays: LearnerArrays) -> Floats:
+def prices_of_steps(task: Task, arrays: "LearnerArrays") -> Floats:
     """Return what a step of each agent counts beyond its cost, (D,), as the learner plans: what `set_prices` adds."""
     prices, limits = arrays.limits.prices, arrays.limits
     common = float((prices["above"] * limits.most - prices["below"] * limits.least).sum()) if limits.ends_early else 0.0
@@ -50,7 +54,7 @@ def prices_of_steps(task: Task, arrays: LearnerArrays) -> Floats:
     return result
 
 
-def prices_by_name(task: Task, arrays: LearnerArrays) -> dict[str, float]:
+def prices_by_name(task: Task, arrays: "LearnerArrays") -> dict[str, float]:
     """Return, by member, what a step of control counts beyond its control cost; empty without limits."""
     prices = arrays.limits.prices
     return dict(zip(task.members, (prices["above"] - prices["below"]).tolist(), strict=True)) if prices.size else {}

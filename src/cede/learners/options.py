@@ -43,6 +43,14 @@ class BeliefNames(Remade):
             check.choice("belief", name, getattr(self, name), options if name == "environment" else (*options, None))
 
     @property
+    def of_layers(self) -> tuple[str, str]:
+        """Return the kind of the agents' sets and that of the environment's."""
+        return self.agents or self.environment, self.environment
+
+    def __str__(self) -> str:
+        return self.environment if self.agents is None else f"{self.agents} (agents), {self.environment} (environment)"
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """Return the argument `belief` that gives these."""
         both = {"agents": self.agents, "environment": self.environment}
@@ -64,6 +72,17 @@ class Knowledge(Remade):
             if getattr(self, name) is not None:
                 check.instance("Knowledge", name, getattr(self, name), kind)
 
+    def check_fits(self, owner: str, task: Task) -> None:
+        """Check the shapes and names of what is known and declared against a task."""
+        for table, policies in self.agents.items():
+            name = task.tables[check.index(owner, "the number of a known agent", table, len(task.tables))]
+            shape = (int(task.layout.n_slots[table]), task.n_states, task.n_actions)
+            if policies.shape != shape:
+                check.fail(owner, f"the shape of the policy of {name!r}", policies.shape, str(shape))
+            known_policies(owner, task, {name: policies.reshape(task.slot_shape(table))})
+        checked_environment(owner, task, self.environment)
+        checked_structure(owner, self.structure, task.n_states, task.n_actions, task.tables)
+
     @property
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that give this. Agents are named by their number."""
@@ -83,6 +102,16 @@ class ForgetRules(Remade):
         for name, rule in (*self.agents.items(), ("the environment", self.environment)):
             if not isinstance(rule, HalfLife | Window) and not (rule is None and name == "the environment"):
                 check.fail("ForgetRules", f"forget[{name!r}]", check.show(rule), "a HalfLife or a Window")
+
+    @property
+    def any(self) -> bool:
+        """Return whether any counts fade."""
+        return bool(self.agents) or self.environment is not None
+
+    def check_fits(self, owner: str, task: Task) -> None:
+        """Check that the rules are for agents of a task."""
+        for name in self.agents:
+            check.choice(owner, "forget", name, task.tables)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede.beliefs.posterior import checked_prior
-from cede.learners.endless import new_learner
 from cede.learners.learner import Learner
 from cede.learners.options import (
     ForgetRules,
@@ -92,4 +91,4 @@ def posterior_sampling(
         promise=(limits := checked_limits(owner, task, at_most, at_least)),
         plans=checked_full_plans(owner, task, replan, limits),
     )
-    return new_learner(task, settings, seed=seed)
+    return Learner(task, settings, seed=seed)

@@ -12,10 +12,10 @@ import numpy as np
 from cede._base import archive, check
 from cede._base.archive import Arrays
 from cede.beliefs.scale import Scale, StepDown
-from cede.learners.files import SavedLearner, below
-from cede.learners.fits import check_fits
+from cede.learners.files import below
 from cede.learners.fixed import Fixed
 from cede.learners.greedy import Greedy
+from cede.learners.learner import MOST_SEED, Learner
 from cede.learners.options import BeliefNames, ForgetRules, FullPlans, GreedyBackups, Knowledge
 from cede.learners.posterior_sampling import PosteriorSampling
 from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes
@@ -30,9 +30,7 @@ from cede.problem.structure import Outcomes, Structure
 from cede.problem.takeover import Modes
 from cede.problem.task import Task
 from cede.rows.fading import HalfLife, Window
-from cede.steps.check import checked_episode
 from cede.steps.recorded import Recorded, unpacked
-from cede.steps.step import Episode
 
 ALGORITHMS = (UCRL2MC, Recommended, UCRL2, PosteriorSampling, Greedy, Fixed)
 OPTIONS = (BeliefNames, Knowledge, ForgetRules, ShareLimits, Baseline, TrialEpisodes, FullPlans, GreedyBackups)
@@ -40,8 +38,8 @@ PARTS = (Task, Modes, Scale, StepDown, HalfLife, Window, Structure, Outcomes, En
 CLASSES: dict[str, Callable[..., Any]] = {cls.__name__: cls for cls in (*ALGORITHMS, *OPTIONS, *PARTS)}
 
 
-def unpack_learner(header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
-    """Make a saved learner from what `pack_learner` returned, after all checks."""
+def unpack_learner(header: Mapping[str, Any], arrays: Arrays) -> Learner:
+    """Make a learner from what `Learner.packed` returned, after all checks."""
     return unpack_own(*unpack_settings(header, arrays), header, arrays)
 
 
@@ -51,28 +49,20 @@ def unpack_settings(header: Mapping[str, Any], arrays: Arrays) -> tuple[Task, Se
     task, settings = (archive.rebuild(header[name], arrays, classes) for name in ("task", "told"))
     if not isinstance(task, Task) or not isinstance(settings, Settings):
         check.fail("file", "task and settings", "others", "a Task and Settings")
-    check_fits("file", task, settings)
+    settings.check_fits("file", task)
     return task, settings
 
 
-def unpack_own(task: Task, settings: Settings, header: Mapping[str, Any], arrays: Arrays) -> SavedLearner:
-    """Make a saved learner from its task and settings and from what `pack_own` returned, and check that all fits together."""
-    seed = check.integer("file", "seed", header["seed"], 0, 2**31 - 1)
+def unpack_own(task: Task, settings: Settings, header: Mapping[str, Any], arrays: Arrays) -> Learner:
+    """Make a learner from its task and settings and from what `pack_own` returned, and check that all fits together."""
+    learner = Learner(task, settings, seed=check.integer("file", "seed", header["seed"], 0, MOST_SEED))
     own = below(arrays, "state")
     own |= {f"extras/{name}": array for name, array in extras_before_7(own).items()}
     state = unpack_state(Sizes(task, settings), header["state"], own)
-    running = below(arrays, "running")
-    steps, charged = running.pop("steps"), running.pop("charged")
-    if steps.dtype != np.int64 or steps.ndim != 2 or steps.shape[1] != 6:
-        check.fail("file", "the steps of the running episode", f"{steps.shape} of {steps.dtype}", "(n, 6) of int64")
-    if charged.dtype != np.float64 or charged.shape != (len(steps), 2):
-        check.fail("file", "the costs of the running episode", f"{charged.shape} of {charged.dtype}", "(n, 2) of float64")
-    episode = Episode(**running) if running else None
-    if episode is not None:
-        checked_episode("file", task, episode)
     # before schema 6 learners knew the numbers of episodes only
     recorded = unpacked(header["recorded"]) if "recorded" in header else Recorded(before=state.episodes + 1)
-    return SavedLearner(task, settings, seed, state, steps, charged, episode, recorded)
+    learner.resume(state, below(arrays, "running"), recorded)
+    return learner
 
 
 def extras_before_7(arrays: Arrays) -> Arrays:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from cede.learners.endless import new_learner
 from cede.learners.learner import Learner
 from cede.learners.options import (
     BeliefNames,
@@ -75,4 +74,4 @@ def recommended(
     promise = checked_promise(owner, task, at_most, at_least, baseline, alpha, start)
     plans = checked_full_plans(owner, task, replan, promise)
     trials = TrialEpisodes() if promise is None and task.horizon is not None else None
-    return new_learner(task, Recommended(knowledge, forgetting, promise or trials, plans), seed=seed)
+    return Learner(task, Recommended(knowledge, forgetting, promise or trials, plans), seed=seed)

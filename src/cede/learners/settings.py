@@ -1,18 +1,18 @@
 """The settings of a learner: what the library reads of them, whichever algorithm they are of.
 
 Each algorithm has a settings type of its own in its file (ucrl2_mc.py, ...): a frozen dataclass with the options that it has, as
-its function makes them (options.py, promises.py). `Settings` is what they have in common. It says what holds for an algorithm
-without an option, and checks which options go together. A new option of one algorithm is a field of its type; the property by
-which kernels or views read it is added here.
+its function makes them (options.py, promises.py). `Settings` is what they have in common: the value of an option that an algorithm
+does not have, and which options and tasks go together (`conflicts`, `conflicts_with_task`). A new option of one algorithm is a
+field of its type, and a line in each of these.
 """
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import Field, fields, replace
 from functools import cache
 from types import UnionType
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 import numpy as np
 
@@ -26,31 +26,29 @@ from cede.learners.options import BeliefNames, ForgetRules, FullPlans, GreedyBac
 from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes
 from cede.problem.features import Features
 from cede.problem.model import Environment
+from cede.problem.policies import checked_switching_policy
 from cede.problem.structure import Outcomes, Structure
 from cede.problem.task import Task
-from cede.rows.fading import Forget
 
-READ = (  # properties by which learners differ beside their name and a fixed policy, in the order in which users read them
-    *("radius", "agents_radius", "prior", "delta", "scale", "flat", "known_agents", "known_environment", "structure", "features"),
-    *("forget", "forget_environment", "limits", "baseline", "planning", "trial_episodes", "replan"),
-)
+Conflict = tuple[Any, str, Any, str]  # whether there is one; which option, its value, and what it must be instead
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Settings(Remade, ABC):
-    """What is read of the settings of any algorithm. A subclass has fields for the options that its algorithm takes."""
+    """What is read of the settings of any algorithm. A subclass, a dataclass, has fields for the options that its algorithm takes;
+    an option that it does not have is as here.
+    """
 
-    def __post_init__(self) -> None:
-        for name, kind in kinds_of(type(self)).items():
-            if not isinstance(getattr(self, name), kind):
-                check.fail(self.owner, name, check.show(getattr(self, name)), f"a {getattr(kind, '__name__', kind)}")
-        check.probability(self.owner, "delta", self.delta)
-        self._check_greedy_backups()
-        self._check_doubling()
-        self._check_forgetting()
-        self._check_baseline()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
-    # ------------------------------------------------------------------------------------------------- options, and their defaults
+    delta: float = 0.1  # the probability with which the sets may fail
+    scale: Scale = Scale()  # factors of the radii
+    prior: float = 0.0  # pseudo-counts of a row, if tables are sampled; 0: they are not
+    features: Features | None = None  # of the states, from which priors are made where tables are sampled
+    flat: bool = False  # whether it learns p(s' | s, d) instead of the two layers
+    knowledge: Knowledge = Knowledge()  # what is known or declared
+    forgetting: ForgetRules = ForgetRules()  # how counts fade
+    promise: ShareLimits | Baseline | TrialEpisodes | None = None  # what it promises beside a low cost
+    plans: Plans = FullPlans()  # how it plans
 
     @property
     @abstractmethod
@@ -63,81 +61,35 @@ class Settings(Remade, ABC):
         return None
 
     @property
-    def delta(self) -> float:
-        """Return the probability with which the sets may fail."""
-        return 0.1
-
-    @property
-    def scale(self) -> Scale:
-        """Return the factors of the radii."""
-        return Scale()
-
-    @property
-    def prior(self) -> float:
-        """Return the pseudo-counts of a row, if tables are sampled; 0: they are not."""
-        return 0.0
-
-    @property
-    def features(self) -> Features | None:
-        """Return the features of the states, from which priors are made where tables are sampled."""
-        return None
-
-    @property
-    def flat(self) -> bool:
-        """Return whether it learns p(s' | s, d) instead of the two layers."""
-        return False
-
-    @property
-    def knowledge(self) -> Knowledge:
-        """Return what is known or declared."""
-        return Knowledge()
-
-    @property
-    def forgetting(self) -> ForgetRules:
-        """Return how counts fade."""
-        return ForgetRules()
-
-    @property
-    def promise(self) -> ShareLimits | Baseline | TrialEpisodes | None:
-        """Return what it promises beside a low cost."""
-        return None
-
-    @property
-    def plans(self) -> Plans:
-        """Return how it plans."""
-        return FullPlans()
-
-    @property
     def policy(self) -> Policy | None:
         """Return the policy that is used in every episode, (L, S, D); None: the learner plans."""
         return None
 
-    # ------------------------------------------------------------------------------------------------- what follows from them
+    def __post_init__(self) -> None:
+        for name, kind in kinds_of(type(self)).items():
+            if not isinstance(getattr(self, name), kind):
+                check.fail(self.owner, name, check.show(getattr(self, name)), f"a {getattr(kind, '__name__', kind)}")
+        check.probability(self.owner, "delta", self.delta)
+        refuse(self.owner, conflicts(self))
+
+    def check_fits(self, owner: str, task: Task) -> None:
+        """Check that a learner with these settings can be made for a task: shapes, names, and which options a task allows."""
+        self.knowledge.check_fits(owner, task)
+        self.forgetting.check_fits(owner, task)
+        if self.features is not None and len(self.features.codes) != task.n_states:
+            check.fail(owner, "the number of rows of features", len(self.features.codes), f"{task.n_states}, the number of states")
+        refuse(owner, conflicts_with_task(self, task))
+        if isinstance(self.promise, ShareLimits | Baseline):
+            self.promise.check_fits(owner, task)
+        if self.policy is not None:
+            checked_switching_policy(owner, task, self.policy if task.horizon is not None else self.policy[0])
+
+    # ------------------------------------------------------------------------------------------------- what follows from options
 
     @property
     def owner(self) -> str:
         """Return the function that errors name."""
         return self.name.split(" (")[0]
-
-    @property
-    def radius(self) -> str | None:
-        """Return the kind of the confidence sets, of the environment's if the agents' are others; None: there are none."""
-        return None if self.belief is None else self.belief.environment
-
-    @property
-    def agents_radius(self) -> str | None:
-        """Return the kind of the agents' sets; None: the same."""
-        return None if self.belief is None else self.belief.agents
-
-    @property
-    def known_agents(self) -> Mapping[int, Floats]:
-        """Return the policies that are known: index in task.tables -> (slots, S, A)."""
-        return self.knowledge.agents
-
-    @property
-    def known_environment(self) -> Environment | None:
-        """Return the environment, if it is known."""
-        return self.knowledge.environment
 
     @property
     def structure(self) -> Structure | None:
@@ -148,21 +100,6 @@ class Settings(Remade, ABC):
     def outcomes(self) -> Outcomes | None:
         """Return the declared structure of the environment; None if there is none."""
         return None if self.structure is None else self.structure.environment
-
-    @property
-    def forget(self) -> Mapping[str, Forget]:
-        """Return how counts of agents fade, by name in task.tables; those of agents that are not there do not."""
-        return self.forgetting.agents
-
-    @property
-    def forget_environment(self) -> Forget | None:
-        """Return how counts of the environment fade."""
-        return self.forgetting.environment
-
-    @property
-    def forgets(self) -> bool:
-        """Return whether any counts fade."""
-        return bool(self.forget) or self.forget_environment is not None
 
     @property
     def limits(self) -> tuple[Floats, Floats] | None:
@@ -192,7 +129,7 @@ class Settings(Remade, ABC):
     @property
     def kinds(self) -> tuple[BeliefKind, ...]:
         """Return the kinds of sets of both layers; empty if there are none."""
-        return tuple(BY_NAME[name] for name in (self.radius, self.agents_radius) if name is not None)
+        return () if self.belief is None else tuple(BY_NAME[name] for name in dict.fromkeys(self.belief.of_layers))
 
     def allows(self, use: Use) -> bool:
         """Return whether the sets of both layers may be used for this."""
@@ -201,7 +138,7 @@ class Settings(Remade, ABC):
     @property
     def has_sets(self) -> bool:
         """Return whether there are sets of both layers that are to hold the truth, so that they bound costs from both sides."""
-        return self.radius is not None and not self.flat and self.allows("bounds")
+        return self.belief is not None and not self.flat and self.allows("bounds")
 
     @property
     def is_scaled(self) -> bool:
@@ -212,56 +149,18 @@ class Settings(Remade, ABC):
     @property
     def can_share(self) -> bool:
         """Return whether a learner with these settings learns an environment table that others can use."""
-        return not self.flat and self.known_environment is None and self.policy is None and self.forget_environment is None
+        is_learned = self.knowledge.environment is None and self.policy is None
+        return is_learned and not self.flat and self.forgetting.environment is None
 
-    # ------------------------------------------------------------------------------------------------- wrong pairs of options
+    def modelled_agents(self, task: Task) -> set[str]:
+        """Return the agents, by name in `task.tables`, whose priors are made from features: neither known nor declared."""
+        declared = {} if self.structure is None else self.structure.agents
+        known = self.knowledge.agents
+        return {name for table, name in enumerate(task.tables) if table not in known and name not in declared}
 
-    def _check_greedy_backups(self) -> None:
-        """Check that the other options allow to back up only the states that are visited."""
-        if self.planning == "full":
-            return
-        for kind in self.kinds:
-            if "greedy planning" not in kind.allows:
-                check.fail(self.owner, "planning", "'greedy'", f"'full' with {kind.name} sets: their size follows from all rows")
-        if self.forgets:
-            expected = "'full' with forget: greedy planning never gives up what it once believed"
-        elif self.limits is not None:
-            expected = "'full' with at_most or at_least: greedy planning is for costs that stay"
-        elif self.baseline is not None:
-            expected = "'full' with a baseline: only of a whole plan it can be proven what it costs"
-        else:
-            return
-        check.fail(self.owner, "planning", "'greedy'", expected)
-
-    def _check_doubling(self) -> None:
-        """Check that the other options allow to plan when a count has doubled."""
-        if self.replan == "doubling" and self.forgets:
-            expected = "'every' or a number with forget: counts that fade may never double"
-            check.fail(self.owner, "replan", "'doubling'", expected)
-        if self.replan == "doubling" and self.limits is not None:
-            expected = "'every' or a number with at_most or at_least: a plan that is kept has its shares"
-            check.fail(self.owner, "replan", "'doubling'", expected)
-
-    def _check_forgetting(self) -> None:
-        """Check that the sets are for counts that fade, if they do."""
-        for kind in self.kinds if self.forgets else ():
-            if "fading" not in kind.allows:
-                names = " or ".join(map(repr, sets_that_allow("two layers", "fading")))
-                check.fail(self.owner, "belief", repr(kind.name), f"{names} with forget: these sets are not for counts that fade")
-        if self.features is not None and self.forgets:
-            expected = "left out with forget: models are fitted to counts that do not fade"
-            check.fail(self.owner, "features", "given", expected)
-
-    def _check_baseline(self) -> None:
-        """Check that what the learner costs can be compared with a baseline, if it has one."""
-        if self.baseline is None:
-            return
-        if self.forgets:
-            check.fail(self.owner, "forget", "given", "left out with a baseline: what was proven would have to be forgotten, too")
-        for kind in self.kinds:
-            if "bounds" not in kind.allows:
-                expected = "'kl' with a baseline: sets for optimism only prove nothing about what a policy costs at most"
-                check.fail(self.owner, "belief", repr(kind.name), expected)
+    def models_environment(self, task: Task) -> bool:
+        """Return whether the environment's prior is made from features: neither known nor declared, the same at all times."""
+        return self.knowledge.environment is None and self.outcomes is None and task.n_periods == 1
 
     def __repr__(self) -> str:
         """Return the call that makes such settings, without arguments that have their defaults."""
@@ -273,11 +172,80 @@ class Settings(Remade, ABC):
         return f"{self.owner}({', '.join(f'{name}={written(value)}' for name, value in given.items())})"
 
 
+# ------------------------------------------------------------------------------------------------- which options go together
+
+
+def conflicts(settings: Settings) -> Iterator[Conflict]:
+    """Yield which options do not go together."""
+    greedy, doubling = settings.planning == "greedy", settings.replan == "doubling"
+    forgets, limited, compared = settings.forgetting.any, settings.limits is not None, settings.baseline is not None
+    fading = " or ".join(map(repr, sets_that_allow("two layers", "fading")))
+    for kind in settings.kinds:
+        wrong = greedy and "greedy planning" not in kind.allows
+        yield wrong, "planning", "'greedy'", f"'full' with {kind.name} sets: their size follows from all rows"
+        wrong = forgets and "fading" not in kind.allows
+        yield wrong, "belief", repr(kind.name), f"{fading} with forget: these sets are not for counts that fade"
+        wrong = compared and "bounds" not in kind.allows
+        expected = "'kl' with a baseline: sets for optimism only prove nothing about what a policy costs at most"
+        yield wrong, "belief", repr(kind.name), expected
+    expected = "'full' with forget: greedy planning never gives up what it once believed"
+    yield greedy and forgets, "planning", "'greedy'", expected
+    expected = "'full' with at_most or at_least: greedy planning is for costs that stay"
+    yield greedy and limited, "planning", "'greedy'", expected
+    expected = "'full' with a baseline: only of a whole plan it can be proven what it costs"
+    yield greedy and compared, "planning", "'greedy'", expected
+    expected = "'every' or a number with forget: counts that fade may never double"
+    yield doubling and forgets, "replan", "'doubling'", expected
+    expected = "'every' or a number with at_most or at_least: a plan that is kept has its shares"
+    yield doubling and limited, "replan", "'doubling'", expected
+    expected = "left out with forget: models are fitted to counts that do not fade"
+    yield forgets and settings.features is not None, "features", "given", expected
+    expected = "left out with a baseline: what was proven would have to be forgotten, too"
+    yield forgets and compared, "forget", "given", expected
+
+
+def conflicts_with_task(settings: Settings, task: Task) -> Iterator[Conflict]:
+    """Yield which options a task does not allow: its environment varies with time, costs are not known, it has no horizon."""
+    greedy, features, baseline = settings.planning == "greedy", settings.features is not None, settings.baseline
+    expected = "left out where the environment varies with time: its cases would have to hold at all times"
+    yield settings.outcomes is not None and task.periods is not None, "structure.environment", "given", expected
+    known = settings.knowledge.environment
+    others = known is not None and not np.array_equal(known.periods, task.periods)
+    yield others, "the periods of known_environment", "others", "those of the task"
+    expected = "'full' where costs of arriving are learned: they change values everywhere"
+    yield greedy and task.enter_cost is not None and np.isnan(task.enter_cost).any(), "planning", "'greedy'", expected
+    expected = "left out with a baseline: its proofs add up whole episodes"
+    discounted = task.discount is not None and task.horizon is not None
+    yield baseline is not None and discounted, "discount", task.discount, expected
+    is_modelled = settings.modelled_agents(task) or settings.models_environment(task)
+    expected = "left out where all agents and the environment are known or declared"
+    yield features and not is_modelled, "features", "given", expected
+    if task.horizon is None:
+        yield features, "features", "given", "left out without a horizon: priors are made anew between episodes"
+        yield baseline, "baseline", str(baseline), "left out without a horizon: its proofs count whole episodes"
+        yield greedy, "planning", "'greedy'", "'full' without a horizon: greedy planning goes through an episode"
+        yield settings.trial_episodes, "trial_episodes", True, "False without a horizon: there are no whole episodes"
+        every = settings.replan == "every" and settings.policy is None
+        yield every, "replan", "'every'", "'doubling' or a number of steps without a horizon: there are no episodes"
+        scheduled = callable(settings.scale.agents) or callable(settings.scale.environment)
+        yield scheduled, "scale", str(settings.scale), "numbers without a horizon: a schedule goes by episodes"
+
+
+def refuse(owner: str, wrong: Iterable[Conflict]) -> None:
+    """Fail with the first conflict that there is."""
+    for is_wrong, place, value, expected in wrong:
+        if is_wrong:
+            check.fail(owner, place, value, expected)
+
+
 @cache
 def kinds_of(settings: type[Settings]) -> dict[str, Any]:
     """Return the types of the fields of settings, by name, as far as they can be checked. Arrays are not among them."""
     hints = get_type_hints(settings)
     return {one.name: hint for one in fields(settings) if isinstance(hint := hints[one.name], type | UnionType)}
+
+
+# ------------------------------------------------------------------------------------------------- functions over all options
 
 
 def written(value: Any) -> str:
@@ -297,35 +265,27 @@ def with_options(settings: Settings, **options: Any) -> Settings:
     return replace(settings, **{one.name: options[one.name] for one in fields(settings) if one.name in options})
 
 
-# -------------------------------------------------------------------------------- functions over all options
-
-
 def shown(task: Task, settings: Settings) -> dict[str, Any]:
     """Return settings as a user reads them: all that is needed to repeat a run, as text and numbers by name."""
-    bounded = settings.radius is not None
-    radius = (
-        settings.radius if settings.agents_radius is None else f"{settings.agents_radius} (agents), {settings.radius} (environment)"
-    )
-    forget = {
-        **settings.forget,
-        **({} if settings.forget_environment is None else {"the environment": settings.forget_environment}),
-    }
-    special: dict[str, Any] = {
-        "radius": radius,
-        "delta": settings.delta if bounded else None,
-        "scale": shown_scale(settings) if bounded else None,
+    belief, knowledge, rules = settings.belief, settings.knowledge, dict[str, Any](settings.forgetting.agents)
+    if settings.forgetting.environment is not None:
+        rules["the environment"] = settings.forgetting.environment
+    calibrated = "" if settings.allows("guarantee") else "calibrated from the data, no guarantee; times "
+    result: dict[str, Any] = {
+        "learner": settings.name,
+        "radius": None if belief is None else str(belief),
         "prior": settings.prior or None,
+        "delta": None if belief is None else settings.delta,
+        "scale": None if belief is None else f"{calibrated}{settings.scale}",
+        "known_agents": [task.tables[table] for table in knowledge.agents],
+        "known_environment": knowledge.environment is not None,
         "structure": None if settings.structure is None else str(settings.structure),
         "features": None if settings.features is None else list(settings.features.names),
-        "forget": forget or None,
-        "known_agents": [task.tables[table] for table in settings.known_agents],
-        "known_environment": settings.known_environment is not None,
+        "forget": rules or None,
+        "planning": settings.planning,
+        "trial_episodes": settings.trial_episodes,
+        "replan": settings.replan,
     }
-    elsewhere = {"agents_radius", "flat", "forget_environment", "limits", "baseline"}  # shown under other names
-    result: dict[str, Any] = {"learner": settings.name}
-    for name in READ:
-        if name not in elsewhere:
-            result[name] = special.get(name, getattr(settings, name))
     if settings.limits is not None:
         least, most = settings.limits
         result["at_least"] = {name: float(x) for name, x in zip(task.members, least, strict=True) if x > 0} or None
@@ -334,11 +294,6 @@ def shown(task: Task, settings: Settings) -> dict[str, Any]:
         start = "" if settings.baseline.start is None else ", start known"
         result["baseline"] = str(settings.baseline) + start + (" (not guaranteed: radii are scaled)" if settings.is_scaled else "")
     return result
-
-
-def shown_scale(settings: Settings) -> str:
-    """Return the scale of the sets as a user reads it."""
-    return ("" if settings.allows("guarantee") else "calibrated from the data, no guarantee; times ") + str(settings.scale)
 
 
 Memo = dict[Any, Any]  # digests of large values that were met before, by identity
@@ -371,17 +326,18 @@ def alike_key(task: Task, settings: Settings, memo: Memo) -> tuple[Any, ...]:
     Agents are compared by their place in the task, since teams may name them differently. Names and fixed policies are a team's own
     and left out. Functions, as scales may be, are compared by identity.
     """
-    structure, baseline = settings.structure, settings.baseline
+    structure, baseline, scale = settings.structure, settings.baseline, settings.scale
     declared = {} if structure is None else structure.agents
-    by_place = {
-        "scale": tuple(
-            one if isinstance(one, float | StepDown) else id(one) for one in (settings.scale.agents, settings.scale.environment)
-        ),
-        "structure": (tuple(declared.get(name) for name in task.tables), structure and structure.environment),
-        "forget": tuple(settings.forget.get(name) for name in task.tables),
-        "baseline": baseline and (baseline.policy, baseline.alpha, baseline.start),
-    }
-    return (settings.policy is None, *(key_of(by_place.get(name, getattr(settings, name)), memo) for name in READ))
+    options = (
+        (settings.policy is None, settings.flat, settings.belief, settings.delta, settings.prior, settings.features),
+        tuple(one if isinstance(one, float | StepDown) else id(one) for one in (scale.agents, scale.environment)),
+        (settings.knowledge.agents, settings.knowledge.environment),
+        (tuple(declared.get(name) for name in task.tables), structure and (structure.environment, structure.costs)),
+        (tuple(settings.forgetting.agents.get(name) for name in task.tables), settings.forgetting.environment),
+        (settings.limits, baseline and (baseline.policy, baseline.alpha, baseline.start), settings.trial_episodes),
+        settings.plans,
+    )
+    return tuple(key_of(one, memo) for one in options)
 
 
 def for_newcomer(task: Task, settings: Settings, like: Task, known_agents: Mapping[int, Floats]) -> Settings:
@@ -393,16 +349,16 @@ def for_newcomer(task: Task, settings: Settings, like: Task, known_agents: Mappi
     Limits, a baseline and known agents are not taken over. What is declared of agents, and rules to forget, are taken over for
     agents of the same name. If one rule holds for all agents of the other team, it holds for all of the new one.
     """
-    structure, forget = settings.structure, {name: rule for name, rule in settings.forget.items() if name in task.tables}
+    structure, rules = settings.structure, settings.forgetting.agents
+    forget = {name: rule for name, rule in rules.items() if name in task.tables}
+    if len(rules) == len(like.tables) and len(set(rules.values())) == 1:  # one rule for all agents
+        forget = dict.fromkeys(task.tables, next(iter(rules.values())))
     if structure is not None:
         own = {name for table, name in enumerate(task.tables) if table not in known_agents}
-        left = {name: cases for name, cases in structure.agents.items() if name in own}
-        structure = replace(structure, agents=left)
-    if len(settings.forget) == len(like.tables) and len(set(settings.forget.values())) == 1:  # one rule for all agents
-        forget = dict.fromkeys(task.tables, next(iter(settings.forget.values())))
+        structure = replace(structure, agents={name: cases for name, cases in structure.agents.items() if name in own})
     return with_options(
         settings,
-        knowledge=Knowledge(known_agents, settings.known_environment, structure),
-        forgetting=ForgetRules(forget, settings.forget_environment),
+        knowledge=Knowledge(known_agents, settings.knowledge.environment, structure),
+        forgetting=ForgetRules(forget, settings.forgetting.environment),
         promise=settings.promise if settings.trial_episodes else None,
     )

@@ -5,10 +5,9 @@ All other code iterates over it: start values, packing for shards, cutting and j
 A new field is a line here and the code that uses it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,15 +16,14 @@ from numpy.typing import NDArray
 from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.limits import PRICE
-from cede.beliefs.extras import Extra, Extras, check_extras, of_layer, stack_extras, unstack_extras
+from cede.beliefs.extras import Extra, Extras, check_extras, of_layer
 from cede.beliefs.feature_prior import FeaturePrior, LayerRows
-from cede.learners.fits import modelled_agents, models_environment
-from cede.learners.proof import RECORD
+from cede.learners.promises import Baseline
+from cede.learners.proof import RECORD, UNDECIDED
 from cede.learners.settings import Settings
-from cede.planning.passes import Plan, new_plan
 from cede.problem.policies import checked_switching_policy
 from cede.problem.task import Task
-from cede.rows.fading import longest_window
+from cede.rows.fading import Window, longest_window
 from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, agent_rows, layer_shapes
 from cede.rows.stored import (
     MOST_COUNT,
@@ -33,16 +31,13 @@ from cede.rows.stored import (
     Counts,
     LayerCounts,
     apart,
-    below_one_another,
     check_layer,
     check_outcomes_counted,
     check_sums,
+    own_layers,
 )
 
 PRICE_NUMBERS, RECORD_NUMBERS = (dtype.itemsize // 8 for dtype in (PRICE, RECORD))
-
-
-STACKED = {"agents": AGENT, "environment": ENVIRONMENT, "costs": COSTS, "starts": START}  # layers of a stack of teams
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +70,11 @@ class Sizes:
         task, settings = self.task, self.settings
         if settings.features is None:
             return None
-        own, (agents, environment, _) = modelled_agents(task, settings), self.layers
+        own, (agents, environment, _) = settings.modelled_agents(task), self.layers
         rows = agent_rows(task, settings.structure)
         ends = np.cumsum(rows).tolist()
         blocks = {name: (end - n, end if name in own else end - n) for name, n, end in zip(task.tables, rows, ends, strict=True)}
-        whole = {"environment": (0, environment[0] if models_environment(task, settings) else 0)}
+        whole = {"environment": (0, environment[0] if settings.models_environment(task) else 0)}
         layers = {"agents": LayerRows(agents, blocks), "environment": LayerRows(environment, whole)}
         return FeaturePrior(settings.features, settings.prior, task.plan_steps, task.n_actions, layers)
 
@@ -101,7 +96,7 @@ class Sizes:
     @property
     def cost_window(self) -> int:
         """Return for how many episodes a cost that is learned counts; 0: for ever, or there is none."""
-        return longest_window([self.settings.forget_environment]) if self.layers[2][0] else 0
+        return longest_window([self.settings.forgetting.environment]) if self.layers[2][0] else 0
 
 
 Shape = Callable[[Sizes], tuple[int, ...]]
@@ -137,15 +132,15 @@ class LearnerState:
     bounds: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.planning == "greedy", start=np.nan)
     agents_recent: Ints = kept(
         int,
-        lambda s: (longest_window(s.settings.forget.values()), s.task.plan_steps),
-        lambda s: longest_window(s.settings.forget.values()) > 0,
+        lambda s: (longest_window(s.settings.forgetting.agents.values()), s.task.plan_steps),
+        lambda s: longest_window(s.settings.forgetting.agents.values()) > 0,
         start=-1,
         limit=lambda s: s.layers[0][0] * s.layers[0][1],
     )
     environment_recent: Ints = kept(
         int,
-        lambda s: (longest_window([s.settings.forget_environment]), s.task.plan_steps),
-        lambda s: longest_window([s.settings.forget_environment]) > 0,
+        lambda s: (longest_window([s.settings.forgetting.environment]), s.task.plan_steps),
+        lambda s: longest_window([s.settings.forgetting.environment]) > 0,
         start=-1,
         limit=lambda s: s.layers[1][0] * s.layers[1][1],
     )
@@ -174,10 +169,29 @@ class LearnerState:
         """Return whether there is a plan."""
         return bool(self.policy.size and self.value.size)
 
-    def plan(self, task: Task) -> Plan | None:
-        """Return the current plan; None if there is none."""
-        numbers = self.found.tolist() if self.found.size else (0.0, 0.0)
-        return new_plan(task, self.policy, self.value, *numbers) if self.has_plan else None
+    def without_environment(self) -> "LearnerState":
+        """Return the state of a learner that from now on shares the environment: without its counts of it, and without a plan."""
+        record = self.record.copy()
+        record.view(RECORD)["decided"] = UNDECIDED
+        extras, start = of_layer(self.extras, "agents"), LearnerState()
+        counts = Counts(own_layers(self.counts), self.episodes, 0)
+        return replace(self, counts=counts, planned=0, extras=extras, policy=start.policy, value=start.value, record=record)
+
+    def with_environment(self, sizes: Sizes, layers: Mapping[str, LayerCounts], episodes: int, extras: Extras) -> "LearnerState":
+        """Return the state of a learner that no longer shares the environment. layers, episodes, extras: of the environment."""
+        declared = {one.name for one in sizes.extras}
+        extras = {**self.extras, **{name: array for name, array in extras.items() if name in declared}}
+        return replace(self, counts=Counts({**own_layers(self.counts), **layers}, self.episodes, episodes), extras=extras)
+
+    def never_left(self, baseline: Baseline | None) -> tuple[str, ...]:
+        """Return the sentence that says that a learner has kept to its baseline in all episodes so far, and why; or nothing."""
+        seen = self.record.view(RECORD)[0] if self.record.size else None
+        if baseline is None or seen is None or seen["explored"] > 0 or seen["kept"] == 0:
+            return ()
+        text = f"it has kept to its baseline ({check.printable(baseline.name)}) in all {seen['kept']:,.0f} episodes so far"
+        if baseline.start is None:
+            text += ": without start= its sets must prove what deviating costs from every first state, which may never happen"
+        return (text,)
 
     @property
     def must_use_plan(self) -> bool:
@@ -201,17 +215,6 @@ def has(sizes: Sizes) -> list[Field[Any]]:
 def at_start(one: Field[Any], sizes: Sizes) -> NDArray[Any]:
     """Return an array field as it is at the start."""
     return np.full(one.metadata["shape"](sizes), one.metadata["start"], dtype=one.metadata["dtype"])
-
-
-def plan_arrays(task: Task, plan: Plan | None) -> Arrays:
-    """Return a plan as fields of a state, in the form that kernels read; empty if there is none, or its value is not known."""
-    if plan is None or np.isnan(plan.value.flat[0]):
-        return {}
-    if task.horizon is not None:
-        return {"policy": plan.policy, "value": plan.value}
-    value = np.stack([plan.value, np.zeros_like(plan.value)])
-    found = np.array([plan.gain or 0.0, plan.error])
-    return {"policy": plan.policy[None], "value": value, "found": found}
 
 
 # -------------------------------------------------------------------------------- one learner, as arrays by name
@@ -276,18 +279,28 @@ def most_episodes(task: Task) -> int:
     return MOST_COUNT // (task.plan_steps + 1)
 
 
-def check_fit(owner: str, sizes: Sizes, counts: Counts) -> None:
-    """Check that a learner can begin with counts from elsewhere: its layers, whole numbers unless they fade, and possible."""
+def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState:
+    """Return the state of a new learner. counts: from elsewhere, which are checked: its layers, whole numbers unless they fade, and
+    possible.
+    """
+    if counts is None:
+        return LearnerState()
+    rules = sizes.settings.forgetting
+    windows = [rule for rule in (*rules.agents.values(), rules.environment) if isinstance(rule, Window)]
+    if windows:
+        check.fail(owner, "counts", "given", f"left out with {windows[0]}: it must see the steps to forget them")
+    check.instance(owner, "counts", counts, Counts)
     for name, layer in counts.layers.items():
         shape = sizes.shapes.get(name)
         if layer.shape != shape:
             check.fail(owner, f"the shape of {name} in counts", layer.shape, "a layer of the task" if shape is None else str(shape))
-        fades = sizes.settings.forget_environment if name == ENVIRONMENT else sizes.settings.forget.get(name.removeprefix(AGENT))
+        fades = rules.environment if name == ENVIRONMENT else rules.agents.get(name.removeprefix(AGENT))
         fraction = layer.number[layer.number != np.round(layer.number)]
         if name not in (COSTS, START) and fades is None and len(fraction):
             check.fail(owner, f"a count of {name}", fraction[0], "whole: it forgets nothing")
     check_outcomes_counted(owner, sizes.settings.outcomes, counts.completed(sizes.shapes).layers[ENVIRONMENT])
     check_possible(owner, sizes, counts)
+    return LearnerState(counts)
 
 
 def check_possible(owner: str, sizes: Sizes, counts: Counts) -> None:
@@ -337,129 +350,3 @@ def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, 
     if one.name == "policy":
         for policy in array[None] if n is None else array:
             checked_switching_policy(owner, sizes.task, policy if sizes.task.horizon is not None else policy[0])
-
-
-# ------------------------------------------------------------------------------------------------- many learners, stacked
-
-
-def stack_states(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[Names], keeps_plans: bool) -> Arrays:
-    """Stack the states of n learners with the same settings: arrays by name, whose first axis is the team.
-
-    names: of the agents of each team, `task.tables`. Counts and extras are concatenated; the array NAME_size, (n,), says how many
-    each team has. keeps_plans: whether policy and value are included.
-    """
-    result: Arrays = {"planned": np.array([state.planned if keeps_plans else 0 for state in states], dtype=np.int64)}
-    result["fresh"] = np.array([keeps_plans and state.must_use_plan for state in states], dtype=np.int64)
-    for name in STACKED:
-        seen = stacked_layers(sizes, states, names, name)
-        result[f"{name}_size"] = np.array([len(one.key) for one in seen], dtype=np.int64)
-        result[f"{name}_key"] = np.concatenate([one.key for one in seen])
-        result[f"{name}_number"] = np.concatenate([one.number for one in seen])
-    for one in has(sizes) + [one for one in ARRAYS if keeps_plans and one.name in PLAN]:
-        shape, given = one.metadata["shape"](sizes), [getattr(state, one.name) for state in states]
-        if one.name in PLAN:  # zeros that are never touched need no memory
-            result[one.name] = np.zeros((len(states), *shape), dtype=one.metadata["dtype"])
-            for i, array in enumerate(given):
-                if states[i].has_plan:
-                    result[one.name][i] = array
-        else:
-            start = at_start(one, sizes)
-            result[one.name] = np.stack([array if array.size else start for array in given])
-    return result | stack_extras(sizes.extras, [state.extras for state in states])
-
-
-def unstack_states(
-    sizes: Sizes, stacked: Arrays, before: Sequence[LearnerState], names: Sequence[Names], episodes: int, own: int
-) -> list[LearnerState]:
-    """Return the states of n learners from a stack, as `stack_states` makes it, after a run.
-
-    before: the states before the run. names: of the agents of each team. episodes: how many episodes were counted since. own: how
-    many of them into the learner's own environment counts. Large arrays are handed over, not copied.
-    """
-    result = []
-    ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in STACKED}
-    shapes = dict(zip(STACKED, (*sizes.layers, sizes.shapes[START]), strict=True))
-    rows = agent_rows(sizes.task, sizes.settings.structure)
-    extras = unstack_extras(sizes.extras, stacked, len(before))
-    for i, state in enumerate(before):
-        found: dict[str, Any] = {"extras": extras[i], **{one.name: stacked[one.name][i] for one in has(sizes)}}
-        layers: dict[str, LayerCounts] = {}
-        for name, end in ends.items():
-            part = slice(end[i] - stacked[f"{name}_size"][i], end[i])
-            key, number = stacked[f"{name}_key"][part].copy(), stacked[f"{name}_number"][part].copy()
-            if name == "agents":
-                parts = apart(LayerCounts(shapes[name], key, number), rows)
-                layers |= {f"{AGENT}{agent}": part for agent, part in zip(names[i], parts, strict=True)}
-            elif len(key):
-                layers[STACKED[name]] = LayerCounts(shapes[name], key, number)
-        if "value" in stacked and stacked["planned"][i] > 0:
-            found |= {name: stacked[name][i] for name in PLAN}
-            found |= {"planned": int(stacked["planned"][i]), "stale": not stacked["fresh"][i]}
-        found["counts"] = Counts(layers, state.episodes + episodes, state.environment_episodes + own)
-        result.append(LearnerState(**found))
-    return result
-
-
-def stacked_layers(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[Names], name: str) -> list[LayerCounts]:
-    """Return a layer of each team, by its name in a stack; of all agents of a team together. names: of the agents of each team."""
-    if name != "agents":
-        empty = LayerCounts.empty(sizes.shapes[STACKED[name]])
-        return [state.counts.layers.get(STACKED[name], empty) for state in states]
-    empties = [LayerCounts.empty((rows, sizes.task.n_actions)) for rows in agent_rows(sizes.task, sizes.settings.structure)]
-    return [
-        below_one_another([state.counts.layers.get(f"{AGENT}{agent}", empty) for agent, empty in zip(own, empties, strict=True)])
-        for state, own in zip(states, names, strict=True)
-    ]
-
-
-def part_of(stacked: Arrays, begin: int, end: int) -> Arrays:
-    """Return the stack of the teams from begin to end."""
-    result = {}
-    for name, array in stacked.items():
-        layer, _, part = name.rpartition("_")
-        size = f"{layer}_size" if layer in STACKED and part in ("key", "number") else f"{name}_size"
-        first, last = begin, end
-        if size in stacked:
-            ends = np.concatenate([[0], np.cumsum(stacked[size])])
-            first, last = ends[begin], ends[end]
-        result[name] = array[first:last]
-    return result
-
-
-def joined(stacks: Sequence[Arrays]) -> Arrays:
-    """Return one stack of the teams of several stacks, in their order."""
-    if len(stacks) == 1:
-        return stacks[0]
-    return {name: np.concatenate([stack[name] for stack in stacks]) for name in stacks[0]}
-
-
-def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
-    """Check a stack of n states that comes from outside, before a kernel reads it."""
-    for name, shape in sizes.seen.items():
-        size, layer = stacked[f"{name}_size"], LayerCounts(shape, stacked[f"{name}_key"], stacked[f"{name}_number"])
-        if size.dtype != np.int64 or size.shape != (n,) or (size < 0).any() or size.sum() != len(layer.key):
-            check.fail(owner, f"the sizes of the counts of {name}", "torn", "one for each team, as many as there are counts")
-        check_layer(owner, name, layer, np.repeat(np.arange(n), size))
-        if name == ENVIRONMENT:
-            check_outcomes_counted(owner, sizes.settings.outcomes, layer)
-    for name, most in (("planned", most_episodes(sizes.task)), ("fresh", 1)):
-        array = stacked[name]
-        if array.dtype != np.int64 or array.shape != (n,) or (array < 0).any() or (array > most).any():
-            check.fail(owner, name, "impossible", f"integers from 0 to {most}, one for each team")
-    for i, (begin, end) in enumerate(pairwise([0, *np.cumsum(stacked["costs_size"]).tolist()])):
-        if begin < end:
-            layer = LayerCounts(sizes.shapes[COSTS], stacked["costs_key"][begin:end], stacked["costs_number"][begin:end])
-            check_sums(f"{owner}, team {i}", layer)
-    for one in ARRAYS:
-        if one.name in stacked:
-            check_array(owner, one, stacked[one.name], sizes, n)
-    for extras in unstack_extras(sizes.extras, stacked, n):
-        check_extras(owner, sizes.extras, extras)
-
-
-def environment_extras(owner: str, sizes: Sequence[Sizes], extras: Extras) -> Extras:
-    """Check the extras of a shared environment, and return them. sizes: of all who share it; what none declares is dropped."""
-    declared = next((some.extras for some in sizes if some.extras), ())
-    extras = of_layer(extras, "environment") if declared else {}
-    check_extras(owner, declared, extras)
-    return extras

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from cede._base import check
 from cede.beliefs.scale import Scale, ScaleOf, scale_of
-from cede.learners.endless import new_learner
 from cede.learners.learner import Learner
 from cede.learners.options import BeliefNames, FullPlans, Planning, Plans, Replan, checked_plans, checked_task
 from cede.learners.settings import Settings
@@ -63,4 +62,4 @@ def ucrl2(
         scale=scale_of(owner, scale),
         plans=checked_plans(owner, checked_task(owner, task), planning, replan),
     )
-    return new_learner(task, settings, seed=seed)
+    return Learner(task, settings, seed=seed)

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede.beliefs.scale import Scale, ScaleOf, scale_of
-from cede.learners.endless import new_learner
 from cede.learners.learner import Learner
 from cede.learners.options import (
     BeliefNames,
@@ -48,7 +47,8 @@ class UCRL2MC(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.allows("two layers"):
-            check.fail(self.owner, "radius", f"{self.radius!r} and {self.agents_radius!r}", "sets that this learner can have")
+            both = f"{self.belief.environment!r} and {self.belief.agents!r}"
+            check.fail(self.owner, "radius", both, "sets that this learner can have")
 
 
 def ucrl2_mc(
@@ -116,4 +116,4 @@ def ucrl2_mc(
         promise=(promise := checked_promise(owner, task, at_most, at_least, baseline, alpha, start)),
         plans=checked_plans(owner, task, planning, replan, promise),
     )
-    return new_learner(task, settings, seed=seed)
+    return Learner(task, settings, seed=seed)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy, for_kernels
@@ -13,23 +14,15 @@ from cede.beliefs.constants import put_radii
 from cede.beliefs.extras import of_layer
 from cede.beliefs.scale import Scale
 from cede.learners import compiled as kernels
-from cede.learners.arrays import (
-    certain_belief,
-    get_state,
-    load_counts,
-    make_plan,
-    new_arrays,
-    put_state,
-    radius_sizes,
-    refresh_layer,
-)
-from cede.learners.baseline import most_step_cost, plan_changed, record_episode
-from cede.learners.compiled import LearnerArrays
+from cede.learners.arrays import certain_belief, load_counts, new_arrays, radius_sizes, refresh_layer
+from cede.learners.baseline import is_kept_to, most_step_cost, plan_changed, record_episode
+from cede.learners.compiled import GreedyBounds, LearnerArrays
 from cede.learners.limits import prices_by_name, update_prices
 from cede.learners.proof import UNDECIDED
 from cede.learners.settings import Settings
-from cede.learners.state import LearnerState, Sizes, plan_arrays
-from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, thread_scratch
+from cede.learners.state import LearnerState, Sizes
+from cede.planning.backup import CHOOSE
+from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, run_pass, share_pass, thread_scratch
 from cede.problem.task import Task
 from cede.rows.places import ENVIRONMENT
 from cede.rows.working import SharedCounts
@@ -57,7 +50,7 @@ class WorkingLearner:
         self.task, self.settings, self.seed = task, settings, seed
         self.scale_at = scale_at or (lambda episode: settings.scale)
         self.counts = load_counts(task, settings, state, shared)
-        self.plan, self.planned, self.stale = state.plan(task), state.planned, state.stale
+        self.plan, self.planned, self.stale = plan_of(task, state), state.planned, state.stale
         self.sizes = radius_sizes(task, settings)
         self._arrays = new_arrays(task, settings, self.counts)
         put_state(self._arrays, task, settings, state)
@@ -185,10 +178,21 @@ class WorkingLearner:
         shape = (task.plan_steps, task.n_states, task.n_agents)
         return pass_scratch(arrays.model, shape), thread_scratch(task.n_states, n_actions, task.n_agents)
 
-    @property
-    def is_trial(self) -> bool:
-        """Return whether the current plan is that of a trial episode of one member."""
-        return self.settings.trial_episodes and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
+    def in_force(self, own: Plan) -> Plan:
+        """Return the plan of this episode: the learner's own, or the baseline while it is not proven that deviating is safe."""
+        baseline = self.settings.baseline
+        return own if baseline is None or self.may_deviate(own.policy) else Plan(baseline.policy, no_value(self.task))
+
+    def reason(self) -> str:
+        """Return in a word why the agent that the plan in force names is chosen, for a record."""
+        if self.settings.planning == "greedy":
+            return "greedy"
+        if is_kept_to(self._arrays.baseline.record.view(np.float64)):
+            return "baseline"
+        if self.settings.policy is not None:
+            return "fixed"
+        is_trial = self.settings.trial_episodes and kernels.auditioned.py_func(self.arrays, self.planned) >= 0
+        return "audition" if is_trial else "plan"
 
     # ------------------------------------------------------------------------------------------------- what it believes
 
@@ -227,3 +231,108 @@ def no_value(task: Task) -> Floats:
     """Return the value of a plan whose cost is not known: NaN, (L + 1, S, D), or (S, D) without horizon; a view of one number."""
     shape = task.policy_shape
     return np.broadcast_to(np.nan, shape if task.horizon is None else (shape[0] + 1, *shape[1:]))
+
+
+# ------------------------------------------------------------------------------------------------- stored <-> working
+
+# Where the arrays that a learner keeps beside counts and plan (state.py) lie among those of the kernels, by name.
+KEPT: dict[str, Callable[[LearnerArrays], NDArray[Any]]] = {
+    "agents_planned_visits": lambda arrays: arrays.agents.planned_visits,
+    "environment_planned_visits": lambda arrays: arrays.environment.planned_visits,
+    "bounds": lambda arrays: arrays.greedy.values,
+    "agents_recent": lambda arrays: arrays.agents.counts.forgetting.recent,
+    "environment_recent": lambda arrays: arrays.environment.counts.forgetting.recent,
+    "costs_recent_row": lambda arrays: arrays.costs.recent_row,
+    "costs_recent_part": lambda arrays: arrays.costs.recent_part,
+    "taken": lambda arrays: arrays.limits.taken,
+    "prices": lambda arrays: arrays.limits.prices.view(np.float64),
+    "record": lambda arrays: arrays.baseline.record.view(np.float64),
+}
+
+
+def put_state(arrays: LearnerArrays, task: Task, settings: Settings, state: LearnerState) -> None:
+    """Copy into the arrays of a learner what its state holds beside counts and plan; what is empty is as at the start."""
+    if settings.planning == "greedy":
+        has_bounds = state.bounds.size and not np.isnan(state.bounds.flat[0])
+        put_bounds(arrays.greedy, task, state.bounds.copy() if has_bounds else optimistic_start(arrays, task))
+    for name, place in KEPT.items():
+        kept = getattr(state, name)
+        if kept.size and name != "bounds":
+            place(arrays)[...] = kept
+
+
+def get_state(arrays: LearnerArrays) -> dict[str, NDArray[Any]]:
+    """Return what a learner keeps beside counts and plan: fields of `LearnerState`."""
+    return {name: place(arrays).copy() for name, place in KEPT.items()}
+
+
+def put_bounds(greedy: GreedyBounds, task: Task, values: Floats) -> None:
+    """Set the values of greedy planning, (L + 1, S, D), and what the kernels keep beside them: what it costs to arrive, and the
+    minima of that over states.
+    """
+    greedy.values, greedy.arrival = values, arrivals(task, values)
+    greedy.least = greedy.arrival.min(axis=1)
+    greedy.least_at = greedy.arrival.argmin(axis=1).astype(np.int64)
+
+
+def arrivals(task: Task, values: Floats) -> Floats:
+    """Return what it costs to arrive, with all that comes after, from values, (..., S, D); the same array where that is equal."""
+    if task.enter_cost is None and task.discount is None:
+        return values
+    enter = 0.0 if task.enter_cost is None else task.enter_cost[:, None]
+    result: Floats = enter + task.layout.factor * values
+    return result
+
+
+def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
+    """Return the first values of greedy planning, (L + 1, S, D): the least cost if whatever is not known were as favourable as
+    possible.
+    """
+    for layer in (arrays.environment,) if arrays.flat else (arrays.agents, arrays.environment):
+        layer.belief.width[layer.case < layer.counts.counted] = 2.0
+    place = arrays.costs.counts.place
+    if place.size:  # costs that are not known are at their least
+        arrays.model.problem.env_cost[place >= 0] = arrays.costs.least[place[place >= 0]]
+    policy, bounds = empty_plan(task)
+    run_pass(arrays.model, CHOOSE, policy, bounds, 0)
+    return bounds
+
+
+def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -> None:
+    """Make the plan of an episode from all that was counted, with as many threads as pay off.
+
+    With the kernel `finish_plan`, which takes note of it, this is equal to the kernel `plan_step`.
+
+    policy: (L, S, D), written. value: (L + 1, S, D), written; without horizon (2, S, D), of which value[0] is where the search for
+    the fixed point begins. seed: of ties and samples.
+    """
+    scratch = pass_scratch(arrays.model, policy.shape)
+    kernels.prepare_plan(arrays, policy, value, seed, scratch)
+    if not arrays.model.problem.left.size:
+        n_states, n_agents = policy.shape[1:]
+        thread = thread_scratch(n_states, arrays.environment.belief.row.shape[1], n_agents)
+        kernels.plan_endless(arrays, policy, value, seed, scratch, thread)
+        return
+    share_pass(
+        arrays.model,
+        len(policy),
+        scratch,
+        lambda thread, phase: kernels.plan_pass(arrays, policy, value, seed, scratch, thread, phase),
+    )
+
+
+def plan_of(task: Task, state: LearnerState) -> Plan | None:
+    """Return the plan of a state; None if there is none."""
+    numbers = state.found.tolist() if state.found.size else (0.0, 0.0)
+    return new_plan(task, state.policy, state.value, *numbers) if state.has_plan else None
+
+
+def plan_arrays(task: Task, plan: Plan | None) -> dict[str, NDArray[Any]]:
+    """Return a plan as fields of a state, in the form that kernels read; empty if there is none, or its value is not known."""
+    if plan is None or np.isnan(plan.value.flat[0]):
+        return {}
+    if task.horizon is not None:
+        return {"policy": plan.policy, "value": plan.value}
+    value = np.stack([plan.value, np.zeros_like(plan.value)])
+    found = np.array([plan.gain or 0.0, plan.error])
+    return {"policy": plan.policy[None], "value": value, "found": found}

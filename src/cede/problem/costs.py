@@ -100,7 +100,7 @@ def checked_ranges(
 
 def needs_range(owner: str, argument: str, ends: Range | None, name: str, costs: Floats | None) -> bool:
     """Return whether some costs are not known; their range must then be given."""
-    unknown = np.argwhere(np.isnan(costs)) if costs is not None else ()
+    unknown = np.empty((0, 1)) if costs is None else np.argwhere(np.isnan(costs))
     if len(unknown) and ends is None:
         where = check.place_of(name, unknown[0])
         expected = f"given, as in (0, 1): the least and the most that a cost can be which is not known, as {where} is"

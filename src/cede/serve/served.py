@@ -21,7 +21,7 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import Arrays, load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
-from cede.learners.files import OLDEST, SCHEMA, SavedLearner, pack_settings
+from cede.learners.files import OLDEST, SCHEMA, pack_settings
 from cede.learners.promises import trial_at
 from cede.learners.reading import unpack_settings
 from cede.learners.settings import Settings
@@ -87,8 +87,7 @@ class Served:
     @cached_property
     def packed(self) -> bytes:
         """Return it as bytes; the inverse of `unpack`."""
-        empty = SavedLearner(self.task, self.settings, 0, LearnerState(), np.empty((0, 6), dtype=np.int64), np.empty((0, 2)))
-        return archive("served", SCHEMA, *pack_settings(empty))
+        return archive("served", SCHEMA, *pack_settings(self.task, self.settings))
 
 
 def unpack(data: bytes) -> Served:

@@ -41,7 +41,7 @@ def checked(owner: str, task: Task, settings: Settings) -> Served:
     entries = task.plan_steps * task.n_states * task.n_agents
     if entries > MOST_ENTRIES:
         check.fail(owner, "horizon x states x agents", entries, f"at most {MOST_ENTRIES}")
-    if settings.forgets:
+    if settings.forgetting.any:
         check.fail(owner, "forget", "given", f"left out: it depends on the order of {unit}, which the service does not keep")
     if settings.limits is not None or settings.baseline is not None:
         name = "at_most or at_least" if settings.limits is not None else "baseline"

@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, insert, select
 
 from cede._base import check
-from cede.learners.endless import new_learner
 from cede.learners.learner import Learner
 from cede.rows.stored import Counts, LayerCounts
 from cede.serve.served import OF_ENVIRONMENT, OF_TEAM, PlanWork, Served, ServedTeam, stored_layers, unpack
@@ -180,4 +179,4 @@ class Store:
     def learner(self, connection: Connection, team: ServedTeam) -> Learner:
         """Return a learner with the counts of a team and its environment."""
         work, _ = self.plan_work(connection, team)
-        return new_learner(team.served.task, team.served.settings, seed=work.seed, counts=work.counts)
+        return Learner(team.served.task, team.served.settings, seed=work.seed, counts=work.counts)

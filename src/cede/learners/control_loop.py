@@ -1,0 +1,358 @@
+"""The calls of a control loop: choose an agent, observe what came of it, end the episode; and the record of all that."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from cede._base import check
+from cede._base.interrupts import interrupts_later, uninterrupted
+from cede._base.turns import Assignments, Change, Turn, one_at_a_time
+from cede.learners.log import count_log
+from cede.learners.session import Recording, ScaleByEpisode, Session, time_first
+from cede.learners.settings import Settings
+from cede.problem.task import Task
+from cede.steps.check import check_choice, checked_episode
+from cede.steps.recorder import Recorder
+from cede.steps.step import Episode, Step, Steps
+
+if TYPE_CHECKING:
+    from cede.learners.working import WorkingLearner
+    from cede.planning.passes import Plan
+    from cede.steps.recorded import Recorded
+
+
+class ControlLoop(ABC):
+    """The calls of a control loop. `Learner` is the class that users have: it adds what is learned, files and fleets."""
+
+    turn: Turn  # of the calls, which wait for one another
+    _task: Task
+    _settings: Settings
+    _session: Session  # the running episode
+    _recording: Recording  # what is written down of it
+    _scales: ScaleByEpisode
+    _live: "WorkingLearner | None"  # the working form, if there is one now
+
+    @property
+    def task(self) -> Task:
+        """Return its task: sizes, costs, horizon and names of the problem."""
+        return self._task
+
+    @property
+    def settings(self) -> Settings:
+        """Return its settings."""
+        return self._settings
+
+    @property
+    @abstractmethod
+    def episode(self) -> int:
+        """Return the number of the episode that is running or comes next: k = 1, 2, ..."""
+
+    @property
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """Return all that is needed to repeat a run, by name."""
+
+    @property
+    @abstractmethod
+    def _working(self) -> "WorkingLearner":
+        """Return the working form of the learner."""
+
+    @abstractmethod
+    def _as_it_is(self) -> Assignments:
+        """Return what makes the learner again what it is now."""
+
+    # ------------------------------------------------------------------------------------------------- in a control loop
+
+    @overload
+    def choose(self, t: int, state: int | str, prev_agent: int) -> int: ...
+    @overload
+    def choose(self, t: int, state: int | str, prev_agent: str) -> str: ...
+    @overload
+    def choose(self, state: int | str, prev_agent: int) -> int: ...
+    @overload
+    def choose(self, state: int | str, prev_agent: str) -> str: ...
+    @one_at_a_time
+    @time_first
+    def choose(self, t: int, state: Any, prev_agent: Any) -> int | str:
+        """Return the agent to put in control at time t in a state, if prev_agent was in control before.
+
+        t: left out if the task has no horizon. state, prev_agent: indices from 0, or names. The result is an index if prev_agent is
+        one, and a name if that is a name. Where hand-overs take time it may be a step of one, as listed in `task.agents`;
+        `task.who_acts` returns who acts then.
+        """
+        task = self._task
+        t = check.index("choose", "t", t, task.plan_steps)
+        at, prev = check_choice("choose", task, state, prev_agent)
+        if self._settings.planning == "greedy":
+            agent = int(self._working.visit(t, at)[prev])
+        else:
+            agent = int(self._plan().policy[(at, prev) if self._counts_at_once else (t, at, prev)])
+        if self._recording.recorder is not None:
+            self._recording.recorder.chosen(t, at, prev, agent, self._working.reason())
+        return task.agents[agent] if isinstance(prev_agent, str) else agent
+
+    @overload
+    def observe(
+        self,
+        t: int,
+        state: int | str,
+        prev_agent: int | str,
+        agent: int | str,
+        action: int | str,
+        next_state: int | str,
+        cost: float | None = None,
+        enter_cost: float | None = None,
+        *,
+        moved: bool = False,
+    ) -> None: ...
+    @overload
+    def observe(
+        self,
+        state: int | str,
+        prev_agent: int | str,
+        agent: int | str,
+        action: int | str,
+        next_state: int | str,
+        cost: float | None = None,
+        enter_cost: float | None = None,
+        *,
+        moved: bool = False,
+    ) -> None: ...
+    @one_at_a_time
+    @time_first
+    def observe(
+        self,
+        t: int,
+        state: Any,
+        prev_agent: Any,
+        agent: Any,
+        action: Any,
+        next_state: Any,
+        cost: float | None = None,
+        enter_cost: float | None = None,
+        *,
+        moved: bool = False,
+    ) -> None:
+        """Take note of one step. It is counted when `end_episode` is called; at once if the task has no horizon.
+
+        Steps come in order, t = 0, 1, 2, ..., and each begins where the one before led. t is left out if the task has no horizon.
+        agent: who really acted, even if another one was chosen. All but t are indices from 0, or names.
+
+        cost: what the environment charged for the action; it must be given where the task does not say it, within its cost_range.
+        enter_cost: the same for arriving in the next state. Where the task says what it costs, both may be left out; what is given
+        must then be the same. A cost that is measured is declared as not known: NaN in env_cost, with a cost_range.
+
+        moved: True if the system was moved since the step before, by hand for example, and so is in another state than that step
+        led to. The move itself is not learned from. An episode with one keeps no promise of a baseline: it counts as the dearest.
+        """
+        places = (state, prev_agent, agent, action, next_state)
+        step = self._session.checked("observe", t, places, (cost, enter_cost), moved)
+        if self._recording.recorder is None and not self._counts_at_once:
+            self._session.add(step)
+            return
+        with interrupts_later(), self._recording.together():  # the record and the learner agree
+            self._record([step], begins=not self._session.steps)
+            if self._counts_at_once:
+                self._count_steps(Steps.of([step]))
+            self._session.add(step)
+
+    @one_at_a_time
+    @uninterrupted
+    def observe_episode(self, episode: Episode) -> None:
+        """Take note of all steps of an episode at once. They are counted when `end_episode` is called; at once if the task has no
+        horizon.
+        """
+        if self.observed:
+            check.fail("observe_episode", "the number of steps observed already", self.observed, "0")
+        steps = checked_episode("observe_episode", self.task, episode, self.settings.structure)
+        with self._recording.together():
+            self._record(steps.rows(), begins=True)
+            if self._counts_at_once:
+                self._count_steps(steps)
+                self._session.clear()
+            else:
+                self._session.episode = episode
+
+    @one_at_a_time
+    def end_episode(self, *, replan: bool | None = None) -> None:
+        """End the running episode: count what was seen, and make a new plan if one is due.
+
+        An episode may end before the horizon; one without steps cannot be ended. If the task has no horizon, every step is counted
+        already, and this ends a run: the next step may begin anywhere, after any agent.
+
+        replan: None to follow the rule that the learner was made with (its own `replan=`), True to make a new plan, False to make
+        none. With planning="greedy" there is no whole plan to make.
+        """
+        wanted = None if replan is None else check.truth("end_episode", "replan", replan)
+        if not self.observed and not self._counts_at_once:
+            expected = "at least 1: observe them first; to plan again, call replan"
+            check.fail("end_episode", "the number of steps of the running episode", 0, expected)
+        self._scales.at(self.episode + 1)  # a schedule that fails must fail before anything is counted
+        with self.turn.whole, interrupts_later(), self._recording.together():  # an episode is counted as a whole
+            if self._recording.recorder is not None:
+                self._recording.recorder.end_episode(self.episode)
+            if not self._counts_at_once:
+                self._count_episode()
+            self._session.clear()
+            self._recording = self._recording.ended(counted=True)
+        if wanted:
+            self._replan()
+        elif wanted is False:
+            self._working.stale = False
+        elif not self._counts_at_once:
+            self._keep_plan()
+
+    @one_at_a_time
+    def drop_episode(self) -> None:
+        """Drop the running episode without counting it."""
+        with interrupts_later(), self._recording.together():
+            if self._recording.recorder is not None and self.observed:
+                self._recording.recorder.drop_episode(self.episode)
+            self._session.clear()
+            self._recording = self._recording.ended(counted=False)
+
+    @one_at_a_time
+    def replan(self) -> None:
+        """Make a new plan now, from all that was counted, whether one is due or not."""
+        self._replan()
+
+    def learn_from(self, log: Any, *, again: bool = False, progress: bool | Callable[[int], None] = True) -> int:
+        """Count the logged steps of any past controller, plan again, and return the number of episodes.
+
+        log: columns state, agent, action and next_state, and t or episode (see `logs.read_log`), as a mapping of arrays, a data
+        frame or a structured array; or Episodes; or a Record. Everything is checked before anything is counted, and all of it is
+        counted or, after an error or an interrupt, nothing: `episode` tells which. progress: as for `simulate`.
+
+        A Record with episodes that the learner has counted already, live or from that record, is refused: they would count twice.
+        `record.after(learner)` is the rest. again: True to count all of it once more.
+
+        A learner that learned from a log is equal to one that saw the same episodes live, and each logged episode counts as one of
+        its own. But limits and a baseline are promises about the time in which the learner itself decides, so shares and costs of
+        the log do not count for them.
+        """
+        progress, again = check.progress("learn_from", progress), check.truth("learn_from", "again", again)
+        change = Change(waits=True)
+        with change.lock:
+            change.claim("learn_from", [self])  # functions of the user that it calls must not call the learner
+            try:
+                return count_log(self, change, log, again, progress)
+            finally:
+                change.finish()
+
+    @property
+    def _counts_at_once(self) -> bool:
+        """Return whether every step is counted when it is observed: the task has no horizon."""
+        return self._task.horizon is None
+
+    def _count_steps(self, steps: Steps) -> None:
+        """Count steps of a run without horizon, one after the other, without planning."""
+        with self.turn.whole:
+            for i in range(len(steps)):
+                self._working.count_step(steps.part(slice(i, i + 1)))
+
+    def _count_episode(self) -> None:
+        """Count the running episode and end it, without planning. Whether a new plan is due is decided when one is needed."""
+        self._working.count_episode(self._session.not_counted())
+        self._session.clear()
+        self._scales.drop_before(self.episode)
+
+    @property
+    def observed(self) -> int:
+        """Return how many steps of the running episode wait to be counted at its end; 0 without a horizon."""
+        return self._session.observed
+
+    # ------------------------------------------------------------------------------------------------- records
+
+    @one_at_a_time
+    def record_to(self, path: str | Path, *, sync: str = "never") -> Recorder:
+        """Write down every step from now on in a file of JSON lines, and return the recorder; see `Recorder`.
+
+        path: a new file, or a record of the same task, which is continued. If the learner comes from a file and is in the middle of
+        an episode, its steps are written first; if that episode has ended in the record, it must be dropped (drop_episode).
+
+        sync: when to wait until all is on the disk, "never", after each "episode" or after each "step". A kill of the process loses
+        at most the step that is being observed.
+
+        Recorded is what goes through `observe`, `observe_episode`, `end_episode` and `drop_episode`. What is learned otherwise, by
+        `learn_from` or `simulate`, is not; the record says that there is a gap. Copies of a learner do not record.
+        """
+        if (before := self.recorder) is not None:
+            now = f"recorded to {str(before.path)!r}"
+            check.fail("record_to", "the learner", now, "recorded to one file: close that recorder first")
+        about, recorded = {**self.about, "episode": self.episode}, self.recorded
+        recorder = Recorder(path, self.task, about=about, sync=sync, recorded=recorded)
+        try:
+            running = self._session.not_counted()
+            if running is not None:
+                recorder.write_steps(running.rows(), episode=self.episode, begins=True, reason="resumed")
+        except BaseException:
+            recorder.close()
+            raise
+        self._recording = Recording(recorder, recorded)
+        return recorder
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Return the recorder that writes down every step; None if there is none."""
+        return self._recording.recorder if self._recording.is_open else None
+
+    @property
+    def recorded(self) -> "Recorded":
+        """Return which episodes of which records it has counted, so that none counts twice; `Record.after` goes by it."""
+        return self._recording.recorded
+
+    def _record(self, steps: list[Step], *, begins: bool) -> None:
+        """Write down steps that were checked, before they are taken note of. begins: whether they begin an episode."""
+        if self._recording.recorder is not None:
+            planned = 0 if self._live is None else self._live.planned
+            self._recording.recorder.write_steps(steps, episode=self.episode, begins=begins, planned=planned)
+
+    # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
+
+    @property
+    @one_at_a_time
+    def plan(self) -> "Plan":
+        """Return the plan of the current episode: policy[t, s, prev_agent] and its value.
+
+        With planning="greedy" it is made when first asked for in an episode: what would be chosen in each state as things stand
+        then. With a baseline it is the baseline's policy, of unknown value (NaN), unless the learner may deviate. With limits the
+        value includes their prices.
+        """
+        return self._plan()
+
+    def _plan(self) -> "Plan":
+        """Do the work of `plan`."""
+        return self._working.in_force(self._plan_if_due())
+
+    @property
+    @one_at_a_time
+    def own_plan(self) -> "Plan":
+        """The plan that the learner would use if it had no baseline. `estimate(learner, "own plan")` says what it costs."""
+        return self._plan_if_due()
+
+    def _plan_if_due(self) -> "Plan":
+        """Plan anew if there is no plan or the rule says so; return the learner's own plan."""
+        live = self._working
+        if live.is_due or live.plan is None:
+            return self._make_plan()
+        live.stale = False
+        return live.plan
+
+    def _keep_plan(self) -> None:
+        """Make a new plan after an episode if one is due. Greedy planning makes none."""
+        if self.settings.planning == "full":
+            self._plan_if_due()
+
+    def _replan(self) -> None:
+        """Do the work of `replan`."""
+        if self.settings.policy is None:
+            self._make_plan()
+            self._working.plan_changed(self.observed > 0)
+
+    def _make_plan(self) -> "Plan":
+        """Make the plan of the current episode, and use it. If this is interrupted, the plan before stays."""
+        plan = self._working.make_plan()
+        with self.turn.whole, interrupts_later():
+            self._working.use_plan(plan)
+        return plan

@@ -1,0 +1,138 @@
+"""Many learners with the same settings, stacked: arrays by name, whose first axis is the team. Shards and checkpoints hold them."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cede._base import check
+from cede.beliefs.extras import Extras, check_extras, of_layer, stack_extras, unstack_extras
+from cede.learners.state import ARRAYS, PLAN, Arrays, LearnerState, Names, Sizes, at_start, check_array, has, most_episodes
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, agent_rows
+from cede.rows.stored import Counts, LayerCounts, apart, below_one_another, check_layer, check_outcomes_counted, check_sums
+
+STACKED = {"agents": AGENT, "environment": ENVIRONMENT, "costs": COSTS, "starts": START}  # layers of a stack of teams
+
+
+def stack_states(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[Names], keeps_plans: bool) -> Arrays:
+    """Stack the states of n learners with the same settings: arrays by name, whose first axis is the team.
+
+    names: of the agents of each team, `task.tables`. Counts and extras are concatenated; the array NAME_size, (n,), says how many
+    each team has. keeps_plans: whether policy and value are included.
+    """
+    result: Arrays = {"planned": np.array([state.planned if keeps_plans else 0 for state in states], dtype=np.int64)}
+    result["fresh"] = np.array([keeps_plans and state.must_use_plan for state in states], dtype=np.int64)
+    for name in STACKED:
+        seen = stacked_layers(sizes, states, names, name)
+        result[f"{name}_size"] = np.array([len(one.key) for one in seen], dtype=np.int64)
+        result[f"{name}_key"] = np.concatenate([one.key for one in seen])
+        result[f"{name}_number"] = np.concatenate([one.number for one in seen])
+    for one in has(sizes) + [one for one in ARRAYS if keeps_plans and one.name in PLAN]:
+        shape, given = one.metadata["shape"](sizes), [getattr(state, one.name) for state in states]
+        if one.name in PLAN:  # zeros that are never touched need no memory
+            result[one.name] = np.zeros((len(states), *shape), dtype=one.metadata["dtype"])
+            for i, array in enumerate(given):
+                if states[i].has_plan:
+                    result[one.name][i] = array
+        else:
+            start = at_start(one, sizes)
+            result[one.name] = np.stack([array if array.size else start for array in given])
+    return result | stack_extras(sizes.extras, [state.extras for state in states])
+
+
+def unstack_states(
+    sizes: Sizes, stacked: Arrays, before: Sequence[LearnerState], names: Sequence[Names], episodes: int, own: int
+) -> list[LearnerState]:
+    """Return the states of n learners from a stack, as `stack_states` makes it, after a run.
+
+    before: the states before the run. names: of the agents of each team. episodes: how many episodes were counted since. own: how
+    many of them into the learner's own environment counts. Large arrays are handed over, not copied.
+    """
+    result = []
+    ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in STACKED}
+    shapes = dict(zip(STACKED, (*sizes.layers, sizes.shapes[START]), strict=True))
+    rows = agent_rows(sizes.task, sizes.settings.structure)
+    extras = unstack_extras(sizes.extras, stacked, len(before))
+    for i, state in enumerate(before):
+        found: dict[str, Any] = {"extras": extras[i], **{one.name: stacked[one.name][i] for one in has(sizes)}}
+        layers: dict[str, LayerCounts] = {}
+        for name, end in ends.items():
+            part = slice(end[i] - stacked[f"{name}_size"][i], end[i])
+            key, number = stacked[f"{name}_key"][part].copy(), stacked[f"{name}_number"][part].copy()
+            if name == "agents":
+                parts = apart(LayerCounts(shapes[name], key, number), rows)
+                layers |= {f"{AGENT}{agent}": part for agent, part in zip(names[i], parts, strict=True)}
+            elif len(key):
+                layers[STACKED[name]] = LayerCounts(shapes[name], key, number)
+        if "value" in stacked and stacked["planned"][i] > 0:
+            found |= {name: stacked[name][i] for name in PLAN}
+            found |= {"planned": int(stacked["planned"][i]), "stale": not stacked["fresh"][i]}
+        found["counts"] = Counts(layers, state.episodes + episodes, state.environment_episodes + own)
+        result.append(LearnerState(**found))
+    return result
+
+
+def stacked_layers(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[Names], name: str) -> list[LayerCounts]:
+    """Return a layer of each team, by its name in a stack; of all agents of a team together. names: of the agents of each team."""
+    if name != "agents":
+        empty = LayerCounts.empty(sizes.shapes[STACKED[name]])
+        return [state.counts.layers.get(STACKED[name], empty) for state in states]
+    empties = [LayerCounts.empty((rows, sizes.task.n_actions)) for rows in agent_rows(sizes.task, sizes.settings.structure)]
+    return [
+        below_one_another([state.counts.layers.get(f"{AGENT}{agent}", empty) for agent, empty in zip(own, empties, strict=True)])
+        for state, own in zip(states, names, strict=True)
+    ]
+
+
+def part_of(stacked: Arrays, begin: int, end: int) -> Arrays:
+    """Return the stack of the teams from begin to end."""
+    result = {}
+    for name, array in stacked.items():
+        layer, _, part = name.rpartition("_")
+        size = f"{layer}_size" if layer in STACKED and part in ("key", "number") else f"{name}_size"
+        first, last = begin, end
+        if size in stacked:
+            ends = np.concatenate([[0], np.cumsum(stacked[size])])
+            first, last = ends[begin], ends[end]
+        result[name] = array[first:last]
+    return result
+
+
+def joined(stacks: Sequence[Arrays]) -> Arrays:
+    """Return one stack of the teams of several stacks, in their order."""
+    if len(stacks) == 1:
+        return stacks[0]
+    return {name: np.concatenate([stack[name] for stack in stacks]) for name in stacks[0]}
+
+
+def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
+    """Check a stack of n states that comes from outside, before a kernel reads it."""
+    for name, shape in sizes.seen.items():
+        size, layer = stacked[f"{name}_size"], LayerCounts(shape, stacked[f"{name}_key"], stacked[f"{name}_number"])
+        if size.dtype != np.int64 or size.shape != (n,) or (size < 0).any() or size.sum() != len(layer.key):
+            check.fail(owner, f"the sizes of the counts of {name}", "torn", "one for each team, as many as there are counts")
+        check_layer(owner, name, layer, np.repeat(np.arange(n), size))
+        if name == ENVIRONMENT:
+            check_outcomes_counted(owner, sizes.settings.outcomes, layer)
+    for name, most in (("planned", most_episodes(sizes.task)), ("fresh", 1)):
+        array = stacked[name]
+        if array.dtype != np.int64 or array.shape != (n,) or (array < 0).any() or (array > most).any():
+            check.fail(owner, name, "impossible", f"integers from 0 to {most}, one for each team")
+    for i, (begin, end) in enumerate(pairwise([0, *np.cumsum(stacked["costs_size"]).tolist()])):
+        if begin < end:
+            layer = LayerCounts(sizes.shapes[COSTS], stacked["costs_key"][begin:end], stacked["costs_number"][begin:end])
+            check_sums(f"{owner}, team {i}", layer)
+    for one in ARRAYS:
+        if one.name in stacked:
+            check_array(owner, one, stacked[one.name], sizes, n)
+    for extras in unstack_extras(sizes.extras, stacked, n):
+        check_extras(owner, sizes.extras, extras)
+
+
+def environment_extras(owner: str, sizes: Sequence[Sizes], extras: Extras) -> Extras:
+    """Check the extras of a shared environment, and return them. sizes: of all who share it; what none declares is dropped."""
+    declared = next((some.extras for some in sizes if some.extras), ())
+    extras = of_layer(extras, "environment") if declared else {}
+    check_extras(owner, declared, extras)
+    return extras
