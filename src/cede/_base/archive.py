@@ -12,6 +12,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import secrets
@@ -260,12 +261,13 @@ def load_arrays(
             found, promised = (header["kind"], header["schema"]), header.pop("checksum", None)
         except Exception as error:  # damage can make a reader of archives, numbers and text fail in many ways
             raise UnreadableFile(f"{path}: cannot be read, must be a {kind} of cede; it is another file, or damaged") from error
-    if found[0] in kinds and isinstance(found[1], int) and found[1] > schema:
-        raise UnreadableFile(f"{path}: is a {found[0]} of schema {found[1]}, must be at most {schema}: it is of a newer cede")
-    if found[0] in kinds and isinstance(found[1], int) and not isinstance(found[1], bool) and 0 < found[1] < (oldest or schema):
+    is_ours, what = found[0] in kinds and type(found[1]) is int and found[1] > 0, f"{path}: is a {found[0]} of schema {found[1]}"
+    if is_ours and found[1] > schema:
+        raise UnreadableFile(f"{what}, must be at most {schema}: it is of a newer cede")
+    if is_ours and found[1] < (oldest or schema):
         expected = f"must be {schema}: it is of an older cede, whose files this one does not read; load it with that version"
-        raise UnreadableFile(f"{path}: is a {found[0]} of schema {found[1]}, {expected}")
-    if found[0] not in kinds or not isinstance(found[1], int) or not (oldest or schema) <= found[1] <= schema:
+        raise UnreadableFile(f"{what}, {expected}")
+    if not is_ours:
         is_now = f"a {check.printable(found[0])[:60]} of schema {check.printable(found[1])[:60]}"
         raise UnreadableFile(f"{path}: is {is_now}, must be a {kind} of schema {schema}")
     if checksum(header, arrays) != promised:
@@ -311,9 +313,7 @@ def read_array(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, fortran, dtype = read(member)
         begin = member.tell()
-    count = 1
-    for side in shape:
-        count *= int(side)
+    count = math.prod(shape)
     known = dtype.kind in READABLE and dtype.isnative
     if not known or fortran or min(shape, default=0) < 0 or count * dtype.itemsize != len(data) - begin:
         raise ValueError(f"{name} claims {shape} of {dtype}")
@@ -361,22 +361,22 @@ def rebuild(described: Any, arrays: Arrays, classes: Mapping[str, Callable[..., 
     if "array" in described:
         return arrays[described["array"]]
     if "sparse" in described:
-        return rebuild_sparse(described, arrays)
+        return rebuild_sparse(described["sparse"], described["shape"], arrays)
     if "map" in described:
         return {key: rebuild(one, arrays, classes) for key, one in described["map"]}
     inside = {name: rebuild(one, arrays, classes) for name, one in described.items() if name != "class"}
     return classes[described["class"]](**inside)
 
 
-def rebuild_sparse(described: Mapping[str, Any], arrays: Arrays) -> sp.csr_array:
+def rebuild_sparse(name: str, shape: Sequence[int], arrays: Arrays) -> sp.csr_array:
     """Return a described sparse matrix, after a check of its indices: SciPy itself does not check them."""
-    data, columns, ends = (arrays[f"{described['sparse']}/{part}"] for part in ("data", "indices", "indptr"))
-    n_rows, n_columns = (int(side) for side in described["shape"])
+    data, columns, ends = (arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr"))
+    n_rows, n_columns = (int(side) for side in shape)
     whole = data.ndim == columns.ndim == ends.ndim == 1 and data.shape == columns.shape and ends.shape == (n_rows + 1,)
     if not whole or columns.dtype.kind != "i" or ends.dtype.kind != "i":
-        raise ValueError(f"{described['sparse']} is torn")
+        raise ValueError(f"{name} is torn")
     if (columns < 0).any() or (columns >= n_columns).any() or ends[0] != 0 or ends[-1] != columns.size or (np.diff(ends) < 0).any():
-        raise ValueError(f"{described['sparse']} has places beyond its shape")
+        raise ValueError(f"{name} has places beyond its shape")
     return sp.csr_array((data, columns, ends), shape=(n_rows, n_columns))
 
 

@@ -17,7 +17,7 @@ Where episodes start is known or counted (starts.py). If it is counted, it is dr
 is where it is best for the lower end, and where it is worst for the upper end.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.reprs import plural
+from cede.beliefs.belief import Belief
 from cede.beliefs.posterior import checked_prior
 from cede.insight import figures
 from cede.insight.bounding import extremes
@@ -142,12 +143,25 @@ def estimate(
     where = first if first is not None and start is None else starts_of(owner, learner, start)
     warnings = warnings_of(learner, parts, where)
     if len(parts) == 2 and parts[0].is_same(parts[1]):
-        settled = (SETS, level_of_sets(learner, where), None, None) if kind == "sets" else (DRAWS, held, number, given)
         same = f"{parts[0].name} and {parts[1].name} are the same policy"
-        return replace(made(learner, parts, where, (0.0, 0.0, 0.0), *settled), warnings=(check.printable(same), *warnings))
-    if kind == "sets":
-        return replace(by_sets(owner, learner, parts, where), warnings=warnings)
-    return replace(by_draws(learner, parts, where, held, given, number, seed), warnings=warnings)
+        ends, warnings = (0.0, 0.0, 0.0), (check.printable(same), *warnings)
+    elif kind == "sets":
+        ends = by_sets(owner, learner, parts, where)
+    else:
+        ends = by_draws(learner, parts, where, held, given, number, seed)
+    task = learner.task
+    return Estimate(
+        *ends,
+        kind=SETS if kind == "sets" else DRAWS,
+        level=level_of_sets(learner, where) if kind == "sets" else held,
+        policy=parts[0].name,
+        against=parts[1].name if len(parts) > 1 else None,
+        per="episode" if task.horizon is not None else "step in the long run" if task.discount is None else "run, discounted",
+        starts=where.source,
+        draws=None if kind == "sets" else number,
+        prior=None if kind == "sets" else given,
+        warnings=warnings,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +219,10 @@ def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:
     return learner, Starts(counts / counts.sum(), f"as in {len(firsts):,} logged episodes", float(len(firsts)))
 
 
-def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, prior: float, draws: int, seed: int) -> Estimate:
+Ends = tuple[float, float, float]  # mean, low, high
+
+
+def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, prior: float, draws: int, seed: int) -> Ends:
     """Return the estimate by posterior draws."""
     policies = [policy for part in parts for policy in part.policies]
     sign = np.concatenate([part.weights * (1.0 if i == 0 else -1.0) for i, part in enumerate(parts)])
@@ -226,7 +243,7 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
     )
     if len(parts) == 2:
         low, high = mean - WIDER * (mean - low), mean + WIDER * (high - mean)
-    return made(learner, parts, where, (float(mean), float(low), float(high)), DRAWS, level, draws, prior)
+    return float(mean), float(low), float(high)
 
 
 def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -> tuple[Floats, Floats, Floats]:
@@ -247,25 +264,27 @@ def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -
     return guess, known, free + (1.0 - free) * rest / np.maximum(total + rest, 1e-300)
 
 
-def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> Estimate:
-    """Return the estimate by the bounds of confidence sets. Of a difference, either end is that of one minus the other of the
-    other.
-    """
+def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> Ends:
+    """Return the estimate by the bounds of confidence sets. A difference is least if one policy costs least and the other most."""
     task, costs, total = learner.task, learner.costs, np.zeros(3)
     sets, plain, middle = learner.beliefs, frequencies(learner), learner.costs.middle(owner, learner.task)
-    averages = task.horizon is None and task.discount is None
     for i, part in enumerate(parts):
         for policy, weight in zip(part.policies, part.weights, strict=True):
             low, high = (
                 least_from_starts(where, sign * end[0, :, task.start_agent], ~task.is_terminal, learner.settings.delta) * sign
                 for end, sign in zip(extremes(task, *sets, policy, costs), (1.0, -1.0), strict=True)
             )
-            if averages:
-                mean = gain_under(middle, *plain, policy)
-            else:
-                mean = float(where.chances @ value_under(middle, *plain, policy)[0, :, task.start_agent])
+            mean = expected_cost(middle, plain, policy, where)
             total += weight * np.array([mean, low, high] if i == 0 else [-mean, -high, -low])
-    return made(learner, parts, where, tuple(total.tolist()), SETS, level_of_sets(learner, where), None, None)
+    mean, low, high = total.tolist()
+    return mean, low, high
+
+
+def expected_cost(task: Task, beliefs: tuple[Belief, Belief], policy: Policy, where: Starts) -> float:
+    """Return what a policy costs if the centres of beliefs are the truth; for averages, a step in the long run."""
+    if task.horizon is None and task.discount is None:
+        return gain_under(task, *beliefs, policy)
+    return float(where.chances @ value_under(task, *beliefs, policy)[0, :, task.start_agent])
 
 
 def level_of_sets(learner: Learner, where: Starts) -> float:
@@ -285,17 +304,6 @@ def least_from_starts(where: Starts, values: Floats, possible: NDArray[np.bool_]
         return mean
     moved = 0.5 * np.sqrt(2.0 * (possible.sum() * np.log(2.0) - np.log(delta)) / max(where.seen, 1.0))
     return max(least, mean - float(moved) * (most - least))
-
-
-def made(
-    learner: Learner, parts: list[Named], where: Starts, numbers: Any, kind: str, level: float, draws: Any, prior: Any
-) -> Estimate:
-    """Return an Estimate without warnings."""
-    task = learner.task
-    per = "episode" if task.horizon is not None else "step in the long run" if task.discount is None else "run, discounted"
-    against = parts[1].name if len(parts) > 1 else None
-    mean, low, high = numbers
-    return Estimate(mean, low, high, kind, level, parts[0].name, against, per, where.source, draws, prior)
 
 
 def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[str, ...]:
@@ -343,11 +351,11 @@ def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
     outcomes[task.is_terminal] = False
     beliefs, all_steps = frequencies(learner), task.only_costs(control_cost=np.ones(task.n_agents))
     rare = task.only_costs(control_cost=rarely, env_cost=outcomes.astype(np.float64))
-    total = [0.0, 0.0]
-    for policy, weight in zip(part.policies, part.weights, strict=True):
-        for i, costs in enumerate((rare, all_steps)):
-            if task.horizon is None and task.discount is None:
-                total[i] += weight * gain_under(costs, *beliefs, policy)
-            else:
-                total[i] += weight * float(where.chances @ value_under(costs, *beliefs, policy)[0, :, task.start_agent])
+    total = [
+        sum(
+            weight * expected_cost(costs, beliefs, policy, where)
+            for policy, weight in zip(part.policies, part.weights, strict=True)
+        )
+        for costs in (rare, all_steps)
+    ]
     return min(1.0, total[0] / total[1]) if total[1] > 0 else 0.0

@@ -91,21 +91,15 @@ def widest(learner: "Learner", names: list[str], policy: Policy, met: Floats) ->
     for layer, (place, belief, stake, visits, owner) in enumerate(
         zip(places, learner.beliefs, found, visited, owners, strict=True)
     ):
-        total: dict[tuple[int, int], float] = {}
-        first: dict[tuple[int, int], tuple[int, int]] = {}  # the place of each row that matters most
-        for i, j in np.argwhere(stake > 0).tolist():
-            key = int(owner[i]), int(place[i, j])
-            total[key] = total.get(key, 0.0) + float(stake[i, j])
-            first[key] = max(first.get(key, (i, j)), (i, j), key=lambda one: stake[one])
-        for (table, row), matters in total.items():
-            i, j = first[table, row]
+        key = owner[:, None] * len(visits) + place  # places that share a row, of one policy
+        total = np.bincount(key.ravel(), weights=stake.ravel())
+        for row in np.argsort(-total, kind="stable")[:MOST_ROWS].tolist():
+            i, j = divmod(int(np.argmax(np.where(key == row, stake, -1.0))), key.shape[1])  # where it matters most
             period, s = divmod(i, task.n_states) if layer else (0, j)
-            where = (
-                names[s]
-                + (f", {actions[j]}" if layer else "")
-                + (f", period {period}" if layer and task.periods is not None else "")
-            )
-            name, width = "environment" if layer else task.tables[table], float(belief.distances[belief.row[i, j]])
-            rows.append(WideRow(name, where, float(visits[row]), width, matters))
+            where = names[s] + (f", {actions[j]}" if layer else "")
+            where += f", period {period}" if layer and task.periods is not None else ""
+            name = "environment" if layer else task.tables[owner[i]]
+            width = float(belief.distances[belief.row[i, j]])
+            rows.append(WideRow(name, where, float(visits[place[i, j]]), width, float(total[row])))
     rows.sort(key=lambda row: -row.matters)
-    return tuple(row for row in rows[:MOST_ROWS] if row.matters >= LITTLE * rows[0].matters)
+    return tuple(row for row in rows[:MOST_ROWS] if row.matters > 0.0 and row.matters >= LITTLE * rows[0].matters)

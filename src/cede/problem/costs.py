@@ -100,7 +100,7 @@ def checked_ranges(
 
 def needs_range(owner: str, argument: str, ends: Range | None, name: str, costs: Floats | None) -> bool:
     """Return whether some costs are not known; their range must then be given."""
-    unknown = np.argwhere(np.isnan(costs)) if costs is not None else ()
+    unknown: Any = np.argwhere(np.isnan(costs)) if costs is not None else ()
     if len(unknown) and ends is None:
         where = check.place_of(name, unknown[0])
         expected = f"given, as in (0, 1): the least and the most that a cost can be which is not known, as {where} is"
@@ -205,11 +205,10 @@ def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Seq
 
 
 def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: int | None = None) -> Floats:
-    """Check switching costs, one number, (D, D), (S, D, D), or by hand-over as in {("robot", "operator"): 0.3}; return them as a
-    read-only array [prev_agent, agent] or [s, prev_agent, agent].
+    """Check switching costs: one number, (D, D), (S, D, D), or by hand-over as in {("robot", "operator"): 0.3}; return an array.
 
-    Infinity stands for a hand-over that is not possible; from each agent at least one must be possible, and what is possible must
-    be so in all states. names: of the agents. n_states: None if it is not known yet.
+    Infinity stands for an impossible hand-over: in all states or in none, and from each agent at least one must be possible. names:
+    of the agents. n_states: None if it is not known yet.
     """
     n_agents = len(names)
     if isinstance(value, Mapping):
@@ -227,11 +226,11 @@ def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: 
 def checked_grab_cost(
     owner: str, value: Any, names: Sequence[str], prices: Floats, n_states: int | None, barred: bool
 ) -> Floats | None:
-    """Check what hand-overs cost that happen although they are not possible: None, one number, (M, M), (S, M, M), or by hand-over.
-    Return a read-only array [member before, member] or [s, member before, member]; None stays None.
+    """Check what impossible hand-overs cost that happen: None, one number, (M, M), (S, M, M), or by hand-over; return an array or
+    None.
 
-    names: of the members. prices: what switch_cost says for the same pairs, for those that are not named. n_states: None if it is
-    not known yet. barred: whether there are hand-overs that are not possible, so that grab_cost is of use.
+    names: of the members. prices: what switch_cost says for the pairs that are not named. n_states: None if it is not known yet.
+    barred: whether some hand-overs are impossible, so that grab_cost is of use.
     """
     if value is None:
         return None

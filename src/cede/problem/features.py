@@ -64,8 +64,8 @@ def same_features(one: Features | None, other: Features | None) -> bool:
 def read_features(owner: str, task: Task, features: Any, names: Any) -> Features:
     """Return the features of the states of a task, after checks.
 
-    features: None to read the names of the states; a table of integers or strings with a row for each state; or a MultiDiscrete
-    space, whose index of a state counts in C order. names: of the features, or None.
+    features: None to read the names of the states; a table of integers or strings, one row per state; or a MultiDiscrete space,
+    whose elements are numbered in C order. names: of the features, or None.
     """
     if features is None:
         found, table = from_names(owner, task)
@@ -128,8 +128,8 @@ def read_row(owner: str, s: int, row: Any) -> tuple[Value, ...]:
 def from_names(owner: str, task: Task) -> tuple[tuple[str, ...], list[tuple[Value, ...]]]:
     """Return names of features, and the features of all states, read from the states' names.
 
-    Names that read as "key=value, key=value" with the same keys are taken at their word. All others are cut at blanks and
-    punctuation. A word that is the same in all names is no feature, but names those after it.
+    Names of the form "key=value, key=value" with the same keys are read as such. Others are split at blanks and punctuation; a word
+    that is the same in all names is no feature, but names those after it.
     """
     if task.state_names is None:
         check.fail(owner, "features", "None", "given: the states of this task have no names to read them from")

@@ -357,8 +357,7 @@ class TwoLayerMDP(Remade):
 def solo(environment: Environment, horizon: int | None, *, discount: float | None = None) -> TwoLayerMDP:
     """Return an environment as the problem of a single agent; `planning/planner.py: best_policy` solves it.
 
-    There is one agent for each action, which always takes that action, and hand-overs are free. The best switching policy is then
-    the best policy of a single agent, and a learner of switching policies learns that policy.
+    There is one agent for each action, which always takes that action, and hand-overs are free: to switch is to act.
     """
     check.instance("solo", "environment", environment, Environment)
     n, a = environment.n_states, environment.n_actions
@@ -376,10 +375,7 @@ _fitting: "WeakKeyDictionary[Outcomes, WeakSet[Environment]]" = WeakKeyDictionar
 
 
 def check_support(owner: str, outcomes: Outcomes, environment: Environment) -> None:
-    """Check that every step that is possible in an environment is declared to be possible.
-
-    Kernels look up the outcome that a step was without checking again, so simulations call this before they begin.
-    """
+    """Check that every step that is possible in an environment is declared to be possible; kernels rely on it."""
     known = _fitting.setdefault(outcomes, WeakSet())
     if environment in known:
         return
