@@ -33,6 +33,7 @@ from cede.insight.bounding import extremes
 from cede.insight.draws import costs_of_draws, free_parts
 from cede.insight.frequencies import CountsAlone, frequencies
 from cede.insight.starts import Starts, starts_of
+from cede.insight.visits import visits_by_place
 from cede.learners.baseline import is_kept_to
 from cede.learners.endless import new_learner
 from cede.learners.learner import MOST_SEED, Learner
@@ -41,7 +42,6 @@ from cede.planning.control_shares import Mixture
 from cede.planning.passes import Plan, gain_under, value_under
 from cede.problem.policies import checked_switching_policy
 from cede.problem.task import Task
-from cede.rows.places import places_of
 from cede.steps.log import read_log
 
 DRAWS, PRIOR, LEVEL = "posterior draws", 1.0, 0.9
@@ -337,15 +337,12 @@ def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
     """Return the part of a policy's steps, by what was seen, in which the agent's row or the environment's was seen less than FEW
     times: what an episode costs if such a step costs 1, over what it costs if each step does.
     """
-    task, settings, counts = learner.task, learner.settings, learner.counts
-    agents, environment = places_of(task, structure=settings.structure)
-    acted, followed = (np.asarray(one.sum(axis=1)).ravel() for one in (counts.agents, counts.environment))
-    rarely, known = np.zeros((task.n_states, task.n_agents)), {*settings.known_agents}
-    for d in range(task.n_agents):
-        table = int(task.table[d])
-        slots = agents[int(task.layout.first_slot[table]) : int(task.layout.first_slot[table] + task.layout.n_slots[table])]
-        rarely[:, d] = 0.0 if table in known else acted[slots].sum(axis=0) < FEW
-    outcomes = followed[environment].reshape(task.n_periods, task.n_states, -1).sum(axis=0) < FEW
+    task, settings = learner.task, learner.settings
+    acted, followed = visits_by_place(learner)
+    rarely = np.zeros((task.n_states, task.n_agents))
+    for d, table in enumerate(task.table.tolist()):
+        rarely[:, d] = 0.0 if table in settings.known_agents else acted[task.layout.slots(table)].sum(axis=0) < FEW
+    outcomes = followed.reshape(task.n_periods, task.n_states, -1).sum(axis=0) < FEW
     if settings.known_environment is not None:
         outcomes = np.zeros_like(outcomes)
     outcomes[task.is_terminal] = False

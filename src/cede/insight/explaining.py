@@ -20,12 +20,12 @@ from cede._kernels.account import is_hand_over
 from cede.beliefs.belief import Belief
 from cede.insight.figures import figure
 from cede.insight.frequencies import frequencies, prices_in_force
+from cede.insight.visits import visits_by_place
 from cede.learners.baseline import is_kept_to
 from cede.learners.learner import Learner
 from cede.planning.chains import chain_of, chain_value
 from cede.planning.passes import follow_once, negated, value_under
 from cede.problem.task import NOT_GIVEN, Task
-from cede.rows.places import places_of
 
 HOW = {None: "", "time": " at this time", "prev_agent": " after the same agent"}  # what a policy may vary with, in words
 ROUNDING = 1e-12  # relative to costs: what is closer together is equal
@@ -105,6 +105,9 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     plain_sets, costs = frequencies(learner), learner.costs
     sets = learner.beliefs if bounded else plain_sets
     plain_task = costs.middle(owner, task)
+    plain_parts = {
+        part: plain_task.only_costs(**{name: getattr(plain_task, name) for name in names}) for part, names in COSTS.items()
+    }
     candidates = np.flatnonzero(task.can_hand_over[prev]).tolist()
     options = []
     value_of = {"plain": Ahead(plain_sets, plan, now)}
@@ -112,7 +115,7 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
         value_of |= {"low": Ahead(sets, plan, now), "high": Ahead(sets, plan, now)}
     for agent in candidates:
         here = (state, prev, agent)
-        parts = {part: value_of["plain"].cost(part, only(plain_task, fields), *here) for part, fields in COSTS.items()}
+        parts = {part: value_of["plain"].cost(part, costs_of_part, *here) for part, costs_of_part in plain_parts.items()}
         if prices is not None:
             parts["limits"] = value_of["plain"].cost("limits", task.only_costs(), *here, prices)
         plain = low = high = sum(parts.values())
@@ -175,11 +178,6 @@ def dearer(prices: dict[str, float], worth: float) -> str:
     return f" To keep within its limits, {' and '.join(found)}; the costs compared here include that." if found else ""
 
 
-def only(task: Task, kept: Sequence[str]) -> Task:
-    """Return the task with all costs set to 0 except some, by the names of its fields."""
-    return task.only_costs(**{name: getattr(task, name) for name in kept})
-
-
 def seen_here(
     learner: Learner, sets: tuple[Belief, Belief], t: int, state: int, prev: int, agent: int
 ) -> tuple[float, float, float, float]:
@@ -187,21 +185,17 @@ def seen_here(
 
     Of the environment's rows, one for each action that the agent may take, it is the fewest visits and the greatest width.
     """
-    task, counts = learner.task, learner.counts
+    task, (acted, followed) = learner.task, visits_by_place(learner)
     slot = int(task.layout.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
-    agents_place, environment_place = places_of(task, structure=learner.settings.structure)
     mine = int(sets[0].row[slot, state])
-    visits = float(counts.agents[[int(agents_place[slot, state])]].sum())
     table = sets[0].centre
     weights = table.weight[table.start[mine] : table.start[mine] + table.size[mine]]
     taken = table.column[table.start[mine] : table.start[mine] + table.size[mine]][weights > 0]
     certain = sets[0].width[mine] == 0 and len(taken)
     actions = [int(a) for a in taken] if certain else list(range(task.n_actions))
     place = state if task.periods is None else int(task.periods[t]) * task.n_states + state
-    rows = [int(environment_place[place, a]) for a in actions]
-    outcome_visits = min(float(counts.environment[[row]].sum()) for row in rows)
     widest = max(float(sets[1].distances[sets[1].row[place, a]]) for a in actions)
-    return visits, float(sets[0].distances[mine]), outcome_visits, widest
+    return float(acted[slot, state]), float(sets[0].distances[mine]), float(followed[place, actions].min()), widest
 
 
 def in_words(

@@ -18,11 +18,11 @@ from cede.insight.bounding import bounds
 from cede.insight.figures import figure, interval
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import occupancy
-from cede.insight.starts import normalised, starts_of, state_visits
+from cede.insight.starts import normalised, starts_of
 from cede.insight.uncertain import WideRow, widest
+from cede.insight.visits import state_visits, visits_by_place
 from cede.learners.learner import Learner
 from cede.planning.passes import value_under
-from cede.rows.places import places_of
 
 MOST_GROUPS = 40  # with more groups by default, all states are shown as one
 FEW_STATES = 12  # with so few states, each is shown by itself
@@ -208,9 +208,8 @@ def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> 
     task, settings = learner.task, learner.settings
     if settings.flat or learner.episode == 1:
         return []
-    place, seen = places_of(task, structure=settings.structure)[0], np.asarray(learner.counts.agents.sum(axis=1)).ravel()
-    slots = [slice(int(first), int(first + n)) for first, n in zip(task.layout.first_slot, task.layout.n_slots, strict=True)]
-    unknown = np.stack([seen[place[slot]].sum(axis=0) == 0 for slot in slots])  # (tables, S)
+    acted = visits_by_place(learner)[0]
+    unknown = np.stack([acted[task.layout.slots(table)].sum(axis=0) == 0 for table in range(len(task.tables))])  # (tables, S)
     unknown[list(settings.known_agents)] = False
     guess = np.where(unknown[task.table[policy], np.arange(task.n_states)[:, None]], met, 0.0)
     part = float(guess.sum() / max(float(met.sum()), 1e-300))

@@ -9,6 +9,7 @@ from cede._base.arrays import Floats, Policy
 from cede.beliefs.belief import Belief
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import Tables
+from cede.insight.visits import visits_by_place
 from cede.planning.passes import value_under
 from cede.problem.layout import BY_PREV_AGENT, BY_TIME
 from cede.rows.places import places_of
@@ -82,16 +83,16 @@ def widest(learner: "Learner", names: list[str], policy: Policy, met: Floats) ->
     """
     if not learner.settings.has_sets or learner.settings.flat:
         return ()
-    task, counts = learner.task, learner.counts
+    task = learner.task
     actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
     owners = np.repeat(np.arange(len(task.tables)), task.layout.n_slots), np.zeros(len(learner.beliefs[1].row), dtype=np.int64)
-    visited = [np.asarray(one.sum(axis=1)).ravel() for one in (counts.agents, counts.environment)]
+    visited = visits_by_place(learner)
     places, found = places_of(task, structure=learner.settings.structure), stakes(learner, policy, met)
     rows: list[WideRow] = []
     for layer, (place, belief, stake, visits, owner) in enumerate(
         zip(places, learner.beliefs, found, visited, owners, strict=True)
     ):
-        key = owner[:, None] * len(visits) + place  # places that share a row, of one policy
+        key = owner[:, None] * (int(place.max()) + 1) + place  # places that share a row, of one policy
         total = np.bincount(key.ravel(), weights=stake.ravel())
         for row in np.argsort(-total, kind="stable")[:MOST_ROWS].tolist():
             i, j = divmod(int(np.argmax(np.where(key == row, stake, -1.0))), key.shape[1])  # where it matters most
@@ -100,6 +101,6 @@ def widest(learner: "Learner", names: list[str], policy: Policy, met: Floats) ->
             where += f", period {period}" if layer and task.periods is not None else ""
             name = "environment" if layer else task.tables[owner[i]]
             width = float(belief.distances[belief.row[i, j]])
-            rows.append(WideRow(name, where, float(visits[place[i, j]]), width, float(total[row])))
+            rows.append(WideRow(name, where, float(visits[i, j]), width, float(total[row])))
     rows.sort(key=lambda row: -row.matters)
     return tuple(row for row in rows[:MOST_ROWS] if row.matters > 0.0 and row.matters >= LITTLE * rows[0].matters)

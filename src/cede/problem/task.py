@@ -226,7 +226,7 @@ class Task(Remade):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Return the names of the agents of the team, without the steps of slow hand-overs; in the example: ("machine", "human")."""
+        """Return the names of the agents of the team, without steps of slow hand-overs; in the example: ("machine", "human")."""
         return tuple(self.agents[: max(self.roles.acting) + 1])
 
     @property
