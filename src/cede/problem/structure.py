@@ -56,18 +56,17 @@ class Outcomes(Remade):
             check.fail(owner, f"the number of rows of case {value}", 0, "at least 1")
         order = np.argsort(to < 0, axis=1, kind="stable")  # existing outcomes first, then -1
         to = np.take_along_axis(to, order, axis=1)
-        possible = to >= 0
-        first: dict[int, int] = {}  # the first row of each case
-        for r, (c, here) in enumerate(zip(case.tolist(), possible, strict=True)):
-            if not here.any() or (row.ndim == 1 and not here.all()):
-                expected = "at least 1" if row.ndim == 2 else f"{to.shape[1]}, one for each action"
-                check.fail(owner, f"the number of outcomes of to[{r}]", int(here.sum()), expected)
-            if (here != possible[first.setdefault(c, r)]).any():
-                expected = f"{int(possible[first[c]].sum())}, as in row {first[c]} of the same case"
-                check.fail(owner, f"the number of outcomes of to[{r}]", int(here.sum()), expected)
-            found, times = np.unique(to[r, here], return_counts=True)
+        numbers = (to >= 0).sum(axis=1)  # outcomes of each row
+        first = np.unique(case, return_index=True)[1][case]  # the first row of each row's case
+        for r, n in enumerate(numbers.tolist()):
+            place = f"the number of outcomes of to[{r}]"
+            if n == 0 or (row.ndim == 1 and n < to.shape[1]):
+                check.fail(owner, place, n, "at least 1" if row.ndim == 2 else f"{to.shape[1]}, one for each action")
+            if n != numbers[first[r]]:
+                check.fail(owner, place, n, f"{numbers[first[r]]}, as in row {first[r]} of the same case")
+            values, times = np.unique(to[r, :n], return_counts=True)
             if (times > 1).any():
-                check.fail(owner, f"to[{r}]", f"{int(found[np.argmax(times)])} for two outcomes", "another one for each")
+                check.fail(owner, f"to[{r}]", f"{values[np.argmax(times)]} for two outcomes", "another one for each")
         self._set(row=read_only(row), case=read_only(case), to=read_only(to.astype(np.int32)))
 
     @classmethod
