@@ -100,31 +100,28 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     plan = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
     chosen = learner.choose(now, state, prev) if learner.settings.planning == "greedy" else int(plan[now, state, prev])
     prices = prices_in_force(learner)
-    averages = task.horizon is None and task.discount is None
-    bounded = learner.settings.has_sets and not averages
+    bounded = learner.settings.has_sets and (task.horizon is not None or task.discount is not None)
     plain_sets, costs = frequencies(learner), learner.costs
     sets = learner.beliefs if bounded else plain_sets
     plain_task = costs.middle(owner, task)
-    plain_parts = {
-        part: plain_task.only_costs(**{name: getattr(plain_task, name) for name in names}) for part, names in COSTS.items()
-    }
     candidates = np.flatnonzero(task.can_hand_over[prev]).tolist()
-    options = []
-    value_of = {"plain": Ahead(plain_sets, plan, now)}
+    here = (plan, now, state, prev, candidates)
+    parts = {
+        part: costs_ahead(plain_task.only_costs(**{name: getattr(plain_task, name) for name in names}), plain_sets, *here)
+        for part, names in COSTS.items()
+    }
+    if prices is not None:
+        parts["limits"] = costs_ahead(task.only_costs(), plain_sets, *here, prices)
+    plain = low = high = [sum(part) for part in zip(*parts.values(), strict=True)]
     if bounded:
-        value_of |= {"low": Ahead(sets, plan, now), "high": Ahead(sets, plan, now)}
-    for agent in candidates:
-        here = (state, prev, agent)
-        parts = {part: value_of["plain"].cost(part, costs_of_part, *here) for part, costs_of_part in plain_parts.items()}
-        if prices is not None:
-            parts["limits"] = value_of["plain"].cost("limits", task.only_costs(), *here, prices)
-        plain = low = high = sum(parts.values())
-        if bounded:
-            low = value_of["low"].cost("all", costs.least(owner, task), *here, prices)
-            opposite = None if prices is None else -prices
-            high = 0.0 - value_of["high"].cost("all", negated(costs.most(owner, task)), *here, opposite)
+        low = costs_ahead(costs.least(owner, task), sets, *here, prices)
+        opposite = costs_ahead(negated(costs.most(owner, task)), sets, *here, None if prices is None else -prices)
+        high = [0.0 - cost for cost in opposite]
+    options = []
+    for i, agent in enumerate(candidates):
+        split = {part: of_agents[i] for part, of_agents in parts.items()}
         rows = seen_here(learner, sets, now, state, prev, agent)
-        options.append(Option(task.agents[agent], low, plain, high, parts, *rows, agent))
+        options.append(Option(task.agents[agent], low[i], plain[i], high[i], split, *rows, agent))
     certain = bounded and not learner.settings.is_scaled  # what scaled sets allow is no interval that one could rely on
     text = in_words(learner, options, candidates, chosen, state, prev, certain)
     worth = task.layout.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
@@ -132,32 +129,34 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     return Explanation(None if task.horizon is None else now, state, prev, chosen, tuple(options), bounded, whole)
 
 
-class Ahead:
-    """What it costs if an agent takes over now and a plan is followed afterwards, within sets of tables.
+def costs_ahead(
+    task: Task,
+    sets: tuple[Belief, Belief],
+    plan: Policy,
+    t: int,
+    state: int,
+    prev: int,
+    agents: Sequence[int],
+    prices: Floats | None = None,
+) -> list[float]:
+    """Return the cost from a state on, after prev, if each of some agents takes over at time t and a plan is followed afterwards.
 
-    The value of the plan is computed once for each kind of costs, and from it one step of the Bellman operator for each agent.
+    It is the least within sets of tables. task, prices: what counts as cost.
     """
-
-    def __init__(self, sets: tuple[Belief, Belief], plan: Policy, t: int) -> None:
-        self.sets, self.plan, self.t = sets, plan, t
-        self.values: dict[str, tuple[Task, Floats, float]] = {}  # by kind of costs: task, value after this step, gain
-
-    def cost(self, kind: str, task: Task, state: int, prev: int, agent: int, prices: Floats | None = None) -> float:
-        """Return the cost from a state on, after prev, if an agent takes over. kind, task, prices: what counts as cost."""
-        if prices is not None and task.horizon is None:
-            task, prices = replace(task, control_cost=task.control_cost + prices), None
-        if kind not in self.values:
-            if task.horizon is None and task.discount is None:  # of what was seen: no sets
-                chain = chain_of(task, *self.sets, self.plan)
-                found = chain_value(chain.matrix, chain.cost, 1.0)
-                value, gain = found.relative.reshape(self.plan.shape), float(found.level[state * task.n_agents + prev])
-            else:
-                value, gain = value_under(task, *self.sets, self.plan, prices), 0.0
-            self.values[kind] = (task, value[self.t + 1 if task.horizon is not None else 0], gain)
-        task, after, gain = self.values[kind]
-        policy = self.plan[self.t].copy()
+    if prices is not None and task.horizon is None:
+        task, prices = replace(task, control_cost=task.control_cost + prices), None
+    gain = 0.0
+    if task.horizon is None and task.discount is None:  # of what was seen: no sets
+        chain = chain_of(task, *sets, plan)
+        found = chain_value(chain.matrix, chain.cost, 1.0)
+        value, gain = found.relative.reshape(plan.shape), float(found.level[state * task.n_agents + prev])
+    else:
+        value = value_under(task, *sets, plan, prices)
+    after, policy, result = value[t + 1 if task.horizon is not None else 0], plan[t].copy(), []
+    for agent in agents:
         policy[state, prev] = agent
-        return float(follow_once(task, *self.sets, after, policy, t=self.t, prices=prices)[state, prev]) - gain
+        result.append(float(follow_once(task, *sets, after, policy, t=t, prices=prices)[state, prev]) - gain)
+    return result
 
 
 def kept_to(learner: Learner) -> str:
