@@ -97,14 +97,14 @@ def check_not_recorded(path: Path, target: Path) -> None:
 def mode_of(path: Path) -> int | None:
     """Return the permissions of the file at a path, None if there is none. Something that is no regular file is an error."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "Is no regular file", str(path))
-    return stat.S_IMODE(found.st_mode)
+    return stat.S_IMODE(status.st_mode)
 
 
 def open_regular(path: Path) -> IO[bytes]:
@@ -142,8 +142,8 @@ def remove_leftovers(directory: Path) -> None:
     locked, nobody can tell who is alive, and they stay.
     """
     with suppress(OSError):
-        found = [entry for entry in os.scandir(directory) if LEFTOVER.fullmatch(entry.name)]
-        for partial in (Path(entry.path) for entry in found if entry.is_file(follow_symlinks=False)):
+        leftovers = [entry for entry in os.scandir(directory) if LEFTOVER.fullmatch(entry.name)]
+        for partial in (Path(entry.path) for entry in leftovers if entry.is_file(follow_symlinks=False)):
             with suppress(OSError), open_regular(partial) as file:
                 if try_lock(file) and is_same(partial, file):
                     partial.unlink()
@@ -258,19 +258,20 @@ def load_arrays(
             with zipfile.ZipFile(opened) as file:
                 arrays = {name.removesuffix(".npy"): read_array(file, name) for name in names_in(file, size)}
             header = json.loads(arrays.pop(HEADER).tobytes())
-            found, promised = (header["kind"], header["schema"]), header.pop("checksum", None)
+            claimed, stored_sum = (header["kind"], header["schema"]), header.pop("checksum", None)
         except Exception as error:  # damage can make a reader of archives, numbers and text fail in many ways
             raise UnreadableFile(f"{path}: cannot be read, must be a {kind} of cede; it is another file, or damaged") from error
-    is_ours, what = found[0] in kinds and type(found[1]) is int and found[1] > 0, f"{path}: is a {found[0]} of schema {found[1]}"
-    if is_ours and found[1] > schema:
+    is_ours = claimed[0] in kinds and type(claimed[1]) is int and claimed[1] > 0
+    what = f"{path}: is a {claimed[0]} of schema {claimed[1]}"
+    if is_ours and claimed[1] > schema:
         raise UnreadableFile(f"{what}, must be at most {schema}: it is of a newer cede")
-    if is_ours and found[1] < (oldest or schema):
+    if is_ours and claimed[1] < (oldest or schema):
         expected = f"must be {schema}: it is of an older cede, whose files this one does not read; load it with that version"
         raise UnreadableFile(f"{what}, {expected}")
     if not is_ours:
-        is_now = f"a {check.printable(found[0])[:60]} of schema {check.printable(found[1])[:60]}"
+        is_now = f"a {check.printable(claimed[0])[:60]} of schema {check.printable(claimed[1])[:60]}"
         raise UnreadableFile(f"{path}: is {is_now}, must be a {kind} of schema {schema}")
-    if checksum(header, arrays) != promised:
+    if checksum(header, arrays) != stored_sum:
         raise UnreadableFile(f"{path}: cannot be read, must be as it was written; its checksum is not that of its contents")
     return header, arrays
 
@@ -338,9 +339,9 @@ def describe(value: Any, name: str, arrays: Arrays) -> Any:
         arrays |= {f"{name}/{part}": getattr(value, part) for part in ("data", "indices", "indptr")}
         return {"sparse": name, "shape": list(value.shape)}
     if isinstance(value, Mapping):
-        return {"map": [[key, describe(one, f"{name}/{i}", arrays)] for i, (key, one) in enumerate(value.items())]}
+        return {"map": [[key, describe(item, f"{name}/{i}", arrays)] for i, (key, item) in enumerate(value.items())]}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [describe(one, f"{name}/{i}", arrays) for i, one in enumerate(value)]
+        return [describe(item, f"{name}/{i}", arrays) for i, item in enumerate(value)]
     if isinstance(value, np.generic):
         return value.item()
     if value is not None and not isinstance(value, bool | int | float | str):
@@ -355,7 +356,7 @@ def rebuild(described: Any, arrays: Arrays, classes: Mapping[str, Callable[..., 
     check, the dataclasses. Sequences come back as tuples.
     """
     if isinstance(described, list):
-        return tuple(rebuild(one, arrays, classes) for one in described)
+        return tuple(rebuild(item, arrays, classes) for item in described)
     if not isinstance(described, dict):
         return described
     if "array" in described:
@@ -363,8 +364,8 @@ def rebuild(described: Any, arrays: Arrays, classes: Mapping[str, Callable[..., 
     if "sparse" in described:
         return rebuild_sparse(described["sparse"], described["shape"], arrays)
     if "map" in described:
-        return {key: rebuild(one, arrays, classes) for key, one in described["map"]}
-    inside = {name: rebuild(one, arrays, classes) for name, one in described.items() if name != "class"}
+        return {key: rebuild(item, arrays, classes) for key, item in described["map"]}
+    inside = {name: rebuild(item, arrays, classes) for name, item in described.items() if name != "class"}
     return classes[described["class"]](**inside)
 
 

@@ -63,10 +63,10 @@ def mapping(owner: str, place: str, value: Any, expected: str) -> Mapping[Any, A
 def items(owner: str, place: str, value: Any, expected: str) -> list[Any]:
     """Check that a value can be iterated over and is no text, and return its items. expected: what it must be, for the error."""
     try:
-        found = None if isinstance(value, str | bytes) else iter(value)
+        iterator = None if isinstance(value, str | bytes) else iter(value)
     except Exception:  # whatever a class of the user does
-        found = None
-    return list(found) if found is not None else fail(owner, place, show(value), expected)
+        iterator = None
+    return list(iterator) if iterator is not None else fail(owner, place, show(value), expected)
 
 
 def function(owner: str, place: str, value: Any, expected: str = "a function") -> Any:
@@ -205,8 +205,8 @@ def one_of(options: Sequence[Any], given: Any = None) -> str:
     """
     first = list(options[:MOST_OPTIONS])
     if isinstance(given, str) and len(options) > MOST_OPTIONS:
-        near = get_close_matches(given, [one for one in options[:MOST_COMPARED] if isinstance(one, str)], n=3)
-        first = [*near, *(one for one in first if one not in near)][:MOST_OPTIONS]
+        near = get_close_matches(given, [name for name in options[:MOST_COMPARED] if isinstance(name, str)], n=3)
+        first = [*near, *(name for name in first if name not in near)][:MOST_OPTIONS]
     listed = ", ".join(show(option) for option in first)
     return f"one of {listed}" + (f", ... ({len(options)} in all)" if len(options) > MOST_OPTIONS else "")
 

@@ -96,13 +96,13 @@ def costs_of_draws(
     if arrays.costs.least.size:  # they are written into arrays of its own
         opposite.problem.env_cost = opposite.problem.env_cost.copy()
         opposite.problem.enter_cost = opposite.problem.enter_cost.copy()
-    layers, found = (arrays.agents, arrays.environment), np.empty((3, draws, len(policies), task.n_states))
+    layers, costs = (arrays.agents, arrays.environment), np.empty((3, draws, len(policies), task.n_states))
     doubts, rng = [doubt_of(layer, few) for layer in layers], np.random.default_rng([seed, 7])
     seen = costs_seen(arrays.costs) if arrays.costs.least.size else np.empty(0)
     for i in range(draws):
         kernels.believe(arrays, int(tie_seed(seed, i)))
         for j, policy in enumerate(policies):
-            found[:, i, j] = cost_under(task, arrays.model, policy, value)
+            costs[:, i, j] = cost_under(task, arrays.model, policy, value)
         if not any(len(doubt.rows) for doubt in doubts) and not np.any(seen < few):
             continue
         for layer, doubt, width in zip(layers, doubts, (NEXT_TO_NOTHING, 0.0), strict=True):
@@ -113,10 +113,10 @@ def costs_of_draws(
                 extreme = arrays.costs.least + (arrays.costs.spread if end == 2 else 0.0)
                 put_costs(arrays.costs, model.problem, (1.0 - free) * arrays.costs.low + free * extreme, sign)
             for j, policy in enumerate(policies):
-                found[end, i, j] = sign * cost_under(task if end == 1 else opposite_task, model, policy, value)
+                costs[end, i, j] = sign * cost_under(task if end == 1 else opposite_task, model, policy, value)
         for layer, doubt in zip(layers, doubts, strict=True):
             layer.belief.width[doubt.rows] = 0.0
-    return DrawnCosts(*found)
+    return DrawnCosts(*costs)
 
 
 def doubt_of(layer: LayerArrays, few: float) -> Doubt:

@@ -72,11 +72,13 @@ class Estimate:
     def __repr__(self) -> str:
         saves = self.against is not None and self.mean < 0
         middle, low, high = (-self.mean, -self.high, -self.low) if saves else (self.mean, self.low, self.high)
-        one, least, most = figures.interval(middle, low, high)
-        what = f"costs {one} per {self.per}"
+        amount, least, most = figures.interval(middle, low, high)
+        what = f"costs {amount} per {self.per}"
         if self.against is not None:
             against = check.printable(self.against)
-            what = f"saves {one} per {self.per} against {against}" if saves else f"costs {one} more per {self.per} than {against}"
+            what = f"saves {amount} per {self.per} against {against}"
+            if not saves:
+                what = f"costs {amount} more per {self.per} than {against}"
             if self.mean == self.low == self.high == 0.0:
                 what = f"costs as much per {self.per} as {against}"
         held = f"{self.level:.0%} of {self.draws} posterior draws" if self.kind == DRAWS else f"confidence sets of {self.level:.0%}"
@@ -233,8 +235,8 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
     worst = added * costs.high + taken_off * costs.low
     start, known, free = drawn_starts(learner.task, where, draws, seed, few)
     possible, ends = ~learner.task.is_terminal, []
-    for one, extreme in ((costs.mean, None), (best, np.min), (worst, np.max)):
-        total = np.einsum("npx,p->nx", one, sign)  # (draws, S)
+    for cost, extreme in ((costs.mean, None), (best, np.min), (worst, np.max)):
+        total = np.einsum("npx,p->nx", cost, sign)  # (draws, S)
         expected = np.einsum("nx,nx->n", total, start if extreme is None else known)
         ends.append(expected if extreme is None else (1.0 - free) * expected + free * extreme(total[:, possible], axis=1))
     mean = ends[0].mean()
@@ -308,29 +310,29 @@ def least_from_starts(where: Starts, values: Floats, possible: NDArray[np.bool_]
 
 def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[str, ...]:
     """Return what the reader of an estimate should know, in sentences: what was hardly seen, and what is not in the interval."""
-    task, settings, found = learner.task, learner.settings, []
+    task, settings, warnings = learner.task, learner.settings, []
     known = {task.tables[table] for table in settings.known_agents}
     for part in parts:
         used = {int(task.acting[d]) for policy in part.policies for d in np.unique(policy)}
         for member in sorted(used):
             if not learner.steps_in_control[member] and task.members[member] not in known:
                 name, unit = check.printable(task.members[member]), "steps" if task.horizon is None else "episodes"
-                found.append(f"{name} was not in control once in {learner.episode - 1:,} {unit}: how it acts is not known")
+                warnings.append(f"{name} was not in control once in {learner.episode - 1:,} {unit}: how it acts is not known")
         share = 0.0 if settings.flat else hardly_seen(learner, part, where)
         if share >= MANY:
             what = f"how the agent acts, or what follows, was seen fewer than {FEW} times"
-            found.append(f"the mean rests on guesses: in {share:.0%} of the steps of {check.printable(part.name)}, {what}")
+            warnings.append(f"the mean rests on guesses: in {share:.0%} of the steps of {check.printable(part.name)}, {what}")
     if any(part.name == "plan" for part in parts) and settings.baseline is not None and is_kept_to(learner.state.record):
         name = check.printable(settings.baseline.name)
-        found.append(
+        warnings.append(
             f"the plan is the baseline ({name}), to which the learner keeps so far; 'own plan' is what it would like to do"
         )
     trial = trial_at(task, settings.promise, learner.episode)
     if trial is not None and any(part.name == "plan" for part in parts):
-        found.append(f"the next episode is a trial episode of {check.printable(trial)}: the plan gives it all control")
+        warnings.append(f"the next episode is a trial episode of {check.printable(trial)}: the plan gives it all control")
     if where.anywhere > 0.0:
-        found.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
-    return tuple(dict.fromkeys(found))
+        warnings.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
+    return tuple(dict.fromkeys(warnings))
 
 
 def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:

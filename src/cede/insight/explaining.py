@@ -125,7 +125,7 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     certain = bounded and not learner.settings.is_scaled  # what scaled sets allow is no interval that one could rely on
     text = in_words(learner, options, candidates, chosen, state, prev, certain)
     worth = task.layout.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
-    whole = check.printable(kept_to(learner) + text + dearer(learner.prices, worth))  # names are data
+    whole = check.printable(baseline_note(learner) + text + price_note(learner.prices, worth))  # names are data
     return Explanation(None if task.horizon is None else now, state, prev, chosen, tuple(options), bounded, whole)
 
 
@@ -148,8 +148,8 @@ def costs_ahead(
     gain = 0.0
     if task.horizon is None and task.discount is None:  # of what was seen: no sets
         chain = chain_of(task, *sets, plan)
-        found = chain_value(chain.matrix, chain.cost, 1.0)
-        value, gain = found.relative.reshape(plan.shape), float(found.level[state * task.n_agents + prev])
+        solution = chain_value(chain.matrix, chain.cost, 1.0)
+        value, gain = solution.relative.reshape(plan.shape), float(solution.level[state * task.n_agents + prev])
     else:
         value = value_under(task, *sets, plan, prices)
     after, policy, result = value[t + 1 if task.horizon is not None else 0], plan[t].copy(), []
@@ -159,7 +159,7 @@ def costs_ahead(
     return result
 
 
-def kept_to(learner: Learner) -> str:
+def baseline_note(learner: Learner) -> str:
     """Return the sentence that says that the learner keeps to its baseline in this episode; empty if it does not."""
     baseline = learner.settings.baseline
     if baseline is None or not is_kept_to(learner.state.record):
@@ -167,14 +167,14 @@ def kept_to(learner: Learner) -> str:
     return f"The learner keeps to the baseline ({baseline.name}) in this episode: it is not proven yet what deviating may cost. "
 
 
-def dearer(prices: dict[str, float], worth: float) -> str:
+def price_note(prices: dict[str, float], worth: float) -> str:
     """Return the sentence that says what limits add to the costs of members; empty if they add nothing. worth: of a price now."""
-    found = [
+    changes = [
         f"a step of {name} counts {figure(abs(price) * worth, digits=2)} {'more' if price > 0 else 'less'}"
         for name, price in prices.items()
         if price
     ]
-    return f" To keep within its limits, {' and '.join(found)}; the costs compared here include that." if found else ""
+    return f" To keep within its limits, {' and '.join(changes)}; the costs compared here include that." if changes else ""
 
 
 def seen_here(

@@ -69,9 +69,9 @@ def counted_starts(learner: "Learner") -> Starts:
     if left is not None and task.horizon is None:  # a run goes on until it ends, and all that began have ended but the last
         return Starts(normalised(left), "as counted in runs that ended", float(left.sum()))
     fades = learner.settings.forget_environment is not None
-    found = [] if left is None or fades else [(left, learner.environment_episodes)]
-    found += [(first_steps(learner), learner.episode - 1)] if not learner.settings.forgets else []
-    least, episodes = max(found, key=lambda one: one[0].sum() / max(one[1], 1), default=(np.zeros(task.n_states), 0))
+    known = [] if left is None or fades else [(left, learner.environment_episodes)]
+    known += [(first_steps(learner), learner.episode - 1)] if not learner.settings.forgets else []
+    least, episodes = max(known, key=lambda pair: pair[0].sum() / max(pair[1], 1), default=(np.zeros(task.n_states), 0))
     return bounded(learner, least, float(episodes), "not counted")
 
 

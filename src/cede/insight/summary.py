@@ -120,16 +120,16 @@ class Summary:
         control: Rows = [(name, f"{n:,.0f}", f"{n / total:.0%}", f"{plan:.0%}") for name, n, plan in held]
         of_them = ("steps remembered", "share of these") if self.remembered else ("steps so far", "share so far")
         columns: tuple[str, ...] = ("agent", *of_them, "share planned")
-        found: list[Table] = [(f"In control in {self.episodes:,} {self.unit}", columns, control)]
+        tables: list[Table] = [(f"In control in {self.episodes:,} {self.unit}", columns, control)]
         columns = ("states", "number", self.steps_of, *self.agents, self.cost_of)
-        found.append(("Who acts where if the plan is followed", columns, [group.row(len(self.agents)) for group in self.groups]))
+        tables.append(("Who acts where if the plan is followed", columns, [group.row(len(self.agents)) for group in self.groups]))
         if self.widest:
             wide: Rows = [
                 (row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}", figure(row.matters)) for row in self.widest
             ]
             columns = ("belief", "where", "visits", "width", "could change the cost by")
-            found.append(("Where belief is still wide, first what could change most", columns, wide))
-        return found
+            tables.append(("Where belief is still wide, first what could change most", columns, wide))
+        return tables
 
     def draw(self, path: str | Path) -> Path:
         """Draw who is in control where, and write the picture to a file. Return its path."""
@@ -172,7 +172,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         steps = float(acts[:, here].sum())
         shares = tuple((acts[:, here].sum(axis=1) / steps).tolist()) if steps > 0 else None
         weight = normalised(starts.chances[here] if starts.chances[here].any() else met.sum(axis=(0, 2))[here])
-        expected, low, high = (None if one is None else float(weight @ one[here]) for one in costs)
+        expected, low, high = (None if cost is None else float(weight @ cost[here]) for cost in costs)
         ends = None if low is None or high is None else (low, high)
         seen = None if visits is None else float(visits[here].sum())
         over = bool(task.is_terminal[here].all())
@@ -252,8 +252,8 @@ def costs_from_here(learner: Learner) -> tuple[Floats | None, Floats | None, Flo
         value = value_under(learner.costs.middle("summarise", task), *frequencies(learner), policy)
         expected = value[0, :, task.start_agent]
     if settings.has_sets and not settings.is_scaled and not settings.forgets:
-        found = bounds(learner)
-        low, high = (end.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent] for end in (found.low, found.high))
+        limits = bounds(learner)
+        low, high = (end.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent] for end in (limits.low, limits.high))
     return expected, low, high
 
 
@@ -268,8 +268,8 @@ def grouped(names: list[str], by: Any) -> list[str]:
             pattern = re.compile(by)
         except re.error as error:
             check.fail("summarise", "by", repr(by), f"a regular expression ({error})")
-        found = [pattern.search(name) for name in names]
-        return [(match.group(match.lastindex or 0) if match else "other states") for match in found]
+        matches = [pattern.search(name) for name in names]
+        return [(match.group(match.lastindex or 0) if match else "other states") for match in matches]
     if len(names) <= FEW_STATES:
         return names
     labels = [re.split(r"[:,]", name)[0] for name in names]

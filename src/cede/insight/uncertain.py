@@ -46,8 +46,8 @@ def stakes(learner: "Learner", policy: Policy, met: Floats) -> tuple[Floats, Flo
     seen, sets = frequencies(learner), learner.beliefs
     tables, value = Tables.of(*seen), value_under(task, *seen, policy)
     n, agents = task.n_states, range(task.n_agents)
-    moved, moved_environment = (may_move(one)[one.row] for one in sets)
-    found, found_environment = np.zeros(moved.shape), np.zeros(moved_environment.shape)
+    moved, moved_environment = (may_move(belief)[belief.row] for belief in sets)
+    of_agents, of_environment = np.zeros(moved.shape), np.zeros(moved_environment.shape)
     control, switch = (
         np.broadcast_to(task.control_cost, (n, len(agents))),
         np.broadcast_to(task.switch_cost, (n, *[len(agents)] * 2)),
@@ -65,10 +65,10 @@ def stakes(learner: "Learner", policy: Policy, met: Floats) -> tuple[Floats, Flo
             slots = slot + before if vary == BY_PREV_AGENT else np.full(len(agents), slot)
             more = np.where(chosen == d, 0.0, np.maximum(control[:, [d]] + switch[:, :, d] - paid, 0.0))  # (S, D)
             change = met[t] * np.maximum(moved[slots].T * span[:, [d]] - more, 0.0)
-            np.add.at(found, slots, np.where(task.can_hand_over[:, d], change, 0.0).T)
+            np.add.at(of_agents, slots, np.where(task.can_hand_over[:, d], change, 0.0).T)
             acts = np.einsum("sp,psa->sa", np.where(chosen == d, met[t], 0.0), tables.actions[slots])
-            found_environment[block] += acts * moved_environment[block] * np.ptp(after[:, d])
-    return found, found_environment
+            of_environment[block] += acts * moved_environment[block] * np.ptp(after[:, d])
+    return of_agents, of_environment
 
 
 def may_move(sets: Belief) -> Floats:
@@ -87,10 +87,10 @@ def widest(learner: "Learner", names: list[str], policy: Policy, met: Floats) ->
     actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
     owners = np.repeat(np.arange(len(task.tables)), task.layout.n_slots), np.zeros(len(learner.beliefs[1].row), dtype=np.int64)
     visited = visits_by_place(learner)
-    places, found = places_of(task, structure=learner.settings.structure), stakes(learner, policy, met)
+    places, all_stakes = places_of(task, structure=learner.settings.structure), stakes(learner, policy, met)
     rows: list[WideRow] = []
     for layer, (place, belief, stake, visits, owner) in enumerate(
-        zip(places, learner.beliefs, found, visited, owners, strict=True)
+        zip(places, learner.beliefs, all_stakes, visited, owners, strict=True)
     ):
         key = owner[:, None] * (int(place.max()) + 1) + place  # places that share a row, of one policy
         total = np.bincount(key.ravel(), weights=stake.ravel())

@@ -53,12 +53,12 @@ class Features(Remade):
         return np.array([value if isinstance(value, int) else np.nan for value in self.values], dtype=np.float64)
 
 
-def same_features(one: Features | None, other: Features | None) -> bool:
+def same_features(first: Features | None, second: Features | None) -> bool:
     """Return whether two features are equal; None: there are none."""
-    if one is None or other is None:
-        return one is other
-    facts = [(features.names, features.values, features.numeric) for features in (one, other)]
-    return facts[0] == facts[1] and bool(np.array_equal(one.codes, other.codes))
+    if first is None or second is None:
+        return first is second
+    facts = [(features.names, features.values, features.numeric) for features in (first, second)]
+    return facts[0] == facts[1] and bool(np.array_equal(first.codes, second.codes))
 
 
 def read_features(owner: str, task: Task, features: Any, names: Any) -> Features:
@@ -68,13 +68,13 @@ def read_features(owner: str, task: Task, features: Any, names: Any) -> Features
     whose elements are numbered in C order. names: of the features, or None.
     """
     if features is None:
-        found, table = from_names(owner, task)
+        read_names, table = from_names(owner, task)
     elif hasattr(features, "nvec"):
-        found, table = None, from_space(owner, task, features)
+        read_names, table = None, from_space(owner, task, features)
     else:
-        found, table = None, from_table(owner, task, features)
+        read_names, table = None, from_table(owner, task, features)
     n = len(table[0])
-    chosen = check.names(owner, "names", names, n) or found or tuple(f"feature {i + 1}" for i in range(n))
+    chosen = check.names(owner, "names", names, n) or read_names or tuple(f"feature {i + 1}" for i in range(n))
     if len(set(chosen)) < n:
         check.fail(owner, "names", check.show(list(chosen)), "different for each feature")
     first: dict[tuple[Value, ...], int] = {}

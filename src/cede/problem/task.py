@@ -212,8 +212,8 @@ class Task(Remade):
             time = "no horizon" if self.horizon is None else f"horizon {self.horizon:,}"
             discount = None if self.discount is None else f"discount {self.discount:g}"
             ends = f"ends in {plural(len(self.terminal), 'state')}" if self.terminal else None
-            told = not np.isnan(self.env_cost[~self.is_terminal]).all() if self.learns_costs else None
-            costs = None if told is None else "some costs are learned" if told else "costs are learned"
+            some_known = not np.isnan(self.env_cost[~self.is_terminal]).all() if self.learns_costs else None
+            costs = None if some_known is None else "some costs are learned" if some_known else "costs are learned"
             sizes = f"{plural(self.n_states, 'state')}, {plural(self.n_actions, 'action')}"
             return sizes, time, discount, ends, costs, f"agents: {listed(self.agents)}"
 

@@ -80,7 +80,7 @@ def check_structure(task: Task, structure: Structure, data: Any, *, alpha: float
     checked_structure(owner, structure, task.n_states, task.n_actions, task.tables)
     plain = whole_counts(owner, task, data) if isinstance(data, Counts) else counted(task, read_log(owner, task, data))
     cases = list(declared_cases(task, structure, plain))
-    impossible = unforeseen(task, structure, plain.environment)
+    impossible = undeclared_steps(task, structure, plain.environment)
     testable = [case for case in cases if case.testable]
     draws, rng = most_draws(len(testable), alpha), np.random.default_rng(0)
     tested = [(case, homogeneity(case.table, draws, rng)) for case in testable]
@@ -90,7 +90,7 @@ def check_structure(task: Task, structure: Structure, data: Any, *, alpha: float
         case, p_value = tested[i]
         worst = max(worst, min(1.0, p_value * (len(tested) - rank)))
         if worst <= alpha:
-            suspicions.append(accuse(task, case, worst))
+            suspicions.append(suspicion_of(task, case, worst))
     return StructureCheck(tuple(suspicions), len(tested), len(cases) - len(tested), alpha)
 
 
@@ -161,7 +161,7 @@ def cases_of(layer: str, outcomes: Outcomes, seen: sp.csr_array, name: Callable[
         yield Case(layer, number, [name(int(place)) for place in places], table)
 
 
-def unforeseen(task: Task, structure: Structure, environment: sp.csr_array) -> Suspicion | None:
+def undeclared_steps(task: Task, structure: Structure, environment: sp.csr_array) -> Suspicion | None:
     """Return a suspicion if steps were seen that the structure declares impossible; else None. environment: (S * A, S) counts."""
     outcomes = structure.environment
     if outcomes is None:
@@ -180,7 +180,7 @@ def unforeseen(task: Task, structure: Structure, environment: sp.csr_array) -> S
     return Suspicion("environment", case, 0.0, (s, a), int(beyond.data[0]), nothing, nothing, text)
 
 
-def accuse(task: Task, case: Case, p_value: float) -> Suspicion:
+def suspicion_of(task: Task, case: Case, p_value: float) -> Suspicion:
     """Return the suspicion of a case: it names the place that differs most from all others together, by `deviation`."""
     total = case.table.sum(axis=0)
     seen = [i for i in range(len(case.places)) if case.table[i].sum() > 0]
