@@ -27,7 +27,6 @@ from cede._base import check
 from cede._base.archive import RECORD, mode_of, path_to_write, sync_directory, try_lock, unlock
 from cede._base.reprs import short_repr
 from cede.problem.task import Task
-from cede.steps.cost import step_cost
 from cede.steps.read_record import is_record, read_record
 from cede.steps.record import NOT_ASKED, header_of, is_json
 from cede.steps.recorded import CountedRun, Place, Recorded
@@ -197,7 +196,7 @@ class Recorder:
             self._counted += 1
         if not self._inside or t == 0:
             self._begun, self._inside = self._begun + 1, True
-        total = float(step_cost(self.task, step))
+        total = float(self.task.step_cost(state, prev, agent, cost, enter_cost))
         more = ',"unpriced":true' if self.task.is_unpriced[prev, agent] else ""  # the cost of the hand-over is not in the total
         more += "" if step.session is None else f',"session":{json.dumps(step.session)}'
         return (
