@@ -1,20 +1,19 @@
-"""What a policy is expected to cost by what was seen, with an interval, and what it saves against another one.
+"""The expected cost of a policy by what was counted, with an interval, and what it saves against another policy.
 
-Two kinds of intervals, and the result says which:
+The result names the kind of its interval:
 
-    posterior draws    tables and costs are drawn from what was seen (draws.py), the policy is evaluated exactly under each draw,
-                       and the interval holds the middle part of these costs. A part of each row, the larger the less often it was
-                       seen, may be anything: the lower end is for the best of it, the upper end for the worst. Two policies are
-                       compared under the same draws. For each the free parts are at their own best and worst, so that in a
-                       difference only rows that were seen fewer than 30 times have them: the others would not cancel. Without
-                       them the draws are spread a little too narrowly, since they stem from what was seen alone (by a factor of
-                       1 + 1/n after n visits, more where outcomes are rare), so the interval of a difference is 1.1 times as wide.
-                       Quantiles are those of the next draw (Weibull), not of the draws that there are: the truth is one more.
+    posterior draws    tables and costs are drawn from the counts (draws.py), the policy is evaluated exactly under each draw, and
+                       the interval holds the middle part of these costs. A fraction of each row, the larger the fewer its visits,
+                       is unconstrained: at its best for the lower end, at its worst for the upper end. Two policies are compared
+                       under the same draws, each with its own best and worst; so in a difference only rows with fewer than 30
+                       visits have such a fraction, since the others would not cancel. Without it draws are spread a little too
+                       narrowly (by a factor of 1 + 1/n after n visits, more where outcomes are rare), so the interval of a
+                       difference is 1.1 times as wide. Quantiles are those of the next draw (Weibull): the truth is one more.
     confidence sets    the least and the most within sets that hold the truth with probability 1 - delta (`bounds`); 1 - 2 delta
-                       if where episodes start is counted: then there is a set around that, too
+                       if starts of episodes are counted: then there is a set around these, too
 
-Where episodes start is known or counted (starts.py). If it is counted, it is drawn too, in the same way. What of it is not known
-is where it is best for the lower end, and where it is worst for the upper end.
+Where episodes start is known or counted (starts.py). Counted starts are drawn in the same way. The part of them that is not known
+is at its best for the lower end, and at its worst for the upper end.
 """
 
 from dataclasses import dataclass
@@ -249,8 +248,8 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
 
 
 def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -> tuple[Floats, Floats, Floats]:
-    """Draw where episodes start, for the mean and for the ends, (draws, S) each, and which part of that may be anywhere at the
-    ends, (draws,), by what was seen; see draws.py.
+    """Draw where episodes start: for the mean and for the ends, (draws, S) each, and the fraction that is unconstrained at the
+    ends, (draws,).
     """
     guess = np.broadcast_to(where.chances, (draws, task.n_states))
     if where.seen is None:
@@ -309,7 +308,7 @@ def least_from_starts(where: Starts, values: Floats, possible: NDArray[np.bool_]
 
 
 def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[str, ...]:
-    """Return what the reader of an estimate should know, in sentences: what was hardly seen, and what is not in the interval."""
+    """Return sentences for the reader of an estimate: what was hardly seen, and what the interval leaves out."""
     task, settings, warnings = learner.task, learner.settings, []
     known = {task.tables[table] for table in settings.known_agents}
     for part in parts:
@@ -336,8 +335,8 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[st
 
 
 def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
-    """Return the part of a policy's steps, by what was seen, in which the agent's row or the environment's was seen less than FEW
-    times: what an episode costs if such a step costs 1, over what it costs if each step does.
+    """Return the part of a policy's steps in which the agent's row or the environment's has fewer than FEW visits: the cost of an
+    episode if such a step costs 1, over its cost if each step does.
     """
     task, settings = learner.task, learner.settings
     acted, followed = visits_by_place(learner)

@@ -1,13 +1,13 @@
-"""Where episodes start, and how often each state was visited, as far as a learner can tell.
+"""Where episodes start, as far as a learner can tell.
 
-A learner is not told where episodes start. With a horizon it counts that. Counts that lack it (files of older versions, `Counts`
-made by hand) bound it: what leaves a state without having arrived there must have started there. With N(s, s') the steps from s to
-s' in K episodes, and w the distribution of the states in which episodes stop because the horizon is reached,
+With a horizon a learner counts starts. Counts without them (files of older versions, `Counts` made by hand) only bound them: a step
+that leaves a state without an arrival there is a start. With N(s, s') the steps from s to s' in K episodes, and w the distribution
+of the states in which episodes reach the horizon,
 
     start(s) = (sum_s' N(s, s') - sum_s' N(s', s)) / K + w(s),    w >= 0, start >= 0.
 
-So at least max(0, (sum_s' N(s, s') - sum_s' N(s', s)) / K) of the episodes started in s, and nothing is known of the rest: it may
-be anywhere, and intervals allow for that. If all episodes end in terminal states there is no rest.
+So at least max(0, (sum_s' N(s, s') - sum_s' N(s', s)) / K) of the episodes started in s. The rest may be anywhere, and intervals
+allow for that. If all episodes end in terminal states there is no rest.
 """
 
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ def least_starts(learner: "Learner") -> Floats:
 
 
 def first_steps(learner: "Learner") -> Floats:
-    """Return how often each state was the first, (S,), as far as first steps are counted apart: of agents that vary with time and
+    """Return how often each state was the first, (S,), as far as first steps are counted apart: for agents that vary with time and
     have no declared structure.
     """
     task, structure = learner.task, learner.settings.structure

@@ -201,7 +201,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
 
 
 def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> list[str]:
-    """Return a sentence about steps of the plan in which somebody is to act who was never seen acting there; none if they are few.
+    """Return a warning about planned steps whose agent was never seen acting there; none if they are few.
 
     policy, met: (L, S, D), who is in control and how often that comes up.
     """
@@ -224,8 +224,8 @@ def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> 
 
 
 def ends_seen(learner: Learner) -> Floats | None:
-    """Return which part of the episodes that were seen ended in each state, (S,); None where that is not counted: without
-    terminal states or a horizon, where counts fade, and where cases are counted instead of states.
+    """Return the part of the episodes that ended in each state, (S,); None where that is not counted: without terminal states or a
+    horizon, where counts fade, and with declared outcomes.
     """
     task, settings, episodes = learner.task, learner.settings, learner.environment_episodes
     if (
@@ -242,8 +242,9 @@ def ends_seen(learner: Learner) -> Floats | None:
 
 
 def costs_from_here(learner: Learner) -> tuple[Floats | None, Floats | None, Floats | None]:
-    """Return what an episode of the plan costs from each state on, (S,), after the start agent: by what was seen, at least and at
-    most. None where that is not known: without sets that guarantee it, for UCRL2, and by what was seen for averages.
+    """Return the cost of an episode of the plan from each state on, (S,), after the start agent: expected, at least and at most.
+
+    None where it is not known: the bounds without sets that guarantee them, the expected cost for UCRL2 and for averages.
     """
     task, settings = learner.task, learner.settings
     expected = low = high = None

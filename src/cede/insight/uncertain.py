@@ -35,12 +35,10 @@ class WideRow:
 def stakes(learner: "Learner", policy: Policy, met: Floats) -> tuple[Floats, Floats]:
     """Return what each place could change in the cost of an episode: (slots, S) of the agents, (P * S, A) of the environment.
 
-    It is the product of three numbers, added over time steps: how often the plan leads there, by what was seen; how much
-    probability may be elsewhere than it was seen (half the width, at most 1, and 1 where nothing was seen); and how much the cost
-    of what follows differs, by what was seen: of an agent between its possible actions, of the environment between next states. An
-    agent counts wherever control could be handed to it, also where the plan does not do so; then what it costs more than the agent
-    of the plan, to be in control and to be handed it, is taken off. policy, met: (L, S, D), who is in control and how often that
-    comes up.
+    It is a product, summed over time steps: how often the plan leads there; how much probability may be misplaced (half the width,
+    at most 1, and 1 without visits); and how much the cost of what follows differs, between the actions of an agent or between next
+    states of the environment. An agent counts wherever control could be handed to it, less what that costs more than the agent of
+    the plan. policy, met: (L, S, D), who is in control and how often that comes up.
     """
     task = learner.costs.middle("summarise", learner.task)
     seen, sets = frequencies(learner), learner.beliefs
@@ -78,8 +76,9 @@ def may_move(sets: Belief) -> Floats:
 
 
 def widest(learner: "Learner", names: list[str], policy: Policy, met: Floats) -> tuple[WideRow, ...]:
-    """Return the rows whose sets could change the cost of an episode most, the first one most of all; none without sets, and for
-    UCRL2. names: of the states. policy, met: as for `stakes`.
+    """Return the rows whose sets could change the cost of an episode most, in descending order; none without sets, and for UCRL2.
+
+    names: of the states. policy, met: as for `stakes`.
     """
     if not learner.settings.has_sets or learner.settings.flat:
         return ()
