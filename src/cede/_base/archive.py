@@ -58,9 +58,9 @@ def write_whole(path: Path, text: str) -> None:
 def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Replace a file in one step: a reader sees the old file or the new one, never a part of it.
 
-    write: a function that gets an open file and writes the contents to it. They go to a file of their own in the same directory,
-    which is synced and then renamed to `path`; so of several who save to one path at once, the last whole one wins. What a killed
-    writer left there is removed. Where `path` is a link, the file that it leads to is replaced; its mode stays. An interrupt waits.
+    write: a function that writes the contents to an open file. That file lies in the same directory, is synced, and is then renamed
+    to `path`; of several writers, the last complete one wins. Leftovers of killed writers are removed. If `path` is a link, its
+    target is replaced; the mode stays. Interrupts are deferred.
     """
     try:
         with interrupts_later():
@@ -88,14 +88,14 @@ def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 
 def check_not_recorded(path: Path, target: Path) -> None:
-    """Check that the file to be replaced is no record that somebody is writing: what comes after would go nowhere."""
+    """Check that the file to be replaced is no record that is being written: later steps would be lost."""
     with suppress(OSError), target.open("rb") as file:
         if file.read(len(RECORD)) == RECORD and not try_lock(file):
             check.fail("save", "path", repr(str(path)), "another file: a record is being written there")
 
 
 def mode_of(path: Path) -> int | None:
-    """Return the permissions of the file at a path, None if there is none. Something that is no regular file is an error."""
+    """Return the permissions of the file at a path, None if there is none. Fails for anything but a regular file."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def mode_of(path: Path) -> int | None:
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open a regular file for reading. Anything else is an error: to open a pipe would wait until somebody writes to it."""
+    """Open a regular file for reading; fails for anything else, since opening a pipe would block until somebody writes to it."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -120,9 +120,9 @@ LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.cede-partial", re.DOTALL)  # names o
 
 
 def new_partial(path: Path) -> tuple[Path, IO[bytes]]:
-    """Make a new file beside `path` for what will replace it; return its path and the open file, locked by this process.
+    """Make a new file beside `path` for its new contents; return its path and the open file, locked by this process.
 
-    The lock shows that its writer is alive: it ends with the process, however that ends.
+    The lock shows that its writer is alive: it ends with the process.
     """
     name = path.name if len(os.fsencode(path.name)) <= 200 else hashlib.sha256(os.fsencode(path.name)).hexdigest()
     while True:
@@ -138,9 +138,7 @@ def new_partial(path: Path) -> tuple[Path, IO[bytes]]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what killed writers left in a directory: regular files with such a name that nobody has locked. Where files cannot be
-    locked, nobody can tell who is alive, and they stay.
-    """
+    """Remove files of killed writers from a directory: those with such a name that no process has locked."""
     with suppress(OSError):
         leftovers = [entry for entry in os.scandir(directory) if LEFTOVER.fullmatch(entry.name)]
         for partial in (Path(entry.path) for entry in leftovers if entry.is_file(follow_symlinks=False)):
@@ -195,10 +193,7 @@ def path_to_write(owner: str, place: str, given: Any) -> Path:
 
 
 def check_writable(owner: str, place: str, given: Any) -> Path:
-    """Check that a file can be written at a path, without touching what is there; return the path.
-
-    For whatever computes for a long time and saves at the end.
-    """
+    """Check that a file can be written at a path, without touching what is there; return the path. For long computations."""
     path = path_to_write(owner, place, given)
     try:
         mode_of(path)
@@ -277,7 +272,7 @@ def load_arrays(
 
 
 def kind_of(source: Path | bytes) -> str | None:
-    """Return which kind of file this claims to be, without any other check; None if it does not say so."""
+    """Return the kind that a file claims to have, unchecked; None if it claims none."""
     try:
         with (
             open_regular(source) if isinstance(source, Path) else io.BytesIO(source) as opened,
@@ -291,8 +286,8 @@ def kind_of(source: Path | bytes) -> str | None:
 
 
 def names_in(file: zipfile.ZipFile, size: int) -> list[str]:
-    """Return the names of the members of an archive, after a check that none occurs twice or is compressed, and that together they
-    claim no more than size bytes: members that lie inside one another would take far more memory than the file.
+    """Return the names of the members of an archive, after checks: no name twice, no compression, and together no more than size
+    bytes, since members that overlap would take far more memory than the file.
     """
     for member in file.infolist():
         if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:

@@ -39,13 +39,12 @@ _recorders: "WeakSet[Recorder]" = WeakSet()
 class Recorder:
     """Appends the steps of a control loop to a record, a file of JSON lines. `Learner.record_to` makes one for the learner.
 
-    path: the file; if it exists, it must be a record of the same task, and is continued. task: what is recorded. about: more to
-    write at the beginning, as a learner's settings. sync: when to wait until all is on the disk: "never" (the operating system
-    decides; a kill of the process loses no step that was written), after each "episode", or after each "step". recorded: what the
-    learner has counted of which records.
+    path: the file; an existing record of the same task is continued. task: what is recorded. about: more to write at the beginning,
+    as a learner's settings. sync: when to wait until all is on the disk: "never" (a kill of the process loses no step, a power
+    failure may), after each "episode", or after each "step". recorded: what the learner has counted of which records.
 
-    While it is open, a second recorder of the same file is refused, if the file system has locks. It is a context manager, closed
-    at the end; after that the learner is no longer recorded.
+    While it is open, a second recorder of the same file is refused, if the file system has locks. It is a context manager; after it
+    is closed, the learner is no longer recorded.
     """
 
     def __init__(
@@ -324,7 +323,7 @@ def end_of_whole_lines(file: Any) -> int:
 def check_still_runs(owner: str, path: Path, running: tuple[Place, ...]) -> None:
     """Check that the running episode of a learner has not ended in a record that is to be continued: it would be there twice.
 
-    running: where it is recorded. Only a learner from a file that was written in the middle of an episode can be so far behind.
+    running: where it is recorded. Only a learner loaded from a file that was saved within an episode can be so far behind.
     """
     if running and is_record(path):
         ended = {(entry.run, entry.begin) for entry in read_record(path).entries()}
