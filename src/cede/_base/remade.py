@@ -1,7 +1,7 @@
 """Data that stay checked: copies and pickles of them are made by their own constructors."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 
@@ -16,10 +16,6 @@ class Remade:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return remake, (type(self), {one.name: getattr(self, one.name) for one in fields(self) if one.init})  # type: ignore[arg-type]
-
-
-def remake(cls: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-    """Make an object of a class from its fields."""
-    return cls(**given)
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.init}  # type: ignore[arg-type]
+        return partial(type(self), **values), ()

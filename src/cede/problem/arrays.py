@@ -8,9 +8,7 @@ from cede.problem.task import Task
 
 
 def problem_of(task: Task, env_cost: Floats | None = None, prices: Floats | None = None) -> ProblemArrays:
-    """Return a task in the form that compiled code reads. env_cost: (S, A), if it shall differ from that of the task. prices: see
-    `best_plan`.
-    """
+    """Return a task in the form that compiled code reads. env_cost: (S, A), instead of the task's. prices: as for `best_plan`."""
     n_agents, control_cost = task.n_agents, task.control_cost
     if prices is not None and not task.weighs_steps:
         control_cost, prices = control_cost + prices, None

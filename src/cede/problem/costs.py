@@ -21,10 +21,10 @@ def checked_sizes(
 
     named: how many states and actions have names, None where they have none.
     """
-    told = [
+    given = [
         None if n is None else check.integer(owner, name, n, 1) for name, n in (("n_states", n_states), ("n_actions", n_actions))
     ]
-    sides = [n or many or None for n, many in zip(told, named, strict=True)]
+    sides = [n or many or None for n, many in zip(given, named, strict=True)]
     if env_cost is None:
         for name, side in zip(("n_states", "n_actions"), sides, strict=True):
             if side is None:
@@ -38,12 +38,12 @@ def checked_sizes(
         shape = (shape[0], sides[1])
     if len(shape) != 2 or 0 in shape:
         check.fail(owner, "the shape of env_cost", shape, "(S, A) or (S,), no side empty")
-    turned = [side in (None, found) for side, found in zip(sides, reversed(shape), strict=True)]
-    if any(side not in (None, found) for side, found in zip(sides, shape, strict=True)) and all(turned):
+    turned = [side in (None, size) for side, size in zip(sides, reversed(shape), strict=True)]
+    if any(side not in (None, size) for side, size in zip(sides, shape, strict=True)) and all(turned):
         check.fail(owner, "the shape of env_cost", shape, f"(S, A) = {shape[::-1]}: it is transposed, states come first")
-    for name, side, found in zip(("n_states", "n_actions"), told, shape, strict=True):
-        if side is not None and side != found:
-            check.fail(owner, name, side, f"{found}, as in env_cost")
+    for name, side, size in zip(("n_states", "n_actions"), given, shape, strict=True):
+        if side is not None and side != size:
+            check.fail(owner, name, side, f"{size}, as in env_cost")
     return shape[0], shape[1]
 
 
@@ -125,13 +125,13 @@ def checked_terminal(owner: str, value: Any, n_states: int, names: Sequence[str]
     """Check the states in which an episode ends, by index or by name, and return their indices in order."""
     given = value.tolist() if isinstance(value, np.ndarray) else value
     known = numbers_by_name(names)
-    found = {
-        place_index(owner, f"terminal[{i}]", one, n_states, names, known)
-        for i, one in enumerate(check.items(owner, "terminal", given, "states"))
+    states = {
+        place_index(owner, f"terminal[{i}]", state, n_states, names, known)
+        for i, state in enumerate(check.items(owner, "terminal", given, "states"))
     }
-    if len(found) == n_states:
+    if len(states) == n_states:
         check.fail(owner, "terminal", "all states", "some of them: an episode must begin somewhere")
-    return tuple(sorted(found))
+    return tuple(sorted(states))
 
 
 def checked_enter_cost(owner: str, value: Any, n_states: int, names: Sequence[str] | None) -> Floats | None:
@@ -183,7 +183,7 @@ def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Seq
     for pair, cost in value.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
             check.fail(owner, f"a hand-over of {argument}", check.show(pair), expected)
-        prev, to = (name_index(owner, f"an agent of {argument}", one, names) for one in pair)
+        prev, to = (name_index(owner, f"an agent of {argument}", agent, names) for agent in pair)
         where = (prev, to)
         if where in costs:
             check.fail(owner, f"{argument}[{check.show(pair)}]", "given twice", "given once, by names or by indices")
@@ -205,11 +205,10 @@ def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Seq
 
 
 def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: int | None = None) -> Floats:
-    """Check switching costs, one number, (D, D), (S, D, D), or by hand-over as in {("robot", "operator"): 0.3}; return them as a
-    read-only array [prev_agent, agent] or [s, prev_agent, agent].
+    """Check switching costs: one number, (D, D), (S, D, D), or by hand-over as in {("robot", "operator"): 0.3}; return an array.
 
-    Infinity stands for a hand-over that is not possible; from each agent at least one must be possible, and what is possible must
-    be so in all states. names: of the agents. n_states: None if it is not known yet.
+    Infinity stands for an impossible hand-over: in all states or in none, and from each agent at least one must be possible. names:
+    of the agents. n_states: None if it is not known yet.
     """
     n_agents = len(names)
     if isinstance(value, Mapping):
@@ -227,11 +226,11 @@ def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: 
 def checked_grab_cost(
     owner: str, value: Any, names: Sequence[str], prices: Floats, n_states: int | None, barred: bool
 ) -> Floats | None:
-    """Check what hand-overs cost that happen although they are not possible: None, one number, (M, M), (S, M, M), or by hand-over.
-    Return a read-only array [member before, member] or [s, member before, member]; None stays None.
+    """Check what impossible hand-overs cost that happen: None, one number, (M, M), (S, M, M), or by hand-over; return an array or
+    None.
 
-    names: of the members. prices: what switch_cost says for the same pairs, for those that are not named. n_states: None if it is
-    not known yet. barred: whether there are hand-overs that are not possible, so that grab_cost is of use.
+    names: of the members. prices: what switch_cost says for the pairs that are not named. n_states: None if it is not known yet.
+    barred: whether some hand-overs are impossible, so that grab_cost is of use.
     """
     if value is None:
         return None
@@ -274,20 +273,20 @@ def checked_periods(owner: str, value: Any, horizon: int | None) -> Ints | None:
         return None
     if horizon is None:
         check.fail(owner, "periods", check.show(value), "left out without a horizon: there is no time of an episode")
-    found = check.integers(owner, "periods", value, 1)
-    if found.shape != (horizon,) or not found.size:
-        check.fail(owner, "the shape of periods", found.shape, f"(L,) = ({horizon},), one for each time step")
-    if found.min() < 0 or not np.array_equal(np.unique(found), np.arange(found.max() + 1)):
-        check.fail(owner, "periods", check.show(found.tolist()), "numbers 0, 1, ... of which none is left out")
-    return None if found.max() == 0 else read_only(found)
+    periods = check.integers(owner, "periods", value, 1)
+    if periods.shape != (horizon,) or not periods.size:
+        check.fail(owner, "the shape of periods", periods.shape, f"(L,) = ({horizon},), one for each time step")
+    if periods.min() < 0 or not np.array_equal(np.unique(periods), np.arange(periods.max() + 1)):
+        check.fail(owner, "periods", check.show(periods.tolist()), "numbers 0, 1, ... of which none is left out")
+    return None if periods.max() == 0 else read_only(periods)
 
 
 def check_sizes_of_costs(owner: str, costs: Mapping[str, Any]) -> None:
     """Check that no cost is too large, and that the largest is not too small to be squared."""
     largest = 0.0
     for name, value in costs.items():
-        found = np.atleast_1d(np.asarray(value, dtype=np.float64)) if value is not None else np.zeros(1)
-        finite: NDArray[Any] = np.abs(found[np.isfinite(found)])
+        array = np.atleast_1d(np.asarray(value, dtype=np.float64)) if value is not None else np.zeros(1)
+        finite: NDArray[Any] = np.abs(array[np.isfinite(array)])
         largest = max(largest, float(finite.max()) if finite.size else 0.0)
         if largest > MOST_COST:
             check.fail(owner, f"the largest {name}", largest, f"at most {MOST_COST:g} in size")

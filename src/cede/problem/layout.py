@@ -33,6 +33,11 @@ class Layout:
     factor: float  # weight of a cost one step later: the discount, or 1
     left: Floats  # (L + 1,) the sum of a cost of 1 in every step from t on; empty where there is no horizon
 
+    def slots(self, policy: int) -> slice:
+        """Return the slots of a policy."""
+        first = int(self.first_slot[policy])
+        return slice(first, first + int(self.n_slots[policy]))
+
 
 def layout_of(
     aim: Sequence[int],

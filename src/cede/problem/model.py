@@ -143,20 +143,21 @@ def checked_tables(value: Any, varies: bool, periods: Any) -> tuple[sp.csr_array
         if not numbers.size or numbers.min() < 0:
             check.fail(owner, "periods", check.show(periods), "a number from 0 on for each time step")
         wanted = int(numbers.max()) + 1
-    if sp.issparse(value) and wanted is not None and value.ndim == 2 and value.shape[0] and value.shape[0] % wanted == 0:
+    expected = "a table for each time step: (L, S, A, S), or a sequence of sparse matrices"
+    if sp.issparse(value):
+        if wanted is None or value.ndim != 2 or not value.shape[0] or value.shape[0] % wanted:
+            check.fail(owner, "transition", "one matrix", expected)
         matrix, rows = sp.csr_array(value), value.shape[0] // wanted  # as it is kept: table after table
         value = [matrix[i * rows : (i + 1) * rows] for i in range(wanted)]
-    expected = "a table for each time step: (L, S, A, S), or a sequence of sparse matrices"
-    given = None if sp.issparse(value) else check.items(owner, "transition", value, expected)
-    if not given:
-        check.fail(owner, "transition", "one matrix" if given is None else "empty", expected)
-    found = [checked_transition(one) for one in given]
-    for i, one in enumerate(found):
-        if one.shape != found[0].shape:
-            check.fail(owner, f"the shape of transition[{i}]", one.shape, f"{found[0].shape}, as of transition[0]")
-    if wanted is not None and wanted != len(found):
-        check.fail(owner, "the number of tables of transition", len(found), f"{wanted}, by periods")
-    return sp.csr_array(sp.vstack(found, format="csr")), len(found)
+    tables = [checked_transition(table) for table in check.items(owner, "transition", value, expected)]
+    if not tables:
+        check.fail(owner, "transition", "empty", expected)
+    for i, table in enumerate(tables):
+        if table.shape != tables[0].shape:
+            check.fail(owner, f"the shape of transition[{i}]", table.shape, f"{tables[0].shape}, as of transition[0]")
+    if wanted is not None and wanted != len(tables):
+        check.fail(owner, "the number of tables of transition", len(tables), f"{wanted}, by periods")
+    return sp.csr_array(sp.vstack(tables, format="csr")), len(tables)
 
 
 def checked_transition(value: Any) -> sp.csr_array:
@@ -168,25 +169,19 @@ def checked_transition(value: Any) -> sp.csr_array:
             check.fail(owner, f"the shape of {argument}", sides, "(S, A, S), first and last equal")
         dense = check.probabilities(owner, argument, value, sides, "(S, A, S)")
         return canonical(sp.csr_array(dense.reshape(-1, dense.shape[2])))
-    if value.ndim != 2:
-        check.fail(owner, f"the shape of the sparse {argument}", value.shape, "(S*A, S), row s*A + a")
-    rows, n_states = value.shape
+    rows, n_states = value.shape if value.ndim == 2 else (0, 0)
     if n_states == 0 or rows == 0 or rows % n_states:
-        check.fail(owner, f"the shape of the sparse {argument}", (rows, n_states), "(S*A, S), row s*A + a")
+        check.fail(owner, f"the shape of the sparse {argument}", value.shape, "(S*A, S), row s*A + a")
     if value.dtype.kind not in "fiub":
         check.fail(owner, f"the type of {argument}", value.dtype, "a real number type")
     matrix = canonical(sp.csr_array(value, dtype=np.float64))
     n_actions = rows // n_states
-    places = sp.coo_array(matrix)
-
-    def place(where: int) -> str:
-        row, column = int(places.coords[0][where]), int(places.coords[1][where])
-        return f"{argument}[{row // n_actions}, {row % n_actions}, {column}]"
-
     for bad, expected in ((~np.isfinite(matrix.data), "a finite number"), (matrix.data < 0, "a probability, at least 0")):
         if bad.any():
             where = int(np.argmax(bad))
-            check.fail(owner, place(where), places.data[where], expected)
+            row = int(np.searchsorted(matrix.indptr, where, side="right")) - 1
+            place = check.place_of(argument, (*divmod(row, n_actions), matrix.indices[where]))
+            check.fail(owner, place, matrix.data[where], expected)
     sums = np.asarray(matrix.sum(axis=1)).reshape(n_states, n_actions)
     precision, terms = check.precision_of(value.dtype), np.diff(matrix.indptr)
     wrong = np.argwhere(np.abs(sums - 1.0) > check.rounding_of_sums(precision, terms.reshape(sums.shape)))
@@ -357,8 +352,7 @@ class TwoLayerMDP(Remade):
 def solo(environment: Environment, horizon: int | None, *, discount: float | None = None) -> TwoLayerMDP:
     """Return an environment as the problem of a single agent; `planning/planner.py: best_policy` solves it.
 
-    There is one agent for each action, which always takes that action, and hand-overs are free. The best switching policy is then
-    the best policy of a single agent, and a learner of switching policies learns that policy.
+    There is one agent for each action, which always takes that action, and hand-overs are free: to switch is to act.
     """
     check.instance("solo", "environment", environment, Environment)
     n, a = environment.n_states, environment.n_actions
@@ -376,10 +370,7 @@ _fitting: "WeakKeyDictionary[Outcomes, WeakSet[Environment]]" = WeakKeyDictionar
 
 
 def check_support(owner: str, outcomes: Outcomes, environment: Environment) -> None:
-    """Check that every step that is possible in an environment is declared to be possible.
-
-    Kernels look up the outcome that a step was without checking again, so simulations call this before they begin.
-    """
+    """Check that every step that is possible in an environment is declared to be possible; kernels rely on it."""
     known = _fitting.setdefault(outcomes, WeakSet())
     if environment in known:
         return

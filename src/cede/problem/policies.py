@@ -45,8 +45,10 @@ def names_one_agent(given: Any) -> bool:
 
 
 def checked_switching_policy(owner: str, task: "Task", policy: Any, argument: str = "policy") -> Policy:
-    """Check a switching policy, (L, S, D) agents, or (S, D) where there is no horizon, or something that has one, such as a Plan;
-    return it in the form that kernels read, in which (S, D) is (1, S, D). argument: what it is called in errors.
+    """Check a switching policy, (L, S, D), or (S, D) without a horizon, or a Plan; return it as (L, S, D) int16, L = 1 without a
+    horizon.
+
+    argument: its name in errors.
     """
     if hasattr(policy, "policies"):
         expected = "one policy: of a Mixture one is drawn for each episode (mixture.draw), and mixture.cost is what that costs"

@@ -1,13 +1,9 @@
 """Declared structure: which states, or which pairs of state and action, share one distribution.
 
-For an agent one declares in which states it acts alike. For the environment one declares which pairs (s, a) have the same outcomes
-with the same probabilities, and to which next state each outcome leads from there.
-
-Three words are used throughout. A *place* is where something is drawn: a state s for an agent, a pair (s, a) for the environment.
-A *case* is a set of places that share one distribution over *outcomes*. What is seen in one place counts for all places of its
-case, and a confidence set is kept for each case instead of each place. If the structure is true, the guarantee of the paper holds
-with |S||D| or |S||A| replaced by the number of cases and |S| by the number of outcomes. `check_structure` tests with data whether
-it is true.
+A *place* is where something is drawn: a state s for an agent, a pair (s, a) for the environment. A *case* is a set of places that
+share one distribution over *outcomes*. What is seen in one place counts for all places of its case, and a confidence set is kept
+for each case. If the structure is true, the guarantee of the paper holds with |S||D| or |S||A| replaced by the number of cases and
+|S| by the number of outcomes. `check_structure` tests it with data.
 
 Example: a corridor in which a step to the right succeeds everywhere with the same unknown probability. All places (s, right) but
 that of the last cell are one case with the outcomes "moved" and "stayed", which mean the next states s + 1 and s.
@@ -34,10 +30,9 @@ Rule = Callable[[Any, Any], tuple[Any, Mapping[Any, Any]]]  # rule(state, action
 class Outcomes(Remade):
     """Which places share one distribution over outcomes, and what each outcome means in each place.
 
-    For the environment a place is a pair (s, a), and an outcome means a next state. For an agent a place is a state s, and an
-    outcome means an action: two situations may be alike to it except that left and right are exchanged. Places that have the same
-    case and the same meanings are listed once, as one row. In one place two outcomes never mean the same, so that it is known
-    from a step which outcome it was.
+    For the environment a place is a pair (s, a), and an outcome means a next state. For an agent a place is a state, and an outcome
+    means an action: two states may be alike except that left and right are exchanged. Places with the same case and the same
+    meanings are one row. In one place two outcomes never mean the same, so a step shows which outcome it was.
 
     Make one from a function with `Outcomes.by` (environment) or `Outcomes.of_agent`, or from arrays with `Outcomes.of`.
     """
@@ -61,18 +56,17 @@ class Outcomes(Remade):
             check.fail(owner, f"the number of rows of case {value}", 0, "at least 1")
         order = np.argsort(to < 0, axis=1, kind="stable")  # existing outcomes first, then -1
         to = np.take_along_axis(to, order, axis=1)
-        possible = to >= 0
-        first: dict[int, int] = {}  # the first row of each case
-        for r, (c, here) in enumerate(zip(case.tolist(), possible, strict=True)):
-            if not here.any() or (row.ndim == 1 and not here.all()):
-                expected = "at least 1" if row.ndim == 2 else f"{to.shape[1]}, one for each action"
-                check.fail(owner, f"the number of outcomes of to[{r}]", int(here.sum()), expected)
-            if (here != possible[first.setdefault(c, r)]).any():
-                expected = f"{int(possible[first[c]].sum())}, as in row {first[c]} of the same case"
-                check.fail(owner, f"the number of outcomes of to[{r}]", int(here.sum()), expected)
-            found, times = np.unique(to[r, here], return_counts=True)
+        numbers = (to >= 0).sum(axis=1)  # outcomes of each row
+        first = np.unique(case, return_index=True)[1][case]  # the first row of each row's case
+        for r, n in enumerate(numbers.tolist()):
+            place = f"the number of outcomes of to[{r}]"
+            if n == 0 or (row.ndim == 1 and n < to.shape[1]):
+                check.fail(owner, place, n, "at least 1" if row.ndim == 2 else f"{to.shape[1]}, one for each action")
+            if n != numbers[first[r]]:
+                check.fail(owner, place, n, f"{numbers[first[r]]}, as in row {first[r]} of the same case")
+            values, times = np.unique(to[r, :n], return_counts=True)
             if (times > 1).any():
-                check.fail(owner, f"to[{r}]", f"{int(found[np.argmax(times)])} for two outcomes", "another one for each")
+                check.fail(owner, f"to[{r}]", f"{values[np.argmax(times)]} for two outcomes", "another one for each")
         self._set(row=read_only(row), case=read_only(case), to=read_only(to.astype(np.int32)))
 
     @classmethod
@@ -186,10 +180,10 @@ class Outcomes(Remade):
 class Structure(Remade):
     """What is declared of a problem: which states are alike to an agent, and which pairs (s, a) are alike in the environment.
 
-    agents: by the agents' names, a label for each state, (S,): the agent acts alike in all states of one label. Or Outcomes, if it
-    acts alike except for which action is which. Agents that are left out are learned state by state. environment: Outcomes, or None
-    to learn it pair by pair. costs: a label for each pair, (S, A): unknown costs of one label have the same mean, and are learned
-    together; None to learn them pair by pair. `Structure.by` makes one from functions.
+    agents: by name, a label for each state, (S,): the agent acts alike in all states of one label; or Outcomes, if it does so
+    except for which action is which. Other agents are learned state by state. environment: Outcomes, or None to learn it pair by
+    pair. costs: a label for each pair, (S, A): unknown costs of one label have the same mean; None to learn them pair by pair.
+    `Structure.by` makes one from functions.
     """
 
     agents: Mapping[str, Any] = field(default_factory=dict)  # labels are kept as (S,) integers from 0

@@ -1,13 +1,11 @@
 """Hand-overs that take time, rewritten as a larger team whose hand-overs are immediate.
 
-If a member of the team needs n steps to take over, then for n steps after control was given to it the agent before still acts, or
-the member itself acts by a separate policy (on_takeover). A hand-over that has begun cannot be broken off. `fold` makes each of
-these n steps an agent of the task. Such an agent acts by the policy of somebody, has the control cost of whoever acts, and can only
-be followed by the next step: every other switch from it costs infinity. Planning, learning, evaluation and regret need no
-code for reaction times, and stay exact.
+If a member needs n steps to take over, then for n steps the agent before still acts, or the member acts by a separate policy
+(on_takeover). `fold` makes each of these steps an agent of the task. It has the control cost of the member who acts, and can only
+be followed by the next step: every other hand-over from it costs infinity. So planning, learning and evaluation need no code for
+delays, and stay exact.
 
-Example: the team is "machine" (0) and "human" (1), the human needs 2 steps, and each hand-over costs 0.1. The task has four agents,
-and from each of them control can go to these:
+Example: the team is "machine" (0) and "human" (1), the human needs 2 steps, and each hand-over costs 0.1. The task has four agents:
 
     agent                                             acts by      next agent, and the switching cost
     0  machine                                        machine      0: 0      2: 0.1
@@ -15,8 +13,8 @@ and from each of them control can go to these:
     2  human (taking over from machine, 1 of 2)       machine      3: 0
     3  human (taking over from machine, 2 of 2)       machine      1: 0      0: 0.1
 
-With on_takeover for the human, agents 2 and 3 are called "human (taking over, 1 of 2)" and "human (taking over, 2 of 2)" and act
-by the human's policy for taking over. They are then the same whoever was in control before.
+With on_takeover, agents 2 and 3 are called "human (taking over, 1 of 2)" and "human (taking over, 2 of 2)", act by the human's
+policy for taking over, and serve for every agent before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,10 +76,9 @@ class Modes:
 
 
 def check_modes(owner: str, modes: Any, agents: Sequence[str], varies_with: Sequence[str | None]) -> None:
-    """Check modes that are given, as they are when a folded task is made again with other costs, or comes from a file.
+    """Check given modes, as of a folded task that is made again with other costs, or is read from a file.
 
-    agents, varies_with: (D,). Kernels find the row of an agent by what its policy varies with, so all agents that act by one policy
-    must agree in that.
+    agents, varies_with: (D,). Agents that act by one policy must agree in what it varies with: kernels find its rows by that.
     """
     check.instance(owner, "modes", modes, Modes)
     n, members, tables = len(agents), modes.members, modes.tables
@@ -129,8 +126,8 @@ def checked_delays(owner: str, agents: Sequence[str], takeover_delay: Any, on_ta
 def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own: Sequence[bool]) -> Folded:
     """Make an agent of every step of a hand-over that takes time; return the larger team.
 
-    agents: names of the members. switch_cost: (members, members), or with states before. delays: the steps that each member needs
-    to take over. own: whether it acts by a separate policy during these steps; if not, the agent before acts.
+    agents: names of the members. switch_cost: (members, members), or with states before. delays, own: as `checked_delays` returns
+    them.
     """
     members = range(len(agents))
     names, tables = list(agents), list(agents)
@@ -165,10 +162,9 @@ def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own:
 
 
 def price_of_members(switch_cost: Floats, aim: NDArray[np.int64]) -> Floats:
-    """Return what a hand-over from each member to each other one costs, however long it takes: (M, M), or (S, M, M).
+    """Return what a hand-over from each member to each other one costs: (M, M), or (S, M, M); infinity where there is none.
 
-    switch_cost: (D, D) or (S, D, D), of a task whose hand-overs are all immediate. aim: (D,) of the same task. A hand-over is paid
-    when it begins, so its price is that of its first step. Infinity where there is none.
+    switch_cost: (D, D) or (S, D, D), aim: (D,), of a folded task. A slow hand-over is paid in its first step.
     """
     members = range(int(aim.max()) + 1)
     prices = [switch_cost[..., : len(members), aim == member].min(axis=-1) for member in members]
@@ -176,10 +172,9 @@ def price_of_members(switch_cost: Floats, aim: NDArray[np.int64]) -> Floats:
 
 
 def next_agent_towards(possible: NDArray[np.bool_], agent: int) -> list[int]:
-    """Return for each agent to whom it should hand control so that `agent` gets it as soon as possible and keeps it, (D,).
+    """Return for each agent to whom it should hand control so that `agent` gets it soonest and keeps it, (D,).
 
-    possible: (D, D) [prev_agent, agent], which hand-overs are. Where control cannot come to `agent`, the result is anybody who can
-    get it.
+    possible: (D, D) [prev_agent, agent]. Where control cannot come to `agent`, the result is any possible agent.
     """
     nearest = np.argsort(handovers_until(possible, agent), kind="stable")
     towards: list[int] = nearest[possible[:, nearest].argmax(axis=1)].tolist()  # the first of the nearest that is possible

@@ -212,8 +212,8 @@ class Task(Remade):
             time = "no horizon" if self.horizon is None else f"horizon {self.horizon:,}"
             discount = None if self.discount is None else f"discount {self.discount:g}"
             ends = f"ends in {plural(len(self.terminal), 'state')}" if self.terminal else None
-            told = not np.isnan(self.env_cost[~self.is_terminal]).all() if self.learns_costs else None
-            costs = None if told is None else "some costs are learned" if told else "costs are learned"
+            some_known = not np.isnan(self.env_cost[~self.is_terminal]).all() if self.learns_costs else None
+            costs = None if some_known is None else "some costs are learned" if some_known else "costs are learned"
             sizes = f"{plural(self.n_states, 'state')}, {plural(self.n_actions, 'action')}"
             return sizes, time, discount, ends, costs, f"agents: {listed(self.agents)}"
 
@@ -226,41 +226,34 @@ class Task(Remade):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Return the names of the agents that the team consists of, without the steps of slow hand-overs.
-
-        In the example of this module: ("machine", "human").
-        """
+        """Return the names of the agents of the team, without steps of slow hand-overs; in the example: ("machine", "human")."""
         return tuple(self.agents[: max(self.roles.acting) + 1])
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the names of the T policies that there are to learn.
+        """Return the names of the T policies to learn: those of the members, then those for taking over (on_takeover).
 
-        These are the members' policies, and then the separate policies of those in on_takeover. In the example of this module:
-        ("machine", "human"); with on_takeover=["human"]: ("machine", "human", "human (taking over)").
+        In the example of this module: ("machine", "human"); with on_takeover=["human"]: ("machine", "human", "human (taking
+        over)").
         """
         return self.roles.tables
 
     @cached_property
     def acting(self) -> NDArray[np.int64]:
-        """Return for each agent the member who acts, and whose control is paid, while that agent is in control, (D,).
-
-        In the example of this module: [0, 1, 0, 0], since the machine acts while the human takes over.
+        """Return the member who acts, and whose control is paid, while each agent is in control, (D,); in the example: [0, 1, 0,
+        0].
         """
         return read_only(np.array(self.roles.acting, dtype=np.int64))
 
     @cached_property
     def table(self) -> NDArray[np.int64]:
-        """Return for each agent the policy that it acts by, as an index into `tables`, (D,).
-
-        In the example of this module: [0, 1, 0, 0]; with on_takeover=["human"]: [0, 1, 2, 2].
-        """
+        """Return the policy that each agent acts by, an index into `tables`, (D,); in the example: [0, 1, 0, 0]."""
         return read_only(np.array(self.roles.table, dtype=np.int64))
 
     def control_costs(self, state: Any, prev_agent: Any, agent: Any) -> tuple[Any, Any]:
         """Return the costs of control and of the hand-over in a step. All arguments are indices, or arrays of indices.
 
-        A hand-over that the task says is not possible costs its grab_cost; nothing where the task does not say it (is_unpriced).
+        An impossible hand-over that happens costs its grab_cost, or nothing where that is not known (is_unpriced).
         """
         control = self.control_cost[agent] if self.control_cost.ndim == 1 else self.control_cost[state, agent]
         if self._paid.ndim == 2:
@@ -288,10 +281,10 @@ class Task(Remade):
         return read_only(np.isinf(self._prices if self._prices.ndim == 2 else self._prices[0]))
 
     def step_cost(self, state: Any, prev_agent: Any, agent: Any, env_cost: Any, enter_cost: Any = 0.0) -> Any:
-        """Return the cost of a step: environment, control and switching cost (Eq. 1), and that of arriving.
+        """Return the cost of a step (Eq. 1): environment, control and switching cost, and that of arriving.
 
-        state, prev_agent, agent: indices, or arrays of indices for several steps. env_cost, enter_cost: what the environment
-        charged. agent: who acted, also if that was not possible by the task; see `control_costs`.
+        state, prev_agent, agent: indices, or arrays of indices. agent: who acted, even if the task says that this is not possible
+        (see `control_costs`). env_cost, enter_cost: what the environment charged.
         """
         control, switching = self.control_costs(state, prev_agent, agent)
         return total_cost(env_cost, control, switching, enter_cost)
@@ -350,10 +343,7 @@ class Task(Remade):
         return 1 if self.periods is None else int(self.periods.max()) + 1
 
     def with_unknown_costs(self, cost_range: tuple[float, float] | None = None) -> "Task":
-        """Return the same task for somebody who does not know what the environment charges for actions.
-
-        cost_range: what it can be; by default from the least to the most that it is.
-        """
+        """Return the task with env_cost to be learned. cost_range: what it can be; by default from the least to the largest."""
         if cost_range is None:
             least, most = self.extremes_of_env_cost
             cost_range = float(least.min()), float(most.max())
@@ -383,11 +373,8 @@ class Task(Remade):
         return bool(np.isfinite(handovers_until(self.can_hand_over, agent)[self.start_agent]))
 
     def always(self, agent: int | str) -> NDArray[np.int16]:
-        """Return the switching policy that gives control to one agent as soon as possible and leaves it there, (L, S, D), or (S, D)
-        where there is no horizon.
-
-        agent: an index or a name. The result holds agents, indexed [t, s, prev_agent]. If control cannot come to the agent, that is
-        an error.
+        """Return the policy that gives control to one agent as soon as possible and leaves it there, (L, S, D) [t, s, prev_agent],
+        or (S, D) without a horizon. agent: an index or a name. Fails if control cannot come to the agent.
         """
         agent = self.agent_index("Task.always", "agent", agent)
         if not self.can_reach(agent):
@@ -436,10 +423,9 @@ class Task(Remade):
     @overload
     def who_acts(self, agent: str) -> str: ...
     def who_acts(self, agent: int | str) -> int | str:
-        """Return the member who acts while an agent is in control: the agent itself, or during a slow hand-over whoever acts then.
+        """Return the member who acts while an agent is in control, by name or by index as the agent is given.
 
-        By name if the agent is given by name, else by index. In the example of this module the machine acts while
-        "human (taking over from machine, 1 of 2)" is in control.
+        In the example of this module the machine acts while "human (taking over from machine, 1 of 2)" is in control.
         """
         member = int(self.acting[self.agent_index("Task.who_acts", "agent", agent)])
         result: int | str = in_kind(member, self.members, agent)

@@ -34,11 +34,6 @@ def cost_parts(task: Task, steps: Any) -> CostParts:
     return CostParts(steps.cost, control, switching, steps.enter_cost, rest)
 
 
-def step_cost(task: Task, steps: Any) -> Any:
-    """Return what a Step, or Steps, cost, without what comes after an end."""
-    return task.step_cost(steps.state, steps.prev_agent, steps.agent, steps.cost, steps.enter_cost)
-
-
 class Account:
     """Adds up steps of episodes, or of a part of a run.
 

@@ -126,20 +126,19 @@ def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
     if n == 0:
         return []
     if episode is not None:
-        for i, value in enumerate(episode.tolist()):
+        values, first = episode.tolist(), {}
+        for i, value in enumerate(values):
             if check.is_missing(value):
                 check.fail(owner, f"episode[{i}]", check.show(value), "there: which episode the step belongs to")
-        changes = [0, *(i for i in range(1, n) if episode[i] != episode[i - 1])]
-        met: dict[Any, int] = {}
-        for i in changes:
-            value = episode[i].item() if isinstance(episode[i], np.generic) else episode[i]
+            if i and value == values[i - 1]:
+                continue
             try:
-                before = met.setdefault(value, i)
+                before = first.setdefault(value, i)
             except TypeError:
                 check.fail(owner, f"episode[{i}]", check.show(value), "a number or a name")
             if before != i:
                 check.fail(owner, f"episode[{i}]", repr(episode[i]), f"another one: that of row {before} has ended already")
-        return changes
+        return list(first.values())
     if t is None:
         check.fail(owner, "log", "without 'episode' and 't'", "a log with one of them, to tell where an episode begins")
     return [0, *(i for i in range(1, n) if t[i] <= t[i - 1])]

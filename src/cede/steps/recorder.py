@@ -27,7 +27,6 @@ from cede._base import check
 from cede._base.archive import RECORD, mode_of, path_to_write, sync_directory, try_lock, unlock
 from cede._base.reprs import short_repr
 from cede.problem.task import Task
-from cede.steps.cost import step_cost
 from cede.steps.read_record import is_record, read_record
 from cede.steps.record import NOT_ASKED, header_of, is_json
 from cede.steps.recorded import CountedRun, Place, Recorded
@@ -40,13 +39,12 @@ _recorders: "WeakSet[Recorder]" = WeakSet()
 class Recorder:
     """Appends the steps of a control loop to a record, a file of JSON lines. `Learner.record_to` makes one for the learner.
 
-    path: the file; if it exists, it must be a record of the same task, and is continued. task: what is recorded. about: more to
-    write at the beginning, as a learner's settings. sync: when to wait until all is on the disk: "never" (the operating system
-    decides; a kill of the process loses no step that was written), after each "episode", or after each "step". recorded: what the
-    learner has counted of which records.
+    path: the file; an existing record of the same task is continued. task: what is recorded. about: more to write at the beginning,
+    as a learner's settings. sync: when to wait until all is on the disk: "never" (a kill of the process loses no step, a power
+    failure may), after each "episode", or after each "step". recorded: what the learner has counted of which records.
 
-    While it is open, a second recorder of the same file is refused, if the file system has locks. It is a context manager, closed
-    at the end; after that the learner is no longer recorded.
+    While it is open, a second recorder of the same file is refused, if the file system has locks. It is a context manager; after it
+    is closed, the learner is no longer recorded.
     """
 
     def __init__(
@@ -197,7 +195,7 @@ class Recorder:
             self._counted += 1
         if not self._inside or t == 0:
             self._begun, self._inside = self._begun + 1, True
-        total = float(step_cost(self.task, step))
+        total = float(self.task.step_cost(state, prev, agent, cost, enter_cost))
         more = ',"unpriced":true' if self.task.is_unpriced[prev, agent] else ""  # the cost of the hand-over is not in the total
         more += "" if step.session is None else f',"session":{json.dumps(step.session)}'
         return (
@@ -325,7 +323,7 @@ def end_of_whole_lines(file: Any) -> int:
 def check_still_runs(owner: str, path: Path, running: tuple[Place, ...]) -> None:
     """Check that the running episode of a learner has not ended in a record that is to be continued: it would be there twice.
 
-    running: where it is recorded. Only a learner from a file that was written in the middle of an episode can be so far behind.
+    running: where it is recorded. Only a learner loaded from a file that was saved within an episode can be so far behind.
     """
     if running and is_record(path):
         ended = {(entry.run, entry.begin) for entry in read_record(path).entries()}

@@ -254,7 +254,7 @@ def agent_rules(
         return no_rule(name, "it looks at almost everything; learned state by state")
     if differs(labels, task.n_states, steps, rng):
         return no_rule(name, "it acts differently where the features are alike; learned state by state")
-    unused = [one for i, one in enumerate(features.names) if i not in used]
+    unused = [feature for i, feature in enumerate(features.names) if i not in used]
     looks = f"looks at {', '.join(features.names[i] for i in used)}" if used else "acts alike everywhere"
     text = f"{name} {looks}" + (f"; not at {', '.join(unused)}" if used and unused else "")
     return LayerRules(labels, (measured(name, text, tree, steps, others, task.n_actions, len(variables)),))
@@ -265,5 +265,5 @@ def differs(labels: Ints, n_states: int, steps: RuleData, rng: np.random.Generat
     slot, state = np.divmod(steps.place, n_states)
     group = slot * (int(labels.max()) + 1) + labels[state]
     present = np.unique(group)
-    parts = (steps.part(group == one) for one in present)
+    parts = (steps.part(group == number) for number in present)
     return any(homogeneity(counts_by(here.place, here.value, here.visits), DRAWS, rng) < ALPHA / len(present) for here in parts)
