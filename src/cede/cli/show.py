@@ -42,7 +42,7 @@ def show(
                 raise ValueError(f"show: --team is {team}, must be from 0 to {len(thing) - 1}: the fleet has {len(thing)} teams")
             say(f"fleet of {len(thing)} teams, {thing.environment_episodes:,} episodes; team {team}:")
             thing = thing.learners[team]
-        found = cede.summarise(thing, by=by)
+        found = cede.insight.summarise(thing, by=by)
         say_settings(found.settings)
         first, *others = found.tables()
         print_table(*first)
