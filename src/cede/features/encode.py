@@ -33,8 +33,6 @@ from cede.features.encoder import (
     check_number_of_states,
     checked_data,
     checked_edges,
-    checked_name,
-    input_names,
     intervals,
     labels_of,
     number_of_bins,
@@ -77,8 +75,8 @@ class Grid(Encoder):
     gear from 1 to 3 and a light that is 0 or 1.
     """
 
-    n_values: Sequence[int]
-    least: Sequence[int] | None = None
+    n_values: Any  # (F,) int
+    least: Any = None  # (F,) int
     labels: Sequence[str] | None = None  # a name for each number
     name: str | None = None
 
@@ -91,22 +89,13 @@ class Grid(Encoder):
         put(self, "Grid", len(sizes), n_values=tuple(sizes), least=tuple(least))
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        return input_names(self.labels, len(self.n_values))
-
-    @property
     def sizes(self) -> tuple[int, ...]:
         """Return how many values each number can have."""
         return tuple(self.n_values)
 
     @property
-    def smallest(self) -> tuple[int, ...]:
-        """Return the smallest value of each number."""
-        return tuple(self.least or ())
-
-    @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        values = (tuple(str(least + i) for i in range(size)) for size, least in zip(self.sizes, self.smallest, strict=True))
+        values = (tuple(str(least + i) for i in range(size)) for size, least in zip(self.sizes, self.least, strict=True))
         return tuple(zip(self.inputs, values, strict=True))
 
     @property
@@ -115,11 +104,11 @@ class Grid(Encoder):
         return super().state_names if self.labels else [" ".join(place) for place in product(*(values for _, values in self.parts))]
 
     def places(self, rows: Floats) -> Ints:
-        offsets = rows - np.array(self.smallest)
+        offsets = rows - np.array(self.least)
         wrong = (offsets != np.round(offsets)) | (offsets < 0) | (offsets >= np.array(self.sizes))
         if wrong.any():
             i, f = np.argwhere(wrong)[0]
-            least = self.smallest[f]
+            least = self.least[f]
             check.fail("encode", self.inputs[f], float(rows[i, f]), f"a whole number from {least} to {least + self.sizes[f] - 1}")
         found: Ints = offsets.astype(np.int64)
         return found
@@ -130,7 +119,7 @@ class Grid(Encoder):
             return super().__call__(observation)
         given = np.atleast_1d(np.asarray(observation)).ravel()
         whole = given.dtype.kind in "iu" and len(given) == len(self.sizes)
-        places = given - self.smallest if whole else np.full(len(self.sizes), -1)
+        places = given - self.least if whole else np.full(len(self.sizes), -1)
         if (places < 0).any() or (places >= self.sizes).any():
             check.fail("encode", "the observation", check.show(observation), f"whole numbers below {self.sizes}")
         return int(np.ravel_multi_index(tuple(places), self.sizes))
@@ -162,10 +151,6 @@ class Bins(Encoder):
                     check.fail("Bins", f"limits[{f}]", check.show([low, high]), "around all edges, the least below the most")
         check_number_of_states("Bins", [len(inner) + 1 for inner in edges])
         put(self, "Bins", len(edges), edges=edges, limits=limits)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return input_names(self.labels, len(self.edges))
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -214,10 +199,6 @@ class Score(Encoder):
         put(self, "Score", len(weights), weights=weights, cuts=cuts, offset=offset)
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        return input_names(self.labels, len(self.weights))
-
-    @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         return ((self.name or "score", tuple(intervals(self.cuts))),)
 
@@ -249,10 +230,6 @@ class Clusters(Encoder):
             check.fail("Clusters", f"scale[{int(np.argmax(scale <= 0))}]", float(scale.min()), "above 0")
         check_number_of_states("Clusters", [len(centres)])
         put(self, "Clusters", centres.shape[1], centres=centres, scale=scale)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return input_names(self.labels, self.centres.shape[1])
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -307,17 +284,15 @@ class Product(Encoder):
         if used != set(range(len(used))):
             check.fail("Product", "columns", check.show(sorted(used)), f"all from 0 to {len(used) - 1}: each number is read")
         check_number_of_states("Product", [one.n_states for one in encoders])
-        object.__setattr__(self, "encoders", encoders)
-        object.__setattr__(self, "columns", columns)
-        checked_name("Product", self)
+        put(self, "Product", len(used), encoders=encoders, columns=columns)
 
     @property
     def inputs(self) -> tuple[str, ...]:
         found: dict[int, str] = {}
         for one, read in zip(self.encoders, self.columns, strict=True):
             for name, column in zip(one.inputs, read.tolist(), strict=True):
-                given = name if one_has_labels(one) else f"x{column}"
-                found.setdefault(column, given)
+                is_named = isinstance(one, Product) or one.labels is not None
+                found.setdefault(column, name if is_named else f"x{column}")
         return tuple(found[i] for i in range(len(found)))
 
     @property
@@ -414,8 +389,3 @@ def clusters(
     centres = fitted.cluster_centers_
     order = np.lexsort(centres.T[::-1])  # by the first number, then the second: clusters that are close have close numbers
     return Clusters(centres[order] * scale, scale, labels_of(observations, labels), name)
-
-
-def one_has_labels(encoder: Any) -> bool:
-    """Return whether the numbers that an encoder reads were given names."""
-    return isinstance(encoder, Product) or encoder.labels is not None

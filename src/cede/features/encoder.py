@@ -23,11 +23,13 @@ class Encoder(Remade):
     """What all encoders can do. Each says which numbers it reads (`inputs`), which features it makes of them (`parts`), and how."""
 
     name: str | None
+    labels: Sequence[str] | None = None  # a name for each number; None: x0, x1, ...
+    n_inputs: int  # F
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Return the names of the F numbers that it reads."""
-        raise NotImplementedError
+        return tuple(f"x{i}" for i in range(self.n_inputs)) if self.labels is None else tuple(self.labels)
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -152,16 +154,11 @@ class Encoder(Remade):
 
 def put(encoder: Any, owner: str, n_inputs: int, **checked: Any) -> None:
     """Put checked fields into an encoder, after a check of its labels and its name."""
-    checked["labels"] = check.names(owner, "labels", encoder.labels, n_inputs)
-    for field, value in checked.items():
-        object.__setattr__(encoder, field, value)
-    checked_name(owner, encoder)
-
-
-def checked_name(owner: str, encoder: Any) -> None:
-    """Check the name of an encoder: text, or None."""
     if encoder.name is not None:
         check.name(owner, "name", encoder.name)
+    labels = check.names(owner, "labels", encoder.labels, n_inputs)
+    for field, value in {**checked, "labels": labels, "n_inputs": n_inputs}.items():
+        object.__setattr__(encoder, field, value)
 
 
 def checked_edges(owner: str, place: str, given: Any) -> Floats:
@@ -234,11 +231,6 @@ def as_numbers(value: Any) -> Floats | None:
     """Return an array-like value as an array of floats; None if it does not consist of numbers."""
     given = check.unmasked("encode", "the observation", value)
     return None if given is None or given.dtype.kind not in "fiub" else given.astype(np.float64)
-
-
-def input_names(labels: Sequence[str] | None, n: int) -> tuple[str, ...]:
-    """Return the names of n numbers: the labels, or x0, x1, ..."""
-    return tuple(labels) if labels is not None else tuple(f"x{i}" for i in range(n))
 
 
 def one_word(text: str) -> str:
