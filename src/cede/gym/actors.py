@@ -15,7 +15,6 @@ from typing import Any, TextIO
 import numpy as np
 
 from cede._base import check
-from cede._base.arrays import Floats
 from cede.problem.model import Agent, Team
 from cede.problem.task import Task
 
@@ -42,38 +41,31 @@ def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
     action, or the probabilities of all actions, (A,). sees: what a function gets, the "state" or the "observation".
     """
     owner = f"actor {check.name('actor', 'name', name)!r}"
-    check.choice(owner, "sees", sees, ("state", "observation"))
+    by_observation = check.choice(owner, "sees", sees, ("state", "observation")) == "observation"
+    return Actor(name, act_of(owner, how, by_observation=by_observation))
+
+
+def act_of(owner: str, how: Any, *, by_observation: bool = False, n_actions: int | None = None) -> Act:
+    """Return the `act` of anything that `actor` takes. by_observation: a function gets the observation, not the state.
+
+    n_actions: how many probabilities a function must return; None: not known yet.
+    """
     if isinstance(how, Actor):
-        return Actor(name, how.act)
-    if isinstance(how, Agent):
-        return Actor(name, act_by_table(owner, how.policy))
+        return how.act
     if callable(how):
-        return Actor(name, act_by_function(owner, how, sees == "observation", None))
-    table = check.probabilities(owner, "policy", how, (None, None), "(S, A)")
-    return Actor(name, act_by_table(owner, table))
 
+        def act(observation: Any, state: int, rng: np.random.Generator) -> int:
+            return action_from_answer(owner, how(observation if by_observation else state), rng, n_actions)
 
-def act_by_table(owner: str, table: Floats) -> Act:
-    """Return the `act` of a table (S, A): it draws the action from the state's row."""
+        return act
+    table = how.policy if isinstance(how, Agent) else check.probabilities(owner, "policy", how, (None, None), "(S, A)")
     if table.ndim != 2:
         check.fail(owner, "the shape of policy", table.shape, "(S, A): one that does not vary")
 
-    def act(observation: Any, state: int, rng: np.random.Generator) -> int:
+    def draw(observation: Any, state: int, rng: np.random.Generator) -> int:
         return int(rng.choice(table.shape[1], p=table[check.index(owner, "state", state, len(table))]))
 
-    return act
-
-
-def act_by_function(owner: str, function: Callable[[Any], Any], by_observation: bool, n_actions: int | None) -> Act:
-    """Return the `act` of a function of the state, or of the observation, that returns an action or probabilities.
-
-    n_actions: how many probabilities there must be; None: not known yet.
-    """
-
-    def act(observation: Any, state: int, rng: np.random.Generator) -> int:
-        return action_from_answer(owner, function(observation if by_observation else state), rng, n_actions)
-
-    return act
+    return draw
 
 
 def action_from_answer(owner: str, answer: Any, rng: np.random.Generator, n_actions: int | None) -> int:
@@ -258,13 +250,5 @@ def actors_of(owner: str, team: Any, task: Task) -> list[Actor]:
             if shape[-2:-1] not in ((task.n_states,), (task.n_states - 1,)):
                 expected = f"{task.n_states}, as in the task, or one less without the state after the end"
                 check.fail(owner, f"the number of states of {name!r}", shape[-2:-1], expected)
-    return [actor_of(name, team[name], task.n_actions) for name in names]
-
-
-def actor_of(name: str, how: Any, n_actions: int) -> Actor:
-    """Return an Actor as it is; make one of anything else that `actor` takes, for so many actions."""
-    if isinstance(how, Actor):
-        return how
-    if callable(how) and not isinstance(how, Agent):
-        return Actor(name, act_by_function(f"actor {name!r}", how, False, n_actions))
-    return actor(name, how)
+    made = {name: Actor(name, act_of(f"actor {name!r}", how, n_actions=task.n_actions)) for name, how in team.items()}
+    return [team[name] if isinstance(team[name], Actor) else made[name] for name in names]
