@@ -83,15 +83,15 @@ def broken_promises(make: Make, task: Task, seed: int) -> list[str]:
     if missing or isinstance(learner, type):
         what = "a class" if isinstance(learner, type) else f"{check.show(learner)}, which has no {' and no '.join(missing)}"
         return [f"make returned {what}; it must return an object with choose, observe and end_episode"]
-    found: list[str] = []
+    sentences: list[str] = []
     for promise in (plays_episodes, takes_steps_of_others, repeats_itself, survives_early_end, survives_drop, runs_in_simulate):
         try:
             promise(make, task, seed)
         except BrokenPromise as error:
-            found.append(str(error))
+            sentences.append(str(error))
             if promise is plays_episodes:  # the others would only repeat it
                 break
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(sentences))
 
 
 def plays_episodes(make: Make, task: Task, seed: int) -> None:
@@ -110,9 +110,9 @@ def takes_steps_of_others(make: Make, task: Task, seed: int) -> None:
 
 def repeats_itself(make: Make, task: Task, seed: int) -> None:
     """Compare the choices of two learners that have the same seed and observe the same steps."""
-    one, two = (Driver(make, task, seed) for _ in range(2))
+    first_driver, second_driver = (Driver(make, task, seed) for _ in range(2))
     for episode in range(EPISODES):
-        for t, (first, second) in enumerate(zip(one.play(), two.play(), strict=False)):
+        for t, (first, second) in enumerate(zip(first_driver.play(), second_driver.play(), strict=False)):
             if first != second:
                 chose = f"two learners with seed {seed} chose {first} and {second} in step {t} of episode {episode}"
                 broken(f"{chose}; the same seed must give the same choices")
@@ -156,10 +156,10 @@ class Driver:
         self.learner, self.task, self.when, self.overrules = make(task, seed), task, when, overrules
         self.rng = np.random.default_rng(seed)
 
-    def call(self, name: str, form: str, *given: Any, **named: Any) -> Any:
+    def call(self, name: str, form: str, *args: Any, **named: Any) -> Any:
         """Call a method of the learner. form: its arguments in words, for the sentence that says that it raised an error."""
         try:
-            return getattr(self.learner, name)(*given, **named)
+            return getattr(self.learner, name)(*args, **named)
         except Exception as error:
             broken(f"{name} raised {said(error)}{self.when}; it must take {name}({form})")
 
@@ -209,14 +209,14 @@ class Driver:
         names = ("t", "state", "prev_agent")[-len(place) :]
         return ", ".join(f"{name} {value}" for name, value in zip(names, place, strict=True)) + self.when
 
-    def checked(self, given: Any, place: tuple[int, ...]) -> int:
+    def checked(self, choice: Any, place: tuple[int, ...]) -> int:
         """Return the index of the agent that choose returned: one who can get control."""
         task, names = self.task, ", ".join(map(repr, self.task.agents))
         try:
-            agent = task.agent_index(OWNER, "agent", given)
+            agent = task.agent_index(OWNER, "agent", choice)
         except ValueError:
             expected = f"it must return an agent: an index from 0 to {task.n_agents - 1}, or a name, {names}"
-            broken(f"choose returned {check.show(given)} at {self.place(place)}; {expected}")
+            broken(f"choose returned {check.show(choice)} at {self.place(place)}; {expected}")
         if not task.can_hand_over[place[-1], agent]:
             expected = "it must return an agent to whom prev_agent can hand control"
             broken(f"choose returned {agent} at {self.place(place)}; {expected}")

@@ -70,10 +70,10 @@ def act_of(owner: str, how: Any, *, by_observation: bool = False, n_actions: int
 
 def action_from_answer(owner: str, answer: Any, rng: np.random.Generator, n_actions: int | None) -> int:
     """Return the action that a function answered; if it answered probabilities, (A,), draw one."""
-    given = np.asarray(answer) if check.ndim(answer) >= 0 else np.empty(0)
-    if given.ndim == 1 and given.size == 1 and given.dtype.kind in "iu":  # an array of one action, as policies for batches return
-        return int(given[0])
-    if given.ndim == 1:
+    values = np.asarray(answer) if check.ndim(answer) >= 0 else np.empty(0)
+    if values.shape == (1,) and values.dtype.kind in "iu":  # an array of one action, as policies for batches return
+        return int(values[0])
+    if values.ndim == 1:
         chances = check.probabilities(owner, "what it answered", answer, (n_actions,), "(A,)")
         return int(rng.choice(len(chances), p=chances))
     if check.ndim(answer) != 0 or not isinstance(np.asarray(answer)[()], int | np.integer):
@@ -112,10 +112,10 @@ def agent_from_sb3(
 
     def act(observation: Any, state: int, rng: np.random.Generator) -> int:
         action, _ = model.predict(observation if encode is None else encode(observation), deterministic=deterministic)
-        given = np.asarray(action).reshape(-1)
-        if given.size != 1 or given.dtype.kind not in "iu":
+        values = np.asarray(action).reshape(-1)
+        if values.size != 1 or values.dtype.kind not in "iu":
             check.fail(owner, "what the model predicted", check.show(action), "one of the actions: a model for discrete ones")
-        return int(given[0])
+        return int(values[0])
 
     return Actor(name, act)
 
@@ -165,12 +165,12 @@ class ConsoleAgent(Actor):
         target: TextIO | None = None,
     ) -> None:
         owner = f"ConsoleAgent {check.name('ConsoleAgent', 'name', name)!r}"
-        given = check.items(owner, "actions", actions, "names, one for each action")
-        if not given or not all(isinstance(action, str) and action for action in given):
+        names = check.items(owner, "actions", actions, "names, one for each action")
+        if not names or not all(isinstance(action, str) and action for action in names):
             check.fail(owner, "actions", check.show(actions), "names, one for each action")
         if show is not None:
             check.function(owner, "show", show, "a function of observation and state")
-        self.actions = tuple(given)
+        self.actions = tuple(names)
         self.fallback = actor(f"{name}, stood in for", fallback)
         self.timeout = check.number(owner, "timeout", timeout, least=0.0)
         if self.timeout > MOST_SECONDS:
@@ -232,10 +232,10 @@ def actors_of(owner: str, team: Any, task: Task) -> list[Actor]:
         slow = {f"{agent.name} (taking over)": agent.on_takeover for agent in team.agents if agent.on_takeover is not None}
         team = {agent.name: agent for agent in team.agents} | slow
     elif isinstance(team, Sequence) and not isinstance(team, str):
-        for i, one in enumerate(team):
-            if not isinstance(one, Actor | Agent):
-                check.fail(owner, f"team[{i}]", check.show(one), "an Actor or an Agent; functions and tables need a name")
-        team = {one.name: one for one in team}
+        for i, member in enumerate(team):
+            if not isinstance(member, Actor | Agent):
+                check.fail(owner, f"team[{i}]", check.show(member), "an Actor or an Agent; functions and tables need a name")
+        team = {member.name: member for member in team}
     if not isinstance(team, Mapping):
         check.fail(owner, "team", check.show(team), "a Team, a sequence of actors, or actors, functions or tables by name")
     if set(team) != set(names):

@@ -74,8 +74,8 @@ class LiveTeam:
         """Let the agent in control act once; return the step. Its cost is what the task says, or -reward where it does not."""
         task = self.task
         who = self.actors[task.table[agent]]
-        given = who.act(self.observation, state, rng)
-        action = check.index(self.owner, f"the action of {who.name!r}", given, task.n_actions)
+        answer = who.act(self.observation, state, rng)
+        action = check.index(self.owner, f"the action of {who.name!r}", answer, task.n_actions)
         answer = self.env.step(action)
         if not isinstance(answer, tuple) or len(answer) != 5:
             expected = "(observation, reward, terminated, truncated, info)"
@@ -117,19 +117,19 @@ class LiveTeam:
         return check.index(self.owner, "the state of an observation", state, below)
 
 
-def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, told_by: str) -> LiveTeam:
-    """Check an environment, a team and an encoder against a task; return them as one. told_by: whose task it is, for errors."""
+def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, task_owner: str) -> LiveTeam:
+    """Check an environment, a team and an encoder against a task; return them as one. task_owner: whose task it is, for errors."""
     check_env(owner, env)
     coder = encoder_of(owner, env.observation_space) if encode is None else encode
     if not callable(coder):
         check.fail(owner, "encode", check.show(coder), "a function from observations to states")
     if actions_of(owner, env) != task.n_actions:
-        check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in {told_by}")
+        check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in {task_owner}")
     known = getattr(coder, "n_states", None)
     if known is None:  # a plain function: the name of the task's last state tells whether it is for after the end
         known = task.n_states - bool(task.state_names and task.state_names[-1] in (OVER, DONE))
     if task.n_states - known not in (0, 1):
-        check.fail(owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by {told_by}")
+        check.fail(owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by {task_owner}")
     over = task.n_states - 1 if task.n_states == known + 1 else None
     return LiveTeam(owner, env, actors_of(owner, team, task), task, with_what_it_sees(owner, coder), over)
 
@@ -157,10 +157,10 @@ def with_what_it_sees(owner: str, encode: Any) -> Callable[..., int]:
     except (TypeError, ValueError):
         parameters = []
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    asked = [one.name for one in parameters[1:] if one.kind in named and one.name in SEEN]
-    for one in parameters[1:]:
-        if one.name not in asked and one.default is inspect.Parameter.empty and one.kind in named:
-            check.fail(owner, f"the parameter {one.name!r} of encode", "not known", f"left out, or {check.one_of(SEEN)}")
+    asked = [parameter.name for parameter in parameters[1:] if parameter.kind in named and parameter.name in SEEN]
+    for parameter in parameters[1:]:
+        if parameter.name not in asked and parameter.default is inspect.Parameter.empty and parameter.kind in named:
+            check.fail(owner, f"the parameter {parameter.name!r} of encode", "not known", f"left out, or {check.one_of(SEEN)}")
 
     def encoded(observation: Any, **seen: Any) -> int:
         state: int = encode(observation, **{name: seen[name] for name in asked})

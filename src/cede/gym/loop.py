@@ -91,8 +91,8 @@ def task_for(
     if cost is None:
         costs = np.full(n_states, np.nan)
     else:
-        given = np.full(n_states, check.number(owner, "cost", cost)) if check.ndim(cost) == 0 else cost
-        costs = check.copied(owner, "cost", given, "() or (S,) or (S, A)")
+        stated = np.full(n_states, check.number(owner, "cost", cost)) if check.ndim(cost) == 0 else cost
+        costs = check.copied(owner, "cost", stated, "() or (S,) or (S, A)")
     if costs.shape not in ((n_states,), (n_states, n_actions)):
         check.fail(owner, "the shape of cost", costs.shape, f"() or (S,) = ({n_states},) or (S, A) = ({n_states}, {n_actions})")
     table = np.broadcast_to(costs[:, None] if costs.ndim == 1 else costs, (n_states, n_actions))
@@ -225,8 +225,8 @@ class LiveWorld:
         agent = task.agent_index("run", "what choose answered", self.learner.choose(*timed, state, prev_agent))
         if self.override is None:
             return agent
-        given = task.agent_index("run", "the agent that override gave", self.override(t, state, prev_agent, agent))
-        return given if task.can_hand_over[prev_agent, given] else next_agent_towards(task.can_hand_over, given)[prev_agent]
+        named = task.agent_index("run", "the agent that override gave", self.override(t, state, prev_agent, agent))
+        return named if task.can_hand_over[prev_agent, named] else next_agent_towards(task.can_hand_over, named)[prev_agent]
 
     def act(self, t: int, state: int, prev_agent: int, agent: int) -> tuple[Step, bool]:
         """Let the agent act; return the step, and whether the episode is over. Costs that the task does not say are -reward."""

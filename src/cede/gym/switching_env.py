@@ -90,9 +90,9 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         check.choice(owner, "render_mode", render_mode, (None, "rgb_array"))
         self.time, self.raw, self.render_mode = check.truth(owner, "time", time), check.truth(owner, "raw", raw), render_mode
         if isinstance(mdp, TwoLayerMDP):
-            for name, given in (("team", team), ("task", task), ("encode", encode), ("raw", raw or None)):
-                if given is not None:
-                    check.fail(owner, name, check.show(given), "left out where mdp is a TwoLayerMDP, which has its own")
+            for name, value in (("team", team), ("task", task), ("encode", encode), ("raw", raw or None)):
+                if value is not None:
+                    check.fail(owner, name, check.show(value), "left out where mdp is a TwoLayerMDP, which has its own")
             self.source: TableTeam | LiveTeam = TableTeam(mdp)
         elif all(hasattr(mdp, name) for name in ("observation_space", "action_space", "reset", "step")):
             check.instance(owner, "task", task, Task, ", as task_for makes one for the environment")
