@@ -8,6 +8,7 @@ from sqlalchemy import text
 import cede
 from cede.serve.http.setup import checked, checked_fallback
 from cede.serve.store.log import COLUMNS, StepReport
+from cede.steps.step import Episode
 
 
 def river(n_agents=2, **more):
@@ -42,7 +43,7 @@ def episodes(mdp, n, seed):
         length = int(rng.integers(1, len(episode.actions) + 1)) if rng.random() < 0.3 else len(episode.actions)
         cut = {name: getattr(episode, name) for name in ("prev_agents", "agents", "actions", "costs", "env_costs", "enter_costs")}
         cut = {name: None if array is None else array[:length] for name, array in cut.items()}
-        result.append(cede.Episode(states=episode.states[: length + 1], **cut))
+        result.append(Episode(states=episode.states[: length + 1], **cut))
     return result
 
 

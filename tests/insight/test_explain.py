@@ -262,7 +262,7 @@ def test_long_names_leave_room_for_what_is_drawn(monkeypatch, tmp_path, draw):
     learner = cede.ucrl2_mc(mdp.task)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # Matplotlib warns where there is no room left
-        (cede.explain(learner, 0, 0, 0) if draw == "explain" else cede.summarise(learner)).draw(tmp_path / "picture.png")
+        (cede.explain(learner, 0, 0, 0) if draw == "explain" else cede.insight.summarise(learner)).draw(tmp_path / "picture.png")
     assert drawn["bbox_inches"] == "tight"
     assert min(drawn["parts"]) > 0.15
 

@@ -184,7 +184,7 @@ def test_fleets_files_bounds_and_ucrl2(tmp_path):
     loaded = cede.load(tmp_path / "slow.cede")
     assert loaded.task.modes == slow.task.modes
     np.testing.assert_array_equal(loaded.plan.value, learner.plan.value)
-    interval, truth = cede.bounds(learner), cede.evaluate(slow, learner.plan.policy)
+    interval, truth = cede.insight.bounds(learner), cede.evaluate(slow, learner.plan.policy)
     assert (interval.low <= truth + 1e-9).all()
     assert (truth <= interval.high + 1e-9).all()
     explanation = cede.explain(learner, 3, 0, 2)  # a hand-over is under way: there is nothing to choose

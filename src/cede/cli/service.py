@@ -231,13 +231,13 @@ def list_tokens(db: Db = None) -> None:
         from cede.serve.store import tokens
 
         with database.read() as connection:
-            found = tokens.listed(connection)
+            listed = tokens.listed(connection)
         rows = []
-        for one in found:
-            teams = "all teams" if one["teams"] is None else ", ".join(json.loads(one["teams"]))
-            until = f"until {day(one['expires'])}" if one["expires"] else "no expiry"
-            valid = f"revoked {day(one['revoked'])}" if one["revoked"] else until
-            rows.append((one["id"], f"{one['scopes']}: {teams}", valid, one["label"]))
+        for token in listed:
+            teams = "all teams" if token["teams"] is None else ", ".join(json.loads(token["teams"]))
+            until = f"until {day(token['expires'])}" if token["expires"] else "no expiry"
+            valid = f"revoked {day(token['revoked'])}" if token["revoked"] else until
+            rows.append((token["id"], f"{token['scopes']}: {teams}", valid, token["label"]))
         print_table("Tokens", ("id", "scopes", "valid", "label"), rows)
 
 

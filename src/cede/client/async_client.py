@@ -306,8 +306,8 @@ class AsyncTeamClient(TeamProperties):
 
         t: None without a horizon. All arguments are indices. There are no retries.
         """
-        given = {"state": state, "prev_agent": prev_agent} if t is None else {"t": t, "state": state, "prev_agent": prev_agent}
-        body = {name: check.integer("decide", name, value, 0) for name, value in given.items()}
+        place = {"state": state, "prev_agent": prev_agent} if t is None else {"t": t, "state": state, "prev_agent": prev_agent}
+        body = {name: check.integer("decide", name, value, 0) for name, value in place.items()}
         answer: dict[str, Any] = await self.client.connection.ask("POST", f"{team_path(self.name)}/decide", json=body)
         return answer
 
