@@ -68,7 +68,7 @@ def same(counts, other):
 
 
 def take(store, *reports):
-    return store.database.write(lambda connection: take_in(connection, store.team_of, reports))[0]
+    return store.database.write(lambda connection: take_in(connection, store.team, reports))[0]
 
 
 def plan_all(store):
@@ -213,7 +213,7 @@ def test_verify_rebuild_and_erase_go_through_long_runs_in_parts(store, monkeypat
     seen = [episodes(mdp, 5, 0), episodes(mdp, 4, 1)]
     batches, _ = in_any_order(teams, seen, np.random.default_rng(0))
     take(store, *batches)
-    store.database.write(lambda c: take_in(c, store.team_of, [replace(report(), begins=((teams[0].id, 77),))]))  # one without steps
+    store.database.write(lambda c: take_in(c, store.team, [replace(report(), begins=((teams[0].id, 77),))]))  # one without steps
     historian = HistorySums(store, store.database.write)
     assert historian.catch_up() == 0
     with store.database.read() as connection:
@@ -253,7 +253,7 @@ def test_a_long_run_is_never_in_memory_as_a_whole(tmp_path, monkeypatch):
     (team,) = put(store, cede.recommended(without_horizon(river(), None)), {"a": 0})
     peaks, t = [], 0
     for n in (2_000, 18_000):
-        store.database.write(lambda c, t=t, n=n: take_in(c, store.team_of, [report(circle(team, t, n))]))
+        store.database.write(lambda c, t=t, n=n: take_in(c, store.team, [report(circle(team, t, n))]))
         t += n
         tracemalloc.start()
         with store.database.read() as connection:

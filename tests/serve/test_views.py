@@ -23,7 +23,7 @@ from traffic import episodes, put, report, river, rows, run
 
 def tell(store, team, number, episode):
     one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-    store.database.write(lambda c: take_in(c, store.team_of, [one]))
+    store.database.write(lambda c: take_in(c, store.team, [one]))
 
 
 def random_episodes(mdp, n, seed):
@@ -110,7 +110,7 @@ def test_learned_costs_and_overrides_are_in_histories(store):
         (team.id, 0, 0, 0, 0, 1, 0, 1, 0.25, None, 0, 1, None, None, None),
         (team.id, 0, 1, 1, 1, 1, 0, 0, 0.5, None, 1, 1, None, None, None),
     ]
-    store.database.write(lambda c: take_in(c, store.team_of, [report(steps)]))
+    store.database.write(lambda c: take_in(c, store.team, [report(steps)]))
     HistorySums(store, store.database.write).catch_up()
     (bucket,) = history(store, Owner.team(team.id))["buckets"]
     assert bucket["parts"] == {"environment": 0.75, "control": 1.0, "switching": 0.0}
@@ -120,7 +120,7 @@ def test_learned_costs_and_overrides_are_in_histories(store):
 def test_teams_with_agents_of_their_own_are_told_apart_by_name(store):
     mdp = river()
     (one,) = put(store, cede.recommended(mdp.task), {"t": 0})
-    common = store.environment("river")[1]
+    common = store.environment("river").served
     for i in range(14):
         own = team_from("test", common, {"agents": ["p=0.3", f"driver {i}"]})
         store.database.write(lambda c, i=i, own=own: store.put_team(c, f"t{i}", "river", own, 0, 0))
@@ -344,16 +344,16 @@ def test_events_are_told_and_told_again(server):
 def test_one_who_reads_slowly_is_told_that_it_missed_something(store):
     import asyncio
 
-    from cede.serve.http.events import QUEUE, Events
+    from cede.serve.events import QUEUE, Events
 
     (team,) = put(store, cede.recommended(river().task), {"a": 0})
-    events = Events(store, 0.05, lambda error: None)
+    events = Events(store.database)
 
     async def listen():
         stream = events.listen(lambda event: True, None, 0.05)
         assert await anext(stream) is None
         for _ in range(QUEUE + 5):
-            events.counted({team.id: 1})
+            events.counted({team.name: 1})
         await asyncio.sleep(0.01)
         found = [await anext(stream) for _ in range(QUEUE + 1)]
         await stream.aclose()

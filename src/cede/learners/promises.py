@@ -98,7 +98,7 @@ Promise = ShareLimits | Baseline | None
 
 
 def trial_at(task: Task, episode: int) -> str | None:
-    """Return the member who has control in an episode, 1, 2, ..., of a learner with trial episodes; None: it is no trial episode."""
+    """Return the member who has control in an episode, 1, 2, ..., of a learner with trial episodes; None: no trial."""
     able = [member for member in range(len(task.members)) if task.can_reach(member)]
     begin, n = 0, len(able)
     while begin < episode:

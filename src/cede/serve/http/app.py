@@ -9,7 +9,6 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 
 from cede import __version__
-from cede.serve.http.events import Events
 from cede.serve.http.middleware import Metrics, OuterLayer, add_errors
 from cede.serve.http.page import add_page
 from cede.serve.http.requests import BODIES, PROBLEMS, answer, known_arguments, require
@@ -17,21 +16,17 @@ from cede.serve.http.routes import QUICK, decisions, insight, reports, setup
 from cede.serve.http.views import views
 from cede.serve.service import Service, ServiceOptions
 from cede.serve.store.database import Database
-from cede.serve.store.history import HistorySums
 
 
 def create_app(database: Database, options: ServiceOptions | None = None) -> FastAPI:
     """Make the application. Its threads run while it is served."""
     service = Service(database, options)
     metrics = Metrics(service)
-    events = Events(service.store, service.options.pause, service.failed)
-    service.when_counted.append(events.counted)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(service.start)
         yield
-        events.stop()
         await run_in_threadpool(service.stop)
 
     app = FastAPI(
@@ -43,8 +38,7 @@ def create_app(database: Database, options: ServiceOptions | None = None) -> Fas
         redoc_url=None,
         dependencies=[Depends(known_arguments)],
     )
-    app.state.service, app.state.events = service, events
-    app.state.history = HistorySums(service.store, lambda work: service.writer.call(work).result())
+    app.state.service = service
     add_errors(app, service)
     app.router.routes.insert(0, QUICK)
     for router in (setup, decisions, reports, insight):

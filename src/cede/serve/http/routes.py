@@ -87,11 +87,13 @@ async def put_team(request: Request, name: str) -> Response:
     require(request, "admin")
     checked_name("team", "name", name)
     given, service = await model_of(request, "team", models.TeamIn), service_of(request)
-    store, home, seed = service.store, given.environment, given.seed
-    _, common, usual = await run_in_threadpool(store.environment, home)
-    served = await run_in_threadpool(team_from, "team", common, given.own)
-    fallback = usual if served is common and given.fallback is None else checked_fallback("team", served.task, given.fallback)
-    new = await asyncio.wrap_future(service.writer.call(lambda c: store.put_team(c, name, home, served, seed, fallback)))
+    store, seed = service.store, given.seed
+    home = await run_in_threadpool(store.environment, given.environment)
+    served = await run_in_threadpool(team_from, "team", home.served, given.own)
+    fallback = home.fallback
+    if served is not home.served or given.fallback is not None:
+        fallback = checked_fallback("team", served.task, given.fallback)
+    new = await asyncio.wrap_future(service.writer.call(lambda c: store.put_team(c, name, home.name, served, seed, fallback)))
     service.planner.wake()
     await run_in_threadpool(service.plans.load, name)
     return answer({"name": name, "created": new}, 201 if new else 200)

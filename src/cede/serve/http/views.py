@@ -13,7 +13,7 @@ from cede._base import check
 from cede._base.arrays import Floats
 from cede.learners.learner import Learner
 from cede.rows.places import places_of
-from cede.serve.http.events import Event
+from cede.serve.events import Event
 from cede.serve.http.requests import (
     PROBLEMS,
     access_of,
@@ -48,7 +48,8 @@ async def history_answer(request: Request, owner: Owner, size: int | None, befor
     """Answer with the history of a team or an environment."""
     size, before = within("size", size, 1, BIG), within("before", before, 0, BIG)
     most = check.integer("request", "limit", limit, 1, MOST_BUCKETS)
-    service, sums = service_of(request), request.app.state.history
+    service = service_of(request)
+    sums = service.history
 
     def work() -> dict[str, Any]:
         sums.catch_up()
@@ -78,8 +79,8 @@ async def environment_history(
 ) -> Response:
     """Return the history of all teams of an environment, in the order in which their episodes began."""
     require(request, "read")
-    number, *_ = await run_in_threadpool(service_of(request).store.environment, checked_name("environment", "name", name))
-    return await history_answer(request, Owner.environment(number), size, before, limit)
+    environment = await run_in_threadpool(service_of(request).store.environment, checked_name("environment", "name", name))
+    return await history_answer(request, Owner.environment(environment.id), size, before, limit)
 
 
 # ------------------------------------------------------------------------------------------------- the log
@@ -110,8 +111,8 @@ async def environment_steps(request: Request, name: str, format: str = "jsonl") 
     """Return the logs of all teams of an environment, a row for each step: csv, jsonl or parquet."""
     require(request, "read")
     service = service_of(request)
-    number, *_ = await run_in_threadpool(service.store.environment, checked_name("environment", "name", name))
-    teams = teams_of(service.database, number, service.store.team_of)
+    environment = await run_in_threadpool(service.store.environment, checked_name("environment", "name", name))
+    teams = teams_of(service.database, environment.id, service.store.team)
     return await run_in_threadpool(export, request, name, format, teams, 0)
 
 
@@ -246,7 +247,7 @@ async def live(
         return event.team == team if team is not None else access.allows("read", event.team)
 
     yield ServerSentEvent(comment="welcome", retry=2000)
-    async for event in request.app.state.events.listen(wanted, last):
+    async for event in service_of(request).events.listen(wanted, last):
         try:
             access_of(request)
         except HTTPException:

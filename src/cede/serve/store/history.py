@@ -163,7 +163,7 @@ class HistorySums:
             else:
                 every = ((*key[:2], t) for key in sorted(units) for t in range(key[2] * PIECE, (key[2] + 1) * PIECE))
                 rows = look_up(connection, OF_PIECES, every)
-        sums = summed(rows, self._store.team_of)
+        sums = summed(rows, self._store.team)
         self._write(lambda connection: put(connection, self._store, source, units, sums))
 
 
@@ -209,7 +209,7 @@ def put(connection: Connection, store: "Store", source: Source, units: dict[Key,
 
     units: as they were read. Rows are locked in the order of `log.take_in`.
     """
-    members = {team: store.team_of(team) for team in sorted({team for team, *_ in units})}
+    members = {team: store.team(team) for team in sorted({team for team, *_ in units})}
     homes = sorted({team.environment for team in members.values()})
     for table, ids in ((teams, list(members)), (environments, homes)):
         look_up(connection, LOCKS[table.name], [(one,) for one in ids])
@@ -219,7 +219,7 @@ def put(connection: Connection, store: "Store", source: Source, units: dict[Key,
     same = [key for key, unit in units.items() if now.get(key) == (unit.begun, unit.mark, unit.place)]
     number = {team: following(connection, Owner.team(team)) for team in members}
     place = {home: following(connection, Owner.environment(home)) for home in homes}
-    common = {home: store.environment(environment_name(connection, home))[1] for home in homes}
+    common = {home: store.environment(home).served for home in homes}
     before = sums_before(connection, [(key[0], units[key].number) for key in same if units[key].place >= 0])
     placed, added = [], []
     for key in sorted(same, key=lambda key: (units[key].begun, key)):
@@ -249,11 +249,6 @@ def sums_before(connection: Connection, keys: list[tuple[int, int]]) -> dict[tup
     for team, number, *row in look_up(connection, OF_BUCKETS, [(OF_TEAM, team, 1, n) for team, n in keys]):
         result.setdefault((team, number), []).append(tuple(row))
     return result
-
-
-def environment_name(connection: Connection, number: int) -> str:
-    """Return the name of an environment."""
-    return str(connection.scalar(select(environments.c.name).where(environments.c.id == number)))
 
 
 def add_units(connection: Connection, units: Iterable[Summed], sign: int = 1) -> None:
@@ -332,7 +327,7 @@ def history_of(
 
     size: episodes of a bucket, or steps at most; None: as `fitting`. before: the bucket after the last one; None: all buckets.
     """
-    endless = task_of(connection, store, owner, 0).horizon is None
+    endless = task_of(store, owner, 0).horizon is None
     number, unit = following(connection, owner), PIECE if endless else 1
     if size is not None and size % unit:
         check.fail("request", "size", size, f"a multiple of {unit}: histories of runs have pieces of so many steps")
@@ -345,7 +340,7 @@ def history_of(
     query = select(*key, *(func.sum(history.c[name]) for name in SUMS)).group_by(*key).order_by(*key)
     ends = [min(one * (size // stored), number) for one in (first, last)]
     cells = connection.execute(query.where(*owner.rows(stored, ends[0], ends[1]))).all()
-    tasks = {one: task_of(connection, store, owner, one) for one in {cell[1] for cell in cells}}
+    tasks = {one: task_of(store, owner, one) for one in {cell[1] for cell in cells}}
     agents, names = agents_of(cells, tasks)
     buckets: dict[int, dict[str, Any]] = {}
     for cell in cells:
@@ -362,11 +357,11 @@ def history_of(
     return {"unit": "steps" if endless else "episodes", **more, "buckets": list(buckets.values())}
 
 
-def task_of(connection: Connection, store: "Store", owner: Owner, whose: int) -> Any:
+def task_of(store: "Store", owner: Owner, whose: int) -> Any:
     """Return the task whose agents are in some rows. whose: a team; 0: agents of the environment."""
     if whose or owner.kind:
-        return store.team_of(whose or owner.id).served.task
-    return store.environment(environment_name(connection, owner.id))[1].task
+        return store.team(whose or owner.id).served.task
+    return store.environment(owner.id).served.task
 
 
 def agents_of(cells: Any, tasks: dict[int, Any]) -> tuple[list[str | None], dict[str, int]]:
