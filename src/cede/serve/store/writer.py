@@ -104,7 +104,11 @@ class Writer:
             if reports:
                 self._write_reports(reports)
             for one in works:
-                self._commit([one], lambda connection, one=one: [one.work(connection)], ValueError)
+                self._write_one(one)
+
+    def _write_one(self, one: Queued) -> None:
+        """Call a function in a transaction of its own."""
+        self._commit([one], lambda connection: [one.work(connection)], ValueError)
 
     def _write_reports(self, group: list[Queued]) -> None:
         """Write reports in one transaction."""
