@@ -11,7 +11,7 @@ import cede
 from cede.learners.endless import new_learner
 from cede.serve.http.setup import checked, environment_from, environment_from_file, team_from
 from cede.serve.planner.plans import Planner
-from cede.serve.served import BIG, unpacked_policy
+from cede.serve.served import BIG, OF_ENVIRONMENT, OF_TEAM, unpacked_policy
 from cede.serve.store import audit, history
 from cede.serve.store.audit import erase, rebuild, verify
 from cede.serve.store.database import Database, Refused
@@ -273,12 +273,12 @@ def circle(team, first, n):
 
 def history_of_environment(store, team, **more):
     with store.database.read() as connection:
-        return history_of(connection, store, Owner.environment(team.environment), more.get("size"), more.get("before"), 100)
+        return history_of(connection, store, Owner(OF_ENVIRONMENT, team.environment), more.get("size"), more.get("before"), 100)
 
 
 def history_of_team(store, team, **more):
     with store.database.read() as connection:
-        return history_of(connection, store, Owner.team(team.id), more.get("size"), more.get("before"), more.get("most", 100))
+        return history_of(connection, store, Owner(OF_TEAM, team.id), more.get("size"), more.get("before"), more.get("most", 100))
 
 
 def slow_sums(task, steps):

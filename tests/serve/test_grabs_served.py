@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cede
+from cede.serve.served import OF_TEAM
 from cede.serve.store.history import HistorySums, Owner, history_of
 from cede.serve.store.log import take_in
 from serving import Server
@@ -28,7 +29,7 @@ def test_the_history_of_a_service_uses_the_same_number(store, horizon, discount)
     for part in (steps[:1], steps[1:]):  # without a horizon the piece is summed twice, and its old sums are taken away
         store.database.write(lambda c, part=part: take_in(c, store.team, [report(part)]))
         HistorySums(store, store.database.write).catch_up()
-    (bucket,) = history(store, Owner.team(team.id))["buckets"]
+    (bucket,) = history(store, Owner(OF_TEAM, team.id))["buckets"]
     assert bucket["parts"] == pytest.approx({"environment": 0.0, "control": 0.7, "switching": 0.8})
     assert bucket["cost"] == pytest.approx(1.5)
     assert (bucket["overrides"], bucket["hand_overs"], bucket["unpriced"]) == (2, 1, 0)
@@ -40,7 +41,7 @@ def test_the_history_of_a_service_counts_what_is_not_priced(store):
     step = (team.id, 0, 0, 0, 0, 1, 0, 0, None, None, 0, 1, None, None, None)
     store.database.write(lambda c: take_in(c, store.team, [report([step])]))
     HistorySums(store, store.database.write).catch_up()
-    (bucket,) = history(store, Owner.team(team.id))["buckets"]
+    (bucket,) = history(store, Owner(OF_TEAM, team.id))["buckets"]
     assert (bucket["cost"], bucket["unpriced"]) == (pytest.approx(0.35), 1)
 
 

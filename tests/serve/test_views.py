@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 import cede
 from cede.serve.http.setup import team_from
+from cede.serve.served import OF_ENVIRONMENT, OF_TEAM
 from cede.serve.store.audit import erase, rebuild
 from cede.serve.store.history import SIZES, HistorySums, Owner, fitting, history_of
 from cede.serve.store.log import take_in
@@ -83,19 +84,19 @@ def test_histories_are_sums_over_the_steps(store, delay):
     historian = HistorySums(store, store.database.write)
     assert historian.catch_up(4) == 6
     assert historian.catch_up() == 0
-    found = history(store, Owner.team(teams[0].id), size=2)
+    found = history(store, Owner(OF_TEAM, teams[0].id), size=2)
     mine = [episode for team, episode in seen if team is teams[0]]
     assert [one["episodes"] for one in found["buckets"]] == [2, 2, 1]
     assert found["agents"] == list(mdp.task.members)
     for i, bucket in enumerate(found["buckets"]):
         same(bucket, slow_bucket(mdp.task, mine[2 * i : 2 * i + 2]))
-    whole = history(store, Owner.environment(teams[0].environment), size=3)
+    whole = history(store, Owner(OF_ENVIRONMENT, teams[0].environment), size=3)
     for i, bucket in enumerate(whole["buckets"]):
         same(bucket, slow_bucket(mdp.task, [episode for _, episode in seen][3 * i : 3 * i + 3]))
     assert (whole["total"], whole["earlier"], [one["episodes"] for one in whole["buckets"]]) == (10, False, [3, 3, 3, 1])
-    (tens,) = history(store, Owner.environment(teams[0].environment), size=20)["buckets"]
+    (tens,) = history(store, Owner(OF_ENVIRONMENT, teams[0].environment), size=20)["buckets"]
     same(tens, slow_bucket(mdp.task, [episode for _, episode in seen]))
-    page = history(store, Owner.environment(teams[0].environment), size=3, before=3, most=2)
+    page = history(store, Owner(OF_ENVIRONMENT, teams[0].environment), size=3, before=3, most=2)
     assert [one["bucket"] for one in page["buckets"]] == [1, 2]
     same(page["buckets"][0], slow_bucket(mdp.task, [episode for _, episode in seen][3:6]))
     assert page["earlier"]
@@ -112,7 +113,7 @@ def test_learned_costs_and_overrides_are_in_histories(store):
     ]
     store.database.write(lambda c: take_in(c, store.team, [report(steps)]))
     HistorySums(store, store.database.write).catch_up()
-    (bucket,) = history(store, Owner.team(team.id))["buckets"]
+    (bucket,) = history(store, Owner(OF_TEAM, team.id))["buckets"]
     assert bucket["parts"] == {"environment": 0.75, "control": 1.0, "switching": 0.0}
     assert (bucket["overrides"], bucket["control"], bucket["pairs"]) == (1, [0, 2], [[0, 1, 1]])
 
@@ -127,7 +128,7 @@ def test_teams_with_agents_of_their_own_are_told_apart_by_name(store):
     for i, name in enumerate(["t", *(f"t{i}" for i in range(14))]):
         tell(store, store.team(name), 0, episodes(mdp, 1, i)[0])
     HistorySums(store, store.database.write).catch_up()
-    found = history(store, Owner.environment(one.environment), size=100)
+    found = history(store, Owner(OF_ENVIRONMENT, one.environment), size=100)
     assert len(found["agents"]) == 13
     assert found["agents"][-1] is None  # all others
     assert found["agents"][0] == "p=0.3"  # most of the time
@@ -141,14 +142,14 @@ def test_what_is_erased_or_rebuilt_is_so_in_histories(store):
     historian = HistorySums(store, store.database.write)
     historian.catch_up()
     store.database.write(lambda c: erase(c, store, teams[0]))
-    assert history(store, Owner.team(teams[0].id))["buckets"] == []
-    whole = history(store, Owner.environment(teams[0].environment), size=100)["buckets"][0]
+    assert history(store, Owner(OF_TEAM, teams[0].id))["buckets"] == []
+    whole = history(store, Owner(OF_ENVIRONMENT, teams[0].environment), size=100)["buckets"][0]
     assert whole["episodes"] == 3
     same(whole, slow_bucket(mdp.task, [episode for team, episode in seen if team is teams[1]]))
     store.database.write(lambda c: rebuild(c, store))
     assert historian.catch_up() == 0
     mine = [episode for team, episode in seen if team is teams[1]]
-    for bucket, episode in zip(history(store, Owner.team(teams[1].id))["buckets"], mine, strict=True):
+    for bucket, episode in zip(history(store, Owner(OF_TEAM, teams[1].id))["buckets"], mine, strict=True):
         same(bucket, slow_bucket(mdp.task, [episode]))
 
 
@@ -167,7 +168,7 @@ def test_several_who_sum_up_at_once_count_nothing_twice(store):
         thread.start()
     for thread in threads:
         thread.join()
-    assert history(store, Owner.environment(teams[0].environment))["total"] == 20
+    assert history(store, Owner(OF_ENVIRONMENT, teams[0].environment))["total"] == 20
     with store.database.read() as connection:
         expected = run(connection, "SELECT COUNT(*) FROM steps").scalar()
         for size in SIZES:

@@ -36,7 +36,7 @@ from cede.serve.http.requests import (
 )
 from cede.serve.planner.estimates import check_no_truth, named_agent
 from cede.serve.planner.plans import check_time
-from cede.serve.served import BIG, ServedPlan, ServedTeam, checked_name
+from cede.serve.served import BIG, OF_ENVIRONMENT, OF_TEAM, ServedPlan, ServedTeam, checked_name
 from cede.serve.store.database import now_ms
 from cede.serve.store.export import FORMATS, episodes_of, exported, parts, steps_of, teams_of
 from cede.serve.store.history import Owner, history_of
@@ -136,7 +136,7 @@ def team_history(
     Without a size there are at most 100 buckets. Sums are over the episodes of a bucket. behind: episodes that are not summed yet.
     Without a horizon, all of these are steps, in buckets of at most `size`, a multiple of 100.
     """
-    return history(request, Owner.team(team.id), size, before, limit)
+    return history(request, Owner(OF_TEAM, team.id), size, before, limit)
 
 
 @views.get("/v1/environments/{name}/history")
@@ -144,7 +144,7 @@ def environment_history(
     request: Request, environment: ReadableEnvironment, size: Size = None, before: Number | None = None, limit: Buckets = 100
 ) -> Response:
     """Return the history of all teams of an environment, in the order in which their episodes began."""
-    return history(request, Owner.environment(environment.id), size, before, limit)
+    return history(request, Owner(OF_ENVIRONMENT, environment.id), size, before, limit)
 
 
 # ------------------------------------------------------------------------------------------------- the log
