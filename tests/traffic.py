@@ -27,7 +27,7 @@ def put(store, learner, teams, environment="river"):
     served = checked("test", learner.task, learner.settings)
     fallback = checked_fallback("test", learner.task, None)
     store.database.write(lambda c: store.put_environment(c, environment, served, fallback))
-    common = store.environment(environment)[1]
+    common = store.environment(environment).served
     for name, seed in teams.items():
         store.database.write(lambda c, n=name, s=seed: store.put_team(c, n, environment, common, s, fallback))
     return [store.team(name) for name in teams]
