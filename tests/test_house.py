@@ -112,7 +112,7 @@ def test_what_is_not_needed_is_not_loaded():
 import sys, cede
 mdp = cede.worlds.riverswim()
 cede.simulate(mdp, cede.ucrl2_mc(mdp.task), 2, progress=False)
-print({'multiprocessing', 'ray', 'cede.fleet.worker_engines', 'cede.fleet.workers', 'matplotlib'} & set(sys.modules))
+print({'multiprocessing', 'ray', 'cede.fleet.ray', 'cede.fleet.workers', 'matplotlib'} & set(sys.modules))
 """
     assert run(code).strip() == "set()"
 

@@ -21,9 +21,10 @@ from cede._base.arrays import Floats, Ints
 from cede.comparison.code_digest import code_digest
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import engine_of
+from cede.fleet.grouping import streams_of
 from cede.fleet.history import History
 from cede.fleet.load import restored
-from cede.fleet.run import Run, streams_of
+from cede.fleet.run import Run
 from cede.learners.files import pack_learner
 from cede.learners.learner import Learner
 from cede.problem.model import TwoLayerMDP

@@ -13,11 +13,11 @@ from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.progress import Progress
 from cede.beliefs.known import true_beliefs
+from cede.fleet.episodes import EpisodeArrays, Truth, numbers_drawn
 from cede.fleet.episodes import step as play_step
 from cede.fleet.evaluations import Evaluations
+from cede.fleet.grouping import stream_of
 from cede.fleet.history import RunRecord
-from cede.fleet.run import stream_of
-from cede.fleet.shard import new_steps, numbers_drawn, true_problem
 from cede.learners.endless import EndlessLearner
 from cede.learners.learner import Learner
 from cede.learners.protocol import CALLS, drop_episode
@@ -92,8 +92,8 @@ class Player:
 
     def __init__(self, mdp: TwoLayerMDP, learner: Any, rng: np.random.Generator) -> None:
         self.mdp, self.task, self.learner, self.rng = mdp, mdp.task, learner, rng
-        self.truth = true_problem(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
-        self.steps = new_steps(mdp.task.plan_steps)
+        self.truth = Truth.of(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
+        self.steps = EpisodeArrays.empty(mdp.task.plan_steps)
         self.drawn = numbers_drawn(mdp.environment, mdp.task)
         self.chance: Floats = rng.random(self.drawn if mdp.horizon is None else 0)  # of the episode; without a horizon, of a step
         self.judge = Judge(mdp)

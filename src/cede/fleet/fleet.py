@@ -19,7 +19,7 @@ from cede._base.reprs import listed, plural, short_repr
 from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede._kernels.tables import Table
 from cede.beliefs.extras import of_layer
-from cede.fleet.files import SavedFleet, pack_fleet
+from cede.fleet.files import pack_fleet
 from cede.learners.endless import new_learner
 from cede.learners.files import SCHEMA
 from cede.learners.learner import Learner
@@ -95,8 +95,7 @@ class Fleet:
     def save(self, path: str | Path) -> None:
         """Write the fleet to a file, completely or not at all. `cede.load` reads it back."""
         where = path_to_write("save", "path", path)
-        saved = SavedFleet(self._task, [learner.saved for learner in self._learners], self._environment)
-        header, arrays = pack_fleet(saved)
+        header, arrays = pack_fleet(self._task, [learner.saved for learner in self._learners], self._environment)
         save_arrays(where, "fleet", SCHEMA, {"cede": __version__, **header}, arrays)
 
     @property

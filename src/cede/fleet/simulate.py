@@ -18,11 +18,11 @@ from cede.beliefs.known import true_beliefs
 from cede.fleet.by_calls import is_own, play_by_calls
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import Engine, engine_of
-from cede.fleet.episodes import play_episode
+from cede.fleet.episodes import EpisodeArrays, Truth, numbers_drawn, play_episode
 from cede.fleet.fleet import Fleet
+from cede.fleet.grouping import stream_of, streams_of
 from cede.fleet.history import FleetHistory, History, RunRecord
-from cede.fleet.run import Run, stream_of, streams_of
-from cede.fleet.shard import new_steps, numbers_drawn, true_problem
+from cede.fleet.run import Run
 from cede.learners.learner import Learner
 from cede.learners.options import MOST_EPISODES
 from cede.learners.protocol import SwitchingLearner, checked_learner, settings_of
@@ -70,8 +70,8 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
     costs are random.
     """
     length = mdp.task.plan_steps
-    steps = new_steps(length)
-    truth = true_problem(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
+    steps = EpisodeArrays.empty(length)
+    truth = Truth.of(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
     play_episode(truth, policy, rng.random(numbers_drawn(mdp.environment, mdp.task)), steps)
     n, aim = steps.n, None if mdp.task.modes is None else mdp.task.aim
     charged = (steps.env_costs[:n], steps.enter_costs[:n])
