@@ -8,7 +8,7 @@ All runs of one world that are missing are played side by side, as teams that sh
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +22,16 @@ from cede.comparison.code_digest import code_digest
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import engine_of
 from cede.fleet.grouping import streams_of
-from cede.fleet.history import History
-from cede.fleet.load import restored
+from cede.fleet.history import History, Ledger
 from cede.fleet.run import Run
+from cede.learners.endless import new_learner
 from cede.learners.files import pack_learner
 from cede.learners.learner import Learner
 from cede.problem.model import TwoLayerMDP
 
 KIND, SCHEMA = "run", 1
 SECONDS = 30.0  # between two checkpoints
-COLUMNS = ("regret", "expected_cost", "cost", "control", "switches")  # of a History
+COLUMNS = tuple(field.name for field in fields(Ledger))  # of a History
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +62,22 @@ def play(
     """Play runs of the same length side by side, and return their histories. progress: called with the episodes that each has
     done.
     """
-    learners = [restored(run.learner.saved) for run in runs]
+    learners = [copy_of(run.learner) for run in runs]
     streams = np.concatenate([streams_of(run.seed, 1) for run in runs])
     chosen = engine_of("compare", engine, jobs)
     all_runs = Run([run.mdp for run in runs], learners, runs[0].episodes, streams, engine=chosen, block=runs[0].block)
     record = all_runs.play(progress, "compare", checkpoint)
-    result = []
+    histories = []
     for i, (run, learner) in enumerate(zip(runs, learners, strict=True)):
-        columns = {name: column[i] for name, column in record.ledger.columns.items()}
-        columns["control"] = columns["control"][:, : run.mdp.team.n_agents]
-        columns["regret"] = np.cumsum(columns["regret"])
-        told = {name: str(value) for name, value in {**learner.about, "simulation_seed": run.seed}.items()}
-        result.append(History(optimum=float(record.optimum[i]), agents=run.mdp.task.members, settings=told, **columns))
+        settings = {name: str(value) for name, value in {**learner.about, "simulation_seed": run.seed}.items()}
+        histories.append(History.of(record, run.mdp.task.members, settings, i))
+    return histories
+
+
+def copy_of(learner: Learner) -> Learner:
+    """Return a copy of a learner that shares its task and settings, so that runs of the same problem are one group."""
+    result = new_learner(learner.task, learner.settings, seed=learner.seed)
+    result.resume(learner.saved)
     return result
 
 

@@ -140,11 +140,3 @@ def play_episode(truth, policy, chance, steps):
     """Play one episode of a policy, (L, S, D), with these random numbers, see `enter`."""
     enter(truth, chance, steps)
     play_on(truth, policy, chance, steps, policy.shape[0])
-
-
-@kernel
-def add_step(truth, steps, t, control):
-    """Count step t for the member who acted, control: (members,); return 1 if control was handed over, else 0."""
-    prev, d = steps.who[t], steps.who[t + 1]
-    control[truth.acting[d]] += 1
-    return np.int64(hands_over(truth.aim, prev, d))

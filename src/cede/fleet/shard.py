@@ -26,7 +26,8 @@ from cede.fleet.episodes import EpisodeArrays, Truth, numbers_drawn
 from cede.fleet.grouping import RUN_FIELDS, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
 from cede.fleet.share import Share, new_share, own_share, take_over
-from cede.fleet.teams import LedgerArrays, TeamArrays, Workspace
+from cede.fleet.teams import LedgerArrays
+from cede.fleet.workspace import TeamArrays, Workspace, load_team
 from cede.learners.arrays import arrivals, load_counts, make_plan, new_arrays, optimistic_start, refresh_layer
 from cede.learners.compiled import NEVER, finish_plan, is_due
 from cede.learners.state import ARRAYS, STACKED, Arrays, LearnerState
@@ -306,7 +307,7 @@ class WorkingGroup:
     def _plan_with_threads(self, i: int, episode: int, radii: dict[str, Floats]) -> None:
         """Make the plan of team i for an episode with several threads, if one is due. radii: of the order, for this group."""
         teams = self.teams
-        kernels.load_team(self.workspace, teams, i)
+        load_team(self.workspace, teams, i)
         for name, numbers in radii.items():
             setattr(self.learner.radii, name, float(numbers[teams.age[i], 0]))
         if not teams.fresh[i] and is_due(self.learner, episode, teams.planned[i]):

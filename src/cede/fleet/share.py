@@ -48,29 +48,36 @@ def take_over(table: Table, share: Share, snapshot: Table) -> None:
     share.snapshot = snapshot
     share.delta.clear()
     table.lengthen_to(share.known + snapshot.end)
-    lay_out_shared(table, share)
+    unpack_shared_rows(table, share)
 
 
 # ------------------------------------------------------------------------------------------------- a round begins
 
 
-@unit(types.none, Table, Share)
-def lay_out_shared(table, share):
-    """Fill the shared rows of a table from the snapshot. No team is at work; the pool is long enough."""
-    snapshot, to = share.snapshot, share.known
+@kernel
+def copy_row(table, share, r):
+    """Make shared row r of a table equal to its row of the snapshot, at its home in the pool."""
+    snapshot, q, home = share.snapshot, share.row[r], share.home[r]
+    n, start = snapshot.size[q], snapshot.start[q]
     column, weights, from_column, from_weights = table.column, table.weight, snapshot.column, snapshot.weight
+    for j in range(n):
+        column[home + j] = from_column[start + j]
+        weights[home + j] = from_weights[start + j]
+    table.start[r] = home
+    table.size[r] = n
+    table.capacity[r] = snapshot.capacity[q]
+    table.total[r] = snapshot.total[q]
+
+
+@unit(types.none, Table, Share)
+def unpack_shared_rows(table, share):
+    """Fill the shared rows of a table from the snapshot. No team is at work; the pool is long enough."""
+    to = share.known
     for r in range(share.row.size):
-        q = share.row[r]
-        if q >= 0:
-            n, start = snapshot.size[q], snapshot.start[q]
-            share.home[r] = table.start[r] = to
-            table.size[r] = n
-            table.capacity[r] = snapshot.capacity[q]
-            table.total[r] = snapshot.total[q]
-            for j in range(n):
-                column[to + j] = from_column[start + j]
-                weights[to + j] = from_weights[start + j]
-            to += snapshot.capacity[q]
+        if share.row[r] >= 0:
+            share.home[r] = to
+            copy_row(table, share, r)
+            to += table.capacity[r]
     share.begin = to
     table.end = to
 
@@ -79,7 +86,7 @@ def lay_out_shared(table, share):
 
 
 @kernel
-def lay_out(kept, i, counts, first):
+def unpack_counts(kept, i, counts, first):
     """Fill a team's own rows of a table, which are empty, with the counts of team i. first: the first place to use."""
     table, n_columns = counts.seen, counts.n_columns
     column, weights, keys, amounts = table.column, table.weight, kept.column, kept.weight
@@ -120,7 +127,7 @@ def load_layer(kept, last, i, counts, share):
     if share.has_own:
         if last >= 0:
             clear(kept, last, counts, share)
-        lay_out(kept, i, counts, share.begin)
+        unpack_counts(kept, i, counts, share.begin)
 
 
 @kernel
@@ -159,17 +166,9 @@ def pack(counts, share, kept, i):
 @kernel
 def restore_row(table, share, r):
     """Make a shared row again what it was when the round began, if it is not: a row only grows."""
-    snapshot, q, home = share.snapshot, share.row[r], share.home[r]
-    n, start = snapshot.size[q], snapshot.start[q]
-    if table.total[r] != snapshot.total[q] or table.size[r] != n:
-        column, weights, from_column, from_weights = table.column, table.weight, snapshot.column, snapshot.weight
-        for j in range(n):
-            column[home + j] = from_column[start + j]
-            weights[home + j] = from_weights[start + j]
-        table.start[r] = home
-        table.size[r] = n
-        table.capacity[r] = snapshot.capacity[q]
-        table.total[r] = snapshot.total[q]
+    snapshot, q = share.snapshot, share.row[r]
+    if table.total[r] != snapshot.total[q] or table.size[r] != snapshot.size[q]:
+        copy_row(table, share, r)
 
 
 @kernel
