@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _mixtures: "WeakKeyDictionary[TwoLayerMDP, dict[Any, float]]" = WeakKeyDictionary()  # cost of the best one, by problem and limits
 _engines_lock = threading.Lock()
 ROUND_SECONDS, MOST_AT_ONCE, MOST_GROWTH = 0.1, 10_000, 16  # of a round, if teams share nothing: seconds, episodes, growth
+FIRST_WORK = 300_000  # operations of the first round, roughly: some milliseconds
 
 
 class Run:
@@ -79,7 +80,7 @@ class Run:
         self.shared = next((counts for learner in learners if (counts := learner.shared_environment) is not None), None)
         self.now = RunState(0, 0, {}, 0) if self.shared is None else state_of(self.shared)
         self.earlier = {0: self.now}  # by round: the states to which the engine may have to go back
-        self.at_once = 1  # episodes of a round, if teams play alone
+        self.at_once = first_round(mdps)  # episodes of a round, if teams play alone
         self.is_over = False  # whether the learners have got their states back
 
     def play(self, progress: bool | Callable[[int], None], label: str, checkpoint: Checkpoint | None = None) -> RunRecord:
@@ -222,8 +223,9 @@ class Run:
                 table.add(report.deltas[name].key, report.deltas[name].number)
         counted = now.environment_episodes + order.episodes * self.sharing * self.per_entry
         self.now = RunState(order.number, played.stop, shared, counted, self.extras_after(shared, counted))
-        kept = self.engine.kept_number
-        self.earlier = {number: state for number, state in self.earlier.items() if number >= kept} | {order.number: self.now}
+        self.earlier[order.number] = self.now
+        for number in [number for number in self.earlier if number < self.engine.kept_number]:
+            del self.earlier[number]
 
     def set_pace(self, seconds: float) -> None:
         """Choose how many episodes the next round has if teams play alone, from the seconds that the last one took.
@@ -279,6 +281,13 @@ class Run:
             self.shared.table, self.shared.costs = now.shared[ENVIRONMENT], now.shared[COSTS]
             self.shared.episodes, self.shared.extras = now.environment_episodes, now.extras
         return whole
+
+
+def first_round(mdps: Sequence[TwoLayerMDP]) -> int:
+    """Return how many episodes the first round has if teams play alone: as many as surely take little time."""
+    task = mdps[0].task
+    plan = task.plan_steps * task.n_states * task.n_agents * (task.n_actions * task.n_states)
+    return 1 if task.horizon is None else max(1, FIRST_WORK // (plan * len(mdps)))
 
 
 def state_of(shared: SharedCounts) -> RunState:

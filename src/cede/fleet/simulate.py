@@ -217,7 +217,9 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
 def fits_task(owner: str, truth: Task, task: Task) -> None:
     """Check that the task of a learner has the sizes, names, ends and times of the true one."""
     for what in ("n_states", "n_actions", "agents", "modes", "horizon", "discount", "terminal", "periods", "start_agent"):
-        mine, theirs = (part.tolist() if isinstance(part := getattr(one, what), np.ndarray) else part for one in (task, truth))
+        mine, theirs = getattr(task, what), getattr(truth, what)
+        if what == "periods":
+            mine, theirs = np.array(mine).tolist(), np.array(theirs).tolist()
         if mine != theirs:
             check.fail(owner, f"the learner's {what.removeprefix('n_')}", check.show(mine), f"{check.show(theirs)}, as in mdp")
 
