@@ -49,11 +49,11 @@ class OneRun:
 def run_key(world: str, learner: Learner, episodes: int, block: int, seed: int) -> str:
     """Return the name of a run: a digest of the code, the problem, the learner, the length and the seed.
 
-    world: the digest of the problem, as `archive.digest` makes it; many runs have the same one. Fails if the learner was told a
-    function, which has no digest.
+    world: the digest of the problem, as `archive.digest` makes it; many runs have the same one. Fails if the scale of the
+    learner is a function, which has no digest.
     """
-    told = archive.checksum(*pack_learner(learner.saved))
-    return hashlib.sha256(json.dumps([code_digest(__name__), world, told, episodes, block, seed]).encode()).hexdigest()[:20]
+    about = archive.checksum(*pack_learner(learner.saved))
+    return hashlib.sha256(json.dumps([code_digest(__name__), world, about, episodes, block, seed]).encode()).hexdigest()[:20]
 
 
 def play(

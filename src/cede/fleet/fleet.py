@@ -51,27 +51,27 @@ class Fleet:
         self.turn = Turn(is_fleet=True)
         self._learners: tuple[Learner, ...] = ()
         self._environment: SharedCounts | None = None
-        given = check.items("Fleet", "learners", learners, "at least one Learner")
-        if not given:
+        members = check.items("Fleet", "learners", learners, "at least one Learner")
+        if not members:
             check.fail("Fleet", "learners", "empty", "at least one Learner")
-        self._task: Task = check.instance("Fleet", "learners[0]", given[0], Learner).task  # kept: all learners may be removed
+        self._task: Task = check.instance("Fleet", "learners[0]", members[0], Learner).task  # kept: all learners may be removed
         met: set[int] = set()
-        for i, learner in enumerate(given):
+        for i, learner in enumerate(members):
             self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
             if id(learner) in met:
                 check.fail("Fleet", f"learners[{i}]", "there twice", "a Learner of its own")
             met.add(id(learner))
-        sharing = {i: learner.settings for i, learner in enumerate(given) if learner.settings.can_share}
-        features, first = features_of(given), next(iter(sharing.values()), None)
+        sharing = {i: learner.settings for i, learner in enumerate(members) if learner.settings.can_share}
+        features, first = features_of(members), next(iter(sharing.values()), None)
         for i, settings in sharing.items():
             check_features("Fleet", f"learner {i}", features, settings)
             same_structure("Fleet", f"learner {i}", shared_structure(first), shared_structure(settings))
         change = Change(waits=True)
         with change.lock:
-            change.claim("Fleet", [self, *given])  # nobody uses them meanwhile; what was checked may have changed
-            for i, learner in enumerate(given):
+            change.claim("Fleet", [self, *members])  # nobody uses them meanwhile; what was checked may have changed
+            for i, learner in enumerate(members):
                 self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
-            change.after = self._with(given)
+            change.after = self._with(members)
             change.finish()
 
     @classmethod
@@ -132,7 +132,7 @@ class Fleet:
     @property
     @one_at_a_time
     def environment(self) -> sp.csr_array:
-        """Return what all teams together have seen of the environment, as a sparse matrix of counts.
+        """Return the environment counts of all teams together, as a sparse matrix.
 
         It is (S*A, S) with row s*A + a; or (cases, outcomes) if a structure of the environment is declared.
         """
@@ -141,7 +141,7 @@ class Fleet:
     @property
     @one_at_a_time
     def cost_sums(self) -> sp.csr_array:
-        """Return what all teams together have seen of costs that are learned, (rows, 4); see `Counts.costs`."""
+        """Return the sums of learned costs of all teams together, (rows, 4); see `Counts.costs`."""
         return self._shared_layer("cost_sums", COSTS, "the environment").matrix.astype(np.float64)
 
     def _shared_layer(self, place: str, layer: str, what: str) -> LayerCounts:
@@ -157,7 +157,7 @@ class Fleet:
         return 0 if self._environment is None else self._environment.episodes
 
     def add(self, learner: Learner) -> None:
-        """Add a team. From now on it plans from what the fleet has seen, and the fleet from what it has seen."""
+        """Add a team. From now on the environment counts of the team and of the fleet are one."""
         check.instance("Fleet.add", "learner", learner, Learner)
         change = Change(waits=True)
         with change.lock:
@@ -169,7 +169,7 @@ class Fleet:
     def remove(self, learner: Learner | int) -> Learner:
         """Remove a team, given by its learner or its index, and return the learner.
 
-        The learner keeps a copy of what the fleet knows; what it has seen stays in the fleet.
+        The learner keeps a copy of the shared counts; its own counts stay in the fleet.
         """
         change = Change(waits=True)
         with change.lock:

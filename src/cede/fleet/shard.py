@@ -293,9 +293,9 @@ class WorkingGroup:
 
     def _matrix(self, layer: str, i: int) -> sp.csr_array:
         """Return the counts of team i in a layer as a sparse matrix."""
-        kept = self.seen[layer]
-        part = slice(kept.start[i], kept.start[i] + kept.size[i])
-        return LayerCounts(self.group.sizes.seen[layer], kept.column[part].copy(), kept.weight[part].copy()).matrix
+        stored = self.seen[layer]
+        part = slice(stored.start[i], stored.start[i] + stored.size[i])
+        return LayerCounts(self.group.sizes.seen[layer], stored.column[part].copy(), stored.weight[part].copy()).matrix
 
     @property
     def worth_threads(self) -> bool:
@@ -347,13 +347,13 @@ class WorkingGroup:
         return result
 
 
-def lengthen(kept: KeyTable, most: int, steps: int, first: int, last: int) -> None:
+def lengthen(stored: KeyTable, most: int, steps: int, first: int, last: int) -> None:
     """Make the pool of all teams' counts long enough for some steps of the teams from first to last. most: places of a team."""
-    size = kept.size[first:last]
-    moves = np.minimum(size + steps, most) > kept.capacity[first:last]
-    wanted = int(np.minimum(2 * (size + steps), most)[moves].sum()) - (len(kept.column) - kept.end)
+    size = stored.size[first:last]
+    moves = np.minimum(size + steps, most) > stored.capacity[first:last]
+    wanted = int(np.minimum(2 * (size + steps), most)[moves].sum()) - (len(stored.column) - stored.end)
     if wanted > 0:
-        kept.lengthen(wanted)
+        stored.lengthen(wanted)
 
 
 def own(array: NDArray[Any]) -> NDArray[Any]:

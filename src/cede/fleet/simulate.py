@@ -88,7 +88,7 @@ def simulate(
 ) -> History:
     """Let a learner run for some episodes under the true model, and return what came of it.
 
-    In each episode the learner plans, its policy is played, and what was seen is counted. It continues from what it knows already.
+    In each episode the learner plans, its policy is played, and the steps are counted. It continues from its counts so far.
 
     mdp: the true problem. learner: made for `mdp.task`, or for the same with costs that it does not know; or anything that can do
     what a `SwitchingLearner` can. If that shows no policy, regret and expected cost are not known, and NaN: `settings["regret"]`
@@ -143,9 +143,9 @@ def checked_length(owner: str, mdp: TwoLayerMDP, episodes: Any, steps: Any, reco
     Without horizon an episode is a block of steps that are recorded together.
     """
     if mdp.horizon is not None:
-        for name, given in (("steps", steps), ("record_every", record_every)):
-            if given is not None:
-                check.fail(owner, name, check.show(given), "left out where there is a horizon: give episodes")
+        for name, value in (("steps", steps), ("record_every", record_every)):
+            if value is not None:
+                check.fail(owner, name, check.show(value), "left out where there is a horizon: give episodes")
         return check.integer(owner, "episodes", episodes, 1, MOST_EPISODES), mdp.horizon
     if episodes is not None:
         check.fail(owner, "episodes", check.show(episodes), "left out where there is no horizon: give steps")
@@ -241,7 +241,7 @@ def simulate_fleet(
 ) -> FleetHistory:
     """Let all teams of a fleet run for some episodes in synchronous rounds, and return what came of it.
 
-    In each round every team plans from what all teams have seen in the rounds before. The result depends on the seed alone: every
+    In each round every team plans from the counts of all teams after the rounds before. The result depends on the seed alone: every
     engine and every number of jobs gives the same bits.
 
     mdps: the true problem of each team, in the order of the learners; teams that share must have the same transitions. fleet: the
@@ -250,8 +250,8 @@ def simulate_fleet(
 
     engine: where teams run: "threads", "processes" (on this machine) or "ray"; or an object, as in
     cede.engines.Ray(address="auto"). jobs: the number of workers; by default one for each processor. sync_every: teams exchange
-    what they have seen after every so many episodes (or recorded blocks of steps) only, which is faster if workers are far apart;
-    in between each learns from its own episodes.
+    their counts after every so many episodes (or recorded blocks of steps) only, which is faster if workers are far apart; in
+    between each learns from its own episodes.
 
     evaluate_every, progress: as for `simulate`. checkpoint: a file to which the run is written from time to time, as a path or a
     `Checkpoint`; Checkpoint(path, resume=True) continues from it.
@@ -294,7 +294,7 @@ def simulate_fleet(
 
 
 def check_same_environment(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Fleet) -> None:
-    """Check that all teams that share what they see have the same transitions. Their start distributions may differ."""
+    """Check that all teams that share the environment have the same transitions. Their start distributions may differ."""
     sharing = [i for i, learner in enumerate(fleet) if learner.shared_environment is not None]
     compared: set[int] = set()  # ids of transitions
     for i in sharing:

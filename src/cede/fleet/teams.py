@@ -124,7 +124,7 @@ def play_greedily(workspace, policy, seed):
 
 @unit(types.none, Workspace, TeamArrays, RadiiAhead, types.int64, types.int64, LedgerArrays, POLICY, VALUE)
 def play_team(workspace, teams, ahead, i, episode, ledger, policy, value):
-    """Play the next episodes of team i, which has come to work: plan where it is due, evaluate, play, count.
+    """Play the next episodes of team i, which was loaded: plan where it is due, evaluate, play, count.
 
     episode: k of the first one. policy, value: the team's plan, if there is one (teams.planned).
     """
@@ -133,9 +133,10 @@ def play_team(workspace, teams, ahead, i, episode, ledger, policy, value):
     age = teams.age[i]
     limits, baseline, greedy = learner.limits, learner.baseline, learner.greedy.values.size > 0
     problem = learner.model.problem
-    arriving = (learner.least_enter, learner.most_enter)
-    ends = (teams.control_cost[i], problem.switch_cost, problem.terminal)
-    least_cost, most_cost = step_costs(learner.least_cost, learner.spread, arriving[0], arriving[1], ends[0], ends[1], ends[2])
+    control_cost, least_enter, most_enter = teams.control_cost[i], learner.least_enter, learner.most_enter
+    least_cost, most_cost = step_costs(
+        learner.least_cost, learner.spread, least_enter, most_enter, control_cost, problem.switch_cost, problem.terminal
+    )
     dearest = problem.left[0] * most_cost  # of all episodes
     forgets = learner.agents.counts.forgetting.factor.size + learner.environment.counts.forgetting.factor.size > 0
     for e in range(ledger.cost.shape[1]):

@@ -22,9 +22,9 @@ from cede.planning.fixed_point import Endless
 
 
 class TeamArrays(Bundle):
-    """What is kept of each of n teams while another one is at work.
+    """The arrays of n teams, one of which is at work.
 
-    Where an array has first axis 1 instead of n, nothing is kept of each team: all use the one.
+    Where an array has first axis 1 instead of n, all teams use the one.
     """
 
     agents_seen: KeyTable  # a row for each team; columns: row * n_columns + column of the agents' table
@@ -66,7 +66,7 @@ class TeamArrays(Bundle):
 class Workspace(Bundle):
     """Where one team after the other is at work. A kernel points the arrays of `learner` and `truth` at those of the team."""
 
-    learner: LearnerArrays  # its tables hold what the team at work has seen
+    learner: LearnerArrays  # its tables hold the counts of the team at work
     truth: Truth  # the agents of all teams
     scratch: PassScratch
     true_scratch: PassScratch
@@ -128,7 +128,7 @@ def point_at_team(workspace, teams, i):
 
 @kernel
 def load_team(workspace, teams, i):
-    """Lay out the counts of team i, if they are not there already, and point the workspace at the team's own arrays."""
+    """Unpack the counts of team i, if they are not there already, and point the workspace at the team's own arrays."""
     learner, last = workspace.learner, workspace.at_work
     if last != i:
         load_layer(teams.agents_seen, last, i, learner.agents.counts, workspace.agents)
