@@ -112,7 +112,7 @@ def test_what_is_not_needed_is_not_loaded():
 import sys, cede
 mdp = cede.worlds.riverswim()
 cede.simulate(mdp, cede.ucrl2_mc(mdp.task), 2, progress=False)
-print({'multiprocessing', 'ray', 'cede.fleet.worker_engines', 'cede.fleet.workers', 'matplotlib'} & set(sys.modules))
+print({'multiprocessing', 'ray', 'cede.fleet.ray', 'cede.fleet.workers', 'matplotlib'} & set(sys.modules))
 """
     assert run(code).strip() == "set()"
 
@@ -177,7 +177,7 @@ def test_an_edit_compiles_anew_what_rests_on_it_and_nothing_else(tmp_path, monke
     edited.write_text(edited.read_text() + "\nMORE = 1\n")
     after = digests()
     changed = [name for name in sorted(before) if before[name] != after[name]]
-    above = ("fleet/teams", "learners/compiled", "learners/proof", "planning/backward", "planning/fixed_point")
+    above = ("fleet/teams", "fleet/workspace", "learners/compiled", "learners/proof", "planning/backward", "planning/fixed_point")
     assert changed == [f"{name}.py" for name in above]
     compiling.imported_by.cache_clear()
     compiling.digest_of.cache_clear()

@@ -913,11 +913,12 @@ def with_two_signals():
 
 def test_an_engine_is_free_once_the_run_that_had_it_is_gone():
     """A run that was interrupted right after it had taken its engine kept the engine's id, which the next engine could get."""
-    from cede.fleet.run import Run, claim_engine, streams_of
+    from cede.fleet.grouping import streams_of
+    from cede.fleet.run import Run
 
     engine, fleet = cede.engines.Threads(1), cede.Fleet([cede.ucrl2_mc(task())])
     held = Run([mdp()], fleet.learners, 1, streams_of(0, 1), engine=engine)
-    claim_engine(held)
+    held.claim_engine()
     with pytest.raises(ValueError, match="engine is in another run"):
         cede.simulate_fleet([mdp()], fleet, 1, engine=engine, progress=False)
     del held
