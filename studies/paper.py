@@ -38,7 +38,7 @@ class Place:
 
 PLACES = (
     Place("2", "Three roads of the obstacle task, with no cars, light and heavy traffic at the start.", ("roads",)),
-    Place("3", "Who drives early and late: the human is called ever more where it pays.", ("trajectories",)),
+    Place("3", "Who drives early and late: with time, the human is called where it pays.", ("trajectories",)),
     Place(
         "4",
         "One team in the obstacle task. UCRL2-MC and UCRL2 have comparable, sublinear regret; each driver alone has linear regret.",
@@ -97,7 +97,7 @@ def write_paper(out: Path, errata: Path | None = None, before: Path | None = Non
     body = f"""
 <h1>Learning to switch among agents, run again</h1>
 <p class="lead">The figures of <em>Learning to Switch Among Agents in a Team via 2-Layer Markov Decision Processes</em> (Balazadeh,
-De, Singla, Gomez Rodriguez; TMLR 2022) in their order, computed from nothing by cede. First what the paper shows, then what
+De, Singla, Gomez Rodriguez; TMLR 2022) in their order, recomputed from scratch by cede. First what the paper shows, then what
 came out here{"" if quick else ", with a verdict on each claim by a written rule"}. Figure 1 is a drawing of the method, without
 data.</p>
 <p class="small">cede {escape(str(identity["cede"]))}, base seed {escape(str(identity["base_seed"]))}. Regret is exact.</p>
@@ -105,7 +105,7 @@ data.</p>
 {"".join(place_section(out, place, found) for place in PLACES)}
 <h2 id="errata">Errata and silent points</h2>
 {errata_list(errata)}
-<h2 id="tables">Where all of this came from</h2>
+<h2 id="tables">Versions, seeds and digests of tables</h2>
 {tables_list(out, {} if before is None else compare_tables(out, before))}
 """
     path = out / "paper.html"

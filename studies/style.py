@@ -53,17 +53,19 @@ LINES: dict[str, Any] = {
 # may use words that come later.
 GLOSSARY = {
     "regret": "Regret: expected cost above the best policy's.",
-    "(same-form)": "UCRL2 (appendix), (same-form): with the radii of the paper's appendix, or with radii of UCRL2-MC's form.",
+    "(same-form)": "UCRL2 (appendix), (same-form): "
+    "with the radii of the paper's appendix, or with radii of the form of UCRL2-MC's.",
     "schedule": "Authors' schedule: radii scaled as in the authors' code, no guarantee.",
-    "0.1 and 0.01": "Times 0.1 and 0.01: radii of agents and of the environment, no guarantee.",
+    "0.1 and 0.01": "Times 0.1 and 0.01: the radii of agents and of the environment are multiplied by these factors; no guarantee.",
     "σ": "σ: standard deviation of the human's error about the cost of a cell ahead.",
     "structured": "Structured: with declared structure.",
     "Bernstein": "Bernstein: intervals that follow the empirical variance.",
     "KL": "KL: confidence sets that are balls of relative entropy.",
-    "scaled 0.1, 0.01": "Scaled 0.1, 0.01: radii of agents and of the environment times so much, no guarantee.",
+    "scaled 0.1, 0.01": "Scaled 0.1, 0.01: "
+    "the radii of agents and of the environment are multiplied by these factors; no guarantee.",
     "recommended": "Recommended: with radii calibrated from the data, no guarantee.",
     "lane driving": "Lane driving: the paper's obstacle task.",
-    "radii": "Radii: sizes of the confidence sets; as printed: in the paper's text.",
+    "radii": "Radii: sizes of the confidence sets; as printed: as in the paper's text.",
 }
 
 RADII = {  # of confidence sets in lane driving

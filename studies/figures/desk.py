@@ -42,7 +42,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note = (
         'The recommended learner with baseline="person", with sizes and known costs only. Costs are exact expectations, in the '
         "mean over the tickets between two points: waiting, the price of each agent's step (person 0.15, large model 0.05), "
-        "escalations, lost customers (4). Right: the last policy, with the number of steps in which a ticket occurs."
+        "escalations, lost customers (4). Right: the last policy, with the share of steps in each situation."
     )
     return finish(picture, own, note, path)
 

@@ -76,7 +76,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     handles, names = panels[0, 0].get_legend_handles_labels()
     picture.legend(handles, names, loc="outside upper center", ncols=2)
     usual = ", ".join(f"{name} = {n}" for name, n in growth.USUAL.items())
-    note = f"Random problems; {usual}, but for the one that is changed. Above each panel: the exponent of regret, with its 95% "
+    note = f"Random problems; {usual}, except the size that varies. Above each panel: the exponent of regret, with its 95% "
     note += "interval, and the exponent of the bound of Theorem 2 (of the corollary for teams). Thin lines: single "
     note += "problems. Radii as printed."
     return finish(picture, rows, note, path, shades="whiskers: 95% intervals of geometric means")

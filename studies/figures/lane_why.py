@@ -83,7 +83,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     note = (
         f"Lane driving, {rows[0]['teams']} teams with σ uniform in (0, 4), {style.costs(*COSTS)}; the authors' schedule of radii "
         "for all learners. UCRL2-MC knows the machine, and its teams have one belief about the road, unless its name says "
-        "otherwise (neither: both not). Numbers at the right: after the last episode."
+        "otherwise (neither: it does not know, and they do not share). Numbers at the right: after the last episode."
     )
     return finish(picture, rows, note, path)
 

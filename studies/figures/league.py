@@ -180,7 +180,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     picture.legend([handles[name] for name in shown_names], shown_names, loc="outside upper center", ncols=4)
     write_whole(path.with_suffix(".md"), overall(everybody) + "\n" + as_markdown(everybody, rows[0]["episodes"]))
     note = "What the policy to deploy costs above the best possible: means over runs; shade: all runs of recommended. Linear up "
-    note += f"to the line at {NEAR:.0%}, logarithmic above. All learners know sizes, costs and ends only."
+    note += f"to the line at {NEAR:.0%}, logarithmic above. All learners know sizes, costs and terminal states only."
     if len(everybody) > len(rows):
         note += " PPO and DQN are those of Stable-Baselines3."
     return finish(picture, [{**row, "delta": ""} for row in rows], note, path, repeats=runs_text(everybody))
@@ -199,7 +199,7 @@ def runs_text(rows: Sequence[Row]) -> str:
 
 FIGURE = Figure(
     "league",
-    "Ten worlds without declared knowledge",
+    "Learners without declared knowledge, in many worlds",
     "Which learner is a good first choice if only sizes, costs and terminal states are known? The curves show the cost of the "
     "policy to deploy over steps, for cede's learners and for PPO and DQN as switching policies.",
     parts,

@@ -42,8 +42,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     axes.set_aspect("equal")
     axes.axis("off")
     note = "RiverSwim: six places along a river, a cost for each step there, and the probabilities of what comes next. Blue, "
-    note += "solid: trying to swim right; red, dashed: swimming left. The paper's own numbers are lost; these, of Osband's "
-    note += "version, fit its costs."
+    note += "solid: trying to swim right; red, dashed: swimming left. Our copy of the paper lacks its numbers; these are of "
+    note += "Osband's version, which fits its costs."
     return finish(picture, rows, note, path)
 
 

@@ -30,8 +30,10 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     from_zero(panels)
     legend_above(picture, panels[0, 0])
     note = f"Lane driving, σ = {lane.SIGMA:g}, machine known to UCRL2-MC. While its sets allow every distribution, a learner keeps "
-    note += "the agent that is cheapest to hold (ties: at random), which is a straight line; curves that lie on one another are "
-    note += "drawn dashed on wide."
+    note += (
+        "the agent with the lowest control cost (ties: at random), so its regret is a straight line. Overlapping curves are drawn "
+    )
+    note += "dashed on wide."
     return finish(picture, rows, note, path, repeats=f"{repeats_of(select(rows, learner=lane.LEARNERS[0]))}, drivers alone exact")
 
 

@@ -21,9 +21,9 @@ COSTS = lane.COSTS[0]
 KINDS = ("cost", "drive", "place", "why")
 TOGETHER = "#D55E00"
 NOTE = (
-    "The recommended learner knows the machine's policy and the structure; it has no guarantee. Left: of 99 "
-    "roads that begin in heavy traffic the one with the median saving. Right, above: expected cost, exact; the peaks are "
-    "trial episodes of a single driver. Below it: the last policy; small: how often each situation occurs."
+    "The recommended learner knows the machine's policy and the structure; it has no guarantee. Left: the "
+    "road with the median saving of 99 that begin in heavy traffic. Right, above: expected cost, exact; the peaks are trial "
+    "episodes of a single driver. Right, below: the last policy; small numbers: how often each situation occurs."
 )
 
 
