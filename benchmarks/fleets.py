@@ -17,7 +17,8 @@ from typing import Any
 import cede
 from cede._base.extras import pyplot
 from cede.fleet.engines import ENGINES, Threads
-from cede.fleet.run import Run, streams_of
+from cede.fleet.grouping import streams_of
+from cede.fleet.run import Run
 from cede.worlds.lane_driving import lane_driving_teams
 from cede.worlds.riverswim import riverswim_teams
 from measure import machine, peak_memory, save

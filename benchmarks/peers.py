@@ -89,11 +89,11 @@ def quantecon_problem(mdp: cede.TwoLayerMDP) -> Any:
 
     flat = flatten(mdp)
     task = flat.task
-    n_times = task.plan_steps if task.vary.any() else 1
+    n_times = task.plan_steps if task.layout.vary.any() else 1
     shape = (n_times, task.n_states, task.n_agents)
     rows, columns, data, rewards = [], [], [], []
     for t, s, prev, d in np.ndindex(*shape, task.n_agents):
-        slot = task.slot[d] + (t if task.vary[d] else 0)
+        slot = task.layout.slot[d] + (t if task.layout.vary[d] else 0)
         part = flat.environment.transition[[s * task.n_actions + slot]]
         rows.append(np.full(part.nnz, len(rows)))
         columns.append(np.ravel_multi_index(((t + 1) % n_times, part.indices, d), shape))
@@ -104,4 +104,4 @@ def quantecon_problem(mdp: cede.TwoLayerMDP) -> Any:
     state, action = np.divmod(np.arange(len(rows)), task.n_agents)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that beta = 1 has no infinite horizon
-        return DiscreteDP(np.array(rewards), matrix, task.factor, state, action)
+        return DiscreteDP(np.array(rewards), matrix, task.layout.factor, state, action)

@@ -153,7 +153,7 @@ def registered_river(database: Database, teams: int) -> Store:
     store, given = Store(database), environment()
     served = environment_from("environment", given["task"], given["learner"])
     database.write(lambda c: store.put_environment(c, "river", served, 0))
-    common = store.environment("river")[1]
+    common = store.environment("river").served
     for i in range(teams):
         database.write(lambda c, i=i: store.put_team(c, f"team-{i}", "river", common, i, 0))
     return store

@@ -13,7 +13,7 @@ from cede import Checkpoint, Fleet, Learner, TwoLayerMDP, __version__, simulate_
 from cede.cli.methods import make_learner
 from cede.fleet.engines import Engine, engine_of
 from cede.fleet.history import FleetHistory
-from cede.fleet.worker_engines import Ray
+from cede.fleet.ray import Ray
 from cede.learners.learner import MOST_SEED
 from cede.worlds.lane_driving import lane_driving_teams
 from cede.worlds.riverswim import riverswim_teams

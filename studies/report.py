@@ -1,7 +1,6 @@
 """Write one self-contained HTML page with the claims and figures whose tables and pictures are in a directory."""
 
 import base64
-import re
 import struct
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
@@ -13,7 +12,7 @@ from studies.claims.pages import COLUMNS, HEADINGS, as_text, between, folded, sa
 from studies.claims.verdicts import all_findings, missing_figures
 from studies.figure import Figure, Row
 from studies.files import write_whole
-from studies.style import settings_of
+from studies.style import GLOSSARY, settings_of
 from studies.tables import identity_of
 
 COLOUR = {HOLDS: "#1B7F5C", FAILS: "#B00020", TRIVIAL: "#666666", OPEN: "#666666"}
@@ -133,18 +132,24 @@ GALLERY = ("<!-- figures: made by `make verdicts`, not by hand -->", "<!-- end o
 
 
 def with_gallery(text: str, out: Path) -> str:
-    """Return a Markdown page in which the text between the marks GALLERY is replaced by figures: title, one sentence, picture, and
-    folded the rest of its story and its settings.
+    """Return a Markdown page in which the text between the marks GALLERY is replaced by a folded list of terms and by the figures:
+    title, story, picture, and folded its settings.
 
     out: the directory of the figures; those are shown whose table and picture are there.
     """
-    parts = []
+    parts = [folded("Terms in pictures and settings", "\n".join(f"- {sentence}" for sentence in GLOSSARY.values())) + "\n"]
     for one in figures_in(out).values():
-        first, *rest = re.split(r"(?<=[.?]) ", one.story, maxsplit=1)
-        more = "\n\n".join([*rest, as_text(settings_of(out / f"{one.name}.png"))])
+        settings = as_text(without_glossary(settings_of(out / f"{one.name}.png")))
         picture = f"![{one.title}](../studies/results/{one.name}.png)"
-        parts.append(f"### `{one.name}`: {one.title}\n\n{first}\n\n{picture}\n\n{folded('Settings and seeds', more)}\n")
+        parts.append(f"### `{one.name}`: {one.title}\n\n{one.story}\n\n{picture}\n\n{folded('Settings and seeds', settings)}\n")
     return between(text, *GALLERY, "\n".join(["", *parts]))
+
+
+def without_glossary(settings: str) -> str:
+    """Return the settings of a picture without the sentences that explain terms: the page has them once."""
+    for sentence in GLOSSARY.values():
+        settings = settings.replace(f" {sentence}", "")
+    return settings
 
 
 def link(name: str) -> str:

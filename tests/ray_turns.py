@@ -32,13 +32,13 @@ def restore(before: Mapping[str, str]) -> None:
 def local_cluster() -> Iterator[ModuleType]:
     """Start a cluster, as a program that uses Ray itself would have; with a token, where Ray has that."""
     pytest.importorskip("ray", reason='Ray is not installed: pip install "cede[ray]"')
-    from cede.fleet import worker_engines
+    from cede.fleet import ray
 
     with one_at_a_time():
         before = dict(os.environ)
         for left in reversed(range(TRIES)):
             try:
-                module, ours = worker_engines.connect(None, 2)
+                module, ours = ray.connect(None, 2)
                 break
             except (RuntimeError, ConnectionError, TimeoutError) as error:
                 if not left:

@@ -79,7 +79,7 @@ def all_policies(horizon, n_states, n_agents):
 
 def count_slow(task, episodes):
     """N(slot, s, a), N'(s, a, s') and N(s, slot, s') as dense arrays."""
-    slots = int(task.n_slots.sum())
+    slots = int(task.layout.n_slots.sum())
     agents = np.zeros((slots, task.n_states, task.n_actions), dtype=int)
     environment = np.zeros((task.n_states, task.n_actions, task.n_states), dtype=int)
     flat = np.zeros((task.n_states, slots, task.n_states), dtype=int)
@@ -87,7 +87,7 @@ def count_slow(task, episodes):
         for t, (s, prev, d, a, after) in enumerate(
             zip(e.states[:-1], e.prev_agents, e.agents, e.actions, e.states[1:], strict=True)
         ):
-            slot = task.slot[d] + slot_of(task.varies_with[d], t, prev)
+            slot = task.layout.slot[d] + slot_of(task.varies_with[d], t, prev)
             agents[slot, s, a] += 1
             environment[s, a, after] += 1
             flat[s, slot, after] += 1
@@ -111,7 +111,7 @@ def greedy_visit_slow(task, tables, bounds, t, s):
     agents, agent_width, environment, env_width = tables
     q = np.empty((task.n_agents, task.n_agents))
     for prev, d in product(range(task.n_agents), range(task.n_agents)):
-        slot = task.slot[d] + slot_of(task.varies_with[d], t, prev)
+        slot = task.layout.slot[d] + slot_of(task.varies_with[d], t, prev)
         inner = [
             task.env_cost[s, a] + least_mean_evi(environment[s, a], min(env_width[s, a], 2), bounds[t + 1, :, d])
             for a in range(task.n_actions)

@@ -33,7 +33,7 @@ def asks_for(extra, use):
     return False
 
 
-assert asks_for("plots", lambda: cede.summarise(learner).draw("smoke.png"))
+assert asks_for("plots", lambda: cede.insight.summarise(learner).draw("smoke.png"))
 assert asks_for("gym", lambda: cede.gym.run)
 assert asks_for("client", lambda: cede.Client("http://localhost:8000", "x").ask("GET", "/livez"))
 assert asks_for("client", lambda: asyncio.run(cede.AsyncClient("http://localhost:8000", "x").ask("GET", "/livez")))

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import cede
 from cede.beliefs.belief import Belief
 from cede.beliefs.scale import StepDown
+from cede.steps.step import Episode
 from problems import play, random_mdp
 
 P = np.tile(np.array([[0.5, 0.5], [0.1, 0.9]])[:, None, :], (1, 2, 1))  # (2, 2, 2)
@@ -245,7 +246,7 @@ def test_a_wrong_episode_leaves_the_learner_as_it_was():
     problem = random_mdp(3, n_states=3, n_agents=2, n_actions=2, horizon=3)
     learner = cede.ucrl2_mc(problem.task)
     good = play(problem, 1, 0)[0]
-    bad = cede.Episode(good.states, good.prev_agents, [*good.agents[:-1], 2], good.actions, good.costs)
+    bad = Episode(good.states, good.prev_agents, [*good.agents[:-1], 2], good.actions, good.costs)
     with pytest.raises(ValueError, match=r"observe_episode: agents\[2\] is 2, must be an integer from 0 to 1"):
         learner.observe_episode(bad)
     with pytest.raises(ValueError, match="observe_episode: episode is None, must be an Episode"):

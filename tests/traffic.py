@@ -8,6 +8,7 @@ from sqlalchemy import text
 import cede
 from cede.serve.http.setup import checked, checked_fallback
 from cede.serve.store.log import COLUMNS, StepReport
+from cede.steps.step import Episode
 
 
 def river(n_agents=2, **more):
@@ -26,7 +27,7 @@ def put(store, learner, teams, environment="river"):
     served = checked("test", learner.task, learner.settings)
     fallback = checked_fallback("test", learner.task, None)
     store.database.write(lambda c: store.put_environment(c, environment, served, fallback))
-    common = store.environment(environment)[1]
+    common = store.environment(environment).served
     for name, seed in teams.items():
         store.database.write(lambda c, n=name, s=seed: store.put_team(c, n, environment, common, s, fallback))
     return [store.team(name) for name in teams]
@@ -42,7 +43,7 @@ def episodes(mdp, n, seed):
         length = int(rng.integers(1, len(episode.actions) + 1)) if rng.random() < 0.3 else len(episode.actions)
         cut = {name: getattr(episode, name) for name in ("prev_agents", "agents", "actions", "costs", "env_costs", "enter_costs")}
         cut = {name: None if array is None else array[:length] for name, array in cut.items()}
-        result.append(cede.Episode(states=episode.states[: length + 1], **cut))
+        result.append(Episode(states=episode.states[: length + 1], **cut))
     return result
 
 

@@ -26,16 +26,12 @@ if TYPE_CHECKING:
     from cede.fleet import engines as engines
     from cede.fleet.checkpoint import Checkpoint as Checkpoint
     from cede.fleet.fleet import Fleet as Fleet
-    from cede.fleet.history import History as History
     from cede.fleet.load import load as load
     from cede.fleet.simulate import rollout as rollout
     from cede.fleet.simulate import simulate as simulate
     from cede.fleet.simulate import simulate_fleet as simulate_fleet
-    from cede.insight.bounding import bounds as bounds
     from cede.insight.estimating import estimate as estimate
     from cede.insight.explaining import explain as explain
-    from cede.insight.frequencies import mean_plan as mean_plan
-    from cede.insight.summary import summarise as summarise
     from cede.learners.fixed import fixed as fixed
     from cede.learners.fixed import oracle as oracle
     from cede.learners.greedy import greedy as greedy
@@ -44,7 +40,6 @@ if TYPE_CHECKING:
     from cede.learners.recommended import recommended as recommended
     from cede.learners.ucrl2 import ucrl2 as ucrl2
     from cede.learners.ucrl2_mc import ucrl2_mc as ucrl2_mc
-    from cede.planning.passes import Plan as Plan
     from cede.planning.planner import evaluate as evaluate
     from cede.planning.planner import expected_cost as expected_cost
     from cede.planning.planner import solve as solve
@@ -57,23 +52,16 @@ if TYPE_CHECKING:
     from cede.problem.task import Task as Task
     from cede.rows.fading import HalfLife as HalfLife
     from cede.rows.fading import Window as Window
-    from cede.rows.stored import Counts as Counts
     from cede.steps.read_record import read_record as read_record
-    from cede.steps.recorder import Recorder as Recorder
-    from cede.steps.step import Episode as Episode
 
 # The module that each public name is imported from.
 _HOME = {
     "problem.model": ("Environment", "Agent", "Team", "TwoLayerMDP"),
     "problem.task": ("Task",),
     "problem.structure": ("Structure", "Outcomes"),
-    "steps.step": ("Episode",),
-    "steps.recorder": ("Recorder",),
     "steps.read_record": ("read_record",),
-    "planning.passes": ("Plan",),
     "planning.planner": ("solve", "evaluate", "expected_cost"),
     "beliefs.scale": ("Scale",),
-    "rows.stored": ("Counts",),
     "rows.fading": ("HalfLife", "Window"),
     "learners.learner": ("Learner",),
     "learners.recommended": ("recommended",),
@@ -82,12 +70,8 @@ _HOME = {
     "learners.ucrl2": ("ucrl2",),
     "learners.greedy": ("greedy",),
     "learners.fixed": ("fixed", "oracle"),
-    "insight.bounding": ("bounds",),
     "insight.estimating": ("estimate",),
     "insight.explaining": ("explain",),
-    "insight.frequencies": ("mean_plan",),
-    "insight.summary": ("summarise",),
-    "fleet.history": ("History",),
     "fleet.simulate": ("rollout", "simulate", "simulate_fleet"),
     "fleet.fleet": ("Fleet",),
     "fleet.checkpoint": ("Checkpoint",),

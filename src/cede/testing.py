@@ -41,16 +41,16 @@ def check_learner(make: Make, task: Task | None = None, *, seed: int = 0) -> lis
     if task is not None and task.modes is not None:
         check.fail(OWNER, "task", "one with takeover_delay", "a task without")
     checked, broken = [], []
-    for name, one in tasks.items():
+    for name, small in tasks.items():
         try:
-            make(one, seed)
+            make(small, seed)
         except NotImplementedError:
             continue
         except Exception as error:
             broken.append(f"{name}: make(task, seed) raised {said(error)}; it must return a learner")
             continue
         checked.append(name)
-        broken += [f"{name}: {sentence}" for sentence in broken_promises(make, one, seed)]
+        broken += [f"{name}: {sentence}" for sentence in broken_promises(make, small, seed)]
     if not checked and not broken:
         broken.append("make raised NotImplementedError for every task; it must make a learner for at least one")
     if broken:
@@ -83,25 +83,18 @@ def broken_promises(make: Make, task: Task, seed: int) -> list[str]:
     if missing or isinstance(learner, type):
         what = "a class" if isinstance(learner, type) else f"{check.show(learner)}, which has no {' and no '.join(missing)}"
         return [f"make returned {what}; it must return an object with choose, observe and end_episode"]
-    found: list[str] = []
-    for promise in (
-        keeps_to_its_policy,
-        takes_steps_of_others,
-        repeats_itself,
-        survives_early_end,
-        survives_drop,
-        runs_in_simulate,
-    ):
+    sentences: list[str] = []
+    for promise in (plays_episodes, takes_steps_of_others, repeats_itself, survives_early_end, survives_drop, runs_in_simulate):
         try:
             promise(make, task, seed)
         except BrokenPromise as error:
-            found.append(str(error))
-            if promise is keeps_to_its_policy:  # the others would only repeat it
+            sentences.append(str(error))
+            if promise is plays_episodes:  # the others would only repeat it
                 break
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(sentences))
 
 
-def keeps_to_its_policy(make: Make, task: Task, seed: int) -> None:
+def plays_episodes(make: Make, task: Task, seed: int) -> None:
     """Play whole episodes; every choice and every shown policy is checked."""
     driver = Driver(make, task, seed)
     for _ in range(EPISODES):
@@ -110,27 +103,24 @@ def keeps_to_its_policy(make: Make, task: Task, seed: int) -> None:
 
 def takes_steps_of_others(make: Make, task: Task, seed: int) -> None:
     """Play episodes in which other agents act than those that were chosen."""
-    driver = Driver(make, task, seed, when=" where another agent acted than was chosen")
-    driver.overrules = True
+    driver = Driver(make, task, seed, " where another agent acted than was chosen", overrules=True)
     for _ in range(EPISODES):
         driver.play()
 
 
 def repeats_itself(make: Make, task: Task, seed: int) -> None:
     """Compare the choices of two learners that have the same seed and observe the same steps."""
-    one, two = (Driver(make, task, seed) for _ in range(2))
+    first_driver, second_driver = (Driver(make, task, seed) for _ in range(2))
     for episode in range(EPISODES):
-        for t, (first, second) in enumerate(zip(one.play(), two.play(), strict=False)):
+        for t, (first, second) in enumerate(zip(first_driver.play(), second_driver.play(), strict=False)):
             if first != second:
-                where = f"in step {t} of episode {episode}"
-                broken(
-                    f"two learners with seed {seed} chose {first} and {second} {where}; the same seed must give the same choices"
-                )
+                chose = f"two learners with seed {seed} chose {first} and {second} in step {t} of episode {episode}"
+                broken(f"{chose}; the same seed must give the same choices")
 
 
 def survives_early_end(make: Make, task: Task, seed: int) -> None:
     """End an episode after its first step, and go on."""
-    driver = Driver(make, task, seed, when=" of an episode that ends after one step")
+    driver = Driver(make, task, seed, " of an episode that ends after one step")
     driver.play(1)
     driver.when = " after an episode that ended after one step"
     driver.play()
@@ -148,8 +138,8 @@ def survives_drop(make: Make, task: Task, seed: int) -> None:
 
 def runs_in_simulate(make: Make, task: Task, seed: int) -> None:
     """Run a learner in `simulate`."""
-    length = {"steps": 2 * STEPS} if task.horizon is None else {"episodes": EPISODES}
     mdp, learner = uniform_problem(task), make(task, seed)
+    length = {"steps": 2 * STEPS} if task.horizon is None else {"episodes": EPISODES}
     try:
         simulate(mdp, learner, **length, seed=seed, progress=False)
     except Exception as error:
@@ -159,17 +149,17 @@ def runs_in_simulate(make: Make, task: Task, seed: int) -> None:
 class Driver:
     """Drives a learner for a task through episodes in which actions and next states are uniformly random.
 
-    overrules: let other agents act than those that were chosen. when: words for the sentences that say what is broken.
+    when: words for the sentences that say what is broken. overrules: let other agents act than those that were chosen.
     """
 
-    def __init__(self, make: Make, task: Task, seed: int, when: str = "") -> None:
-        self.learner, self.task, self.when, self.overrules = make(task, seed), task, when, False
+    def __init__(self, make: Make, task: Task, seed: int, when: str = "", *, overrules: bool = False) -> None:
+        self.learner, self.task, self.when, self.overrules = make(task, seed), task, when, overrules
         self.rng = np.random.default_rng(seed)
 
-    def call(self, name: str, form: str, *given: Any, **named: Any) -> Any:
+    def call(self, name: str, form: str, *args: Any, **named: Any) -> Any:
         """Call a method of the learner. form: its arguments in words, for the sentence that says that it raised an error."""
         try:
-            return getattr(self.learner, name)(*given, **named)
+            return getattr(self.learner, name)(*args, **named)
         except Exception as error:
             broken(f"{name} raised {said(error)}{self.when}; it must take {name}({form})")
 
@@ -192,12 +182,10 @@ class Driver:
             if self.overrules:
                 agent = int(self.rng.choice(np.flatnonzero(task.can_hand_over[prev_agent])))
             action, next_state = int(self.rng.integers(task.n_actions)), int(self.rng.integers(task.n_states))
-            charged = {"cost": self.cost(task.env_cost[state, action], task.cost_range)}
-            charged["enter_cost"] = (
-                0.0 if task.enter_cost is None else self.cost(task.enter_cost[next_state], task.enter_cost_range)
-            )
+            cost = self.cost(task.env_cost[state, action], task.cost_range)
+            arriving = 0.0 if task.enter_cost is None else self.cost(task.enter_cost[next_state], task.enter_cost_range)
             form = f"{time}state, prev_agent, agent, action, next_state, cost=..., enter_cost=..."
-            self.call("observe", form, *at, state, prev_agent, agent, action, next_state, **charged)
+            self.call("observe", form, *at, state, prev_agent, agent, action, next_state, cost=cost, enter_cost=arriving)
             state = next_state
             if task.is_terminal[state]:
                 break
@@ -221,14 +209,14 @@ class Driver:
         names = ("t", "state", "prev_agent")[-len(place) :]
         return ", ".join(f"{name} {value}" for name, value in zip(names, place, strict=True)) + self.when
 
-    def checked(self, given: Any, place: tuple[int, ...]) -> int:
+    def checked(self, choice: Any, place: tuple[int, ...]) -> int:
         """Return the index of the agent that choose returned: one who can get control."""
         task, names = self.task, ", ".join(map(repr, self.task.agents))
         try:
-            agent = task.agent_index(OWNER, "agent", given)
+            agent = task.agent_index(OWNER, "agent", choice)
         except ValueError:
             expected = f"it must return an agent: an index from 0 to {task.n_agents - 1}, or a name, {names}"
-            broken(f"choose returned {check.show(given)} at {self.place(place)}; {expected}")
+            broken(f"choose returned {check.show(choice)} at {self.place(place)}; {expected}")
         if not task.can_hand_over[place[-1], agent]:
             expected = "it must return an agent to whom prev_agent can hand control"
             broken(f"choose returned {agent} at {self.place(place)}; {expected}")

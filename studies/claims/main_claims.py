@@ -12,7 +12,7 @@ from studies.figure import Row
 
 NUMBER = r"([+-]?\d[\d.,e-]*\d|\d)(?: of \d+)?"
 INTERVALS = re.compile(r"-?[\d.e-]+ to -?[\d.e-]+|± [\d.e-]+")  # in the uncertainty of a finding
-WORDS = {HOLDS: "holds", TRIVIAL: "trivially", FAILS: "fails", OPEN: "undecided"}
+WORDS = {HOLDS: "holds", TRIVIAL: "holds trivially", FAILS: "fails", OPEN: "undecided"}
 MIXED = "partly"  # the verdict differs between cases
 
 
@@ -87,7 +87,7 @@ MAIN = (
         case=SAME_FORM,
     ),
     MainClaim(
-        "100 teams that share lose less than half as much (RiverSwim).",
+        "100 teams that share lose less than half of what they lose separately (RiverSwim).",
         SHARED,
         "ratio of regrets",
         after="20,000 episodes: ",
@@ -101,7 +101,7 @@ MAIN = (
         after=r"schedule \S+ / \S+ / ",
         interval=5,
         case=SCHEDULE,
-        of_interval="step from light traffic",
+        of_interval="increase from light traffic",
     ),
     MainClaim(
         "The advantage over UCRL2 shrinks as actions are added.",

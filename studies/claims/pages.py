@@ -30,11 +30,12 @@ def first_screen(rows: Sequence[Row]) -> str:
     lines = ["| claim of the paper | verdict | one number, with its 95% interval | picture |", "|---|---|---|---|"]
     for sentence, verdict, number, figure in main_rows(rows):
         lines.append(f"| {sentence} | **{verdict}** | {as_text(number)} | [{figure}](../studies/results/{figure}.png) |")
-    about = (
-        f"*{MIXED}*: the verdict differs between cases, and the number is of the case named, which was chosen with the results in "
+    about = f"*{MIXED}*: the verdict differs between cases; the number is for the case named, which we chose after seeing the "
+    about += (
+        f"results, and all cases are folded below. *{WORDS[TRIVIAL]}*: no run could have refuted it. *Same-form*, *printed* and "
     )
-    about += "view; all cases are below. "
-    return "\n".join([*lines, "", f"{about}*{WORDS[TRIVIAL]}*: no run could have refuted it."])
+    about += "*schedule* are kinds of radii, explained [below](#how-to-read-the-tables)."
+    return "\n".join([*lines, "", about])
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -67,7 +68,7 @@ def summary(rows: Sequence[Row]) -> str:
         counts = [mine.count(word) for word in VERDICTS]
         lines.append(f"| {heading} | {' | '.join(str(n) for n in [*counts, len(mine) - sum(counts), len(mine)])} |")
     n = sum(len(INTERVAL.findall(row["uncertainty"])) for row in rows)
-    missed = f"by chance some {round(n * (1 - LEVEL.limit))} of them may miss the truth"
+    missed = f"by chance about {round(n * (1 - LEVEL.limit))} of them may miss the truth"
     about = f"A row is a claim, or a part of one: one kind of radii, one side of a turn. There are {n} intervals of 95%; {missed}."
     return "\n".join([*lines, "", about])
 

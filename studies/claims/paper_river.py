@@ -77,7 +77,7 @@ def within_bound(curves: list[Row]) -> Finding:
     worst, trivial = (max(row["regret"] / row["bound"] for row in mine), min(row["bound"] / most_lost(row) for row in mine))
     text = "largest regret / bound; in brackets the least bound / number of steps, each of which costs at most 1"
     claim, n = "The bound of Theorem 2 is never violated", len(values(mine, "seed"))
-    spread = f"the largest of 200 looks at each of {n} runs"
+    spread = f"largest of 200 checks in each of {n} runs"
     measured, verdict = f"{digits(worst)} ({digits(trivial)})", of_bound(worst, trivial)
     return Finding(claim, "guarantee", text, measured, spread, verdict, WITHIN_BOUND.name)
 

@@ -21,7 +21,7 @@ def growth(rows: list[Row]) -> list[Finding]:
     statistic = f"largest regret / bound in {problems} problems; in brackets the least bound / steps, each of which costs at most 1"
     measured = f"{digits(worst)} ({digits(trivial)})"
     claim = "The bounds of Theorem 2 and of the corollary hold on random problems"
-    return [Finding(claim, "growth", statistic, measured, "the largest of all checks", of_bound(worst, trivial), WITHIN_BOUND.name)]
+    return [Finding(claim, "growth", statistic, measured, "largest of all checks", of_bound(worst, trivial), WITHIN_BOUND.name)]
 
 
 def growth_exponents(rows: list[Row]) -> list[Finding]:

@@ -16,8 +16,8 @@ def one_team(learner: str, macro: int, episodes: int, seed: int) -> Part:
 FIGURE = ratio_figure(
     "action-size",
     "Ratio of UCRL2-MC's regret to UCRL2's as actions are added",
-    "UCRL2-MC learns a table for every action, UCRL2 one for every agent. Does its advantage shrink as actions are added? Below "
-    "one its regret is the smaller one.",
+    "UCRL2-MC learns a table for every action, UCRL2 one for every agent. Does the advantage of UCRL2-MC shrink as actions "
+    "are added? Where the ratio is below 1, UCRL2-MC has the lower regret.",
     part=one_team,
     column="actions",
     axis_label="number of actions",

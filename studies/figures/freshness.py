@@ -65,7 +65,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "freshness",
     "Total regret of teams that share their counts every n episodes",
-    "Where workers are far apart, teams may exchange their counts less often. What does that cost?",
+    "Where workers are far apart, teams may exchange their counts less often. This shows the cost in regret.",
     parts,
     table,
     draw,

@@ -85,8 +85,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "growth",
     "How regret grows with the sizes of a problem",
-    "Theorem 2 bounds regret by powers of the sizes of a problem. How fast does it really grow, on problems that were drawn at "
-    "random? Regret below the dashed line grows more slowly than the bound.",
+    "Theorem 2 bounds regret by powers of the sizes of a problem. How fast does regret grow on random problems? Regret "
+    "below the dashed line grows more slowly than the bound.",
     parts,
     lambda outcomes: all_rows(outcomes, "point"),
     draw,

@@ -57,7 +57,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "human-control",
     "Share of human control by initial traffic",
-    "Does the human drive more where there is more traffic at the start, once the learner has learned? For each kind of radii.",
+    "How much the human drives after learning, by the traffic at the start, for each kind of radii.",
     parts,
     table,
     draw,

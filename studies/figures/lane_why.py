@@ -92,7 +92,7 @@ FIGURE = Figure(
     "lane-why",
     "Where the lead of UCRL2-MC in lane driving comes from",
     "UCRL2-MC learns agents and road separately, its teams share the road, and it knows the machine. What is left of its lead "
-    "over UCRL2 if it does not share, does not know the machine, or neither?",
+    "over UCRL2 if it does not share, if it does not know the machine, or both?",
     parts,
     all_rows,
     draw,

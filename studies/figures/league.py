@@ -200,8 +200,8 @@ def runs_text(rows: Sequence[Row]) -> str:
 FIGURE = Figure(
     "league",
     "Ten worlds without declared knowledge",
-    "Which learner is a good first choice if only sizes, costs and ends are known? The cost of the policy to deploy over "
-    "steps, for cede's learners and for PPO and DQN as switching policies.",
+    "Which learner is a good first choice if only sizes, costs and terminal states are known? The curves show the cost of the "
+    "policy to deploy over steps, for cede's learners and for PPO and DQN as switching policies.",
     parts,
     all_rows,
     draw,

@@ -90,8 +90,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "machines",
     "How much depends on the trained machine",
-    "The machine is itself a product of training. Filled marks: one machine, different seeds. Open marks: different machines. "
-    "How far apart are they?",
+    "The machine's policy is trained by trial and error, so each training gives a different machine. Filled marks: one machine, "
+    "different seeds. Open marks: different machines.",
     parts,
     table,
     draw,

@@ -191,8 +191,7 @@ def small_print(worlds: Sequence[str]) -> str:
 FIGURE = Figure(
     "promises",
     "Learners with and without a guarantee, and their regret",
-    "Which learner should one use? Learners with a guarantee (dots) and without (crosses), in several worlds. Left: regret "
-    "over episodes; right: final regret.",
+    "Learners with a guarantee (dots) and without (crosses), in three worlds. Left: regret over episodes; right: final regret.",
     parts,
     all_rows,
     draw,

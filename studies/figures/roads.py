@@ -56,7 +56,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 FIGURE = Figure(
     "roads",
     "Roads of the obstacle task",
-    "What the drivers meet: cells of road, grass, stone and cars; traffic at the start decides how many cars come, on average.",
+    "Roads consist of cells of road, grass, stone and cars. The traffic at the start determines the expected number of cars.",
     parts,
     partial(all_rows, kind="road"),
     draw,

@@ -140,8 +140,8 @@ def draw_by_chance(axes: Any, rows: Sequence[Row], radii: str) -> None:
 FIGURE = Figure(
     "sharing-why",
     "What sharing can save: the two terms of the corollary",
-    "Learning one's own agents cannot be shared, learning the river can. How much of a team's regret is which, "
-    "and for which teams?",
+    "A team must learn its own agents by itself, but can share what it learns about the river. How much of a team's regret comes "
+    "from each, and for which teams?",
     parts,
     table,
     draw,

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cede import Learner, Scale, Task, expected_cost, mean_plan, posterior_sampling, recommended, ucrl2_mc
+from cede import Learner, Scale, Task, expected_cost, posterior_sampling, recommended, ucrl2_mc
 from cede.fleet.simulate import generator, play
+from cede.insight import mean_plan
 from studies.figure import Outcome, Row
 from studies.runs.curves import learner_settings
 from studies.runs.league_worlds import WORLDS

@@ -95,7 +95,7 @@ def test_the_summary_counts_verdicts_and_intervals():
     ]
     lines = summary([{"whose": whose, "verdict": word, "uncertainty": text} for whose, word, text in found]).splitlines()
     assert lines[2:4] == ["| of the paper | 1 | 0 | 0 | 1 | 1 | 3 |", "| ours | 0 | 1 | 1 | 0 | 0 | 2 |"]
-    assert lines[-1].endswith("There are 5 intervals of 95%; by chance some 0 of them may miss the truth.")
+    assert lines[-1].endswith("There are 5 intervals of 95%; by chance about 0 of them may miss the truth.")
     every = summary(STORED).splitlines()
     assert sum(int(line.split("|")[-2]) for line in every[2:4]) == len(STORED)
 

@@ -9,6 +9,9 @@ import scipy.sparse as sp
 
 import cede
 from cede._base.reprs import listed
+from cede.planning.passes import Plan
+from cede.rows.stored import Counts
+from cede.steps.step import Episode
 from problems import random_mdp
 
 MOST = 600
@@ -20,7 +23,7 @@ def things():
     history = cede.simulate(mdp, learner, 20, progress=False)
     fleet = cede.Fleet([cede.ucrl2_mc(mdp.task) for _ in range(2)])
     yield from (mdp, mdp.task, mdp.environment, mdp.team, mdp.team.agents[0], learner, learner.plan, learner.counts, history)
-    yield from (fleet, cede.summarise(learner), cede.bounds(learner), cede.rollout(mdp, learner.plan, 0))
+    yield from (fleet, cede.insight.summarise(learner), cede.insight.bounds(learner), cede.rollout(mdp, learner.plan, 0))
     yield cede.simulate_fleet([mdp, mdp], fleet, 3, jobs=1, progress=False)
     endless = cede.TwoLayerMDP(mdp.environment, random_mdp(3, n_agents=2, kinds=[None]).team, None, discount=0.9)
     yield cede.ucrl2_mc(endless.task)
@@ -43,11 +46,12 @@ def test_what_they_say():
     assert repr(learner) == f"Learner(ucrl2_mc, 0 episodes learned, 1 of the running one, {task!r})"
 
 
-@pytest.mark.parametrize("cls", ["Task", "TwoLayerMDP", "Environment", "Agent", "Team", "Plan", "Counts", "Episode", "Learner"])
-def test_never_raises(cls):
+@pytest.mark.parametrize(
+    "kind", [cede.Task, cede.TwoLayerMDP, cede.Environment, cede.Agent, cede.Team, Plan, Counts, Episode, cede.Learner]
+)
+def test_never_raises(kind):
     """Of an object that was not made completely, as a debugger may see it."""
-    kind = getattr(cede, cls)
-    assert repr(kind.__new__(kind)) == f"<{cls}>"
+    assert repr(kind.__new__(kind)) == f"<{kind.__name__}>"
 
 
 def test_names_are_shown_harmlessly():

@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 
 import cede
 from cede.learners.learner import Learner
+from cede.rows.stored import Counts
 
 LEVEL = 0.9  # of posterior draws
 BY_CHANCE = 0.001  # a row is not ok if it would hold so seldom with less than this probability
@@ -91,7 +92,7 @@ def estimates(rng):
     log = [cede.rollout(mdp, past[k % len(past)], rng) for k in range(min(episodes, 150))]
     told = {"draws": 60, "seed": seed}
     counts = learner.counts
-    before = cede.Counts.of(task, counts.agents, counts.environment, counts.episodes)
+    before = Counts.of(task, counts.agents, counts.environment, counts.episodes)
     for who, source, more, note in (
         (learner, "own runs", {"start": start}, "start given"),
         (learner, "own runs", {}, "start counted"),
@@ -149,7 +150,7 @@ def sets(rng):
     yield (f"sets and costs at once, {belief}", 1 - delta), all_inside(mdp, learner)
     costs, truth = learner.costs, mdp.environment.cost
     yield (f"cost intervals, {belief}", 1 - delta / 3), bool(((costs.low <= truth) & (truth <= costs.high)).all())
-    value, limits = cede.evaluate(mdp, learner.plan.policy), cede.bounds(learner)
+    value, limits = cede.evaluate(mdp, learner.plan.policy), cede.insight.bounds(learner)
     yield ("bounds of the plan, everywhere", 1 - delta), bool(((limits.low <= value + 1e-9) & (value <= limits.high + 1e-9)).all())
     for name, policy, against in (("the plan", learner.plan.policy, None), ("a difference", "first", "second")):
         truth = expected(mdp, policy) - (0.0 if against is None else expected(mdp, against))

@@ -86,7 +86,7 @@ def compare_summary(session, known):
     """Compare who acted, who will by the plan, where that leads and what it costs."""
     problem, model, size = session.problem, session.model, known.size
     start = repr(problem.start.tolist())
-    if not session.run("summarise", f"summary = cede.summarise(learner, start={start}, by=lambda name: name)"):
+    if not session.run("summarise", f"summary = cede.insight.summarise(learner, start={start}, by=lambda name: name)"):
         return
     steps = [step for run in known.runs for step in run]
     held = np.bincount([model.acting[mode] for _, _, _, mode, *_ in steps], minlength=problem.n_members)

@@ -178,7 +178,7 @@ def compare_plans(session, known):
             wanted, pace = gain_and_pace(model, *sets, policy, sign)
             if wanted is None:
                 continue
-            expression = f"cede.bounds(learner, policy).{end}"
+            expression = f"cede.insight.bounds(learner, policy).{end}"
             if pace < 1.0 - 1e-7:
                 session.same("bounds", expression, np.full(policy.shape, wanted), **told)
             else:  # a run takes so long to settle that rounding counts: bounds may be wider than need be there, not narrower
@@ -195,13 +195,15 @@ def compare_plans(session, known):
             session.at_most("learner's plan: error", "plan.error", apart, plan.error, **told)
         if known.bounded:
             for end, model, sign in (("low", known.least, 1.0), ("high", known.most, -1.0)):
-                session.same("bounds", f"cede.bounds(learner, policy).{end}", robust(model, *sets, policy, sign), **told)
+                session.same("bounds", f"cede.insight.bounds(learner, policy).{end}", robust(model, *sets, policy, sign), **told)
     seen = by_frequencies(known)
     if problem.averages:
         if connected(seen):
-            session.same("mean_plan: gain", "cede.mean_plan(learner).gain", start_value(seen, best(seen)[0]), model=seen, **told)
+            session.same(
+                "mean_plan: gain", "cede.insight.mean_plan(learner).gain", start_value(seen, best(seen)[0]), model=seen, **told
+            )
     else:
-        session.same("mean_plan: value", "cede.mean_plan(learner).value", best(seen)[0], **told)
+        session.same("mean_plan: value", "cede.insight.mean_plan(learner).value", best(seen)[0], **told)
 
 
 def connected(model):

@@ -96,9 +96,9 @@ def compare_frequencies(session):
             pass
         elif problem.averages:
             wanted = start_value(seen, best(seen)[0])
-            session.same("greedy: mean_plan", "cede.mean_plan(learner).gain", wanted, scale=size, model=seen)
+            session.same("greedy: mean_plan", "cede.insight.mean_plan(learner).gain", wanted, scale=size, model=seen)
         else:
-            session.same("greedy: mean_plan", "cede.mean_plan(learner).value", best(seen)[0], scale=size)
+            session.same("greedy: mean_plan", "cede.insight.mean_plan(learner).value", best(seen)[0], scale=size)
         if not problem.endless:
             session.same("greedy: plan", "learner.plan.value", best(seen)[0], scale=size)
     if learn(session, "learner", "cede.recommended(task, **told)", runs):

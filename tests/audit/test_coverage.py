@@ -46,7 +46,7 @@ def learned(belief, costs, episodes=40):
 
 def sizes(mdp, learner):
     """By layer: visits of each row, number of rows, and number of outcomes of each."""
-    s, a, slots = mdp.task.n_states, mdp.task.n_actions, int(mdp.task.n_slots.sum())
+    s, a, slots = mdp.task.n_states, mdp.task.n_actions, int(mdp.task.layout.n_slots.sum())
     visits = [np.asarray(one.sum(axis=1)).ravel().astype(float) for one in (learner.counts.agents, learner.counts.environment)]
     return [(visits[0], s * slots, a), (visits[1], s * a, s)]
 

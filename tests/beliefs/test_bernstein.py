@@ -71,10 +71,14 @@ def plan_in_intervals(task, low_high_agents, low_high_environment):
         return least_mean_in_intervals_lp(low, high, values)
 
     by_agent = [
-        {(c, s): low_high_agents[int(task.slot[d]) + c, s] for c in range(task.n_slots[d]) for s in range(task.n_states)}
+        {
+            (c, s): low_high_agents[int(task.layout.slot[d]) + c, s]
+            for c in range(task.layout.n_slots[d])
+            for s in range(task.n_states)
+        }
         for d in range(task.n_agents)
     ]
-    nothing = [np.zeros((int(n), task.n_states)) for n in task.n_slots]
+    nothing = [np.zeros((int(n), task.n_states)) for n in task.layout.n_slots]
     costs = (task.env_cost, task.control_cost, task.switch_cost, task.horizon, task.varies_with)
     widths = np.zeros((task.n_states, task.n_actions))
     return plan_slow(by_agent, nothing, low_high_environment, widths, *costs, least)
@@ -91,7 +95,7 @@ def test_plans_are_exact(seed, scale):
         learner.observe_episode(episode)
         learner.end_episode(replan=False)
     learner.replan()
-    slots = int(task.n_slots.sum())
+    slots = int(task.layout.n_slots.sum())
     seen_a, seen_e = learner.counts.agents.toarray(), learner.counts.environment.toarray()
     agents = {
         (c, s): bernstein_slow(seen_a[c * task.n_states + s], slots * task.n_states, task.n_actions, 0.2, scale)
@@ -117,13 +121,13 @@ def test_plans_are_exact_with_structure(seed, labels):
     learner = cede.ucrl2_mc(task, belief="bernstein", structure=mdp.structure)
     cede.simulate(mdp, learner, 40, seed=seed, progress=False)
     learner.replan()
-    slots, views = int(task.n_slots.sum()), 2
+    slots, views = int(task.layout.n_slots.sum()), 2
     seen_a, seen_e = learner.counts.agents.toarray(), learner.counts.environment.toarray()
     agents = {}
     for d, name in enumerate(task.agents):
         look = mdp.structure.agents[name]
-        for c in range(task.n_slots[d]):
-            slot = int(task.slot[d]) + c
+        for c in range(task.layout.n_slots[d]):
+            slot = int(task.layout.slot[d]) + c
             for s in range(task.n_states):
                 case = look[s] if labels else look.case[look.row[s]]
                 meaning = np.arange(task.n_actions) if labels else look.to[look.row[s]]

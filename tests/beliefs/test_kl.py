@@ -226,14 +226,14 @@ def test_sets_that_hold_the_truth_bound_costs_and_others_do_not():
     mdp = cede.worlds.riverswim([0.3, 0.7])
     learner = cede.ucrl2_mc(mdp.task, belief="kl")
     cede.simulate(mdp, learner, 200, seed=0, progress=False)
-    low, high = cede.bounds(learner).of_episode(mdp.environment.start)
+    low, high = cede.insight.bounds(learner).of_episode(mdp.environment.start)
     assert low <= cede.expected_cost(mdp, learner.plan) <= high
     assert high - low < 5.0  # of 20
     optimist = cede.ucrl2_mc(mdp.task, belief="kl-value")
     cede.simulate(mdp, optimist, 20, seed=0, progress=False)
     with pytest.raises(ValueError, match="bounds: learner is ucrl2_mc, with sets for optimism only, must be one with sets"):
-        cede.bounds(optimist)
-    assert cede.summarise(optimist).groups[0].cost is None
+        cede.insight.bounds(optimist)
+    assert cede.insight.summarise(optimist).groups[0].cost is None
     assert not cede.explain(optimist, 0, 0, 0).bounded
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.client import async_client, connection, episode, memory
+from cede.client import async_client, connection, episode, spool
 from cede.client.connection import Backoff, ClientOptions
 
 ABOUT = {
@@ -402,7 +402,7 @@ def test_pauses_grow_and_jump():
 
 def test_memory_has_a_most(fake, monkeypatch):
     fake(Service({"horizon": 3}, np.stack([POLICY] * 3)))
-    monkeypatch.setattr(memory, "MOST_UNSENT", 2)
+    monkeypatch.setattr(spool, "MOST_IN_MEMORY", 2)
     with cede.Client("http://localhost:1", "x") as client:
         team = client.team("x")
         for t in range(2):

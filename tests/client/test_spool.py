@@ -372,7 +372,7 @@ def test_a_lock_that_is_held_too_long_is_said_in_words(tmp_path, monkeypatch):
 
 
 def test_there_is_a_most(tmp_path, monkeypatch):
-    monkeypatch.setattr(spools, "MOST_UNSENT", 2)
+    monkeypatch.setattr(spools, "MOST_ON_DISK", 2)
     one = Spool(tmp_path / "spool.db", URL)
     for t in range(2):
         one.put("team", 1, step(t), held=False)

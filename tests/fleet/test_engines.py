@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.fleet import engines, worker_engines, workers
+from cede.fleet import engines, workers
 from cede.worlds import riverswim
 from cede.worlds.riverswim import riverswim_teams
 from ray_turns import local_cluster
@@ -109,13 +109,13 @@ def shard_process():
 @pytest.mark.parametrize("kept_every", [1, 4, 1000])
 def test_a_killed_process_changes_nothing(expected, monkeypatch, kept_every):
     """Whether its state was kept just before or long ago: what it had played is played again, and counts once."""
-    monkeypatch.setattr(worker_engines, "MOST_ORDERS", kept_every)
+    monkeypatch.setattr(workers, "MOST_ORDERS", kept_every)
     progress, killed = killer(7, shard_process)
     same(run(engine="processes", jobs=2, progress=progress), expected)
     assert killed
 
 
-class Mortal(worker_engines.Processes):
+class Mortal(workers.Processes):
     """Its first shard dies of every order."""
 
     def launch(self, index):
@@ -141,12 +141,12 @@ def test_a_worker_that_dies_again_and_again_ends_the_run_with_a_clear_word():
 
 
 def test_an_error_in_a_worker_is_raised_here(monkeypatch):
-    monkeypatch.setattr(worker_engines, "__version__", "0.0.0")
+    monkeypatch.setattr(workers, "__version__", "0.0.0")
     with pytest.raises(RuntimeError, match=f"the worker has cede {cede.__version__}, must be 0.0.0, as here"):
         run(engine="processes", jobs=2)
 
 
-class Short(worker_engines.Processes):
+class Short(workers.Processes):
     """Its first shard runs out of memory in the third round."""
 
     def launch(self, index):
@@ -173,7 +173,7 @@ def test_a_worker_out_of_memory_ends_the_run_and_what_was_kept_is_there():
 
 
 def test_an_interrupt_while_workers_are_busy_leaves_the_learners_as_last_kept(monkeypatch):
-    monkeypatch.setattr(worker_engines, "MOST_ORDERS", 4)
+    monkeypatch.setattr(workers, "MOST_ORDERS", 4)
     mdps, fleet = mixed_fleet()
     receive, calls = workers.ProcessWorker.receive, []
 
@@ -228,7 +228,8 @@ def test_an_engine_of_ones_own_can_survive_a_loss():
 
 
 def test_a_shard_answers_the_same_order_once():
-    from cede.fleet.run import Run, streams_of
+    from cede.fleet.grouping import streams_of
+    from cede.fleet.run import Run
 
     mdps, fleet = mixed_fleet()
     engine = engines.Threads(2)
@@ -366,7 +367,7 @@ def test_a_program_keeps_its_own_connection_to_ray(ray, expected):
 @pytest.mark.slow
 def test_a_busy_cluster_is_said_to_be_busy(ray):
     holder = ray.remote(num_cpus=2)(workers.ShardServer).remote()
-    ray.get(holder.version.remote())
+    ray.get(holder.__ray_ready__.remote())
     expected = "no worker could be started within start_timeout=5 seconds; are the processors of the cluster busy"
     with pytest.raises(OSError, match=expected):
         run(engine=engines.Ray(1, start_timeout=5))

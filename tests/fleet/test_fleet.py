@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cede
+from cede.rows.stored import Counts
 from cede.rows.working import count
 from cede.worlds import riverswim
 from cede.worlds.lane_driving import lane_driving_teams
@@ -42,7 +43,7 @@ def test_rounds_are_synchronous():
     environment = forward[0].counts.environment
     for mdp, learner in zip(mdps, forward, strict=True):
         lone = cede.ucrl2_mc(mdp.task, scale=0.2)
-        counts = cede.Counts.of(mdp.task, learner.counts.agents, environment, 1, environment_episodes=4)
+        counts = Counts.of(mdp.task, learner.counts.agents, environment, 1, environment_episodes=4)
         assert learner.counts.environment_episodes == 4
         again = cede.Learner(mdp.task, lone.settings, counts=counts)
         np.testing.assert_array_equal(again.plan.policy, learner.plan.policy)
@@ -137,7 +138,7 @@ def test_simulate_fleet_checks_its_teams():
 def by_hand(mdps, episodes, sync_every, seed, **options):
     """The rounds of a fleet with learners that are made anew for every episode, from counts that are added by hand."""
     algorithm = cede.ucrl2_mc(mdps[0].task, **options).settings
-    zero, environment = [cede.Counts.zeros(mdp.task) for mdp in mdps], cede.Counts.zeros(mdps[0].task).environment
+    zero, environment = [Counts.zeros(mdp.task) for mdp in mdps], Counts.zeros(mdps[0].task).environment
     own, common, told = list(zero), environment, 0
     luck = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(len(mdps))]
     expected = np.empty((len(mdps), episodes))
@@ -147,7 +148,7 @@ def by_hand(mdps, episodes, sync_every, seed, **options):
         for i, mdp in enumerate(mdps):
             for k in range(first, first + n):
                 seen = common + fresh[i].environment
-                counts = cede.Counts.of(mdp.task, own[i].agents, seen, k, environment_episodes=told + fresh[i].episodes)
+                counts = Counts.of(mdp.task, own[i].agents, seen, k, environment_episodes=told + fresh[i].episodes)
                 plan = cede.Learner(mdp.task, algorithm, counts=counts).plan
                 expected[i, k] = cede.expected_cost(mdp, plan.policy)
                 played = count(mdp.task, [cede.rollout(mdp, plan, luck[i])])
@@ -424,17 +425,17 @@ def test_other_things_than_problems_and_fleets(arguments, message):
 
 def test_teams_of_every_age_share_one_workspace():
     """Ten teams of ten ages are one group: what a workspace costs, they cost once."""
-    from cede.fleet.grouping import group_teams
-    from cede.fleet.run import streams_of
+    from cede.fleet.grouping import group_teams, streams_of
 
     mdps = teams(10)
     learners = [cede.ucrl2_mc(m.task, scale=0.2) for m in mdps]
     for i, (mdp, learner) in enumerate(zip(mdps, learners, strict=True)):
         if i:
             cede.simulate(mdp, learner, i, progress=False)
-    gathered = group_teams(mdps, cede.Fleet(learners).learners, streams_of(0, 10))
-    assert len(gathered.groups) == 1
-    assert gathered.ages == [[(i, 0) for i in range(10)]]
+    fleet = cede.Fleet(learners)
+    groups = group_teams(mdps, fleet.learners, [learner._packed() for learner in fleet], streams_of(0, 10))
+    assert len(groups) == 1
+    assert groups[0].ages == [(i, 0) for i in range(10)]
 
 
 def test_scales_may_be_any_function():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import cede
 from cede._kernels.random_streams import draw_uniform
 from cede._kernels.tables import KeyTable, Table, add, growth, take
-from cede.fleet.run import stream_of, streams_of
+from cede.fleet.grouping import stream_of, streams_of
 from cede.learners.stacks import joined, part_of
 from cede.learners.state import ARRAYS, LearnerState
 from cede.rows.stored import LayerCounts

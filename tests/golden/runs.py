@@ -203,7 +203,7 @@ def by_hand():
         learner.end_episode()
     other = cede.ucrl2_mc(mdp.task, seed=5)
     other.learn_from([cede.rollout(mdp, learner.plan, rng) for _ in range(7)], progress=False)
-    low_high = cede.bounds(learner)
+    low_high = cede.insight.bounds(learner)
     fleet = cede.Fleet([learner, other])
     return plan_of(fleet.learners[1]) | {"low": low_high.low, "high": low_high.high, "environment": fleet.environment.toarray()}
 

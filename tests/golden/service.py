@@ -20,7 +20,7 @@ def tell(store, team, mdp, n):
     """Report n complete episodes of a team."""
     for number, episode in enumerate(episodes(mdp, n, team.id)):
         one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-        store.database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
+        store.database.write(lambda c, one=one: take_in(c, store.team, [one]))
 
 
 def write(path):
@@ -31,7 +31,7 @@ def write(path):
     for team, n in zip(teams, (4, 3), strict=True):
         tell(store, team, mdp, n)
     first = rows(teams[0], 9, episodes(mdp, 1, 9)[0])[1:3]
-    database.write(lambda c: take_in(c, store.team_of, [report(first)]))
+    database.write(lambda c: take_in(c, store.team, [report(first)]))
     while Planner(store).once():
         pass
     database.close()
@@ -42,7 +42,7 @@ def write_mixed(path):
     database = Database(f"sqlite:///{path}")
     store, mdp, desk = Store(database), river(horizon=5), cede.worlds.support_desk()
     (east,) = put(store, cede.recommended(mdp.task), {"east": 1})
-    own = team_from("golden", store.environment("river")[1], {"agents": ["p=0.3", "another"], "switch_cost": 0.2})
+    own = team_from("golden", store.environment("river").served, {"agents": ["p=0.3", "another"], "switch_cost": 0.2})
     database.write(lambda c: store.put_team(c, "own", "river", own, 0, 0))
     learning = replace(desk.task.with_unknown_costs((0.0, 0.3)), enter_cost_range=(0, 5))
     (clerk,) = put(store, cede.recommended(learning), {"clerk": 2}, "desk")

@@ -38,7 +38,7 @@ def test_rewards_are_minus_costs():
         (t, state, agent), _ = env.reset(seed=k)
         total, over = 0.0, False
         while not over:
-            member = mdp.task.aim[policy[t, state, agent]]
+            member = mdp.task.layout.aim[policy[t, state, agent]]
             (t, state, agent), reward, over, cut_off, info = env.step(member)
             assert reward == -(info["env_cost"] + info["control_cost"] + info["switch_cost"])
             assert info["agent"] in mdp.task.members

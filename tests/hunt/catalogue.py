@@ -12,9 +12,12 @@ import cede
 from cede.beliefs.belief import Belief, CostBelief
 from cede.beliefs.scale import StepDown
 from cede.planning.flatten import flatten
-from cede.planning.passes import set_threads
+from cede.planning.passes import Plan, set_threads
 from cede.planning.planner import optimistic_plan
+from cede.rows.stored import Counts
 from cede.rows.working import count
+from cede.steps.recorder import Recorder
+from cede.steps.step import Episode
 from hunt.values import (
     AnyText,
     Array,
@@ -638,7 +641,7 @@ def constructors():
     yield (
         "Plan",
         lambda: Call(
-            cede.Plan,
+            Plan,
             {"policy": (plan().policy, Array("indices", D)), "value": (plan().value, Array("values"))},
             words={"policy": ("policy", "value")},
         ),
@@ -685,7 +688,7 @@ def constructors():
     yield (
         "Episode",
         lambda: Call(
-            cede.Episode,
+            Episode,
             {
                 "states": (episode().states, Array("indices")),
                 "prev_agents": (episode().prev_agents, Array("indices")),
@@ -702,7 +705,7 @@ def constructors():
     yield (
         "Counts",
         lambda: Call(
-            cede.Counts,
+            Counts,
             {
                 "layers": (learner().counts.layers, Instance()),
                 "episodes": (3, Integer(0, 2**62)),
@@ -716,7 +719,7 @@ def constructors():
             cede.Learner,
             {
                 "task": (task(), Instance()),
-                "told": (learner().settings, Instance()),
+                "settings": (learner().settings, Instance()),
                 "seed": (3, Integer(0, 2**31 - 1)),
                 "counts": (learner().counts, optional(Instance())),
             },
@@ -913,13 +916,13 @@ def functions():
     yield (
         "bounds",
         lambda: Call(
-            cede.bounds, {"learner": (learner(), Instance()), "policy": (switching_policy(), optional(Array("indices", D)))}
+            cede.insight.bounds, {"learner": (learner(), Instance()), "policy": (switching_policy(), optional(Array("indices", D)))}
         ),
     )
     yield (
         "Bounds.of_episode",
         lambda: Call(
-            cede.bounds(learner()).of_episode,
+            cede.insight.bounds(learner()).of_episode,
             {"start": (np.array([0.5, 0.5, 0.0]), Array("chances")), "start_agent": (1, Integer(0, 1))},
         ),
     )
@@ -955,7 +958,7 @@ def functions():
             },
         ),
     )
-    yield "mean_plan", lambda: Call(cede.mean_plan, {"learner": (learner(), Instance())})
+    yield "mean_plan", lambda: Call(cede.insight.mean_plan, {"learner": (learner(), Instance())})
     yield (
         "explain",
         lambda: Call(
@@ -975,7 +978,7 @@ def functions():
     yield (
         "summarise",
         lambda: Call(
-            cede.summarise,
+            cede.insight.summarise,
             {
                 "learner": (learner(), Instance()),
                 "by": (r"state (\d)", optional(Grouping())),
@@ -983,13 +986,13 @@ def functions():
             },
         ),
     )
-    yield "Summary.draw", lambda: Call(cede.summarise(learner()).draw, {"path": (somewhere(".png"), FilePath())})
+    yield "Summary.draw", lambda: Call(cede.insight.summarise(learner()).draw, {"path": (somewhere(".png"), FilePath())})
     yield "load", lambda: Call(cede.load, {"source": (saved(), Source())})
     yield "read_record", lambda: Call(cede.read_record, {"path": (recorded(), FilePath())})
     yield (
         "Recorder",
         lambda: Call(
-            cede.Recorder,
+            Recorder,
             {
                 "path": (somewhere(".jsonl"), FilePath()),
                 "task": (task(), Instance()),
@@ -1198,6 +1201,11 @@ def worlds():
     yield (
         "lane_driving_teams",
         lambda: Call(cede.worlds.lane_driving_teams, {"n": (2, Integer(1)), "seed": (3, Integer(0)), **costs}),
+    )
+    small = {"agents": (2, Integer(1, 100)), "section": (2, Integer(1, 100))}
+    yield (
+        "relay",
+        lambda: Call(cede.worlds.relay, {**small, "horizon": (5, Integer(1)), "switch_cost": (0.25, SwitchCost())}),
     )
 
 

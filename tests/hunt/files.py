@@ -254,9 +254,9 @@ def use(one):
                 one.choose(*(() if endless_one else (t,)), state, prev)
     _ = one.plan, one.own_plan, one.counts, one.beliefs, one.prices, one.about, one.packed()
     tries = [
-        lambda: cede.bounds(one),
+        lambda: cede.insight.bounds(one),
         lambda: cede.explain(one, None if endless_one else 0, 0, 0),
-        lambda: cede.summarise(one),
+        lambda: cede.insight.summarise(one),
         lambda: one.costs,
         lambda: one.observe(*(() if endless_one else (one.observed,)), 0, 0, 0, 0, 0, cost=0.5),
         one.end_episode,

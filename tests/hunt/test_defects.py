@@ -31,8 +31,11 @@ from cede.beliefs.scale import StepDown
 from cede.cli import app
 from cede.learners.files import SCHEMA
 from cede.planning.flatten import flatten
+from cede.planning.passes import Plan
 from cede.problem.takeover import Modes
+from cede.rows.stored import Counts
 from cede.rows.working import count
+from cede.steps.step import Episode
 from hunt.calls import digest
 from hunt.catalogue import episode, mdp, policies, somewhere, task
 from hunt.files import bytes_of, checkpointed, run_to
@@ -285,7 +288,7 @@ def test_what_is_public_is_read_only():
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
     mine = np.zeros((4, 3, 2), dtype=np.int16)
-    plan = cede.Plan(mine, np.zeros((5, 3, 2)))
+    plan = Plan(mine, np.zeros((5, 3, 2)))
     mine[:] = 99
     assert plan.policy.max() == 0
 
@@ -293,17 +296,17 @@ def test_what_is_public_is_read_only():
 def test_counts_and_episodes_check_themselves():
     good = cede.ucrl2_mc(task()).counts
     with pytest.raises(ValueError, match="Counts: a count of agents is -1"):
-        cede.Counts.of(task(), sp.csr_array(-np.ones((6, 2), dtype=int)), good.environment, 1)
+        Counts.of(task(), sp.csr_array(-np.ones((6, 2), dtype=int)), good.environment, 1)
     with pytest.raises(ValueError, match="Counts: episodes is -1, must be an integer"):
         replace(good, episodes=-1)
     with pytest.raises(ValueError, match=r"Episode: actions is .*, must be a list of integers"):
-        cede.Episode([0, 1], [0], [0], [0.5], [0.0])
+        Episode([0, 1], [0], [0], [0.5], [0.0])
     with pytest.raises(ValueError, match=r"Episode: prev_agents\[1\] is 0, must be 1, who acted in the step before"):
-        cede.Episode([0, 1, 2], [0, 0], [1, 1], [0, 0], [0.0, 0.0])
+        Episode([0, 1, 2], [0, 0], [1, 1], [0, 0], [0.0, 0.0])
     with pytest.raises(ValueError, match=r"Episode: the number of states - 1, .* is \(2, 1, 1, 1, 1\), must be equal"):
-        cede.Episode([0, 1, 2], [0], [1], [0], [0.0])
+        Episode([0, 1, 2], [0], [1], [0], [0.0])
     with pytest.raises(ValueError, match=r"Plan: policy\[0, 0, 0\] is 7, must be an agent from 0 to 1"):
-        cede.Plan(np.full((4, 3, 2), 7), np.zeros((5, 3, 2)))
+        Plan(np.full((4, 3, 2), 7), np.zeros((5, 3, 2)))
 
 
 # ------------------------------------------------------------------------------------------------- 6: names are data
@@ -336,7 +339,7 @@ def test_names_are_shown_as_they_are(name, tmp_path, monkeypatch):
     explanation = cede.explain(learner, 0, 0, 0)
     assert "\x1b" not in str(explanation)
     assert "\n" not in str(explanation)
-    for drawn in (explanation.draw(tmp_path / "why.png"), cede.summarise(learner).draw(tmp_path / "who.svg")):
+    for drawn in (explanation.draw(tmp_path / "why.png"), cede.insight.summarise(learner).draw(tmp_path / "who.svg")):
         assert drawn.stat().st_size > 1000
     assert plt.get_fignums() == []
     environment = cede.gym.SwitchingEnv(problem, render_mode="rgb_array")
@@ -440,7 +443,7 @@ def test_no_damage_ends_in_an_error_of_the_operating_system(tmp_path):
         (lambda: cede.load(3), "load: source is 3, must be the path of a file"),
         (lambda: cede.oracle(None), "oracle: mdp is None, must be a TwoLayerMDP"),
         (lambda: flatten(3), "flatten: problem is 3, must be a TwoLayerMDP or a Task"),
-        (lambda: cede.summarise(None), "summarise: learner is None, must be a Learner"),
+        (lambda: cede.insight.summarise(None), "summarise: learner is None, must be a Learner"),
         (lambda: cede.rollout(mdp(), cede.solve(mdp()), "x"), "rollout: seed is 'x', must be an integer of at least 0"),
     ],
 )
@@ -686,7 +689,7 @@ def test_copies_are_read_only_too(way):
         way(mdp()).environment.transition.indices,
         way(task()).env_cost,
         way(mdp().structure).environment.to,
-        task().slot,
+        task().layout.slot,
         mdp().environment.cumulated_start,
         mdp().structure.environment.n_outcomes,
     ]
@@ -778,7 +781,7 @@ def test_what_is_forgotten_was_counted(tmp_path):
 
 def test_an_episode_has_steps():
     with pytest.raises(ValueError, match="Episode: the number of steps is 0, must be at least 1"):
-        cede.Episode([0], [], [], [], [])
+        Episode([0], [], [], [], [])
 
 
 def test_a_name_that_two_states_have_is_refused_in_a_log():
@@ -910,11 +913,12 @@ def with_two_signals():
 
 def test_an_engine_is_free_once_the_run_that_had_it_is_gone():
     """A run that was interrupted right after it had taken its engine kept the engine's id, which the next engine could get."""
-    from cede.fleet.run import Run, claim_engine, streams_of
+    from cede.fleet.grouping import streams_of
+    from cede.fleet.run import Run
 
     engine, fleet = cede.engines.Threads(1), cede.Fleet([cede.ucrl2_mc(task())])
     held = Run([mdp()], fleet.learners, 1, streams_of(0, 1), engine=engine)
-    claim_engine(held)
+    held.claim_engine()
     with pytest.raises(ValueError, match="engine is in another run"):
         cede.simulate_fleet([mdp()], fleet, 1, engine=engine, progress=False)
     del held
@@ -1018,7 +1022,7 @@ def test_columns_of_numpy_integers_are_numbers():
 
 def test_a_picture_that_cannot_be_written_leaves_no_figure_open(tmp_path):
     learner = cede.ucrl2_mc(task())
-    for draw in (cede.explain(learner, 0, 0, 0).draw, cede.summarise(learner).draw):
+    for draw in (cede.explain(learner, 0, 0, 0).draw, cede.insight.summarise(learner).draw):
         with pytest.raises(OSError, match="nowhere"):
             draw(tmp_path / "nowhere" / "x.png")
     assert plt.get_fignums() == []

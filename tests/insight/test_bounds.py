@@ -26,7 +26,7 @@ def test_both_ends_are_exact(seed, scale):
     learner = cede.ucrl2_mc(task, scale=scale)
     learner.learn_from(play(mdp, 8, seed))
     policy = random_policy(task, rng)
-    found = cede.bounds(learner, policy)
+    found = cede.insight.bounds(learner, policy)
     agents, environment = learner.beliefs
 
     def dense(belief):
@@ -35,7 +35,7 @@ def test_both_ends_are_exact(seed, scale):
         return np.where(total > 0, rows / np.maximum(total, 1), 1 / rows.shape[1])[belief.row], belief.width[belief.row]
 
     (centre_a, width_a), (centre_e, width_e) = dense(agents), dense(environment)
-    parts = [slice(task.slot[d], task.slot[d] + task.n_slots[d]) for d in range(task.n_agents)]
+    parts = [slice(task.layout.slot[d], task.layout.slot[d] + task.layout.n_slots[d]) for d in range(task.n_agents)]
     tables = ([centre_a[part] for part in parts], [width_a[part] for part in parts], centre_e, width_e)
     costs = (task.env_cost, task.control_cost, task.switch_cost, policy, task.varies_with)
     np.testing.assert_allclose(found.low, follow_slow(*tables, *costs, least_mean_lp), atol=1e-8)
@@ -54,7 +54,7 @@ def test_the_truth_is_between(belief, structured):
         learner.learn_from([cede.rollout(mdp, random_policy(mdp.task, rng), rng) for _ in range(150)])
         for _ in range(5):
             policy = random_policy(mdp.task, rng)
-            found, truth = cede.bounds(learner, policy), cede.evaluate(mdp, policy)
+            found, truth = cede.insight.bounds(learner, policy), cede.evaluate(mdp, policy)
             assert found.guaranteed
             assert (found.low <= truth + 1e-9).all()
             assert (truth <= found.high + 1e-9).all()
@@ -67,7 +67,7 @@ def test_the_plan_itself():
     mdp = cede.worlds.riverswim([0.2, 0.9])
     learner = cede.ucrl2_mc(mdp.task, structure=mdp.structure)
     cede.simulate(mdp, learner, 500, progress=False)
-    own, same = cede.bounds(learner), cede.bounds(learner, learner.plan)
+    own, same = cede.insight.bounds(learner), cede.insight.bounds(learner, learner.plan)
     np.testing.assert_array_equal(own.low, same.low)
     np.testing.assert_allclose(own.low, learner.plan.value, atol=1e-12)  # what the plan hopes for
     low, high = own.of_episode(mdp.environment.start)
@@ -79,26 +79,26 @@ def test_with_everything_known_there_is_no_doubt():
     known = {agent.name: agent.policy for agent in mdp.team.agents}
     learner = cede.ucrl2_mc(mdp.task, known_agents=known, known_environment=mdp.environment)
     policy = random_policy(mdp.task, np.random.default_rng(0))
-    found = cede.bounds(learner, policy)
+    found = cede.insight.bounds(learner, policy)
     np.testing.assert_allclose(found.low, found.high, atol=1e-12)
     np.testing.assert_allclose(found.low, cede.evaluate(mdp, policy), atol=1e-12)
 
 
 def test_what_is_not_guaranteed_says_so():
     task = cede.worlds.riverswim().task
-    assert not cede.bounds(cede.ucrl2_mc(task, forget=cede.HalfLife(5))).guaranteed
-    assert not cede.bounds(cede.ucrl2_mc(task, scale=cede.Scale.authors(100))).guaranteed
-    assert cede.bounds(cede.ucrl2_mc(task, delta=0.03)).delta == 0.03
+    assert not cede.insight.bounds(cede.ucrl2_mc(task, forget=cede.HalfLife(5))).guaranteed
+    assert not cede.insight.bounds(cede.ucrl2_mc(task, scale=cede.Scale.authors(100))).guaranteed
+    assert cede.insight.bounds(cede.ucrl2_mc(task, delta=0.03)).delta == 0.03
 
 
 def test_bad_input():
     task = cede.worlds.riverswim().task
     for text, make in {
-        "bounds: learner is 3, must be a Learner": lambda: cede.bounds(3),
-        "bounds: learner is greedy, without confidence sets, must be one with": lambda: cede.bounds(cede.greedy(task)),
-        r"bounds: learner is ucrl2 \(appendix\), with one table": lambda: cede.bounds(cede.ucrl2(task)),
-        "bounds: the shape of policy": lambda: cede.bounds(cede.ucrl2_mc(task), np.zeros((2, 2), dtype=int)),
-        r"Bounds.of_episode: start sums to 2": lambda: cede.bounds(cede.ucrl2_mc(task)).of_episode([1, 1, 0, 0, 0, 0]),
+        "bounds: learner is 3, must be a Learner": lambda: cede.insight.bounds(3),
+        "bounds: learner is greedy, without confidence sets, must be one with": lambda: cede.insight.bounds(cede.greedy(task)),
+        r"bounds: learner is ucrl2 \(appendix\), with one table": lambda: cede.insight.bounds(cede.ucrl2(task)),
+        "bounds: the shape of policy": lambda: cede.insight.bounds(cede.ucrl2_mc(task), np.zeros((2, 2), dtype=int)),
+        r"Bounds.of_episode: start sums to 2": lambda: cede.insight.bounds(cede.ucrl2_mc(task)).of_episode([1, 1, 0, 0, 0, 0]),
     }.items():
         with pytest.raises(ValueError, match=text):
             make()

@@ -168,7 +168,7 @@ def test_coverage_of_sets():
         assert found.kind == "confidence sets"
         assert found.level == pytest.approx(0.9)
         assert found.low <= cede.expected_cost(mdp, policy) <= found.high
-        assert (found.low, found.high) == pytest.approx(cede.bounds(learner, policy).of_episode(mdp.environment.start))
+        assert (found.low, found.high) == pytest.approx(cede.insight.bounds(learner, policy).of_episode(mdp.environment.start))
         less = cede.estimate(learner, policy, against="agent 0", start=mdp.environment.start)
         assert less.low <= cede.expected_cost(mdp, policy) - cede.expected_cost(mdp, mdp.task.always(0)) <= less.high
 
@@ -305,7 +305,7 @@ def test_ends_count_the_starts_exactly():
     first = np.bincount([one.states[0] for one in log], minlength=mdp.task.n_states) / 300
     reader = cede.greedy(mdp.task)
     reader.learn_from([one for one in log if one.states[-1] in mdp.task.terminal], progress=False)
-    assert cede.summarise(reader).starts == f"as counted in {reader.episode - 1} episodes"
+    assert cede.insight.summarise(reader).starts == f"as counted in {reader.episode - 1} episodes"
     given, counted = cede.estimate(mdp.task, "person", log=log, start=first), cede.estimate(mdp.task, "person", log=log)
     assert counted.starts == "as in 300 logged episodes"
     assert counted.mean == pytest.approx(given.mean, abs=0.05)

@@ -33,7 +33,7 @@ def believed(mdp, learner):
     policies = rows(counts.agents).reshape(-1, task.n_states, task.n_actions)
     agents = []
     for d, agent in enumerate(mdp.team.agents):
-        own = policies[task.slot[d] : task.slot[d] + task.n_slots[d]]
+        own = policies[task.layout.slot[d] : task.layout.slot[d] + task.layout.n_slots[d]]
         agents.append(cede.Agent(agent.name, own if agent.varies_with else own[0], agent.control_cost, agent.varies_with))
     table = rows(counts.environment).reshape(task.n_states, task.n_actions, task.n_states)
     environment = cede.Environment(table, task.env_cost, mdp.environment.start)
@@ -262,7 +262,7 @@ def test_long_names_leave_room_for_what_is_drawn(monkeypatch, tmp_path, draw):
     learner = cede.ucrl2_mc(mdp.task)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # Matplotlib warns where there is no room left
-        (cede.explain(learner, 0, 0, 0) if draw == "explain" else cede.summarise(learner)).draw(tmp_path / "picture.png")
+        (cede.explain(learner, 0, 0, 0) if draw == "explain" else cede.insight.summarise(learner)).draw(tmp_path / "picture.png")
     assert drawn["bbox_inches"] == "tight"
     assert min(drawn["parts"]) > 0.15
 

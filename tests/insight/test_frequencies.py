@@ -28,10 +28,10 @@ def test_priors_from_features_change_nothing_of_what_was_seen(shared):
     with_features, plain = learners
     assert with_features.about["features"]
     np.testing.assert_array_equal(with_features.counts.environment.toarray(), plain.counts.environment.toarray())
-    first, second = (cede.mean_plan(learner) for learner in learners)
+    first, second = (cede.insight.mean_plan(learner) for learner in learners)
     np.testing.assert_array_equal(first.policy, second.policy)
     np.testing.assert_array_equal(first.value, second.value)
     for learner in learners:
-        assert len(cede.summarise(learner).groups) > 0
+        assert len(cede.insight.summarise(learner).groups) > 0
         assert str(cede.explain(learner, 0, 0, 0))
     np.testing.assert_array_equal(with_features.counts.agents.toarray(), plain.counts.agents.toarray())

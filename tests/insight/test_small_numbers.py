@@ -17,7 +17,7 @@ def test_bounds_without_a_horizon(discount):
     learner = cede.ucrl2_mc(mdp.task)
     cede.simulate(mdp, learner, steps=3000, seed=0, progress=False)
     policy = np.random.default_rng(0).integers(2, size=(6, 2))
-    found = cede.bounds(learner, policy)
+    found = cede.insight.bounds(learner, policy)
     assert found.low.shape == found.high.shape == (6, 2)
     truth = cede.evaluate(mdp, policy)
     if discount is None:
@@ -32,7 +32,7 @@ def test_what_was_never_met_is_said():
     episode = cede.rollout(RIVER, RIVER.task.always(0), 1)
     learner.learn_from([episode], progress=False)
     seen = {int(s) for s in episode.states[:-1]}
-    groups = cede.summarise(learner, by=lambda name: name).groups
+    groups = cede.insight.summarise(learner, by=lambda name: name).groups
     assert 0 < len(seen) < 6
     assert len(groups) == 6
     for s, group in enumerate(groups):

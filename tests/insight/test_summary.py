@@ -61,7 +61,7 @@ def test_occupancy_with_ends_periods_and_slow_hand_overs():
     np.testing.assert_allclose(np.array(steps) / mdp.horizon, shares_of(mdp, policy))
     learner = cede.fixed(mdp.task, "slow")
     cede.simulate(mdp, learner, 300, progress=False)
-    shown = cede.summarise(learner, start=environment.start)
+    shown = cede.insight.summarise(learner, start=environment.start)
     assert shown.agents == ("slow", "quick")  # not the steps of hand-overs
     assert shown.planned[0] == pytest.approx(steps[0] / sum(steps), abs=0.05)
 
@@ -81,7 +81,7 @@ def test_numbers(structured):
     mdp = random_structured(7)
     learner = cede.ucrl2_mc(mdp.task, structure=mdp.structure if structured else None)
     history = cede.simulate(mdp, learner, 25, progress=False)
-    found = cede.summarise(learner, by=lambda name: name[-1], start=mdp.environment.start)
+    found = cede.insight.summarise(learner, by=lambda name: name[-1], start=mdp.environment.start)
     assert found.episodes == 25
     assert found.starts == "as given"
     np.testing.assert_allclose(found.control, history.control.sum(axis=0))
@@ -108,7 +108,7 @@ def test_planned_shares_are_those_of_the_world(make, world):
     mdp = cede.worlds.support_desk() if world == "support_desk" else cede.worlds.riverswim([0.3, 0.7], switch_cost=0.1)
     learner = make(mdp.task)
     history = cede.simulate(mdp, learner, 1000, progress=False)
-    found, truth = cede.summarise(learner), shares_of(mdp, learner.plan.policy)
+    found, truth = cede.insight.summarise(learner), shares_of(mdp, learner.plan.policy)
     np.testing.assert_allclose(found.planned, truth / truth.sum(), atol=0.03)
     assert sum(group.visits for group in found.groups) == history.control.sum()  # each real step once
     if world == "support_desk":
@@ -123,10 +123,10 @@ def test_planned_shares_of_lane_driving(structured):
     learner = cede.posterior_sampling(mdp.task, known_agents=known, structure=mdp.structure if structured else None, replan=20)
     cede.simulate(mdp, learner, 1000, progress=False, evaluate_every=1000)
     truth = shares_of(mdp, learner.plan.policy)
-    assert cede.summarise(learner).planned[1] == pytest.approx(truth[1], abs=0.03)
-    assert cede.summarise(learner, start=mdp.environment.start).planned[1] == pytest.approx(truth[1], abs=0.02)
+    assert cede.insight.summarise(learner).planned[1] == pytest.approx(truth[1], abs=0.03)
+    assert cede.insight.summarise(learner, start=mdp.environment.start).planned[1] == pytest.approx(truth[1], abs=0.02)
     assert 0.05 < truth[1] < 0.2
-    shown = [group.visits for group in cede.summarise(learner).groups]
+    shown = [group.visits for group in cede.insight.summarise(learner).groups]
     assert shown == [None] * 3 if structured else sum(shown) == 10_000
 
 
@@ -134,7 +134,7 @@ def test_scaled_sets_promise_nothing():
     mdp = random_structured(7)
     for learner in (cede.recommended(mdp.task), cede.ucrl2_mc(mdp.task, scale=0.1)):
         cede.simulate(mdp, learner, 20, progress=False)
-        assert all(group.cost is None and group.expected is not None for group in cede.summarise(learner).groups)
+        assert all(group.cost is None and group.expected is not None for group in cede.insight.summarise(learner).groups)
 
 
 def test_what_was_never_met_is_not_drawn_as_if_it_counted(tmp_path):
@@ -145,7 +145,7 @@ def test_what_was_never_met_is_not_drawn_as_if_it_counted(tmp_path):
     mdp = cede.TwoLayerMDP(environment, team, 4)
     learner = cede.greedy(mdp.task)
     learner.learn_from([cede.rollout(mdp, mdp.task.always(d), seed) for d in (0, 1) for seed in range(30)], progress=False)
-    found = cede.summarise(learner)
+    found = cede.insight.summarise(learner)
     assert [group.visits for group in found.groups] == [150, 90, 0]
     assert [group.is_met for group in found.groups] == [True, False, False]
     assert found.planned == (1.0, 0.0)
@@ -162,7 +162,7 @@ def test_how_episodes_ended(tmp_path, make):
     learner, log = make(mdp.task), [cede.rollout(mdp, mdp.task.always(seed % 3), seed) for seed in range(200)]
     learner.learn_from(log, progress=False)
     last = [int(one.states[-1]) for one in log]
-    found = cede.summarise(learner)
+    found = cede.insight.summarise(learner)
     assert found.ended == tuple((mdp.task.state_names[s], last.count(s) / 200) for s in mdp.task.terminal)
     solved, lost = (group for group in found.groups if group.ends)
     assert (solved.ended, lost.ended) == tuple(part for _, part in found.ended)
@@ -172,15 +172,15 @@ def test_how_episodes_ended(tmp_path, make):
     assert replace(found, ended=(("solved", 0.75),)).endings() == ["how episodes ended: solved 75%, by the horizon 25%"]
     found.draw(tmp_path / "who.svg")
     assert "(0)" not in (tmp_path / "who.svg").read_text()
-    assert cede.summarise(cede.greedy(mdp.task)).ended == ()
-    assert cede.summarise(cede.greedy(cede.worlds.riverswim().task)).endings() == []
+    assert cede.insight.summarise(cede.greedy(mdp.task)).ended == ()
+    assert cede.insight.summarise(cede.greedy(cede.worlds.riverswim().task)).endings() == []
 
 
 def test_printed_it_is_a_table():
     mdp = cede.worlds.support_desk()
     learner = cede.recommended(mdp.task)
     cede.simulate(mdp, learner, 100, progress=False)
-    found = cede.summarise(learner)
+    found = cede.insight.summarise(learner)
     text, lines = str(found), str(found).splitlines()
     assert lines[0] == "In control in 100 episodes"
     assert lines[1].split("  ")[0] == "agent"
@@ -191,18 +191,18 @@ def test_printed_it_is_a_table():
     assert any(line.startswith("how episodes ended: solved ") for line in lines)
     assert "\n" not in repr(found)
     odd = cede.Task([[0.0], [1.0]], ["a\x1b[2J", "b"], 3)
-    assert "\x1b" not in str(cede.summarise(cede.greedy(odd)))
+    assert "\x1b" not in str(cede.insight.summarise(cede.greedy(odd)))
 
 
 def test_groups_by_default():
     lane = cede.worlds.lane_driving()
-    found = cede.summarise(cede.greedy(lane.task))
+    found = cede.insight.summarise(cede.greedy(lane.task))
     assert [group.name for group in found.groups] == ["no-car", "light", "heavy"]
     assert all(group.cost is None for group in found.groups)
-    river = cede.summarise(cede.ucrl2(cede.worlds.riverswim().task))
+    river = cede.insight.summarise(cede.ucrl2(cede.worlds.riverswim().task))
     assert [group.name for group in river.groups] == [f"s{i}" for i in range(1, 7)]
     assert river.widest == ()
-    by_cell = cede.summarise(cede.greedy(lane.task), by=r"on (\w+)")
+    by_cell = cede.insight.summarise(cede.greedy(lane.task), by=r"on (\w+)")
     assert [group.name for group in by_cell.groups] == ["road", "grass", "stone", "car"]
 
 
@@ -211,7 +211,7 @@ def test_forgetting_and_known_agents(tmp_path):
     known = {"agent 0": mdp.team.agents[0].policy}
     learner = cede.ucrl2_mc(mdp.task, known_agents=known, forget=cede.HalfLife(3))
     cede.simulate(mdp, learner, 25, progress=False)
-    found = cede.summarise(learner)
+    found = cede.insight.summarise(learner)
     assert sum(found.control) < 25 * mdp.horizon
     assert all(row.layer != "agent 0" for row in found.widest)
     assert found.draw(tmp_path / "who.png").read_bytes().startswith(b"\x89PNG")
@@ -220,11 +220,11 @@ def test_forgetting_and_known_agents(tmp_path):
 def test_bad_input():
     learner = cede.greedy(cede.worlds.riverswim().task)
     with pytest.raises(ValueError, match="summarise: by is 3, must be a function"):
-        cede.summarise(learner, by=3)
+        cede.insight.summarise(learner, by=3)
     with pytest.raises(ValueError, match="summarise: start sums to 2"):
-        cede.summarise(learner, start=[1, 1, 0, 0, 0, 0])
+        cede.insight.summarise(learner, start=[1, 1, 0, 0, 0, 0])
     with pytest.raises(ValueError, match="must be a regular expression"):
-        cede.summarise(learner, by="(")
+        cede.insight.summarise(learner, by="(")
 
 
 def test_what_was_forgotten_is_not_shown_as_what_was():
@@ -232,12 +232,12 @@ def test_what_was_forgotten_is_not_shown_as_what_was():
     mdp = cede.worlds.riverswim([0.3, 0.7])
     learner = cede.posterior_sampling(mdp.task, forget={"p=0.3": cede.HalfLife(5)})
     cede.simulate(mdp, learner, 60, seed=0)
-    found = cede.summarise(learner)
+    found = cede.insight.summarise(learner)
     assert found.remembered
     assert "steps remembered" in str(found)
     assert "so far" not in str(found)
     assert "remembered of control" in repr(found)
-    assert "steps so far" in str(cede.summarise(cede.posterior_sampling(mdp.task)))
+    assert "steps so far" in str(cede.insight.summarise(cede.posterior_sampling(mdp.task)))
 
 
 def test_a_plan_that_rests_on_guesses_says_so():
@@ -259,11 +259,11 @@ def test_a_plan_that_rests_on_guesses_says_so():
     learner.learn_from(log, progress=False)
     learner.replan()
     plan = learner.plan.policy
-    found = cede.summarise(learner, start=[1.0, 0.0])
+    found = cede.insight.summarise(learner, start=[1.0, 0.0])
     relies = [text for text in found.warnings if "never seen acting there, first of all auto in alarm" in text]
     assert (plan[1::2, 1] == 0).all()
     assert len(relies) == 1
     assert relies[0].startswith("in 5")  # half of the steps, and what an unknown action makes of it
     told = cede.recommended(task, known_agents={"auto": [[1.0, 0.0], [1.0, 0.0]]})
     told.learn_from(log, progress=False)
-    assert not any("never seen acting there" in text for text in cede.summarise(told, start=[1.0, 0.0]).warnings)
+    assert not any("never seen acting there" in text for text in cede.insight.summarise(told, start=[1.0, 0.0]).warnings)

@@ -18,7 +18,7 @@ def seen(mdp, often, seldom, **options):
     learner = cede.ucrl2_mc(mdp.task, **options)
     episodes = [cede.rollout(mdp, mdp.task.always(d), seed) for d, n in ((0, often), (1, often), (2, seldom)) for seed in range(n)]
     learner.learn_from(episodes, progress=False)
-    return cede.summarise(learner)
+    return cede.insight.summarise(learner)
 
 
 @pytest.mark.parametrize("seldom", [0, 1, 3])
@@ -43,7 +43,7 @@ def test_who_cannot_be_handed_control_is_not_listed():
     mdp = cede.TwoLayerMDP(mdp.environment, cede.Team(mdp.team.agents, switch), 5)
     learner = cede.ucrl2_mc(mdp.task)
     learner.learn_from([cede.rollout(mdp, mdp.task.always(0), seed) for seed in range(9)], progress=False)
-    assert "new" not in {row.layer for row in cede.summarise(learner).widest}
+    assert "new" not in {row.layer for row in cede.insight.summarise(learner).widest}
 
 
 def test_near_certainties_are_not_listed_beside_what_matters():
@@ -62,7 +62,7 @@ def test_structures_ends_and_times(structured, number):
     mdp = random_structured(number)
     learner = cede.ucrl2_mc(mdp.task, scale=0.3, structure=mdp.structure if structured else None)
     cede.simulate(mdp, learner, 30, progress=False)
-    found = cede.summarise(learner).widest
+    found = cede.insight.summarise(learner).widest
     assert 0 < len(found) <= 8
     assert [row.matters for row in found] == sorted((row.matters for row in found), reverse=True)
 
@@ -72,7 +72,7 @@ def test_without_a_horizon(discount):
     mdp = cede.worlds.riverswim([0.3, 0.7], horizon=None, discount=discount)
     learner = cede.ucrl2_mc(mdp.task, scale=0.3)
     cede.simulate(mdp, learner, steps=300, record_every=100, progress=False)
-    assert cede.summarise(learner).widest
+    assert cede.insight.summarise(learner).widest
 
 
 def test_agents_that_vary_and_take_time_to_take_over():
@@ -81,14 +81,14 @@ def test_agents_that_vary_and_take_time_to_take_over():
     mdp = cede.TwoLayerMDP(river.environment, cede.Team(agents, 0.05), river.horizon)
     learner = cede.ucrl2_mc(mdp.task, scale=0.1)
     cede.simulate(mdp, learner, 30, progress=False)
-    assert {row.layer for row in cede.summarise(learner).widest} <= {"environment", *mdp.task.tables}
+    assert {row.layer for row in cede.insight.summarise(learner).widest} <= {"environment", *mdp.task.tables}
 
 
 def test_the_environment_by_hand():
     """Nothing was seen. Of two steps the first may lead to a state that costs 1 or to one that costs 0, from either state; each is
     the first in half of the episodes.
     """
-    found = cede.summarise(cede.ucrl2_mc(cede.Task([[0.0], [1.0]], ["a"], 2))).widest
+    found = cede.insight.summarise(cede.ucrl2_mc(cede.Task([[0.0], [1.0]], ["a"], 2))).widest
     assert [(row.layer, row.place, row.visits) for row in found] == [
         ("environment", "state 0, action 0", 0.0),
         ("environment", "state 1, action 0", 0.0),

@@ -9,6 +9,7 @@ from cede.insight.estimating import drawn_starts, least_from_starts
 from cede.insight.figures import figure
 from cede.insight.starts import Starts, counted_starts
 from cede.learners.learner import Learner
+from cede.rows.stored import Counts
 
 TASK = cede.Task(np.zeros((3, 1)), ["a"], 1)
 
@@ -16,7 +17,7 @@ TASK = cede.Task(np.zeros((3, 1)), ["a"], 1)
 def learner(told, environment=((0, 6, 0), (0, 4, 0), (0, 0, 0))):
     """Ten episodes of one step: six from state 0 to 1, four from state 1 to 1. Starts were not counted."""
     agents, environment = sp.csr_array([[6], [4], [0]]), sp.csr_array(np.array(environment))
-    return Learner(TASK, told, counts=cede.Counts.of(TASK, agents, environment, 10, structure=told.structure))
+    return Learner(TASK, told, counts=Counts.of(TASK, agents, environment, 10, structure=told.structure))
 
 
 def test_what_left_without_having_arrived_started_there():

@@ -104,7 +104,7 @@ def decided_slowly(record, policy_worst, baseline_least, most, alpha, delta):
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=30, deadline=None)
 def test_decisions_slowly(seed):
-    """At any moment of a run the decision is that of the words, with bounds from `cede.bounds`."""
+    """At any moment of a run the decision is that of the words, with bounds from `cede.insight.bounds`."""
     rng = np.random.default_rng(seed)
     mdp, alpha = swim(switch_cost=0.1), float(rng.choice([0.01, 0.05, 0.1]))
     start = mdp.environment.start if rng.random() < 0.5 else None
@@ -114,7 +114,7 @@ def test_decisions_slowly(seed):
     cede.simulate(mdp, learner, int(rng.integers(1, 120)), seed=seed)
     record = learner.state.record.copy()
     own = learner.own_plan.policy
-    bounds = [cede.bounds(learner, policy) for policy in (own, mdp.task.always(1))]
+    bounds = [cede.insight.bounds(learner, policy) for policy in (own, mdp.task.always(1))]
     worst, least = bounds[0].high[0, :, 0], bounds[1].low[0, :, 0]
     worst, least = (worst.max(), least.min()) if start is None else (start @ worst, start @ least)
     most = mdp.horizon * (mdp.task.env_cost.max() + 0.1)

@@ -14,24 +14,25 @@ from cede.learners.state import Sizes, check_cost_sums, unpack_layers
 from cede.rows.places import cost_places
 from cede.rows.stored import Counts, LayerCounts, check_layer, check_sums, checked_matrix
 from cede.steps.log import numbers
+from cede.steps.step import Episode
 
 TASK = cede.worlds.riverswim([0.3, 0.7]).task
 EPISODE = {"states": [0, 1, 1], "prev_agents": [0, 1], "agents": [1, 0], "actions": [1, 0], "costs": [0.0, 0.5]}
 
 
 def test_an_episode_has_as_many_of_everything_as_steps():
-    assert len(cede.Episode(**EPISODE).actions) == 2
+    assert len(Episode(**EPISODE).actions) == 2
     for name in EPISODE:
         with pytest.raises(ValueError, match="Episode: the number of states - 1, prev_agents, agents, actions and costs is"):
-            cede.Episode(**{**EPISODE, name: EPISODE[name][:-1]})
+            Episode(**{**EPISODE, name: EPISODE[name][:-1]})
     with pytest.raises(ValueError, match=r"costs is \(1, 2, 2, 2, 2\), must be equal"):
-        cede.Episode(**{**EPISODE, "states": [0, 1]})
+        Episode(**{**EPISODE, "states": [0, 1]})
     with pytest.raises(ValueError, match="the number of steps is 0, must be at least 1"):
-        cede.Episode([0], [], [], [], [])
-    one = cede.Episode([0, 1], [0], [0], [0], [0.5])
+        Episode([0], [], [], [], [])
+    one = Episode([0, 1], [0], [0], [0], [0.5])
     assert len(one.actions) == 1
     with pytest.raises(ValueError, match=r"prev_agents\[1\] is 0, must be 1, who acted in the step before"):
-        cede.Episode(**{**EPISODE, "prev_agents": [0, 0]})
+        Episode(**{**EPISODE, "prev_agents": [0, 0]})
 
 
 def test_counts_add_up():
@@ -97,10 +98,10 @@ def test_what_holds_where_nothing_is_said(make, name, value):
 def test_an_episode_is_no_longer_than_the_horizon():
     task = cede.Task(agents=["a"], env_cost=np.zeros((1, 1)), horizon=2)
     learner = cede.ucrl2_mc(task)
-    learner.observe_episode(cede.Episode([0] * 3, [0] * 2, [0] * 2, [0] * 2, [0.0] * 2))
+    learner.observe_episode(Episode([0] * 3, [0] * 2, [0] * 2, [0] * 2, [0.0] * 2))
     learner.end_episode()
     with pytest.raises(ValueError, match="the number of steps of the episode is 3, must be at most 2, the horizon"):
-        learner.observe_episode(cede.Episode([0] * 4, [0] * 3, [0] * 3, [0] * 3, [0.0] * 3))
+        learner.observe_episode(Episode([0] * 4, [0] * 3, [0] * 3, [0] * 3, [0.0] * 3))
 
 
 def test_where_unknown_costs_are_counted():

@@ -120,7 +120,7 @@ def test_optimism(mdp):
             assert plan.gain - plan.error <= best.gain + 1e-9
         else:
             assert (plan.value - plan.error <= best.value + 1e-9).all()
-        low, high = cede.bounds(learner, best).of_episode(mdp.environment.start)
+        low, high = cede.insight.bounds(learner, best).of_episode(mdp.environment.start)
         assert low <= cede.expected_cost(mdp, best) <= high
 
 
@@ -247,7 +247,7 @@ def test_it_explains_itself():
     average = cede.ucrl2_mc(AVERAGE.task, scale=0.1)
     cede.simulate(AVERAGE, average, steps=500, progress=False)
     assert len(cede.explain(average, state=2, prev_agent="p=0.2").options) == 2
-    assert cede.summarise(average).episodes == 500
+    assert cede.insight.summarise(average).episodes == 500
     with pytest.raises(ValueError, match="explain: t is 1, must be left out"):
         cede.explain(average, 1, 2, 0)
 

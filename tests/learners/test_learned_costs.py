@@ -193,10 +193,10 @@ def test_bounds_and_baselines_account_for_it():
     task = unknown(shifted)
     learner = cede.ucrl2_mc(task, baseline=0, alpha=0.2)
     cede.simulate(shifted, learner, 300, progress=False)
-    found = cede.bounds(learner, shifted.task.always(1))
+    found = cede.insight.bounds(learner, shifted.task.always(1))
     low, high = found.of_episode(shifted.environment.start, shifted.task.start_agent)
     assert low <= cede.expected_cost(shifted, shifted.task.always(1)) <= high
-    told = cede.bounds(cede.ucrl2_mc(shifted.task), shifted.task.always(1)).of_episode(shifted.environment.start)
+    told = cede.insight.bounds(cede.ucrl2_mc(shifted.task), shifted.task.always(1)).of_episode(shifted.environment.start)
     assert low < told[0] + 1e-9 or high > told[1] - 1e-9
 
 

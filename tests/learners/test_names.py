@@ -86,7 +86,7 @@ def test_explain_by_names():
 
 def test_other_places_where_an_agent_is_given():
     mdp = cede.worlds.riverswim([0.3, 0.7])
-    found = cede.bounds(cede.ucrl2_mc(mdp.task))
+    found = cede.insight.bounds(cede.ucrl2_mc(mdp.task))
     assert found.of_episode(mdp.environment.start, "p=0.7") == found.of_episode(mdp.environment.start, 1)
     with pytest.raises(ValueError, match=r"Bounds.of_episode: start_agent is 'x', must be one of 'p=0.3', 'p=0.7'"):
         found.of_episode(mdp.environment.start, "x")
@@ -240,7 +240,7 @@ def test_a_plan_is_a_policy_wherever_one_is_expected():
     mdp = cede.worlds.riverswim([0.3, 0.7])
     plan, learner = cede.solve(mdp), cede.ucrl2_mc(mdp.task)
     assert cede.expected_cost(mdp, plan) == cede.expected_cost(mdp, plan.policy)
-    np.testing.assert_array_equal(cede.bounds(learner, plan).low, cede.bounds(learner, plan.policy).low)
+    np.testing.assert_array_equal(cede.insight.bounds(learner, plan).low, cede.insight.bounds(learner, plan.policy).low)
     with_plan, with_policy = (cede.ucrl2_mc(mdp.task, baseline=one) for one in (plan, plan.policy))
     np.testing.assert_array_equal(with_plan.settings.baseline.policy, with_policy.settings.baseline.policy)
     mixture = cede.solve(mdp, at_most={"p=0.7": 0.3})
@@ -306,7 +306,7 @@ def test_lower_precision_everywhere(tmp_path):
     np.testing.assert_array_equal(cede.load(tmp_path / "model.cede").settings.knowledge.agents[0][0], mdp.team.agents[0].policy)
     cede.simulate(mdp, learner, 3)
     cede.gym.actor("model", policy)
-    cede.bounds(learner).of_episode(start)
+    cede.insight.bounds(learner).of_episode(start)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -155,7 +155,7 @@ def test_warnings_name_who_was_never_in_control():
     assert learner.warnings == ()
     cede.simulate(mdp, learner, 12, seed=0, progress=False)
     assert learner.warnings == ("p=0.7 was not in control once in 12 episodes: how it acts is not known",)
-    assert cede.summarise(learner).warnings == learner.warnings
+    assert cede.insight.summarise(learner).warnings == learner.warnings
     known = cede.greedy(mdp.task, known_agents={"p=0.7": mdp.team.agents[1].policy})
     known.learn_from([cede.rollout(mdp, mdp.task.always(0), 1)], progress=False)
     assert known.warnings == ("p=0.7 was not in control once in 1 episodes, and its policy is known",)
@@ -169,10 +169,10 @@ def test_the_plan_of_the_means_does_not_fluctuate():
     mdp = cede.worlds.riverswim([0.1, 0.9])
     learner = cede.posterior_sampling(mdp.task)
     cede.simulate(mdp, learner, 300, seed=0, progress=False)
-    plan = cede.mean_plan(learner)
+    plan = cede.insight.mean_plan(learner)
     twin = cede.greedy(mdp.task, seed=0)
     twin.learn_from([cede.rollout(mdp, mdp.task.always(0), 1)], progress=False)
     assert cede.expected_cost(mdp, plan) <= cede.expected_cost(mdp, cede.solve(mdp)) + 0.2
-    np.testing.assert_allclose(cede.mean_plan(twin).value, twin.plan.value)
+    np.testing.assert_allclose(cede.insight.mean_plan(twin).value, twin.plan.value)
     with pytest.raises(ValueError, match="mean_plan: learner is ucrl2"):
-        cede.mean_plan(cede.ucrl2(mdp.task))
+        cede.insight.mean_plan(cede.ucrl2(mdp.task))

@@ -9,6 +9,7 @@ import cede
 from cede.insight.estimating import least_from_starts
 from cede.insight.starts import Starts, starts_of
 from cede.learners.learner import Learner
+from cede.rows.stored import Counts
 from cede.rows.working import count
 from problems import random_mdp
 
@@ -94,13 +95,13 @@ def test_teams_of_a_fleet_count_their_own():
 
 def test_counts_that_cannot_be_are_refused():
     mdp = small()
-    zeros = cede.Counts.zeros(mdp.task)
+    zeros = Counts.zeros(mdp.task)
     layers = {"task": mdp.task, "agents": zeros.agents, "environment": zeros.environment, "episodes": 2}
     for wrong in ([-1.0, 0, 0, 0], [1.0, 0, 0]):
         with pytest.raises(ValueError, match=r"Counts: starts is .*, must be \(4,\) of numbers from 0 to"):
-            cede.Counts.of(**layers, starts=wrong)
+            Counts.of(**layers, starts=wrong)
     with pytest.raises(ValueError, match="the sum of starts is 3, must be possible in 2 episodes"):
-        Learner(mdp.task, cede.greedy(mdp.task).settings, counts=cede.Counts.of(**layers, starts=[3.0, 0, 0, 0]))
+        Learner(mdp.task, cede.greedy(mdp.task).settings, counts=Counts.of(**layers, starts=[3.0, 0, 0, 0]))
 
 
 # ------------------------------------------------------------------------------------- counts that lack the starts
@@ -109,7 +110,7 @@ def test_counts_that_cannot_be_are_refused():
 def without_starts(mdp, learner):
     """The same counts as an older version would have left them."""
     counts = learner.counts
-    old = cede.Counts.of(mdp.task, counts.agents, counts.environment, counts.episodes, counts.environment_episodes)
+    old = Counts.of(mdp.task, counts.agents, counts.environment, counts.episodes, counts.environment_episodes)
     return Learner(mdp.task, cede.greedy(mdp.task).settings, counts=old)
 
 

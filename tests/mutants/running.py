@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "cede"
 WORK = ROOT / "out" / "mutants"
 
 PACKAGES = ("problem", "features", "steps", "rows", "beliefs", "planning", "learners", "insight", "_kernels")
-OTHERS = ("fleet/episodes.py", "fleet/teams.py", "serve/planner/work.py", "serve/http/reports.py")
+OTHERS = ("fleet/episodes.py", "fleet/teams.py", "serve/served.py", "serve/http/reports.py")
 LEFT_OUT = {
     "_kernels/compiling.py",
     "_kernels/bundle.py",

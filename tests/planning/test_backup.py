@@ -15,7 +15,7 @@ from reference import least_mean_lp, plan_slow
 def random_beliefs(seed, task):
     """Beliefs with widths from 0 to more than 2, and rows that were never seen."""
     rng = np.random.default_rng(seed)
-    slots, (n_states, n_actions) = int(task.n_slots.sum()), task.env_cost.shape
+    slots, (n_states, n_actions) = int(task.layout.n_slots.sum()), task.env_cost.shape
     tables = []
     for rows, columns in ((slots * n_states, n_actions), (n_states * n_actions, n_states)):
         counts = rng.integers(0, 6, (rows, columns)) * (rng.random((rows, 1)) < 0.8)
@@ -49,7 +49,10 @@ def slow_step(task, tables, after, t):
     n_states, n_actions = task.env_cost.shape
     policies = dense(agent_counts).reshape(-1, n_states, n_actions)
     widths = agent_width.reshape(-1, n_states)
-    by_agent = [slice(int(task.slot[d]), int(task.slot[d]) + int(task.n_slots[task.table[d]])) for d in range(task.n_agents)]
+    by_agent = [
+        slice(int(task.layout.slot[d]), int(task.layout.slot[d]) + int(task.layout.n_slots[task.table[d]]))
+        for d in range(task.n_agents)
+    ]
     transition, env_width = dense(counts).reshape(n_states, n_actions, n_states), width.reshape(n_states, n_actions)
     q = np.zeros((n_states, task.n_agents, task.n_agents))
     for s, d in np.ndindex(n_states, task.n_agents):

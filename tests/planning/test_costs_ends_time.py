@@ -60,7 +60,7 @@ def parts(mdp):
     control = np.broadcast_to(task.control_cost, (n_states, n_agents))
     switch = np.broadcast_to(task.switch_cost, (n_states, n_agents, n_agents))
     arriving = np.zeros(n_states) if task.enter_cost is None else task.enter_cost
-    return p, control, switch, arriving, task.is_terminal, task.factor
+    return p, control, switch, arriving, task.is_terminal, task.layout.factor
 
 
 def act(mdp, t, prev, d, s):
@@ -87,7 +87,7 @@ def solve_slow(mdp, policy=None):
         q = options(mdp, t, value[t + 1])
         value[t] = q.min(axis=2) if policy is None else np.take_along_axis(q, policy[t][..., None].astype(int), axis=2)[..., 0]
         for s in task.terminal:
-            value[t, s] = task.env_cost[s, 0] + task.factor * value[t + 1, s]
+            value[t, s] = task.env_cost[s, 0] + task.layout.factor * value[t + 1, s]
     return value
 
 
@@ -108,7 +108,7 @@ def test_played_episodes_cost_what_they_should(seed):
     rng, found = np.random.default_rng(seed), []
     for _ in range(3000):
         episode = cede.rollout(mdp, policy, rng)
-        found.append(float(mdp.task.factor ** np.arange(len(episode.costs)) @ episode.costs))
+        found.append(float(mdp.task.layout.factor ** np.arange(len(episode.costs)) @ episode.costs))
         ended = mdp.task.is_terminal[episode.states]
         assert not ended[:-1].any()
         assert ended[-1] or len(episode.actions) == mdp.horizon
@@ -193,7 +193,7 @@ def test_limits_are_of_the_steps_that_are_taken(seed):
     for (t, s, q, d), i in number.items():
         chances = act(mdp, t, q, d, s)
         to = chances @ p[t][s]
-        rest = np.where(ended, task.env_cost[:, 0] * task.left[t + 1] * factor, 0.0)
+        rest = np.where(ended, task.env_cost[:, 0] * task.layout.left[t + 1] * factor, 0.0)
         price[i] = control[s, d] + switch[s, q, d] + chances @ task.env_cost[s] + to @ (arriving + rest)
         balance.setdefault((t, s, q), np.zeros(len(places)))[i] += 1.0
         if t + 1 < 3:

@@ -175,7 +175,7 @@ def test_learners_of_problems_that_end(make, seed):
     assert history.optimum == pytest.approx(mdp.environment.start @ best[:, mdp.task.start_agent], abs=1e-8)
     assert np.isfinite(learner.plan.value).all()
     assert (np.diff(history.regret) >= -1e-6).all()
-    assert cede.mean_plan(learner).error <= 1e-6 * (1 + np.abs(best).max()) * 100
+    assert cede.insight.mean_plan(learner).error <= 1e-6 * (1 + np.abs(best).max()) * 100
 
 
 # ------------------------------------------------------------------------------------------------- near ties, discounts near 1

@@ -16,7 +16,7 @@ def test_bounds_of_an_average_hold_where_control_may_stay_with_anybody():
     mdp = cede.TwoLayerMDP(environment, cede.Team(agents, 0.0), None)
     learner = cede.ucrl2_mc(mdp.task, belief={"agents": "printed", "environment": "bernstein"})
     stays = np.tile(np.array([0, 1, 2, 4, 0, 6, 1]), (2, 1))  # who has control keeps it
-    found = cede.bounds(learner, stays)
+    found = cede.insight.bounds(learner, stays)
     # nothing was seen: the environment may stay in the cheap state for ever, or in the dear one
     np.testing.assert_allclose(found.low, -1.0 - 5.0, rtol=1e-9)
     np.testing.assert_allclose(found.high, 0.3, rtol=1e-9)

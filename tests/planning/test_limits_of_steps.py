@@ -102,7 +102,7 @@ def test_a_loop_by_hand_and_explanations_use_the_same_prices():
         expected = price * worth * 1.0  # the person acts now; what comes after is the plan's
         assert after["person"] - after["machine"] == pytest.approx(expected, rel=1e-9)
         assert min(option["person"].plain, option["machine"].plain) == pytest.approx(plan.value[t, 0, 0], abs=1e-9)
-    np.testing.assert_array_equal(cede.mean_plan(learner).policy, plan.policy)
+    np.testing.assert_array_equal(cede.insight.mean_plan(learner).policy, plan.policy)
 
 
 @pytest.mark.parametrize("seed", range(20))

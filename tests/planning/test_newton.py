@@ -37,7 +37,7 @@ def test_bounds_of_rooms_that_are_apart(belief, discount):
         "next_state": state,
     }
     learner.learn_from(log, progress=False)
-    found = cede.bounds(learner, np.zeros((5, 2), dtype=int))
+    found = cede.insight.bounds(learner, np.zeros((5, 2), dtype=int))
     agents, _ = learner.beliefs
     tables = mdp.environment.transition.toarray().reshape(5, 2, 5)
     for end, sign in ((found.low, 1.0), (found.high, -1.0)):

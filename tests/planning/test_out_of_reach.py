@@ -109,7 +109,7 @@ def test_the_problems_of_the_report(make, gain):
     assert np.isfinite(learner.plan.value).all()
     if make is behind_a_wall:
         assert learner.plan.gain == pytest.approx(gain, abs=1e-9)
-        assert cede.mean_plan(learner).gain == pytest.approx(gain, abs=1e-9)
+        assert cede.insight.mean_plan(learner).gain == pytest.approx(gain, abs=1e-9)
 
 
 def test_a_refusal_names_the_agents():
@@ -128,7 +128,7 @@ def test_learners_who_are_told_the_environment_plan_for_what_its_start_leads_to(
     mdp = cede.TwoLayerMDP(environment, cede.Team(agents, 0.1), None)
     learner = cede.ucrl2_mc(mdp.task, known_environment=environment)
     cede.simulate(mdp, learner, steps=50, progress=False)
-    for plan in (learner.plan, cede.mean_plan(learner)):
+    for plan in (learner.plan, cede.insight.mean_plan(learner)):
         assert plan.gain == pytest.approx(1.0)
         assert plan.error < 1e-9
 

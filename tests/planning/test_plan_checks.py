@@ -3,32 +3,32 @@
 import numpy as np
 import pytest
 
-import cede
 from cede.beliefs.belief import Belief
 from cede.planning.flatten import flatten
+from cede.planning.passes import Plan
 from problems import random_mdp
 
 
 @pytest.mark.parametrize(("place", "wrong"), [((0, 1, 0), 2), ((2, 0, 1), -1)])
 def test_agents_of_a_plan_exist(place, wrong):
     policy = np.zeros((3, 4, 2), dtype=np.int64)
-    assert cede.Plan(policy, np.zeros((4, 4, 2))).policy.dtype == np.int16
+    assert Plan(policy, np.zeros((4, 4, 2))).policy.dtype == np.int16
     policy[place] = wrong
     at = ", ".join(map(str, place))
     with pytest.raises(ValueError, match=rf"Plan: policy\[{at}\] is {wrong}, must be an agent from 0 to 1"):
-        cede.Plan(policy, np.zeros((4, 4, 2)))
+        Plan(policy, np.zeros((4, 4, 2)))
 
 
 def test_shapes_of_a_plan():
-    assert cede.Plan([[0, 1]], [[0.5, 1.5]], gain=1.0).policy.shape == (1, 2)
-    assert cede.Plan([[0, 1]], [[0.5, 1.5]]).error == 0.0
+    assert Plan([[0, 1]], [[0.5, 1.5]], gain=1.0).policy.shape == (1, 2)
+    assert Plan([[0, 1]], [[0.5, 1.5]]).error == 0.0
     for policy, value in (([0, 1], [0.0, 0.0]), ([[0, 1]], np.zeros((2, 1, 2))), (np.zeros((1, 1, 1)), np.zeros((1, 1, 1)))):
         with pytest.raises(ValueError, match="Plan: "):
-            cede.Plan(policy, value)
+            Plan(policy, value)
     with pytest.raises(ValueError, match=r"Plan: value\[0, 1\] is infinite"):
-        cede.Plan([[0, 1]], [[0.5, np.inf]])
+        Plan([[0, 1]], [[0.5, np.inf]])
     with pytest.raises(ValueError, match="Plan: error"):
-        cede.Plan([[0, 1]], [[0.5, 1.0]], error=-1.0)
+        Plan([[0, 1]], [[0.5, 1.0]], error=-1.0)
 
 
 def test_actions_of_a_flattened_problem_are_agents():

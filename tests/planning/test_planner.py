@@ -101,7 +101,7 @@ def random_beliefs(mdp, seed):
     """Beliefs with unvisited rows, width 0, widths beyond 2 and everything between; and the same as dense arrays."""
     rng = np.random.default_rng(seed)
     task = mdp.task
-    slots = int(task.n_slots.sum())
+    slots = int(task.layout.n_slots.sum())
 
     def layer(rows, columns):
         counts = rng.integers(0, 4, size=(rows, columns)).astype(float)
@@ -117,7 +117,7 @@ def random_beliefs(mdp, seed):
         Belief.of(counts_a, width_a, (slots, task.n_states)),
         Belief.of(counts_e, width_e, (task.n_states, task.n_actions)),
     )
-    by_agent = [slice(task.slot[d], task.slot[d] + task.n_slots[d]) for d in range(task.n_agents)]
+    by_agent = [slice(task.layout.slot[d], task.layout.slot[d] + task.layout.n_slots[d]) for d in range(task.n_agents)]
     centre_a, width_a = centre_a.reshape(slots, task.n_states, -1), width_a.reshape(slots, task.n_states)
     dense = (
         [centre_a[part] for part in by_agent],

@@ -5,7 +5,7 @@ import pytest
 
 import cede
 from cede.planning.planner import best_policy
-from cede.problem.solo import solo
+from cede.problem.model import solo
 
 
 def environment(seed, n=5, a=3):

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import cede
 from cede.problem.costs import checked_range
-from cede.problem.solo import solo
+from cede.problem.model import solo
 from cede.problem.takeover import handovers_until, next_agent_towards
 
 ROWS = [[0.5, 0.5], [1.0, 0.0]]

@@ -63,7 +63,7 @@ def test_a_hand_over_that_is_priced_by_state_and_a_stay_that_costs():
     for s in range(2):
         for prev in range(4):
             for agent in range(4):
-                wanted = costs[s, task.aim[prev], task.aim[agent]]
+                wanted = costs[s, task.layout.aim[prev], task.layout.aim[agent]]
                 assert task.step_cost(s, prev, agent, 0.0) == pytest.approx(wanted)  # only time is folded in, never a price
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from cede._kernels import problem as model
-from cede.problem import task
+from cede.problem import layout
 
 
 def loaded(code: str) -> set[str]:
@@ -25,5 +25,5 @@ def test_problems_load_no_numba(name):
 
 def test_the_codes_of_what_a_policy_varies_with_are_those_of_the_kernels():
     for name in ("CONSTANT", "BY_TIME", "BY_PREV_AGENT"):
-        assert getattr(task, name) == getattr(model, name), name
-    assert sorted(task.KIND.values()) == [task.CONSTANT, task.BY_TIME, task.BY_PREV_AGENT]
+        assert getattr(layout, name) == getattr(model, name), name
+    assert sorted(layout.KIND.values()) == [layout.CONSTANT, layout.BY_TIME, layout.BY_PREV_AGENT]

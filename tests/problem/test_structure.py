@@ -13,6 +13,7 @@ from cede.beliefs.belief import holds
 from cede.beliefs.known import true_beliefs
 from cede.insight.structure.checking import homogeneity, moments
 from cede.learners.learner import Learner
+from cede.rows.stored import Counts
 from cede.rows.working import count
 from problems import play, random_rows, random_structured
 from reference import count_structured_slow, least_mean_lp, plan_slow
@@ -31,7 +32,7 @@ def test_counts_pool_per_case(mdp, seed):
     assert found == environment
     expected = np.zeros(counts.agents.shape)
     for (d, slot, case, outcome), n in agents.items():
-        expected[2 * (task.slot[d] + slot) + case, outcome] = n
+        expected[2 * (task.layout.slot[d] + slot) + case, outcome] = n
     np.testing.assert_array_equal(counts.agents.toarray(), expected)
 
 
@@ -50,7 +51,7 @@ def closed_twin(mdp, learner):
         support = outcomes.states_from(s, a)
         tables[s, a] = (centre_e[environment.row[s, a]], np.array(support))
     width_e = environment.width[environment.row]
-    by_agent = [slice(task.slot[d], task.slot[d] + task.n_slots[d]) for d in range(task.n_agents)]
+    by_agent = [slice(task.layout.slot[d], task.layout.slot[d] + task.layout.n_slots[d]) for d in range(task.n_agents)]
     tables_a = [{(c, s): (centre_a[r], None) for (c, s), r in np.ndenumerate(agents.row[part])} for part in by_agent]
     widths_a = [agents.width[agents.row[part]] for part in by_agent]
 
@@ -393,10 +394,10 @@ def test_counts_of_another_structure_are_refused():
     wide = count(mdp.task, play(mdp, 20, 0), structure=mdp.structure)
     assert wide.environment.shape == (6, 3)
     algorithm = cede.ucrl2_mc(mdp.task, structure=declare(True)).settings
-    other = cede.Counts.zeros(mdp.task, structure=declare(False))
+    other = Counts.zeros(mdp.task, structure=declare(False))
     table = other.environment.tolil()
     table[0, 5] = 3
-    counts = cede.Counts.of(mdp.task, other.agents, table.tocsr(), 3, structure=declare(False))
+    counts = Counts.of(mdp.task, other.agents, table.tocsr(), 3, structure=declare(False))
     with pytest.raises(ValueError, match="a counted outcome of case 0 is 5, must be from 0 to 0: it has 1"):
         Learner(mdp.task, algorithm, counts=counts)
     with pytest.raises(ValueError, match="count: structure is given, must be left out with flat"):

@@ -184,7 +184,7 @@ def test_fleets_files_bounds_and_ucrl2(tmp_path):
     loaded = cede.load(tmp_path / "slow.cede")
     assert loaded.task.modes == slow.task.modes
     np.testing.assert_array_equal(loaded.plan.value, learner.plan.value)
-    interval, truth = cede.bounds(learner), cede.evaluate(slow, learner.plan.policy)
+    interval, truth = cede.insight.bounds(learner), cede.evaluate(slow, learner.plan.policy)
     assert (interval.low <= truth + 1e-9).all()
     assert (truth <= interval.high + 1e-9).all()
     explanation = cede.explain(learner, 3, 0, 2)  # a hand-over is under way: there is nothing to choose
@@ -297,7 +297,7 @@ def test_the_example_of_the_docstrings(own):
     assert task.tables == (("machine", "human", "human (taking over)") if own else ("machine", "human"))
     assert task.table.tolist() == ([0, 1, 2, 2] if own else [0, 1, 0, 0])
     assert task.acting.tolist() == ([0, 1, 1, 1] if own else [0, 1, 0, 0])
-    assert task.aim.tolist() == [0, 1, 1, 1]
+    assert task.layout.aim.tolist() == [0, 1, 1, 1]
     no = np.inf
     assert task.switch_cost.tolist() == [[0, no, 0.1, no], [0.1, 0, no, no], [no, no, no, 0], [0.1, 0, no, no]]
     assert task.always(1)[0, 0].tolist() == [2, 1, 3, 1]

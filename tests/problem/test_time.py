@@ -50,7 +50,7 @@ def test_it_is_learned_with_a_table_for_each_period(make, tmp_path):
     often = seen.sum(axis=2) > 300
     np.testing.assert_allclose((seen / np.maximum(1, seen.sum(axis=2, keepdims=True)))[often], truth[often], atol=0.12)
     assert cede.explain(learner, 4, 0, 0).text
-    assert cede.summarise(learner).groups
+    assert cede.insight.summarise(learner).groups
 
 
 def test_ucrl2_the_flattened_problem_and_known_environments():

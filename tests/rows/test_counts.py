@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 
 import cede
 from cede.learners.learner import Learner
+from cede.rows.stored import Counts
 from cede.rows.working import Working, count
 from problems import play, random_mdp
 from reference import count_slow
 
 
-def same(a: cede.Counts, b: cede.Counts) -> bool:
+def same(a: Counts, b: Counts) -> bool:
     layers = all((getattr(a, name) != getattr(b, name)).nnz == 0 for name in ("agents", "environment"))
     return layers and a.episodes == b.episodes
 
@@ -43,7 +44,7 @@ def test_any_split_merged_in_any_order_gives_the_same_counts_and_plan(seed, part
     rng = np.random.default_rng(seed)
     part_of = rng.integers(parts, size=15)
     counted = [count(task, [e for e, p in zip(episodes, part_of, strict=True) if p == i], flat=flat) for i in range(parts)]
-    total = cede.Counts.zeros(task, flat=flat)
+    total = Counts.zeros(task, flat=flat)
     for i in rng.permutation(parts):
         total = total + counted[i]
     assert same(total, learner.counts)
@@ -89,14 +90,14 @@ def test_a_snapshot_does_not_change_when_the_learner_goes_on():
 def test_counts_of_different_problems_do_not_add():
     one, other = cede.worlds.riverswim(), cede.worlds.riverswim(agents=[0.1, 0.2, 0.3])
     with pytest.raises(ValueError, match=r"Counts \+: the shape of agent/p=0.* is "):
-        cede.Counts.zeros(one.task) + cede.Counts.zeros(other.task)
+        Counts.zeros(one.task) + Counts.zeros(other.task)
 
 
 def test_memory_follows_what_was_seen():
     """100,000 states, 4 actions: empty working counts hold no S x A x S table, a step adds a few numbers."""
     n = 100_000
     task = cede.Task(env_cost=np.zeros((n, 4)), agents=["one", "two"], horizon=5)
-    working = Working(task, cede.Counts.zeros(task))
+    working = Working(task, Counts.zeros(task))
     assert len(working.environment.seen.column) == 0
     step = [np.array([x]) for x in (0, 99_999, 0, 1, 3, 12_345)]
     working.add(*step)
@@ -114,4 +115,4 @@ def test_long_episodes_are_counted_in_pieces():
 @pytest.mark.parametrize("layers", [{"environment": 3}, [1, 2]])
 def test_layers_that_are_none_are_refused(layers):
     with pytest.raises(ValueError, match="Counts: layers is"):
-        cede.Counts(layers, 0, 0)
+        Counts(layers, 0, 0)

@@ -13,7 +13,7 @@ from reference import count_slow
 
 def faded(task, episodes, weights):
     """Counts as weighted sums, episode by episode."""
-    agents = np.zeros((int(task.n_slots.sum()) * task.n_states, task.n_actions))
+    agents = np.zeros((int(task.layout.n_slots.sum()) * task.n_states, task.n_actions))
     environment = np.zeros((task.n_states * task.n_actions, task.n_states))
     for episode, weight in zip(episodes, weights, strict=True):
         one, two, _ = count_slow(task, [episode])
@@ -43,8 +43,8 @@ def test_counts_fade_as_declared(name, seed):
         agents, environment = faded(task, episodes[:n], weights(n))
         plain, plain_environment = faded(task, episodes[:n], np.ones(n))
         own = np.zeros(len(agents), dtype=bool)
-        first = task.slot[1] * task.n_states
-        own[first : first + task.n_slots[1] * task.n_states] = True
+        first = task.layout.slot[1] * task.n_states
+        own[first : first + task.layout.n_slots[1] * task.n_states] = True
         expected = np.where(own[:, None], agents, plain)
         np.testing.assert_allclose(learner.counts.agents.toarray(), expected, atol=1e-12)
         expected = environment if seed % 2 else plain_environment

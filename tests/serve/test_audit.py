@@ -32,7 +32,7 @@ def kept(store):
 def tell(store, team, mdp, n, seed):
     for number, episode in enumerate(episodes(mdp, n, seed)):
         one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-        (found,), _ = store.database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
+        (found,), _ = store.database.write(lambda c, one=one: take_in(c, store.team, [one]))
         assert found.counted == 1
 
 
@@ -43,15 +43,15 @@ def mixed(store):
     learning = replace(desk.task.with_unknown_costs((0.0, 0.3)), enter_cost_range=(0, 5))
     one, two = put(store, cede.recommended(mdp.task), {"one": 0, "two": 1})
     (third,) = put(store, cede.recommended(learning), {"third": 2}, "desk")
-    own = team_from("test", store.environment("river")[1], {"agents": ["p=0.3", "another"], "switch_cost": 0.2})
+    own = team_from("test", store.environment("river").served, {"agents": ["p=0.3", "another"], "switch_cost": 0.2})
     store.database.write(lambda c: store.put_team(c, "own", "river", own, 0, 0))
     (last,) = put(store, cede.recommended(mdp.task), {"last": 3})
     for i, team in enumerate((one, store.team("own"), last)):
         tell(store, team, mdp, 6, i)
     tell(store, third, desk, 6, 7)
-    store.database.write(lambda c: take_in(c, store.team_of, [report(rows(last, 77, episodes(mdp, 1, 9)[0])[2:3])]))
+    store.database.write(lambda c: take_in(c, store.team, [report(rows(last, 77, episodes(mdp, 1, 9)[0])[2:3])]))
     for number in (3, 9):
-        store.database.write(lambda c, number=number: take_in(c, store.team_of, [replace(report(), begins=((two.id, number),))]))
+        store.database.write(lambda c, number=number: take_in(c, store.team, [replace(report(), begins=((two.id, number),))]))
     return store
 
 

@@ -39,7 +39,7 @@ def test_a_backup_that_was_made_under_load_holds_together(store, url, tmp_path):
         for number, episode in enumerate(played):
             team = teams[number % 2]
             one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-            store.database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
+            store.database.write(lambda c, one=one: take_in(c, store.team, [one]))
             if done.is_set():
                 return
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import cede
 from cede.rows.stored import Counts
-from cede.serve.planner.work import PlanWork, Served, stored_layers, unpack_work
+from cede.serve.served import PlanWork, Served, stored_layers, unpack_work
 
 TASK = cede.Task([[np.nan], [1.0]], ["a", "b"], 2, cost_range=(0, 4))
 SERVED = Served(TASK, cede.greedy(TASK).settings)

@@ -11,7 +11,7 @@ import cede
 from cede.learners.learner import Learner
 from cede.serve.http.setup import checked, environment_from, environment_from_file, team_from
 from cede.serve.planner.plans import Planner
-from cede.serve.planner.work import BIG, unpacked_policy
+from cede.serve.served import BIG, OF_ENVIRONMENT, OF_TEAM, unpacked_policy
 from cede.serve.store import audit, history
 from cede.serve.store.audit import erase, rebuild, verify
 from cede.serve.store.database import Database, Refused
@@ -68,7 +68,7 @@ def same(counts, other):
 
 
 def take(store, *reports):
-    return store.database.write(lambda connection: take_in(connection, store.team_of, reports))[0]
+    return store.database.write(lambda connection: take_in(connection, store.team, reports))[0]
 
 
 def plan_all(store):
@@ -213,7 +213,7 @@ def test_verify_rebuild_and_erase_go_through_long_runs_in_parts(store, monkeypat
     seen = [episodes(mdp, 5, 0), episodes(mdp, 4, 1)]
     batches, _ = in_any_order(teams, seen, np.random.default_rng(0))
     take(store, *batches)
-    store.database.write(lambda c: take_in(c, store.team_of, [replace(report(), begins=((teams[0].id, 77),))]))  # one without steps
+    store.database.write(lambda c: take_in(c, store.team, [replace(report(), begins=((teams[0].id, 77),))]))  # one without steps
     historian = HistorySums(store, store.database.write)
     assert historian.catch_up() == 0
     with store.database.read() as connection:
@@ -253,7 +253,7 @@ def test_a_long_run_is_never_in_memory_as_a_whole(tmp_path, monkeypatch):
     (team,) = put(store, cede.recommended(without_horizon(river(), None)), {"a": 0})
     peaks, t = [], 0
     for n in (2_000, 18_000):
-        store.database.write(lambda c, t=t, n=n: take_in(c, store.team_of, [report(circle(team, t, n))]))
+        store.database.write(lambda c, t=t, n=n: take_in(c, store.team, [report(circle(team, t, n))]))
         t += n
         tracemalloc.start()
         with store.database.read() as connection:
@@ -273,12 +273,12 @@ def circle(team, first, n):
 
 def history_of_environment(store, team, **more):
     with store.database.read() as connection:
-        return history_of(connection, store, Owner.environment(team.environment), more.get("size"), more.get("before"), 100)
+        return history_of(connection, store, Owner(OF_ENVIRONMENT, team.environment), more.get("size"), more.get("before"), 100)
 
 
 def history_of_team(store, team, **more):
     with store.database.read() as connection:
-        return history_of(connection, store, Owner.team(team.id), more.get("size"), more.get("before"), more.get("most", 100))
+        return history_of(connection, store, Owner(OF_TEAM, team.id), more.get("size"), more.get("before"), more.get("most", 100))
 
 
 def slow_sums(task, steps):

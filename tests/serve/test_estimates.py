@@ -28,7 +28,7 @@ def served(url):
     for number, episode in enumerate(episodes(mdp, 12, 3)):
         observe(learner, episode)
         one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-        database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
+        database.write(lambda c, one=one: take_in(c, store.team, [one]))
     token = database.write(lambda c: tokens.create(c, "test", ["read"], None, None))
     with TestClient(app, headers={"authorization": f"Bearer {token}"}, raise_server_exceptions=False) as client:
         yield client, learner, app.state.service
@@ -184,7 +184,7 @@ def test_who_may_ask_and_how_much(asked):
 
 def test_too_many_who_wait_are_told_to_come_later(asked, monkeypatch):
     service, go = asked.app.state.service, threading.Event()
-    monkeypatch.setattr(estimates, "MOST_WAITING", 2)
+    monkeypatch.setattr(service.estimates, "_room", threading.Semaphore(2))
     monkeypatch.setattr(estimates, "estimate", lambda *_, **__: go.wait(600) and cede.estimate(cede.recommended(river().task)))
     team = service.store.team("boat")
     waiting = [service.estimates.ask(team, {"seed": seed}) for seed in (7, 8)]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cede
+from cede.serve.served import OF_TEAM
 from cede.serve.store.history import HistorySums, Owner, history_of
 from cede.serve.store.log import take_in
 from serving import Server
@@ -26,9 +27,9 @@ def test_the_history_of_a_service_uses_the_same_number(store, horizon, discount)
     (team,) = put(store, cede.recommended(task), {"a": 0})
     steps = [(team.id, 0, t, 0, int(t > 0), 1, 0, 0, None, None, 0, 1, None, None, None) for t in range(2)]
     for part in (steps[:1], steps[1:]):  # without a horizon the piece is summed twice, and its old sums are taken away
-        store.database.write(lambda c, part=part: take_in(c, store.team_of, [report(part)]))
+        store.database.write(lambda c, part=part: take_in(c, store.team, [report(part)]))
         HistorySums(store, store.database.write).catch_up()
-    (bucket,) = history(store, Owner.team(team.id))["buckets"]
+    (bucket,) = history(store, Owner(OF_TEAM, team.id))["buckets"]
     assert bucket["parts"] == pytest.approx({"environment": 0.0, "control": 0.7, "switching": 0.8})
     assert bucket["cost"] == pytest.approx(1.5)
     assert (bucket["overrides"], bucket["hand_overs"], bucket["unpriced"]) == (2, 1, 0)
@@ -38,9 +39,9 @@ def test_the_history_of_a_service_counts_what_is_not_priced(store):
     task = cede.Task(env_cost=[[0.0], [1.0]], horizon=1, **{**OPERATOR, "switch_cost": {("robot", "operator"): np.inf}})
     (team,) = put(store, cede.recommended(task), {"a": 0})
     step = (team.id, 0, 0, 0, 0, 1, 0, 0, None, None, 0, 1, None, None, None)
-    store.database.write(lambda c: take_in(c, store.team_of, [report([step])]))
+    store.database.write(lambda c: take_in(c, store.team, [report([step])]))
     HistorySums(store, store.database.write).catch_up()
-    (bucket,) = history(store, Owner.team(team.id))["buckets"]
+    (bucket,) = history(store, Owner(OF_TEAM, team.id))["buckets"]
     assert (bucket["cost"], bucket["unpriced"]) == (pytest.approx(0.35), 1)
 
 

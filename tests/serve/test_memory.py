@@ -11,7 +11,7 @@ from traffic import episodes, put, report, river, rows
 def tell(store, team, number):
     episode = episodes(river(), 1, number)[0]
     one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-    return store.database.write(lambda c: take_in(c, store.team_of, [one]))[1]
+    return store.database.write(lambda c: take_in(c, store.team, [one]))[1]
 
 
 def decide(plans, name):
@@ -27,7 +27,7 @@ def test_what_another_server_made_is_seen(store):
     assert plans.load("a").plan.version == 1
     assert decide(plans, "a").plan == "fresh"
     plans.refresh()
-    plans.counted(tell(store, team, 0))
+    plans.counted({"a": tell(store, team, 0)[team.id]})
     assert decide(plans, "a").plan == "stale"
     assert Planner(store).once() == 1
     plans.refresh()

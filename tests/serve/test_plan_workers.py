@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 import cede
 from cede import cli
 from cede._base.archive import UnreadableFile
-from cede.serve.planner import work as work_module
+from cede.serve import served as work_module
 from cede.serve.planner.plans import Planner
-from cede.serve.planner.work import PlanServer, unpacked_policy
 from cede.serve.planner.workers import PlanWorkers
+from cede.serve.served import PlanServer, unpacked_policy
 from cede.serve.store.database import Database
 from cede.serve.store.log import take_in
 from cede.serve.store.store import Store
@@ -45,7 +45,7 @@ def fill(store):
 def tell(store, team, mdp, n, seed):
     for number, episode in enumerate(episodes(mdp, n, seed)):
         one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-        store.database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
+        store.database.write(lambda c, one=one: take_in(c, store.team, [one]))
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_what_fails_in_a_worker_is_the_failure_of_one_team(store, processes, mon
 def test_messages_are_arrays_and_nothing_else(store):
     team = fill(store)[0]
     with store.database.read() as connection:
-        work, _ = store.plan_work(connection, team)
+        [(work, _)] = store.plan_works(connection, [team])
     message = work.packed
     np.testing.assert_array_equal(PlanServer().do(message), work.policy())
     with pytest.raises(UnreadableFile):
@@ -123,7 +123,7 @@ def test_messages_are_arrays_and_nothing_else(store):
 
 
 def test_a_worker_needs_no_database():
-    code = "import sys; sys.modules.update(dict.fromkeys(('sqlalchemy', 'alembic', 'fastapi'))); import cede.serve.planner.work"
+    code = "import sys; sys.modules.update(dict.fromkeys(('sqlalchemy', 'alembic', 'fastapi'))); import cede.serve.served"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

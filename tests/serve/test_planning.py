@@ -12,7 +12,7 @@ from traffic import episodes, put, report, river, rows, run
 def told(store, team, number, seed):
     episode = episodes(river(), 1, seed)[0]
     one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-    store.database.write(lambda c: take_in(c, store.team_of, [one]))
+    store.database.write(lambda c: take_in(c, store.team, [one]))
 
 
 def kept(store):
@@ -92,7 +92,7 @@ def test_plans_say_why_they_choose_in_the_words_of_a_record(store, tmp_path):
             learner.observe(0, 0, 0, agent, 0, 0)
             learner.end_episode()
             one = report([(team.id, number, 0, 0, 0, agent, 0, 0, *[None] * 7)], [(team.id, number, 1)])
-            store.database.write(lambda c, one=one: take_in(c, store.team_of, [one]))
+            store.database.write(lambda c, one=one: take_in(c, store.team, [one]))
     words = cede.read_record(tmp_path / "record.jsonl").columns["reason"].tolist()
     assert [plan.reason for plan in published] == words
     assert set(words) == {"plan", "audition"}

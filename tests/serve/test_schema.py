@@ -14,7 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import column, create_engine, inspect, table
 
-from cede.serve.planner.work import unpacked_policy
+from cede.serve.served import unpacked_policy
 from cede.serve.store import database as database_module
 from cede.serve.store.audit import rebuild, verify
 from cede.serve.store.database import Database, config_for, prepare

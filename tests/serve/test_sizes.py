@@ -46,6 +46,6 @@ def test_depth():
 
 def test_the_end_of_an_episode_names_its_team():
     with pytest.raises(ValueError, match=r"ends\[3\].team is 7, must be the name of a team"):
-        read_end(3, {"episode": 0, "steps": 2, "team": 7}, lambda name: pytest.fail("asked"), None)
+        read_end(3, {"episode": 0, "steps": 2, "team": 7}, lambda name: pytest.fail("asked"))
     with pytest.raises(ValueError, match=r"ends\[3\] is"):
-        read_end(3, {"episode": 0, "steps": 2}, lambda name: pytest.fail("asked"), None)
+        read_end(3, {"episode": 0, "steps": 2}, lambda name: pytest.fail("asked"))

@@ -104,14 +104,14 @@ def test_a_served_learner_equals_a_fleet_that_saw_the_same_log(store, problem):
 def test_teams_with_agents_of_their_own_share_the_environment(store):
     mdps = [river(), river(3)]
     put(store, cede.ucrl2_mc(mdps[0].task), {"two": 0})
-    common = store.environment("river")[1]
+    common = store.environment("river").served
     given = {"agents": list(mdps[1].task.agents), "switch_cost": 0.1, "known_agents": {"p=0.5": np.full((6, 2), 0.5).tolist()}}
     own = team_from("team", common, given)
     store.database.write(lambda c: store.put_team(c, "three", "river", own, 7, 0))
     teams = [store.team("two"), store.team("three")]
     seen = [episodes(mdp, 6, seed) for seed, mdp in enumerate(mdps)]
     batches, _ = in_any_order(teams, seen, np.random.default_rng(1))
-    results, _ = store.database.write(lambda c: take_in(c, store.team_of, batches))
+    results, _ = store.database.write(lambda c: take_in(c, store.team, batches))
     assert sum(one.counted for one in results) == 12
     fleet = cede.Fleet([cede.ucrl2_mc(mdps[0].task)])
     fleet.welcome(mdps[1].task, known_agents={"p=0.5": np.full((6, 2), 0.5)}, seed=7)
@@ -128,7 +128,7 @@ def test_teams_with_agents_of_their_own_share_the_environment(store):
 
 
 def take(store, *reports):
-    return store.database.write(lambda connection: take_in(connection, store.team_of, reports))[0]
+    return store.database.write(lambda connection: take_in(connection, store.team, reports))[0]
 
 
 def changed(row, **values):
@@ -184,7 +184,7 @@ def test_verify_finds_what_is_wrong_and_rebuild_mends_it(store):
     teams = put(store, cede.recommended(mdp.task), {"a": 0, "b": 1})
     batches, _ = in_any_order(teams, [episodes(mdp, 5, 0), episodes(mdp, 5, 1)], np.random.default_rng(0))
     take(store, *batches)
-    common = store.environment("river")[1]
+    common = store.environment("river").served
     store.database.write(lambda c: store.put_team(c, "silent", "river", common, 0, 0))
     spoil = [
         "UPDATE counts SET n = n + 1 WHERE kind = 1 AND owner = 1",
@@ -341,9 +341,7 @@ def begun_at_once(stores, team, keys):
     """Begin one episode for each key, from several threads of several servers; return what each was given."""
     writers = [Writer(store) for store in stores]
     places = [i % len(stores) for i in range(len(keys))]
-    works = [
-        lambda c, s=stores[place], k=key: begin_episode(c, team, s.team_of, k) for place, key in zip(places, keys, strict=True)
-    ]
+    works = [lambda c, s=stores[place], k=key: begin_episode(c, team, s.team, k) for place, key in zip(places, keys, strict=True)]
     futures = [writers[place].call(work) for place, work in zip(places, works, strict=True)]
     results = [future.result() for future in futures]
     for writer in writers:
@@ -363,10 +361,10 @@ def test_an_episode_begun_again_under_its_key_is_the_same_one(store):
     assert sum(new for _, new in found) == 10
     second.database.close()
     again = Store(Database(url))  # after a restart
-    assert again.database.write(lambda c: begin_episode(c, team, again.team_of, "key 3")) == (*numbers["key 3"], False)
-    assert again.database.write(lambda c: begin_episode(c, other, again.team_of, "key 3")) == (0, True)  # of another team
+    assert again.database.write(lambda c: begin_episode(c, team, again.team, "key 3")) == (*numbers["key 3"], False)
+    assert again.database.write(lambda c: begin_episode(c, other, again.team, "key 3")) == (0, True)  # of another team
     assert again.database.write(lambda c: erase(c, again, team)) == 0
-    assert again.database.write(lambda c: begin_episode(c, team, again.team_of, "key 3")) == (0, True)
+    assert again.database.write(lambda c: begin_episode(c, team, again.team, "key 3")) == (0, True)
     again.database.close()
 
 
@@ -382,8 +380,8 @@ def test_numbers_that_the_service_gives_stay_where_it_takes_them(store):
     """However large a number somebody has chosen."""
     (team,) = put(store, cede.recommended(river().task), {"a": 0})
     for number in (3, 2**53 - 1):
-        store.database.write(lambda c, n=number: take_in(c, store.team_of, [StepReport((), (), ((team.id, n),))]))
-    assert store.database.write(lambda c: begin_episode(c, team, store.team_of)) == (4, True)
-    store.database.write(lambda c: take_in(c, store.team_of, [StepReport((), (), ((team.id, 2**52 - 1),))]))
+        store.database.write(lambda c, n=number: take_in(c, store.team, [StepReport((), (), ((team.id, n),))]))
+    assert store.database.write(lambda c: begin_episode(c, team, store.team)) == (4, True)
+    store.database.write(lambda c: take_in(c, store.team, [StepReport((), (), ((team.id, 2**52 - 1),))]))
     with pytest.raises(ValueError, match="begin: episode is missing, must be given"):
-        store.database.write(lambda c: begin_episode(c, team, store.team_of))
+        store.database.write(lambda c: begin_episode(c, team, store.team))

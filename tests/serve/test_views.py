@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 import cede
 from cede.serve.http.setup import team_from
+from cede.serve.served import OF_ENVIRONMENT, OF_TEAM
 from cede.serve.store.audit import erase, rebuild
 from cede.serve.store.history import SIZES, HistorySums, Owner, fitting, history_of
 from cede.serve.store.log import take_in
@@ -23,7 +24,7 @@ from traffic import episodes, put, report, river, rows, run
 
 def tell(store, team, number, episode):
     one = report(rows(team, number, episode), [(team.id, number, len(episode.actions))])
-    store.database.write(lambda c: take_in(c, store.team_of, [one]))
+    store.database.write(lambda c: take_in(c, store.team, [one]))
 
 
 def random_episodes(mdp, n, seed):
@@ -60,7 +61,7 @@ def slow_bucket(task, seen):
             sums["steps"] += 1
             sums["cost"] += float(episode.costs[t])
             sums["control"][task.acting[agent]] += 1
-            handed = int(task.aim[prev] != task.aim[agent])
+            handed = int(task.layout.aim[prev] != task.layout.aim[agent])
             sums["switches"], sums["hand_overs"] = sums["switches"] + handed, sums["hand_overs"] + handed
     return sums
 
@@ -83,19 +84,19 @@ def test_histories_are_sums_over_the_steps(store, delay):
     historian = HistorySums(store, store.database.write)
     assert historian.catch_up(4) == 6
     assert historian.catch_up() == 0
-    found = history(store, Owner.team(teams[0].id), size=2)
+    found = history(store, Owner(OF_TEAM, teams[0].id), size=2)
     mine = [episode for team, episode in seen if team is teams[0]]
     assert [one["episodes"] for one in found["buckets"]] == [2, 2, 1]
     assert found["agents"] == list(mdp.task.members)
     for i, bucket in enumerate(found["buckets"]):
         same(bucket, slow_bucket(mdp.task, mine[2 * i : 2 * i + 2]))
-    whole = history(store, Owner.environment(teams[0].environment), size=3)
+    whole = history(store, Owner(OF_ENVIRONMENT, teams[0].environment), size=3)
     for i, bucket in enumerate(whole["buckets"]):
         same(bucket, slow_bucket(mdp.task, [episode for _, episode in seen][3 * i : 3 * i + 3]))
     assert (whole["total"], whole["earlier"], [one["episodes"] for one in whole["buckets"]]) == (10, False, [3, 3, 3, 1])
-    (tens,) = history(store, Owner.environment(teams[0].environment), size=20)["buckets"]
+    (tens,) = history(store, Owner(OF_ENVIRONMENT, teams[0].environment), size=20)["buckets"]
     same(tens, slow_bucket(mdp.task, [episode for _, episode in seen]))
-    page = history(store, Owner.environment(teams[0].environment), size=3, before=3, most=2)
+    page = history(store, Owner(OF_ENVIRONMENT, teams[0].environment), size=3, before=3, most=2)
     assert [one["bucket"] for one in page["buckets"]] == [1, 2]
     same(page["buckets"][0], slow_bucket(mdp.task, [episode for _, episode in seen][3:6]))
     assert page["earlier"]
@@ -110,9 +111,9 @@ def test_learned_costs_and_overrides_are_in_histories(store):
         (team.id, 0, 0, 0, 0, 1, 0, 1, 0.25, None, 0, 1, None, None, None),
         (team.id, 0, 1, 1, 1, 1, 0, 0, 0.5, None, 1, 1, None, None, None),
     ]
-    store.database.write(lambda c: take_in(c, store.team_of, [report(steps)]))
+    store.database.write(lambda c: take_in(c, store.team, [report(steps)]))
     HistorySums(store, store.database.write).catch_up()
-    (bucket,) = history(store, Owner.team(team.id))["buckets"]
+    (bucket,) = history(store, Owner(OF_TEAM, team.id))["buckets"]
     assert bucket["parts"] == {"environment": 0.75, "control": 1.0, "switching": 0.0}
     assert (bucket["overrides"], bucket["control"], bucket["pairs"]) == (1, [0, 2], [[0, 1, 1]])
 
@@ -120,14 +121,14 @@ def test_learned_costs_and_overrides_are_in_histories(store):
 def test_teams_with_agents_of_their_own_are_told_apart_by_name(store):
     mdp = river()
     (one,) = put(store, cede.recommended(mdp.task), {"t": 0})
-    common = store.environment("river")[1]
+    common = store.environment("river").served
     for i in range(14):
         own = team_from("test", common, {"agents": ["p=0.3", f"driver {i}"]})
         store.database.write(lambda c, i=i, own=own: store.put_team(c, f"t{i}", "river", own, 0, 0))
     for i, name in enumerate(["t", *(f"t{i}" for i in range(14))]):
         tell(store, store.team(name), 0, episodes(mdp, 1, i)[0])
     HistorySums(store, store.database.write).catch_up()
-    found = history(store, Owner.environment(one.environment), size=100)
+    found = history(store, Owner(OF_ENVIRONMENT, one.environment), size=100)
     assert len(found["agents"]) == 13
     assert found["agents"][-1] is None  # all others
     assert found["agents"][0] == "p=0.3"  # most of the time
@@ -141,14 +142,14 @@ def test_what_is_erased_or_rebuilt_is_so_in_histories(store):
     historian = HistorySums(store, store.database.write)
     historian.catch_up()
     store.database.write(lambda c: erase(c, store, teams[0]))
-    assert history(store, Owner.team(teams[0].id))["buckets"] == []
-    whole = history(store, Owner.environment(teams[0].environment), size=100)["buckets"][0]
+    assert history(store, Owner(OF_TEAM, teams[0].id))["buckets"] == []
+    whole = history(store, Owner(OF_ENVIRONMENT, teams[0].environment), size=100)["buckets"][0]
     assert whole["episodes"] == 3
     same(whole, slow_bucket(mdp.task, [episode for team, episode in seen if team is teams[1]]))
     store.database.write(lambda c: rebuild(c, store))
     assert historian.catch_up() == 0
     mine = [episode for team, episode in seen if team is teams[1]]
-    for bucket, episode in zip(history(store, Owner.team(teams[1].id))["buckets"], mine, strict=True):
+    for bucket, episode in zip(history(store, Owner(OF_TEAM, teams[1].id))["buckets"], mine, strict=True):
         same(bucket, slow_bucket(mdp.task, [episode]))
 
 
@@ -167,7 +168,7 @@ def test_several_who_sum_up_at_once_count_nothing_twice(store):
         thread.start()
     for thread in threads:
         thread.join()
-    assert history(store, Owner.environment(teams[0].environment))["total"] == 20
+    assert history(store, Owner(OF_ENVIRONMENT, teams[0].environment))["total"] == 20
     with store.database.read() as connection:
         expected = run(connection, "SELECT COUNT(*) FROM steps").scalar()
         for size in SIZES:
@@ -344,16 +345,16 @@ def test_events_are_told_and_told_again(server):
 def test_one_who_reads_slowly_is_told_that_it_missed_something(store):
     import asyncio
 
-    from cede.serve.http.events import QUEUE, Events
+    from cede.serve.events import QUEUE, Events
 
     (team,) = put(store, cede.recommended(river().task), {"a": 0})
-    events = Events(store, 0.05, lambda error: None)
+    events = Events(store.database)
 
     async def listen():
         stream = events.listen(lambda event: True, None, 0.05)
         assert await anext(stream) is None
         for _ in range(QUEUE + 5):
-            events.counted({team.id: 1})
+            events.counted({team.name: 1})
         await asyncio.sleep(0.01)
         found = [await anext(stream) for _ in range(QUEUE + 1)]
         await stream.aclose()

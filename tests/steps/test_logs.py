@@ -5,6 +5,7 @@ import pytest
 
 import cede
 from cede.rows.working import count
+from cede.steps.step import Episode
 from problems import play, random_mdp, random_structured
 from reference import count_slow
 
@@ -194,7 +195,7 @@ def test_people_may_take_and_refuse_control():
             state = after
         learner.end_episode()
         arrays = {name: np.array(values) for name, values in steps.items()}
-        episodes.append(cede.Episode(**arrays, costs=np.zeros(task.horizon)))
+        episodes.append(Episode(**arrays, costs=np.zeros(task.horizon)))
     assert overruled > 10
     agents, environment, _ = count_slow(task, episodes)
     np.testing.assert_array_equal(learner.counts.agents.toarray(), agents.reshape(-1, task.n_actions))

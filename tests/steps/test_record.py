@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import cede
 from cede.cli import app
+from cede.steps.recorder import Recorder
 from problems import play, random_mdp
 
 
@@ -584,7 +585,7 @@ def test_records_of_schema_1_are_read(tmp_path):
     assert (record.gaps, record.torn, len(record.runs)) == (1, 17, 2)
     assert record.columns["agent"].tolist() == [0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 0, 1]
     assert record.columns["reason"].tolist()[:2] == ["plan", "override"]
-    with cede.Recorder(tmp_path / "new.jsonl", golden_task()):
+    with Recorder(tmp_path / "new.jsonl", golden_task()):
         pass
     header = path.read_bytes().splitlines()[0]
     assert (tmp_path / "new.jsonl").read_bytes().splitlines()[0] == header

@@ -12,7 +12,7 @@ from cede.steps.check import check_steps, observed_step
 from cede.steps.cost import Account, cost_parts
 from cede.steps.log import read_log
 from cede.steps.recorder import Recorder
-from cede.steps.step import Step, Steps, wrong_links
+from cede.steps.step import Episode, Step, Steps, wrong_links
 
 
 def slow_team(delay=2):
@@ -31,11 +31,11 @@ def test_an_episode_counts_hand_overs_not_their_steps():
     assert episode.switches == 1
     history = cede.simulate(mdp, cede.fixed(mdp.task, policy), 1, seed=0, progress=False)
     assert history.switches.tolist() == [1]
-    plain = cede.Episode([0, 1, 1, 1], [0, 2, 3], [2, 3, 1], [0, 0, 0], [0.0] * 3)
+    plain = Episode([0, 1, 1, 1], [0, 2, 3], [2, 3, 1], [0, 0, 0], [0.0] * 3)
     assert plain.switches == 3  # without `aim` every agent is a member
-    assert cede.Episode([0, 1], [0], [2**60], [0], [0.0]).switches == 1
+    assert Episode([0, 1], [0], [2**60], [0], [0.0]).switches == 1
     with pytest.raises(ValueError, match="Episode: the length of aim is 2, must be more than 3"):
-        cede.Episode([0, 1], [0], [3], [0], [0.0], aim=[0, 1])
+        Episode([0, 1], [0], [3], [0], [0.0], aim=[0, 1])
 
 
 def test_compiled_and_plain_bodies_are_the_same():
@@ -64,7 +64,7 @@ def test_the_account_is_the_sum_of_an_episode():
     for seed in range(20):
         policy = rng.integers(0, 2, task.policy_shape).astype(np.int16)
         episode = cede.rollout(mdp, policy, seed)
-        account, steps = Account(task, task.factor), episode.steps
+        account, steps = Account(task, task.layout.factor), episode.steps
         for step in steps.rows():
             account.add(step)
         np.testing.assert_array_equal(cost_parts(task, steps).total, episode.costs)

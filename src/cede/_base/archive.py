@@ -12,6 +12,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import secrets
@@ -57,9 +58,9 @@ def write_whole(path: Path, text: str) -> None:
 def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Replace a file in one step: a reader sees the old file or the new one, never a part of it.
 
-    write: a function that gets an open file and writes the contents to it. They go to a file of their own in the same directory,
-    which is synced and then renamed to `path`; so of several who save to one path at once, the last whole one wins. What a killed
-    writer left there is removed. Where `path` is a link, the file that it leads to is replaced; its mode stays. An interrupt waits.
+    write: a function that writes the contents to an open file. That file lies in the same directory, is synced, and is then renamed
+    to `path`; of several writers, the last complete one wins. Leftovers of killed writers are removed. If `path` is a link, its
+    target is replaced; the mode stays. Interrupts are deferred.
     """
     try:
         with interrupts_later():
@@ -87,27 +88,27 @@ def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 
 def check_not_recorded(path: Path, target: Path) -> None:
-    """Check that the file to be replaced is no record that somebody is writing: what comes after would go nowhere."""
+    """Check that the file to be replaced is no record that is being written: later steps would be lost."""
     with suppress(OSError), target.open("rb") as file:
         if file.read(len(RECORD)) == RECORD and not try_lock(file):
             check.fail("save", "path", repr(str(path)), "another file: a record is being written there")
 
 
 def mode_of(path: Path) -> int | None:
-    """Return the permissions of the file at a path, None if there is none. Something that is no regular file is an error."""
+    """Return the permissions of the file at a path, None if there is none. Fails for anything but a regular file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "Is no regular file", str(path))
-    return stat.S_IMODE(found.st_mode)
+    return stat.S_IMODE(status.st_mode)
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open a regular file for reading. Anything else is an error: to open a pipe would wait until somebody writes to it."""
+    """Open a regular file for reading; fails for anything else, since opening a pipe would block until somebody writes to it."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -119,9 +120,9 @@ LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.cede-partial", re.DOTALL)  # names o
 
 
 def new_partial(path: Path) -> tuple[Path, IO[bytes]]:
-    """Make a new file beside `path` for what will replace it; return its path and the open file, locked by this process.
+    """Make a new file beside `path` for its new contents; return its path and the open file, locked by this process.
 
-    The lock shows that its writer is alive: it ends with the process, however that ends.
+    The lock shows that its writer is alive: it ends with the process.
     """
     name = path.name if len(os.fsencode(path.name)) <= 200 else hashlib.sha256(os.fsencode(path.name)).hexdigest()
     while True:
@@ -137,12 +138,10 @@ def new_partial(path: Path) -> tuple[Path, IO[bytes]]:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove what killed writers left in a directory: regular files with such a name that nobody has locked. Where files cannot be
-    locked, nobody can tell who is alive, and they stay.
-    """
+    """Remove files of killed writers from a directory: those with such a name that no process has locked."""
     with suppress(OSError):
-        found = [entry for entry in os.scandir(directory) if LEFTOVER.fullmatch(entry.name)]
-        for partial in (Path(entry.path) for entry in found if entry.is_file(follow_symlinks=False)):
+        leftovers = [entry for entry in os.scandir(directory) if LEFTOVER.fullmatch(entry.name)]
+        for partial in (Path(entry.path) for entry in leftovers if entry.is_file(follow_symlinks=False)):
             with suppress(OSError), open_regular(partial) as file:
                 if try_lock(file) and is_same(partial, file):
                     partial.unlink()
@@ -194,10 +193,7 @@ def path_to_write(owner: str, place: str, given: Any) -> Path:
 
 
 def check_writable(owner: str, place: str, given: Any) -> Path:
-    """Check that a file can be written at a path, without touching what is there; return the path.
-
-    For whatever computes for a long time and saves at the end.
-    """
+    """Check that a file can be written at a path, without touching what is there; return the path. For long computations."""
     path = path_to_write(owner, place, given)
     try:
         mode_of(path)
@@ -257,24 +253,26 @@ def load_arrays(
             with zipfile.ZipFile(opened) as file:
                 arrays = {name.removesuffix(".npy"): read_array(file, name) for name in names_in(file, size)}
             header = json.loads(arrays.pop(HEADER).tobytes())
-            found, promised = (header["kind"], header["schema"]), header.pop("checksum", None)
+            claimed, stored_sum = (header["kind"], header["schema"]), header.pop("checksum", None)
         except Exception as error:  # damage can make a reader of archives, numbers and text fail in many ways
             raise UnreadableFile(f"{path}: cannot be read, must be a {kind} of cede; it is another file, or damaged") from error
-    if found[0] in kinds and isinstance(found[1], int) and found[1] > schema:
-        raise UnreadableFile(f"{path}: is a {found[0]} of schema {found[1]}, must be at most {schema}: it is of a newer cede")
-    if found[0] in kinds and isinstance(found[1], int) and not isinstance(found[1], bool) and 0 < found[1] < (oldest or schema):
+    is_ours = claimed[0] in kinds and type(claimed[1]) is int and claimed[1] > 0
+    what = f"{path}: is a {claimed[0]} of schema {claimed[1]}"
+    if is_ours and claimed[1] > schema:
+        raise UnreadableFile(f"{what}, must be at most {schema}: it is of a newer cede")
+    if is_ours and claimed[1] < (oldest or schema):
         expected = f"must be {schema}: it is of an older cede, whose files this one does not read; load it with that version"
-        raise UnreadableFile(f"{path}: is a {found[0]} of schema {found[1]}, {expected}")
-    if found[0] not in kinds or not isinstance(found[1], int) or not (oldest or schema) <= found[1] <= schema:
-        is_now = f"a {check.printable(found[0])[:60]} of schema {check.printable(found[1])[:60]}"
+        raise UnreadableFile(f"{what}, {expected}")
+    if not is_ours:
+        is_now = f"a {check.printable(claimed[0])[:60]} of schema {check.printable(claimed[1])[:60]}"
         raise UnreadableFile(f"{path}: is {is_now}, must be a {kind} of schema {schema}")
-    if checksum(header, arrays) != promised:
+    if checksum(header, arrays) != stored_sum:
         raise UnreadableFile(f"{path}: cannot be read, must be as it was written; its checksum is not that of its contents")
     return header, arrays
 
 
 def kind_of(source: Path | bytes) -> str | None:
-    """Return which kind of file this claims to be, without any other check; None if it does not say so."""
+    """Return the kind that a file claims to have, unchecked; None if it claims none."""
     try:
         with (
             open_regular(source) if isinstance(source, Path) else io.BytesIO(source) as opened,
@@ -288,8 +286,8 @@ def kind_of(source: Path | bytes) -> str | None:
 
 
 def names_in(file: zipfile.ZipFile, size: int) -> list[str]:
-    """Return the names of the members of an archive, after a check that none occurs twice or is compressed, and that together they
-    claim no more than size bytes: members that lie inside one another would take far more memory than the file.
+    """Return the names of the members of an archive, after checks: no name twice, no compression, and together no more than size
+    bytes, since members that overlap would take far more memory than the file.
     """
     for member in file.infolist():
         if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
@@ -311,9 +309,7 @@ def read_array(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, fortran, dtype = read(member)
         begin = member.tell()
-    count = 1
-    for side in shape:
-        count *= int(side)
+    count = math.prod(shape)
     known = dtype.kind in READABLE and dtype.isnative
     if not known or fortran or min(shape, default=0) < 0 or count * dtype.itemsize != len(data) - begin:
         raise ValueError(f"{name} claims {shape} of {dtype}")
@@ -338,9 +334,9 @@ def describe(value: Any, name: str, arrays: Arrays) -> Any:
         arrays |= {f"{name}/{part}": getattr(value, part) for part in ("data", "indices", "indptr")}
         return {"sparse": name, "shape": list(value.shape)}
     if isinstance(value, Mapping):
-        return {"map": [[key, describe(one, f"{name}/{i}", arrays)] for i, (key, one) in enumerate(value.items())]}
+        return {"map": [[key, describe(item, f"{name}/{i}", arrays)] for i, (key, item) in enumerate(value.items())]}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [describe(one, f"{name}/{i}", arrays) for i, one in enumerate(value)]
+        return [describe(item, f"{name}/{i}", arrays) for i, item in enumerate(value)]
     if isinstance(value, np.generic):
         return value.item()
     if value is not None and not isinstance(value, bool | int | float | str):
@@ -355,28 +351,28 @@ def rebuild(described: Any, arrays: Arrays, classes: Mapping[str, Callable[..., 
     check, the dataclasses. Sequences come back as tuples.
     """
     if isinstance(described, list):
-        return tuple(rebuild(one, arrays, classes) for one in described)
+        return tuple(rebuild(item, arrays, classes) for item in described)
     if not isinstance(described, dict):
         return described
     if "array" in described:
         return arrays[described["array"]]
     if "sparse" in described:
-        return rebuild_sparse(described, arrays)
+        return rebuild_sparse(described["sparse"], described["shape"], arrays)
     if "map" in described:
-        return {key: rebuild(one, arrays, classes) for key, one in described["map"]}
-    inside = {name: rebuild(one, arrays, classes) for name, one in described.items() if name != "class"}
+        return {key: rebuild(item, arrays, classes) for key, item in described["map"]}
+    inside = {name: rebuild(item, arrays, classes) for name, item in described.items() if name != "class"}
     return classes[described["class"]](**inside)
 
 
-def rebuild_sparse(described: Mapping[str, Any], arrays: Arrays) -> sp.csr_array:
+def rebuild_sparse(name: str, shape: Sequence[int], arrays: Arrays) -> sp.csr_array:
     """Return a described sparse matrix, after a check of its indices: SciPy itself does not check them."""
-    data, columns, ends = (arrays[f"{described['sparse']}/{part}"] for part in ("data", "indices", "indptr"))
-    n_rows, n_columns = (int(side) for side in described["shape"])
+    data, columns, ends = (arrays[f"{name}/{part}"] for part in ("data", "indices", "indptr"))
+    n_rows, n_columns = (int(side) for side in shape)
     whole = data.ndim == columns.ndim == ends.ndim == 1 and data.shape == columns.shape and ends.shape == (n_rows + 1,)
     if not whole or columns.dtype.kind != "i" or ends.dtype.kind != "i":
-        raise ValueError(f"{described['sparse']} is torn")
+        raise ValueError(f"{name} is torn")
     if (columns < 0).any() or (columns >= n_columns).any() or ends[0] != 0 or ends[-1] != columns.size or (np.diff(ends) < 0).any():
-        raise ValueError(f"{described['sparse']} has places beyond its shape")
+        raise ValueError(f"{name} has places beyond its shape")
     return sp.csr_array((data, columns, ends), shape=(n_rows, n_columns))
 
 

@@ -63,10 +63,10 @@ def mapping(owner: str, place: str, value: Any, expected: str) -> Mapping[Any, A
 def items(owner: str, place: str, value: Any, expected: str) -> list[Any]:
     """Check that a value can be iterated over and is no text, and return its items. expected: what it must be, for the error."""
     try:
-        found = None if isinstance(value, str | bytes) else iter(value)
+        iterator = None if isinstance(value, str | bytes) else iter(value)
     except Exception:  # whatever a class of the user does
-        found = None
-    return list(found) if found is not None else fail(owner, place, show(value), expected)
+        iterator = None
+    return list(iterator) if iterator is not None else fail(owner, place, show(value), expected)
 
 
 def function(owner: str, place: str, value: Any, expected: str = "a function") -> Any:
@@ -98,9 +98,7 @@ def path(owner: str, place: str, value: Any, expected: str = "the path of a file
 
 
 def is_text(value: str) -> bool:
-    """Return whether a string can be written in UTF-8. One half of a surrogate pair alone cannot: Python reads bytes that are no
-    UTF-8, as in names of files, as such halves.
-    """
+    """Return whether a string can be written in UTF-8. Half of a surrogate pair cannot: so Python reads bytes that are no UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -149,9 +147,8 @@ def ndim(value: Any) -> int:
 def integer(owner: str, place: str, value: Any, least: int, most: int | None = None) -> int:
     """Check that a value is an integer from least to most (None: any) and return it as an int. Truth values are refused."""
     expected = f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        fail(owner, place, show(value), expected)
-    if value < least or (most is not None and value > most):
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
+    if not is_integer or value < least or (most is not None and value > most):
         fail(owner, place, show(value), expected)
     return int(value)
 
@@ -198,8 +195,6 @@ def choice(owner: str, place: str, value: Any, options: Sequence[Any]) -> Any:
 
 
 MOST_OPTIONS = 12  # that an error lists
-
-
 MOST_COMPARED = 10_000  # names among which the nearest ones are looked for
 
 
@@ -210,8 +205,8 @@ def one_of(options: Sequence[Any], given: Any = None) -> str:
     """
     first = list(options[:MOST_OPTIONS])
     if isinstance(given, str) and len(options) > MOST_OPTIONS:
-        near = get_close_matches(given, [one for one in options[:MOST_COMPARED] if isinstance(one, str)], n=3)
-        first = [*near, *(one for one in first if one not in near)][:MOST_OPTIONS]
+        near = get_close_matches(given, [name for name in options[:MOST_COMPARED] if isinstance(name, str)], n=3)
+        first = [*near, *(name for name in first if name not in near)][:MOST_OPTIONS]
     listed = ", ".join(show(option) for option in first)
     return f"one of {listed}" + (f", ... ({len(options)} in all)" if len(options) > MOST_OPTIONS else "")
 
@@ -253,7 +248,7 @@ def array(owner: str, argument: str, value: Any, shape: Sequence[int | None], le
     """
     known = _checked.get(id(value))
     shared = known is not None and known is value and not known.flags.writeable
-    result = known if known is not None and shared else copied(owner, argument, value, letters)
+    result: Floats = value if shared else copied(owner, argument, value, letters)
     wanted = tuple(result.shape[i] if n is None and i < result.ndim else n for i, n in enumerate(shape))
     if result.shape != wanted or 0 in result.shape:
         sizes = ", ".join("any" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "")
@@ -322,9 +317,8 @@ def probabilities(owner: str, argument: str, value: Any, shape: Sequence[int | N
     terms = np.count_nonzero(result, axis=-1) if precision > 0.0 else 1
     wrong = np.abs(sums - 1.0) > rounding_of_sums(precision, terms)
     if wrong.any():
-        bad = np.argwhere(wrong)
-        total = sums[tuple(bad[0])]
-        raise ValueError(f"{owner}: {place_of(argument, bad[0])} sums to {total:.10g}, must be 1")
+        where = tuple(np.argwhere(wrong)[0])
+        raise ValueError(f"{owner}: {place_of(argument, where)} sums to {sums[where]:.10g}, must be 1")
     if precision > 0.0:
         result.setflags(write=True)  # a copy of our own: what has no lower precision is shared
         result /= sums[..., None]
@@ -352,13 +346,15 @@ def names(owner: str, argument: str, value: Any, size: int) -> tuple[str, ...] |
     """Check that a value is a sequence of `size` strings, and return it as a tuple; None stays None."""
     if value is None:
         return None
-    expected = "a sequence of strings"
-    given = value if isinstance(value, Names) else items(owner, argument, value, expected)
-    if not isinstance(value, Names) and (isinstance(value, Mapping | set) or not all(isinstance(item, str) for item in given)):
-        fail(owner, argument, show(value), expected)
-    result = value if isinstance(value, Names) else Names(given)
-    if not isinstance(value, Names) and not is_text("".join(result)):
-        fail(owner, argument, show(value), f"{expected} in UTF-8")
+    if not isinstance(value, Names):
+        expected = "a sequence of strings"
+        given = items(owner, argument, value, expected)
+        if isinstance(value, Mapping | set) or not all(isinstance(item, str) for item in given):
+            fail(owner, argument, show(value), expected)
+        if not is_text("".join(given)):
+            fail(owner, argument, show(value), f"{expected} in UTF-8")
+        value = Names(given)
+    result: Names = value
     if len(result) != size:
         fail(owner, f"the length of {argument}", len(result), str(size))
     return result

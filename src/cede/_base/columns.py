@@ -31,15 +31,15 @@ def save_columns(owner: str, path: Any, columns: Columns, about: Mapping[str, An
     where = check.path(owner, "path", path)
     if where.suffix not in SUFFIXES:
         check.fail(owner, "the suffix of path", repr(where.suffix), check.one_of(SUFFIXES))
+    lists = {name: as_list(column) for name, column in columns.items()}
     if where.suffix == ".parquet":
         arrow, parquet = need("pyarrow", "data"), need("pyarrow.parquet", "data")
-        table = arrow.table({name: arrow.array(as_list(column)) for name, column in columns.items()})
+        table = arrow.table({name: arrow.array(column) for name, column in lists.items()})
         table = table.replace_schema_metadata({"cede": json.dumps(about or {})})
         replace_whole(where, lambda file: parquet.write_table(table, file))
-        return where
-    lists = {name: as_list(column) for name, column in columns.items()}
-    write = write_csv if where.suffix == ".csv" else write_json_lines
-    replace_whole(where, lambda file: write(file, lists))
+    else:
+        write = write_csv if where.suffix == ".csv" else write_json_lines
+        replace_whole(where, lambda file: write(file, lists))
     return where
 
 

@@ -1,7 +1,7 @@
-"""Interrupts (Ctrl-C) and other signals at moments when an exception would leave things in pieces: they wait until it is over.
+"""Defers interrupts (Ctrl-C) and other signals while an exception would leave a change half made.
 
-This is for changes that are made in place: the counts of one step or one episode, a round of a run. Larger changes are built
-beside what holds, and put into force as one (_base/turns.py).
+This is for changes in place: the counts of one step or one episode, a round of a run. Larger changes are built beside the current
+state, and replace it at once (_base/turns.py).
 """
 
 # Of `signal` we use what it wraps: `signal.getsignal` turns every answer into an enumeration, at ten times the price.
@@ -18,9 +18,9 @@ SIGNALS = [getattr(signal, f"SIG{name}") for name in NAMES if hasattr(signal, f"
 
 
 class interrupts_later:
-    """A context in which no signal handler of Python runs; those that were due run at its end, once for each signal.
+    """A context in which no Python signal handler runs; those that were due run at its end, once for each signal.
 
-    Its value is a list of the signals that come; whoever takes some out of it sees to them.
+    Its value is a list of the signals that came; a signal that is removed from it is not raised again.
     """
 
     __slots__ = ("came", "handlers", "is_over")
@@ -43,7 +43,7 @@ class interrupts_later:
         return self.came
 
     def note(self, number: int, frame: Any) -> None:
-        """Take note of a signal. Where an exception came while handlers were put back, the rest is put back here."""
+        """Note a signal. If an exception came while handlers were put back, put back the handler of this one, and call it."""
         if self.is_over:
             _signal.signal(number, self.handlers[number])
             self.handlers[number](number, frame)

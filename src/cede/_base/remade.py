@@ -1,7 +1,7 @@
 """Data that stay checked: copies and pickles of them are made by their own constructors."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 
@@ -11,10 +11,11 @@ class Remade:
     NumPy forgets in a copy that an array was read-only; the constructor makes it so again.
     """
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return remake, (type(self), {one.name: getattr(self, one.name) for one in fields(self) if one.init})  # type: ignore[arg-type]
+    def _set(self, **values: Any) -> None:
+        """Set fields, in `__post_init__`, to what was checked."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
-
-def remake(cls: Callable[..., Any], given: Mapping[str, Any]) -> Any:
-    """Make an object of a class from its fields."""
-    return cls(**given)
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.init}  # type: ignore[arg-type]
+        return partial(type(self), **values), ()

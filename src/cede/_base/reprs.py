@@ -12,8 +12,8 @@ LONGEST_NAME = 40
 def listed(names: Sequence[Any] | None, most: int = MOST_NAMES) -> str:
     """Return names with commas between them; of many the first ones, and how many there are."""
     given = names or ()
-    found = [check.printable(str(name)[: LONGEST_NAME + 1]) for name in given[:most]]
-    short = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in found]
+    texts = [check.printable(str(name)[: LONGEST_NAME + 1]) for name in given[:most]]
+    short = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in texts]
     return ", ".join(short) + (f", ... ({len(given):,} in all)" if len(given) > most else "")
 
 

@@ -88,9 +88,9 @@ def draw_control(axes: Any, run: RunPicture) -> None:
     names = [label(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}...") for name in run.agents]
     if control.shape[1] > MOST_MEMBERS + 1:
         order = np.argsort(-control.sum(axis=0), kind="stable")
-        kept, rest = np.sort(order[:MOST_MEMBERS]), order[MOST_MEMBERS:]
-        names = [*(names[i] for i in kept), f"{len(rest)} others"]
-        control = np.column_stack([control[:, kept], control[:, rest].sum(axis=1)])
+        most_active, rest = np.sort(order[:MOST_MEMBERS]), order[MOST_MEMBERS:]
+        names = [*(names[i] for i in most_active), f"{len(rest)} others"]
+        control = np.column_stack([control[:, most_active], control[:, rest].sum(axis=1)])
     means = np.stack([running_mean(column, window) for column in control.T])
     total = means.sum(axis=0)
     shares = means / np.where(total > 0, total, 1.0)

@@ -1,14 +1,13 @@
-"""One at a time: learners and fleets may be called from several threads, and a run has them to itself.
+"""Locks: learners and fleets may be called from several threads, and a run has exclusive use of them.
 
-Calls wait for one another. While a learner is in a run (`simulate`), any other call that would read or change what it has learned
-is refused: it would see what the run began with, and what it changed would be lost when the run ends. Learners of a fleet that
-share what they see of the environment take turns together.
+Calls wait for one another. During a run (`simulate`) any other call that reads or changes a learner's counts is refused: it would
+read the state before the run, and its changes would be lost when the run ends. Learners that share an environment share a lock.
 
-Whatever takes longer than one call, or touches several learners, is a `Change`: a run, a log that is counted, a team that joins.
-It claims what it needs, one lock at a time and never two, in one order; so no two changes wait for each other.
+An operation that takes longer than one call, or touches several learners, is a `Change`: a run, a log that is counted, a team that
+joins. It claims one lock at a time, in one order, and never holds two; so no two changes wait for each other.
 
 Signals may raise an exception after any call of a function, so a lock must be its own context manager (`with turn.lock`): an
-`__enter__` in Python could be interrupted when the lock is taken and the block is not entered yet.
+`__enter__` in Python could be interrupted after the lock is taken and before the block is entered.
 """
 
 import os
@@ -33,13 +32,13 @@ _turns: "WeakSet[Turn]" = WeakSet()
 
 
 class Change:
-    """Something that happens to learners and fleets as a whole or not at all.
+    """An operation on learners and fleets that happens completely or not at all.
 
-    It goes on as long as its lock is held (`with change.lock`); meanwhile nobody else uses what it claimed. `after` is what holds
-    when it is over: at first nothing, or what makes everything as it was; from one assignment on what makes it new. `finish` puts
-    it into force; if an interrupt came before, the next who uses one of the claimed things does that.
+    It lasts as long as its lock is held (`with change.lock`); meanwhile nobody else uses what it claimed. `after` holds the
+    assignments that end it: at first those that undo it, or none; from one assignment on those that complete it. `finish` makes
+    them. If an interrupt prevents that, the next caller that uses a claimed object makes them.
 
-    waits: whether other threads wait until it is over; else their calls are refused, as during a run.
+    waits: whether calls of other threads wait until it is over; else they are refused, as during a run.
     """
 
     __slots__ = ("after", "lock", "settling", "thread", "waits")
@@ -50,7 +49,7 @@ class Change:
         self.after: Assignments = ()
 
     def claim(self, owner: str, things: Iterable[Any]) -> None:
-        """Take learners and fleets for this change, and wait for calls and changes that go on; fails if one of them is in a run.
+        """Claim learners and fleets for this change, after running calls and changes end; fails if one of them is in a run.
 
         owner: named in the error. things: objects with a `turn`.
         """
@@ -66,7 +65,7 @@ class Change:
                     turn.change = None
 
     def finish(self) -> None:
-        """Put what is to hold into force. It may be repeated."""
+        """Make the assignments of `after`. It may be repeated."""
         with self.settling:
             for thing, name, value in self.after:
                 setattr(thing, name, value)
@@ -74,10 +73,10 @@ class Change:
 
 
 class Turn:
-    """Whose turn it is: a lock for calls, and the change that goes on, if one does. A copy is free, whoever has the original.
+    """The lock of a learner or a fleet, and the change that claimed it, if one did. A copy is free.
 
-    whole: held while something is changed in place, so that a process that is forked meanwhile has it whole. waiting: the threads
-    that wait for the lock; one that calls again and again lets them go first. is_fleet: whether it is that of a fleet.
+    whole: held while something is changed in place, so that a fork never copies half a change. waiting: the threads that wait for
+    the lock; a thread that calls again and again lets them go first. is_fleet: whether it is the lock of a fleet.
     """
 
     __slots__ = ("__weakref__", "change", "is_fleet", "lock", "order", "waiting", "whole")
@@ -90,7 +89,7 @@ class Turn:
         _turns.add(self)
 
     def is_free(self, owner: str, place: str) -> bool:
-        """Return whether no change goes on; one that was interrupted is settled first. The caller has the lock.
+        """Return whether no change goes on; one that was interrupted is finished first. The caller has the lock.
 
         Fails in a run, and if this thread is in the change itself. owner, place: who was called and what, for the error.
         """
@@ -107,13 +106,13 @@ class Turn:
         return True
 
     def settle(self) -> None:
-        """Put into force what a change has left that was interrupted, before something is read without waiting."""
+        """Finish a change that was interrupted, before something is read without the lock."""
         change = self.change
         if change is not None and change.after and not change.lock.locked():
             change.finish()
 
     def give(self, owner: str, change: Change) -> None:
-        """Let a change have what this turn is of, as soon as no other call or change has it. owner: for errors."""
+        """Let a change claim this, as soon as no other call or change uses it. owner: for errors."""
         while True:
             with self.lock:
                 before = self.change
@@ -123,7 +122,7 @@ class Turn:
             wait_for(before)
 
     def let_others_go_first(self) -> None:
-        """Wait a moment, since other threads wait for the lock. Who was interrupted may stand in the list: it is emptied then."""
+        """Wait a moment while other threads wait for the lock. The list may name interrupted threads: it is emptied at the end."""
         if not self.lock._is_owned():  # type: ignore[attr-defined]  # as threading.Condition asks it
             for _ in range(PATIENCE):
                 time.sleep(MOMENT)
@@ -143,7 +142,7 @@ def wait_for(change: Change | None) -> None:
 
 
 def one_at_a_time(method: Method) -> Method:
-    """Let a method of an object with a `turn` wait until no other thread is in one, and refuse it while the object is in a run."""
+    """Let a method of an object with a `turn` wait for the lock, and refuse it while the object is in a run."""
     place = NAMES.get(method.__name__, method.__name__)
 
     @wraps(method)
@@ -177,13 +176,13 @@ def before_fork() -> None:
 
 
 def after_fork() -> None:
-    """Let changes go on."""
+    """Release the locks that `before_fork` took."""
     while _held:
         _held.pop().release()
 
 
 def after_fork_in_child() -> None:
-    """Free what other threads had: they are not there. Their changes are settled by whoever comes next."""
+    """Replace locks of other threads, which do not exist here. Their changes are finished by the next caller."""
     after_fork()
     for turn in list(_turns):
         turn.lock, turn.waiting = threading.RLock(), {}

@@ -14,7 +14,7 @@ def total_cost(env_cost: Any, control_cost: Any, switch_cost: Any, enter_cost: A
 def cost_after_end(discount: Any, env_cost: Any, left: Any) -> Any:
     """Return the cost of the steps that are left of the horizon after an early end, seen from the step that led there.
 
-    env_cost: of each of them, in the terminal state. left: `Task.left` at the time of arrival.
+    env_cost: of each of them, in the terminal state. left: `Task.layout.left` at the time of arrival.
     """
     return discount * (env_cost * left)
 
@@ -22,6 +22,6 @@ def cost_after_end(discount: Any, env_cost: Any, left: Any) -> Any:
 def is_hand_over(aim: Any, prev_agent: Any, agent: Any) -> Any:
     """Return whether control is handed over: the member who has control, or is getting it, changes.
 
-    aim: (D,) that member for each agent (`Task.aim`). A slow hand-over is several steps with different agents, but one hand-over.
+    aim: (D,) that member for each agent (`Task.layout.aim`). A slow hand-over has several agents in turn, but is one hand-over.
     """
     return aim[prev_agent] != aim[agent]

@@ -9,10 +9,12 @@ pseudo-count; where there are no more states than that, all of them are sampled 
 """
 
 from math import ceil, exp, sqrt
+from typing import Any
 
 import numpy as np
 from numba import types
 
+from cede._base import check
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.random_streams import next_log_gamma, next_uniform, stream_at
 from cede._kernels.tables import BeliefArrays, Table
@@ -20,6 +22,15 @@ from cede.beliefs.kind import BeliefKind
 from cede.rows.counting import CountsArrays
 
 LEAST_STICK = 1e-3  # of the whole row
+LEAST_PRIOR, MOST_PRIOR = 1e-6, 1e6
+
+
+def checked_prior(owner: str, prior: Any) -> float:
+    """Check a prior, the pseudo-counts of a row, and return it."""
+    result = check.number(owner, "prior", prior)
+    if not LEAST_PRIOR <= result <= MOST_PRIOR:
+        check.fail(owner, "prior", result, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
+    return result
 
 
 @kernel

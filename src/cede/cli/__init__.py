@@ -1,11 +1,23 @@
 """The command line: each command is a few lines over the library. Heavy imports happen inside commands, so that --help is quick."""
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
-from cede.cli import demo, learn, service, show
-from cede.cli.terminal import Command, CommandGroup, ListsSets, flag
+from cede.cli.terminal import CommandGroup, flag
+
+# The module in which each command is defined; it is imported when the command is first used.
+COMMANDS = {
+    "demo": "demo",
+    "learn": "learn",
+    "show": "show",
+    "compare": "learn",
+    "serve": "service",
+    "planner": "service",
+    "token": "service",
+    "db": "service",
+}
 
 FIRST = """cede learns who should be in control.
 
@@ -17,8 +29,24 @@ Try first:
 
 All commands: cede --help"""
 
+
+class CommandTable(CommandGroup):
+    """The commands of cede by name."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = dict.fromkeys(COMMANDS)  # for lists and suggestions of names
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command and return it; None if there is none with this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"cede.cli.{COMMANDS[cmd_name]}")
+        return typer.main.get_group(module.commands).commands[cmd_name]
+
+
 ABOUT = "cede learns who should be in control."
-app = typer.Typer(cls=CommandGroup, help=ABOUT, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=CommandTable, help=ABOUT, add_completion=False, pretty_exceptions_enable=False)
 
 
 def show_version(wanted: bool) -> None:
@@ -38,8 +66,3 @@ def main(
     """cede learns who should be in control."""
     if context.invoked_subcommand is None:
         typer.echo(FIRST)
-
-
-for command in (demo.demo, learn.learn, show.show, learn.compare):
-    app.command(cls=ListsSets if command is learn.learn else Command)(command)
-service.add_commands(app)

@@ -7,7 +7,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cede.cli.terminal import Out, Seed, clear_errors, say
+import typer
+
+from cede.cli.terminal import Command, CommandGroup, Out, Seed, clear_errors, say
 
 if TYPE_CHECKING:
     from cede.fleet.history import History
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from cede.problem.model import TwoLayerMDP
     from cede.worlds.road import Road
 
+commands = typer.Typer(cls=CommandGroup)
 DRIVES, TICKETS = 300, 10_000  # episodes
 TEAMS, BEFORE, JOINED = 10, 40, 50  # teams of a fleet, episodes of each, episodes of the driver who joins
 PRICES = {"control_cost": 0.2, "switch_cost": 0.1}  # of a step of the human, and of a hand-over
@@ -58,6 +61,7 @@ class Story:
     quote: str = ""  # what the learner says
 
 
+@commands.command(cls=Command)
 def demo(seed: Seed = 0, out: Out = Path("out/demo")) -> None:
     """Let the recommended learner share a car, run a support desk and welcome a driver; write a page. Takes half a minute."""
     with clear_errors():
@@ -76,14 +80,14 @@ def make_demo(seed: int, out: Path, say: Callable[[str], None]) -> Path:
     from cede._base.archive import write_whole
 
     out.mkdir(parents=True, exist_ok=True)
-    told = (
+    parts = (
         (f"{DRIVES} drives of two drivers who share a car", two_drivers),
         (f"{TICKETS:,} tickets of a support desk", support),
         (f"a driver who joins a fleet of {TEAMS} cars", newcomer),
     )
     stories = []
-    for number, (text, tell) in enumerate(told, start=1):
-        say(f"{number}/{len(told)} {text}")
+    for number, (text, tell) in enumerate(parts, start=1):
+        say(f"{number}/{len(parts)} {text}")
         stories.append(tell(seed, out))
     path = out / "index.html"
     write_whole(path, page_of(stories))
@@ -143,7 +147,7 @@ def typical_road(mdp: "TwoLayerMDP", learner: "Learner", seed: int) -> "Road":
 
     human = mdp.task.always("human")
     roads = [road.sample_road(mdp.task.horizon + 1, "heavy", seed=i + 1000 * seed) for i in range(ROADS)]
-    saved = [drive(mdp, human, one, seed=seed).cost - drive(mdp, learner.plan.policy, one, seed=seed).cost for one in roads]
+    saved = [drive(mdp, human, along, seed=seed).cost - drive(mdp, learner.plan.policy, along, seed=seed).cost for along in roads]
     return roads[sorted(range(ROADS), key=saved.__getitem__)[ROADS // 2]]
 
 
@@ -156,9 +160,9 @@ def largest_saving(mdp: "TwoLayerMDP", learner: "Learner", along: "Road", seed: 
     driven, before, said = drive(mdp, learner.plan.policy, along, seed=seed), int(mdp.start_agent), {}
     for t, agent in enumerate(driven.agents.tolist()):
         if agent != before:
-            found = explain(learner, t, road.state_on(along, t, int(driven.lanes[t])), before)
-            cost = {option.index: option.plain for option in found.options}
-            said[cost[before] - cost[agent]] = str(found)
+            explanation = explain(learner, t, road.state_on(along, t, int(driven.lanes[t])), before)
+            cost = {option.index: option.plain for option in explanation.options}
+            said[cost[before] - cost[agent]] = str(explanation)
         before = agent
     return said[max(said)] if said else ""
 
@@ -193,7 +197,7 @@ def newcomer(seed: int, out: Path) -> Story:
     from cede.worlds.lane_driving import lane_driving, lane_driving_teams
 
     mdps, mdp = lane_driving_teams(TEAMS, seed=seed, **PRICES), lane_driving(sigma=2.0, **PRICES)
-    fleet = Fleet([driver(one, seed + i, structured=False) for i, one in enumerate(mdps)])
+    fleet = Fleet([driver(team, seed + i, structured=False) for i, team in enumerate(mdps)])
     simulate_fleet(mdps, fleet, BEFORE, seed=seed, jobs=1)
     known = {"machine": mdp.team.agents[0].policy}
     welcomed = fleet.remove(fleet.welcome(mdp.task, known_agents=known, seed=seed))
@@ -205,7 +209,7 @@ def newcomer(seed: int, out: Path) -> Story:
         "A new driver joins",
         f"{TEAMS} cars with humans of their own have driven {BEFORE} times each. They share what they have learned about the road. "
         "The learner of a new driver starts with it, and must learn the new human only.",
-        demo_pictures.draw_newcomer(out / "newcomer.png", {name: one.expected_cost for name, one in histories.items()}, costs),
+        demo_pictures.draw_newcomer(out / "newcomer.png", histories, costs),
         f"In its first {JOINED} drives the new driver costs {means['alone']:.1f} in the mean without the fleet, and "
         f"{means['welcomed by the fleet']:.1f} with it.",
     )

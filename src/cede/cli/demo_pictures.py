@@ -85,8 +85,9 @@ def draw_desk(path: Path, history: History, costs: Mapping[str, float]) -> Path:
         return save_picture(picture, path)
 
 
-def draw_newcomer(path: Path, curves: Mapping[str, Floats], costs: Mapping[str, float]) -> Path:
+def draw_newcomer(path: Path, histories: Mapping[str, History], costs: Mapping[str, float]) -> Path:
     """Draw the cost of each episode of a new driver, one curve for each name. Returns the file. costs: as for `draw_drivers`."""
+    curves = {name: history.expected_cost for name, history in histories.items()}
     with need("matplotlib", "plots").rc_context(RC):
         picture = new_picture(8.0, 2.9)
         axes = picture.subplots()

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from cede.cli.terminal import (
+    Command,
+    CommandGroup,
     LearnMachine,
+    ListsSets,
     Method,
     Seed,
     Structured,
@@ -21,7 +24,10 @@ from cede.cli.terminal import (
     unused_options,
 )
 
+commands = typer.Typer(cls=CommandGroup)
 
+
+@commands.command(cls=ListsSets)
 def learn(
     context: typer.Context,
     world: Annotated[
@@ -109,6 +115,7 @@ def learn(
         say(f"written: {where}")
 
 
+@commands.command(cls=Command)
 def compare(
     study: Annotated[Path, typer.Argument(help="A file such as examples/study.toml: worlds, learners, episodes, repeats, seed.")],
     out: Annotated[Path, typer.Option(help="Directory for results; an interrupted study continues there.")] = Path("out/study"),
@@ -121,8 +128,8 @@ def compare(
     with clear_errors():
         from cede.comparison.compare import run_study
 
-        found, files = run_study(study, out, jobs=jobs, overwrite=overwrite)
-        for line in str(found.table()).splitlines():
+        result, files = run_study(study, out, jobs=jobs, overwrite=overwrite)
+        for line in str(result.table()).splitlines():
             say(line)
         for path in files:
             say(f"written: {path}")
@@ -135,8 +142,8 @@ def make_world(world: str, agents: str | None, control_cost: float | None, switc
     """
     from cede.worlds.by_name import made_world
 
-    given = {"control_cost": control_cost, "switch_cost": switch_cost}
-    options: dict[str, Any] = {name: cost for name, cost in given.items() if cost is not None}
+    costs = {"control_cost": control_cost, "switch_cost": switch_cost}
+    options: dict[str, Any] = {name: cost for name, cost in costs.items() if cost is not None}
     if agents is not None:
         try:
             options["agents"] = [float(part) for part in agents.split(",")]

@@ -46,8 +46,8 @@ def make_learner(
 ) -> Learner:
     """Make the learner that the command line asks for.
 
-    method: recommended, ucrl2-mc, posterior-sampling, ucrl2, ucrl2-same-form or greedy; known: names of agents whose policies it is
-    told (UCRL2 cannot use them: it learns one table for each agent, pooled over time, as in the appendix); structured: use the
+    method: recommended, ucrl2-mc, posterior-sampling, ucrl2, ucrl2-same-form or greedy; known: names of agents whose policies it
+    knows (UCRL2 cannot use them: it learns one table for each agent, pooled over time, as in the appendix); structured: use the
     structure that comes with the world; ways: planning, replan, at_most, at_least, and for UCRL2-MC baseline, alpha and start.
     Raises ValueError where a method cannot do what is asked.
     """
@@ -55,18 +55,18 @@ def make_learner(
     if "baseline" in ways and method not in ("ucrl2-mc", "recommended"):
         check.fail(method, "baseline", ways["baseline"], "left out: it has no sets to tell what deviating costs")
     scale, belief = scale_of(radii, episodes), "printed" if radii in SCALED else radii
-    told: dict[str, Any] = {"known_agents": {agent.name: agent.policy for agent in mdp.team.agents if agent.name in known}}
+    knowledge: dict[str, Any] = {"known_agents": {agent.name: agent.policy for agent in mdp.team.agents if agent.name in known}}
     if structured:
-        told["structure"] = mdp.structure
+        knowledge["structure"] = mdp.structure
     if method == "greedy":
-        return greedy(mdp.task, seed=seed, **limits, **told, **ways)
+        return greedy(mdp.task, seed=seed, **limits, **knowledge, **ways)
     if method in ("posterior-sampling", "recommended"):
         if ways.pop("planning", "full") != "full":
             check.fail(method.replace("-", "_"), "planning", "'greedy'", "'full': it makes whole plans")
         make = posterior_sampling if method == "posterior-sampling" else recommended
-        return make(mdp.task, seed=seed, **limits, **told, **ways)
+        return make(mdp.task, seed=seed, **limits, **knowledge, **ways)
     if method == "ucrl2-mc":
-        return ucrl2_mc(mdp.task, delta=delta, scale=scale, belief=belief, seed=seed, **limits, **told, **ways)
+        return ucrl2_mc(mdp.task, delta=delta, scale=scale, belief=belief, seed=seed, **limits, **knowledge, **ways)
     for name, wanted in (("structured", structured), (f"radii {belief}", belief != "printed"), *limits.items()):
         if wanted:
             check.fail(method, name, "asked for", "left out: it is the baseline of the paper, as it is there")

@@ -28,16 +28,11 @@ Db = Annotated[
 MOST_SHOWN = 20  # differences that `db verify` lists
 MOST_CONNECTIONS = 2000
 
+commands = typer.Typer(cls=CommandGroup)
 token_commands = typer.Typer(cls=CommandGroup, help="Tokens: what each client may do.", no_args_is_help=True)
 db_commands = typer.Typer(cls=CommandGroup, help="The database of the service.", no_args_is_help=True)
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands of the service to the command line."""
-    app.command(cls=Command)(serve)
-    app.command(cls=Command)(planner)
-    app.add_typer(token_commands, name="token")
-    app.add_typer(db_commands, name="db")
+commands.add_typer(token_commands, name="token")
+commands.add_typer(db_commands, name="db")
 
 
 def default_url() -> str:
@@ -79,6 +74,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+@commands.command(cls=Command)
 def serve(
     db: Db = None,
     host: Annotated[str, typer.Option(help="Address to listen on; by default only this machine can connect.")] = "127.0.0.1",
@@ -171,6 +167,7 @@ def plan_workers(engine: str, jobs: int | None, address: str | None) -> "Iterato
         workers.close()
 
 
+@commands.command(cls=Command)
 def planner(
     db: Db = None,
     once: Annotated[bool, flag("--once", help="Plan for all teams that are due, and stop.")] = False,
@@ -207,7 +204,7 @@ def planner(
         say(f"plans made: {work.made}")
 
 
-@token_commands.command("create")
+@token_commands.command("create", cls=Command)
 def create_token(
     scope: Annotated[list[str], typer.Option(help="admin, report, decide or read; repeatable.")],
     team: Annotated[list[str] | None, typer.Option(help="A team; repeatable. By default all teams.")] = None,
@@ -222,7 +219,7 @@ def create_token(
         say(database.write(lambda c: tokens.create(c, label, scope, team or None, days)))
 
 
-@token_commands.command("list")
+@token_commands.command("list", cls=Command)
 def list_tokens(db: Db = None) -> None:
     """List tokens, without their secrets."""
     from datetime import UTC, datetime
@@ -234,17 +231,17 @@ def list_tokens(db: Db = None) -> None:
         from cede.serve.store import tokens
 
         with database.read() as connection:
-            found = tokens.listed(connection)
+            listed = tokens.listed(connection)
         rows = []
-        for one in found:
-            teams = "all teams" if one["teams"] is None else ", ".join(json.loads(one["teams"]))
-            until = f"until {day(one['expires'])}" if one["expires"] else "no expiry"
-            valid = f"revoked {day(one['revoked'])}" if one["revoked"] else until
-            rows.append((one["id"], f"{one['scopes']}: {teams}", valid, one["label"]))
+        for token in listed:
+            teams = "all teams" if token["teams"] is None else ", ".join(json.loads(token["teams"]))
+            until = f"until {day(token['expires'])}" if token["expires"] else "no expiry"
+            valid = f"revoked {day(token['revoked'])}" if token["revoked"] else until
+            rows.append((token["id"], f"{token['scopes']}: {teams}", valid, token["label"]))
         print_table("Tokens", ("id", "scopes", "valid", "label"), rows)
 
 
-@token_commands.command("revoke")
+@token_commands.command("revoke", cls=Command)
 def revoke_token(token: Annotated[str, typer.Argument(help="Its id, from `cede token list`.")], db: Db = None) -> None:
     """Revoke a token. Servers refuse it within seconds."""
     with opened(db, used=True) as database:
@@ -254,7 +251,7 @@ def revoke_token(token: Annotated[str, typer.Argument(help="Its id, from `cede t
         say(f"revoked: {token}")
 
 
-@db_commands.command("verify")
+@db_commands.command("verify", cls=Command)
 def verify_db(db: Db = None) -> None:
     """Recompute all counts from the log, and compare them with the stored ones. Exit code 1 if any differ."""
     with opened(db, used=True) as database:
@@ -270,7 +267,7 @@ def verify_db(db: Db = None) -> None:
         raise typer.Exit(1)
 
 
-@db_commands.command("rebuild")
+@db_commands.command("rebuild", cls=Command)
 def rebuild_db(db: Db = None) -> None:
     """Delete all counts, and count the log again."""
     with opened(db, used=True) as database:
@@ -281,7 +278,7 @@ def rebuild_db(db: Db = None) -> None:
         say("all counts were rebuilt from the log")
 
 
-@db_commands.command("upgrade")
+@db_commands.command("upgrade", cls=Command)
 def upgrade_db(db: Db = None) -> None:
     """Upgrade the tables to the newest schema. Servers do so when they start."""
     with opened(db):

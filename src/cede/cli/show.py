@@ -5,12 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cede.cli.terminal import clear_errors, must_be_used, print_table, say, say_settings
+from cede.cli.terminal import Command, CommandGroup, clear_errors, must_be_used, print_table, say, say_settings
 
+commands = typer.Typer(cls=CommandGroup)
 MOST_SHOWN = 50  # values of a feature, and states of an encoder
 MOST_NAMED = 100_000  # states of an encoder from which on none are named
 
 
+@commands.command(cls=Command)
 def show(
     context: typer.Context,
     file: Annotated[
@@ -40,21 +42,21 @@ def show(
                 raise ValueError(f"show: --team is {team}, must be from 0 to {len(thing) - 1}: the fleet has {len(thing)} teams")
             say(f"fleet of {len(thing)} teams, {thing.environment_episodes:,} episodes; team {team}:")
             thing = thing.learners[team]
-        found = cede.summarise(thing, by=by)
-        say_settings(found.settings)
-        first, *others = found.tables()
+        summary = cede.insight.summarise(thing, by=by)
+        say_settings(summary.settings)
+        first, *others = summary.tables()
         print_table(*first)
         for line in expected_costs(thing):
             say(line)
-        say(f"where episodes start: {found.starts}")
-        for line in found.endings():
+        say(f"where episodes start: {summary.starts}")
+        for line in summary.endings():
             say(line)
         for table in others:
             print_table(*table)
-        for warning in found.warnings:
+        for warning in summary.warnings:
             say(f"warning: {warning}")
         if picture is not None:
-            say(f"picture: {found.draw(picture)}")
+            say(f"picture: {summary.draw(picture)}")
 
 
 def show_record(context: typer.Context, file: Path, picture: Path | None) -> None:
@@ -107,11 +109,11 @@ def expected_costs(learner: Any) -> list[str]:
 
     task, parts = learner.task, []
     able = [member for member in range(len(task.members)) if task.can_reach(member)]
-    found = [cede.estimate(learner, policy, draws=100) for policy in (None, *able)]
-    for one in found:
-        mean, low, high = interval(one.mean, one.low, one.high)
-        parts.append(f"{one.policy} {mean} ({low} to {high})")
-    first = found[0]
+    estimates = [cede.estimate(learner, policy, draws=100) for policy in (None, *able)]
+    for estimate in estimates:
+        mean, low, high = interval(estimate.mean, estimate.low, estimate.high)
+        parts.append(f"{estimate.policy} {mean} ({low} to {high})")
+    first = estimates[0]
     kind = f"{first.level:.0%} of {first.draws} {first.kind}" if first.draws else f"{first.kind} of {first.level:.0%}"
-    doubts = dict.fromkeys(text for one in found for text in one.warnings if text not in learner.warnings)
+    doubts = dict.fromkeys(text for estimate in estimates for text in estimate.warnings if text not in learner.warnings)
     return [f"expected cost per {first.per}: {', '.join(parts)}; in brackets: {kind}", *(f"  warning: {text}" for text in doubts)]

@@ -13,10 +13,9 @@ from cede._base import check
 from cede._base.archive import write_arrays
 from cede.client.connection import ClientOptions, Connection, Denied, error_of, team_path, unreachable
 from cede.client.episode import RunningEpisode
-from cede.client.memory import Memory
 from cede.client.policy import PolicyCopy, newest_copy
 from cede.client.sender import Sender
-from cede.client.spool import Spool, Unsent, unblocked
+from cede.client.spool import Spool
 
 if TYPE_CHECKING:
     from cede.learners.learner import Learner
@@ -34,7 +33,7 @@ class AsyncClient:
 
     def __init__(self, url: str, token: str, *, timeout: float = 5.0, refresh: float = 2.0, spool: Any = None) -> None:
         self._options = ClientOptions.checked("AsyncClient", url, token, timeout, refresh, spool)
-        self.unsent: Unsent = Memory() if self._options.spool is None else Spool(self._options.spool, self._options.url)
+        self.unsent = Spool(self._options.spool, self._options.url)
         self.connection = Connection(self._options)
         self._sender = Sender(self.connection, self.unsent)
         self._teams: dict[str, AsyncTeamClient] = {}
@@ -57,7 +56,7 @@ class AsyncClient:
         """Return the address of the service."""
         return self._options.url
 
-    async def ask(self, method: str, path: str, **more: Any) -> Any:
+    async def ask(self, /, method: str, path: str, **more: Any) -> Any:
         """Send a request; return the response. more: arguments of httpx2 such as json. Raises ValueError if the service refuses."""
         answer = await self.connection.request(method, path, **more)
         if answer.status_code >= 400:
@@ -130,7 +129,7 @@ class AsyncClient:
             if time.monotonic() > adopted + ADOPT_INTERVAL:
                 adopted = time.monotonic()
                 with suppress(Exception):
-                    await unblocked(self.unsent, self.unsent.adopt)
+                    await self.unsent.unblocked(self.unsent.adopt)
                 self.more.set()
 
     async def flush(self, timeout: float | None = None) -> None:
@@ -138,11 +137,11 @@ class AsyncClient:
         rounds = self._sender.rounds
         until = None if timeout is None else time.monotonic() + check.number("flush", "timeout", timeout, least=0.0)
         self.work()
-        while await unblocked(self.unsent, lambda: self.unsent.pending):
+        while await self.unsent.unblocked(lambda: self.unsent.pending):
             self.work()  # raises an error if the client was closed meanwhile
             self._sender.check_problem(rounds)
             if until is not None and time.monotonic() >= until:
-                raise TimeoutError(f"{await unblocked(self.unsent, lambda: self.unsent.waiting)} steps are not sent yet")
+                raise TimeoutError(f"{await self.unsent.unblocked(lambda: self.unsent.waiting)} steps are not sent yet")
             await asyncio.sleep(GATHER_TIME)
         self._sender.check_refused()
 
@@ -173,45 +172,19 @@ class AsyncClient:
         self.unsent.close()
 
 
-class AsyncTeamClient:
-    """A team of a service, used like a `Learner`, with `await`. `AsyncClient.team` makes it. See `TeamClient`.
+class TeamProperties:
+    """Properties that a team has in both clients."""
 
-    Only one task at a time may use it.
-    """
-
-    def __init__(self, client: AsyncClient, name: str) -> None:
-        self.client, self.name, self.used = client, name, False
-        self._running = RunningEpisode(name, client.unsent)
-
-    async def ready(self) -> None:
-        """Load the first policy: from the service; if it does not answer quickly, from the spool."""
-        self.used = True
-        if self._running.newest is None:
-            unsent = self.client.unsent
-            stored = await unblocked(unsent, unsent.policy, self.name)
-            timeout = None if stored is None else min(QUICK_TIMEOUT, self.client._options.timeout)
-            try:
-                await self._download(stored, timeout)
-            except unreachable():
-                if stored is None:
-                    raise
-                self._running.newest = stored
-        self.client.work()
-
-    async def _download(self, old: PolicyCopy | None, timeout: float | None = None) -> None:
-        """Download the newest policy, and store it in the spool. old: the last known copy."""
-        newest = await newest_copy(self.client.connection, self.name, old, timeout)
-        self._running.newest = newest
-        if newest is not old:
-            time_only = old is not None and old.policy is newest.policy
-            unsent = self.client.unsent
-            await unblocked(unsent, unsent.store_policy, self.name, newest, time_only=time_only)
+    def _here(self) -> "AsyncTeamClient":
+        """Return the asynchronous team of this process."""
+        raise NotImplementedError
 
     def _policy(self) -> PolicyCopy:
-        """Return the copy that decides."""
-        if self._running.newest is None:
+        """Return the copy of the policy that decides."""
+        team = self._here()
+        if team._running.newest is None:
             check.fail("AsyncTeamClient", "policy", "missing", "downloaded first (await team.refresh()): the token must allow it")
-        return self._running.copy
+        return team._running.copy
 
     @property
     def start_agent(self) -> int:
@@ -231,13 +204,51 @@ class AsyncTeamClient:
     @property
     def episode(self) -> int | None:
         """Return the number of the running episode, or run; None: none has begun."""
-        return self._running.number
+        return self._here()._running.number
 
     @property
     def age(self) -> float:
         """Return the seconds since the service confirmed that the policy is the newest. It grows during an outage."""
-        copy = self._running.newest
+        copy = self._here()._running.newest
         return float("inf") if copy is None else time.monotonic() - copy.confirmed
+
+
+class AsyncTeamClient(TeamProperties):
+    """A team of a service, used like a `Learner`, with `await`. `AsyncClient.team` makes it. See `TeamClient`.
+
+    Only one task at a time may use it.
+    """
+
+    def __init__(self, client: AsyncClient, name: str) -> None:
+        self.client, self.name, self.used = client, name, False
+        self._running = RunningEpisode(name, client.unsent)
+
+    def _here(self) -> "AsyncTeamClient":
+        return self
+
+    async def ready(self) -> None:
+        """Load the first policy: from the service; if it does not answer quickly, from the spool."""
+        self.used = True
+        if self._running.newest is None:
+            unsent = self.client.unsent
+            stored = await unsent.unblocked(unsent.policy, self.name)
+            timeout = None if stored is None else min(QUICK_TIMEOUT, self.client._options.timeout)
+            try:
+                await self._download(stored, timeout)
+            except unreachable():
+                if stored is None:
+                    raise
+                self._running.newest = stored
+        self.client.work()
+
+    async def _download(self, old: PolicyCopy | None, timeout: float | None = None) -> None:
+        """Download the newest policy, and store it in the spool. old: the last known copy."""
+        newest = await newest_copy(self.client.connection, self.name, old, timeout)
+        self._running.newest = newest
+        unsent = self.client.unsent
+        if newest is not old and unsent.path is not None:
+            time_only = old is not None and old.policy is newest.policy
+            await unsent.unblocked(unsent.store_policy, self.name, newest, time_only=time_only)
 
     async def refresh(self) -> bool:
         """Ask for the newest policy; return whether the service answered. If not, the current policy stays."""
@@ -263,21 +274,25 @@ class AsyncTeamClient:
     async def observe(self, *step: Any, **named: Any) -> None:
         """Record one step; see `TeamClient.observe`."""
         await self.ready()
-        await unblocked(self.client.unsent, self._running.observe, *step, **named)
+        await self.client.unsent.unblocked(self._running.observe, *step, **named)
         if self._running.is_endless:
             self.client.wake()
 
     async def end_episode(self) -> None:
         """End the running episode: it is sent in the background, and the next one uses the newest policy."""
-        await unblocked(self.client.unsent, self._running.end_episode)
+        await self.client.unsent.unblocked(self._running.end_episode)
         self.client.wake()
 
     async def drop_episode(self) -> None:
         """Drop the running episode: its steps are not sent. Without a horizon, the next step begins a new run."""
-        await unblocked(self.client.unsent, self._running.drop_episode)
+        await self.client.unsent.unblocked(self._running.drop_episode)
 
     async def begin(self, *, patience: float = 30.0) -> int:
-        """Begin an episode at the service; return its number. See `TeamClient.begin`."""
+        """Begin an episode at the service, which loads its plan into memory; return the number of the episode.
+
+        The next steps are sent under this number. patience: seconds of retries if the service cannot be reached; one episode
+        begins, whatever the number of retries.
+        """
         self._running.check_ended("begin")
         seconds = check.number("begin", "patience", patience, least=0.0)
         headers = {"idempotency-key": secrets.token_hex(16)}
@@ -287,14 +302,21 @@ class AsyncTeamClient:
         return number
 
     async def decide(self, t: int | None, state: int, prev_agent: int) -> dict[str, Any]:
-        """Ask the service for a decision; return its whole answer. See `TeamClient.decide`."""
-        given = {"state": state, "prev_agent": prev_agent} if t is None else {"t": t, "state": state, "prev_agent": prev_agent}
-        body = {name: check.integer("decide", name, value, 0) for name, value in given.items()}
+        """Ask the service for a decision; return its whole answer: agent, name, plan (fresh, stale or fallback), version and age.
+
+        t: None without a horizon. All arguments are indices. There are no retries.
+        """
+        place = {"state": state, "prev_agent": prev_agent} if t is None else {"t": t, "state": state, "prev_agent": prev_agent}
+        body = {name: check.integer("decide", name, value, 0) for name, value in place.items()}
         answer: dict[str, Any] = await self.client.connection.ask("POST", f"{team_path(self.name)}/decide", json=body)
         return answer
 
     async def report(self, steps: Any, ends: Any = (), *, patience: float = 30.0) -> dict[str, int]:
-        """Report steps and ends of episodes to the service; return its answer. See `TeamClient.report`."""
+        """Report steps and ends of episodes to the service; return its answer: the numbers of new, duplicate and counted steps.
+
+        steps: objects as in the OpenAPI document, with episode and t. ends: objects with episode and steps. patience: seconds of
+        retries if the service cannot be reached; reporting a step twice is harmless.
+        """
         seconds = check.number("report", "patience", patience, least=0.0)
         body = {"steps": list(check.items("report", "steps", steps, "a list of steps")), "ends": list(ends)}
         path = f"{team_path(self.name)}/steps"

@@ -5,19 +5,28 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
+from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from cede._base import check
-from cede.client.async_client import AsyncClient, AsyncTeamClient
+from cede.client.async_client import AsyncClient, AsyncTeamClient, TeamProperties
 from cede.client.connection import ClientOptions
-from cede.client.spool import Unsent
-
-if TYPE_CHECKING:
-    from cede.learners.learner import Learner
+from cede.client.policy import PolicyCopy
+from cede.client.spool import Spool
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
+
+
+def blocking(method: Callable[Concatenate[Any, Given], Coroutine[Any, Any, Answer]]) -> Callable[Concatenate[Any, Given], Answer]:
+    """Return a method that runs a method of the asynchronous client or team in the client's thread, and waits for its result."""
+
+    @wraps(method)
+    def call(self: Any, /, *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        return self.run(method, self._here(), *args, **kwargs)  # type: ignore[no-any-return]
+
+    return call
 
 
 class Client:
@@ -66,21 +75,13 @@ class Client:
         return self._options.url
 
     @property
-    def unsent(self) -> Unsent:
+    def unsent(self) -> Spool:
         """Return the unsent steps."""
         return self._here().unsent
 
-    def ask(self, method: str, path: str, **more: Any) -> Any:
-        """Send a request; return the response. more: arguments of httpx2 such as json. Raises ValueError if the service refuses."""
-        return self.run(self._here().ask, method, path, **more)
-
-    def put_environment(self, name: str, learner: "Learner") -> bool:
-        """Create an environment with the task and settings of a learner that has not learned yet; False if it exists already."""
-        return self.run(self._here().put_environment, name, learner)
-
-    def put_team(self, name: str, environment: str, *, seed: int = 0, fallback: Any = None, own: Any = None) -> bool:
-        """Create a team; False if it exists already. own: its own agents, costs and known policies, as JSON."""
-        return self.run(self._here().put_team, name, environment, seed=seed, fallback=fallback, own=own)
+    ask = blocking(AsyncClient.ask)
+    put_environment = blocking(AsyncClient.put_environment)
+    put_team = blocking(AsyncClient.put_team)
 
     def team(self, name: str) -> "TeamClient":
         """Return a team, used like a learner: choose, observe, end_episode."""
@@ -162,7 +163,7 @@ class Client:
             inner.unsent.close()
 
 
-class TeamClient:
+class TeamClient(TeamProperties):
     """A team of a service, used like a `Learner`: `choose`, `observe`, `end_episode`. `Client.team` makes it.
 
     `choose` decides by a copy of the policy, which does not change during an episode. Steps are sent when the episode ends. Without
@@ -193,34 +194,19 @@ class TeamClient:
         self.client.work()
         return inner
 
-    @property
-    def start_agent(self) -> int:
-        """Return the agent in control before the first step."""
-        return self._ready().start_agent
+    def _policy(self) -> PolicyCopy:
+        self._ready()
+        return super()._policy()
 
     @property
-    def agents(self) -> tuple[str, ...]:
-        """Return the names of the agents."""
-        return self._ready().agents
+    def run(self) -> Callable[..., Any]:
+        """Return `Client.run`."""
+        return self.client.run
 
-    @property
-    def version(self) -> int:
-        """Return the version of the policy that decides; 0: there is none, and the fallback agent acts."""
-        return self._ready().version
-
-    @property
-    def episode(self) -> int | None:
-        """Return the number of the running episode, or run; None: none has begun."""
-        return self._here().episode
-
-    @property
-    def age(self) -> float:
-        """Return the seconds since the service confirmed that the policy is the newest. It grows during an outage."""
-        return self._here().age
-
-    def refresh(self) -> bool:
-        """Ask for the newest policy; return whether the service answered. If not, the current policy stays."""
-        return self.client.run(self._here().refresh)
+    refresh = blocking(AsyncTeamClient.refresh)
+    begin = blocking(AsyncTeamClient.begin)
+    decide = blocking(AsyncTeamClient.decide)
+    report = blocking(AsyncTeamClient.report)
 
     @overload
     def choose(self, t: int, state: int | str, prev_agent: int) -> int: ...
@@ -256,28 +242,3 @@ class TeamClient:
     def drop_episode(self) -> None:
         """Drop the running episode: its steps are not sent. Without a horizon, the next step begins a new run."""
         self._here()._running.drop_episode()
-
-    # ------------------------------------------------------------------------------------------------- the service's own answers
-
-    def begin(self, *, patience: float = 30.0) -> int:
-        """Begin an episode at the service, which loads its plan into memory; return the number of the episode.
-
-        The next steps are sent under this number. patience: seconds of retries if the service cannot be reached; one episode
-        begins, whatever the number of retries.
-        """
-        return self.client.run(self._here().begin, patience=patience)
-
-    def decide(self, t: int | None, state: int, prev_agent: int) -> dict[str, Any]:
-        """Ask the service for a decision; return its whole answer: agent, name, plan (fresh, stale or fallback), version and age.
-
-        t: None without a horizon. All arguments are indices. There are no retries.
-        """
-        return self.client.run(self._here().decide, t, state, prev_agent)
-
-    def report(self, steps: Any, ends: Any = (), *, patience: float = 30.0) -> dict[str, int]:
-        """Report steps and ends of episodes to the service; return its answer: the numbers of new, duplicate and counted steps.
-
-        steps: objects as in the OpenAPI document, with episode and t. ends: objects with episode and steps. patience: seconds of
-        retries if the service cannot be reached; reporting a step twice is harmless.
-        """
-        return self.client.run(self._here().report, steps, ends, patience=patience)

@@ -39,7 +39,7 @@ class ClientOptions:
         check.name(owner, "token", token)
         if not token.isascii() or not token.isprintable():
             check.fail(owner, "token", "not printable ASCII", "as `cede token create` printed it")
-        timeout, refresh = (check.number(owner, n, one, least=0.01) for n, one in (("timeout", timeout), ("refresh", refresh)))
+        timeout, refresh = check.number(owner, "timeout", timeout, least=0.01), check.number(owner, "refresh", refresh, least=0.01)
         return cls(url.rstrip("/"), token, timeout, refresh, None if spool is None else path_to_write(owner, "spool", spool))
 
     def http(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from cede._base import check
 from cede._base.interrupts import uninterrupted
 from cede.client.policy import PolicyCopy
-from cede.client.spool import Unsent
+from cede.client.spool import Spool
 from cede.problem.names import in_kind, name_index, numbers_by_name, place_index
 
 RANDOM_BITS = 21  # low bits of the number of an episode; the high bits are seconds since 1970
@@ -31,24 +31,24 @@ class TaskNames:
         self.terminal = frozenset(about["terminal"])
         self._states, self._actions = numbers_by_name(self.state_names), numbers_by_name(self._action_names)
 
-    def state(self, owner: str, place: str, given: Any) -> int:
+    def state(self, owner: str, place: str, value: Any) -> int:
         """Return the index of a state."""
-        return place_index(owner, place, given, self._n_states, self.state_names, self._states)
+        return place_index(owner, place, value, self._n_states, self.state_names, self._states)
 
-    def live_state(self, owner: str, given: Any) -> int:
+    def live_state(self, owner: str, value: Any) -> int:
         """Return the index of a state that is not terminal."""
-        state = self.state(owner, "state", given)
+        state = self.state(owner, "state", value)
         if state in self.terminal:
-            check.fail(owner, "state", check.show(given), "one in which an episode goes on: it ends there")
+            check.fail(owner, "state", check.show(value), "one in which an episode goes on: it ends there")
         return state
 
-    def action(self, owner: str, place: str, given: Any) -> int:
+    def action(self, owner: str, place: str, value: Any) -> int:
         """Return the index of an action."""
-        return place_index(owner, place, given, self._n_actions, self._action_names, self._actions)
+        return place_index(owner, place, value, self._n_actions, self._action_names, self._actions)
 
-    def agent(self, owner: str, place: str, given: Any) -> int:
+    def agent(self, owner: str, place: str, value: Any) -> int:
         """Return the index of an agent."""
-        return name_index(owner, place, given, self.agents)
+        return name_index(owner, place, value, self.agents)
 
 
 class RunningEpisode:
@@ -58,7 +58,7 @@ class RunningEpisode:
     the newest decides.
     """
 
-    def __init__(self, team: str, unsent: Unsent) -> None:
+    def __init__(self, team: str, unsent: Spool) -> None:
         self._team, self._unsent = team, unsent
         self.newest: PolicyCopy | None = None
         self._last_second, self._random_bits = 0, secrets.randbits(RANDOM_BITS)  # of episode numbers

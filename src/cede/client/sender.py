@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cede.client.connection import RETRY_STATUSES, Backoff, Connection, detail_of, retry_after, unreachable
-from cede.client.memory import UnsentRow
-from cede.client.spool import Unsent, unblocked
+from cede.client.spool import Spool, UnsentRow
 
 BATCH = 2000  # rows in a request
 WRONG_STATUSES = (400, 409, 413, 422)  # the steps are wrong; any other refusal concerns the token, the address or the server
@@ -18,7 +17,7 @@ class Sender:
     problem: why nothing can be sent, where waiting does not help; None: no such problem. rounds: number of tries.
     """
 
-    def __init__(self, connection: Connection, unsent: Unsent) -> None:
+    def __init__(self, connection: Connection, unsent: Spool) -> None:
         self._connection, self._unsent = connection, unsent
         self.refused: list[str] = []
         self.postponed: str | None = None
@@ -33,7 +32,7 @@ class Sender:
         """
         least: float | None
         try:
-            rows = await unblocked(self._unsent, self._unsent.batch, BATCH)
+            rows = await self._unsent.unblocked(self._unsent.batch, BATCH)
             if not rows:
                 return None
             least = await self._send(rows)
@@ -55,7 +54,7 @@ class Sender:
             return retry_after(answer)
         if is_accepted(answer, rows):
             self.problem = None
-            await unblocked(self._unsent, self._unsent.delete, rows)
+            await self._unsent.unblocked(self._unsent.delete, rows)
             return None
         if not is_refused(answer):
             where = f"service: its response is of status {answer.status_code} and from elsewhere"
@@ -71,10 +70,10 @@ class Sender:
             return max((wait for wait in waits if wait is not None), default=None)
         detail = detail_of(answer)
         if answer.status_code in WRONG_STATUSES:
-            await unblocked(self._unsent, self._unsent.refuse, rows, detail)
+            await self._unsent.unblocked(self._unsent.refuse, rows, detail)
             self.refused.append(detail)
             return None
-        await unblocked(self._unsent, self._unsent.postpone, rows)
+        await self._unsent.unblocked(self._unsent.postpone, rows)
         self.postponed, self.problem = detail, ValueError(detail)
         return 0.0
 

@@ -1,8 +1,8 @@
-"""The spool: unsent steps in a file that outlives the process, and the last policy of each team.
+"""The spool: unsent steps, and the last policy of each team, in a SQLite database: a file that outlives the process, or memory.
 
-The file is a SQLite database with a write-ahead log. Several processes may share it. Each row has an owner, a client in a process,
-which sends it. A living client holds a lock on the byte of its number in a file beside the spool; the operating system releases the
-lock when the process dies. Rows of dead owners are sent by the next client that looks.
+Several processes may share a file. Each row has an owner, a client in a process, which sends it. A living client holds a lock on
+the byte of its number in a file beside the spool; the operating system releases the lock when the process dies. Rows of dead owners
+are sent by the next client that looks.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 from weakref import WeakSet, finalize
@@ -26,7 +27,6 @@ import numpy as np
 
 from cede._base import check
 from cede._base.archive import UnreadableFile
-from cede.client.memory import Memory, UnsentRow, check_room
 from cede.client.policy import PolicyCopy, policy_shape
 
 try:
@@ -34,7 +34,7 @@ try:
 except ImportError:  # a system without such locks: all other owners count as dead; steps that are sent twice count once
     fcntl = None  # type: ignore[assignment]
 
-MOST_UNSENT = 2_000_000  # steps on disk
+MOST_ON_DISK, MOST_IN_MEMORY = 2_000_000, 200_000  # unsent steps
 SCHEMA, KIND = 1, 0x63656465  # user_version and application_id of the file
 NOBODY = -1  # the owner of postponed rows, which any client may send
 BUSY_TIMEOUT = 60.0  # seconds for which one process waits for another
@@ -57,13 +57,25 @@ Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
 
-class Spool:
-    """Unsent steps and ends of episodes, in a file; the methods are those of `memory.Memory`. Thread-safe.
+@dataclass(frozen=True)
+class UnsentRow:
+    """A step, or the end of an episode."""
 
-    path: the file. url: the service; a spool belongs to one. After a fork the child must create its own.
+    id: int
+    team: str
+    episode: int
+    steps: int | None  # number of steps of the episode, if this is its end; None: this is a step
+    body: Mapping[str, Any]  # the step as JSON; empty for an end
+
+
+class Spool:
+    """Unsent steps and ends of episodes. Steps of a running episode are held: they are not sent before it ends. Thread-safe.
+
+    path: the file; None: memory, which is lost with the process. url: the service; a spool belongs to one. After a fork the child
+    must create its own.
     """
 
-    def __init__(self, path: Path, url: str) -> None:
+    def __init__(self, path: Path | None, url: str) -> None:
         self.path, self._url = path, url
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
@@ -81,10 +93,11 @@ class Spool:
 
     def _prepare(self) -> None:
         """Create the file, readable for its owner only, or check an existing one. A file that is no spool is not changed."""
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        if self.path is not None:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         self._do(self._check_kind)
         self._do(lambda c: c.execute("PRAGMA journal_mode = WAL").fetchone())
-        self._do(transaction(self._create_tables))
+        self._transact(self._create_tables)
         if (result := self._do(lambda c: c.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
             self._damaged(result)
         urls = self._do(lambda c: [row[0] for row in c.execute("SELECT url FROM service")])
@@ -117,13 +130,30 @@ class Spool:
             with self._lock:
                 try:
                     if self._connection is None:
-                        self._connection = sqlite3.connect(self.path, timeout=1.0, isolation_level=None, check_same_thread=False)
+                        place = ":memory:" if self.path is None else self.path
+                        self._connection = sqlite3.connect(place, timeout=1.0, isolation_level=None, check_same_thread=False)
                         self._connection.execute("PRAGMA synchronous = NORMAL")
                     return work(self._connection)
                 except sqlite3.Error as error:
                     if code_of(error) not in BUSY or time.monotonic() > until:
                         self._fail(error)
             time.sleep(random.uniform(0.001, 0.02))
+
+    def _transact(self, work: Callable[[sqlite3.Connection], Any], *, synced: bool = False) -> None:
+        """Call a function with the connection, in a transaction. synced: it is on the disk afterwards."""
+
+        def call(connection: sqlite3.Connection) -> None:
+            try:
+                if synced:
+                    connection.execute("PRAGMA synchronous = FULL")
+                with connection:  # commits at its end; rolls back after an exception
+                    connection.execute("BEGIN IMMEDIATE")
+                    work(connection)
+            finally:
+                if synced:
+                    connection.execute("PRAGMA synchronous = NORMAL")
+
+        self._do(call)
 
     def _value(self, sql: str, *values: Any) -> Any:
         """Return the first column of the first row of a query."""
@@ -143,12 +173,16 @@ class Spool:
         raise UnreadableFile(f"Client: spool is damaged ({why}), must be as a client wrote it: {str(self.path)!r}")
 
     def suspend(self) -> None:
-        """Close the connection, and block all calls until `resume`. The next call opens a new connection."""
+        """Block all calls until `resume`. The connection to a file is closed; the next call opens a new one."""
         self._lock.acquire()
+        if self.path is not None:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
-        self._connection = None
+            self._connection = None
 
     def resume(self) -> None:
         """Allow calls again."""
@@ -156,8 +190,8 @@ class Spool:
 
     def close(self) -> None:
         """Close the file. Unsent rows stay in it for the next client."""
-        self.suspend()
-        self.resume()
+        with self._lock:
+            self._disconnect()
         OPEN_SPOOLS.discard(self)
         release(self.path, self.owner)
 
@@ -168,12 +202,15 @@ class Spool:
         owners = self._do(lambda c: [row[0] for row in c.execute("SELECT DISTINCT owner FROM unsent")])
         dead = [(self.owner, owner) for owner in owners if owner != self.owner and is_dead(self.path, owner)]
         if dead:
-            self._do(transaction(lambda c: c.executemany("UPDATE unsent SET owner = ?, held = 0 WHERE owner = ?", dead)))
+            self._transact(lambda c: c.executemany("UPDATE unsent SET owner = ?, held = 0 WHERE owner = ?", dead))
             self._steps = self._value("SELECT COUNT(*) FROM unsent WHERE owner = ? AND steps IS NULL", self.owner)
 
     def put(self, team: str, episode: int, step: Mapping[str, Any], *, held: bool) -> None:
         """Add a step. From now on it survives the end of the process; a power cut, from the end of the episode on."""
-        check_room(self._steps, MOST_UNSENT)
+        most = MOST_IN_MEMORY if self.path is None else MOST_ON_DISK
+        if self._steps >= most:
+            expected = f"at most {most}: the service does not accept them"
+            check.fail("Client", "the number of unsent steps", self._steps + 1, expected)
         values = (self.owner, int(held), team, episode, None, json.dumps(step, separators=(",", ":"), allow_nan=False))
         self._do(lambda c: c.execute(INSERT, values))
         self._steps += 1
@@ -186,7 +223,7 @@ class Spool:
             connection.execute(sql, (self.owner, team, episode))
             connection.execute(INSERT, (self.owner, 0, team, episode, steps, "{}"))
 
-        self._do(transaction(work, synced=True))
+        self._transact(work, synced=True)
 
     def sync(self) -> None:
         """Sync all steps to the disk."""
@@ -214,7 +251,7 @@ class Spool:
             for sql, values in statements:
                 connection.execute(sql, (*values, ids))
 
-        self._do(transaction(work))
+        self._transact(work)
         self._steps -= sum(row.steps is None for row in rows)
 
     def delete(self, rows: Sequence[UnsentRow]) -> None:
@@ -239,6 +276,20 @@ class Spool:
     def waiting(self) -> int:
         """Return the number of steps to send."""
         return int(self._value("SELECT COUNT(*) FROM unsent WHERE owner = ? AND held = 0 AND steps IS NULL", self.owner))
+
+    async def unblocked(self, call: Callable[Given, Answer], *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        """Call a function that may use the spool. One that uses a file runs in a thread, so that the event loop is not blocked.
+
+        Cancellation is delivered after the call.
+        """
+        if self.path is None:
+            return call(*args, **kwargs)
+        task = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            raise
 
     # ------------------------------------------------------------------------------------------------- policies
 
@@ -268,44 +319,9 @@ class Spool:
         return PolicyCopy(policy, about, tag, time.monotonic() - max(0.0, time.time() - confirmed / 1000))
 
 
-Unsent = Memory | Spool  # where a client stores unsent steps
-
-
-async def unblocked(unsent: Unsent, call: Callable[Given, Answer], *args: Given.args, **kwargs: Given.kwargs) -> Answer:
-    """Call a function that may use the spool, in a thread so that the event loop is not blocked; without a spool, directly.
-
-    Cancellation is delivered after the call.
-    """
-    if isinstance(unsent, Memory):
-        return call(*args, **kwargs)
-    task = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
-
-
 def code_of(error: sqlite3.Error) -> int:
     """Return the primary result code of an error of SQLite."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def transaction(work: Callable[[sqlite3.Connection], Any], *, synced: bool = False) -> Callable[[sqlite3.Connection], None]:
-    """Return a function that does some work in a transaction. synced: it is on the disk afterwards."""
-
-    def call(connection: sqlite3.Connection) -> None:
-        try:
-            if synced:
-                connection.execute("PRAGMA synchronous = FULL")
-            with connection:  # commits at its end; rolls back after an exception
-                connection.execute("BEGIN IMMEDIATE")
-                work(connection)
-        finally:
-            if synced:
-                connection.execute("PRAGMA synchronous = NORMAL")
-
-    return call
 
 
 # ------------------------------------------------------------------------------------------------- owners and forks
@@ -322,28 +338,26 @@ def lock_file(path: Path) -> int:
     return LOCK_FILES[name]
 
 
-def new_owner(path: Path) -> int:
+def new_owner(path: Path | None) -> int:
     """Return the random number of a new owner, and lock its byte until `release` or the end of this process."""
     owner = secrets.randbits(40)
-    if fcntl is not None:
+    if fcntl is not None and path is not None:
         fcntl.lockf(lock_file(path), fcntl.LOCK_EX, 1, owner)
     OWNERS[owner] = os.getpid()
     return owner
 
 
-def release(path: Path, owner: int) -> None:
+def release(path: Path | None, owner: int) -> None:
     """Release the lock of an owner: others may adopt its rows."""
-    if OWNERS.pop(owner, None) == os.getpid() and fcntl is not None:
+    if OWNERS.pop(owner, None) == os.getpid() and fcntl is not None and path is not None:
         fcntl.lockf(lock_file(path), fcntl.LOCK_UN, 1, owner)
 
 
-def is_dead(path: Path, owner: int) -> bool:
+def is_dead(path: Path | None, owner: int) -> bool:
     """Return whether nobody holds the lock of an owner."""
-    if owner == NOBODY:
-        return True
-    if OWNERS.get(owner) == os.getpid():
-        return False
-    if fcntl is None:
+    if owner == NOBODY or OWNERS.get(owner) == os.getpid():
+        return owner == NOBODY
+    if fcntl is None or path is None:
         return True
     try:
         fcntl.lockf(lock_file(path), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, owner)

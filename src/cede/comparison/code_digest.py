@@ -112,8 +112,8 @@ def homes_of(dotted: str) -> list[str]:
 def public_names() -> dict[str, str]:
     """Return for each public name of cede its dotted name where it is defined: `cede` lists them under `if TYPE_CHECKING`."""
     tree = ast.parse((PACKAGE / "__init__.py").read_bytes())
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and top_of(node.module or "") == PACKAGE.name]
-    return {alias.name: f"{node.module}.{alias.name}" for node in found for alias in node.names}
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and top_of(node.module or "") == PACKAGE.name]
+    return {alias.name: f"{node.module}.{alias.name}" for node in imports for alias in node.names}
 
 
 def executed(tree: ast.Module) -> Iterator[ast.AST]:

@@ -78,8 +78,8 @@ def compare(
     place = None if directory is None else check.path(owner, "directory", directory, "the path of a directory")
     seeds = [seed + repeat for repeat in range(repeats)]
     runs: dict[str, list[OneRun]] = {}
-    for name, given in some_worlds.items():
-        make = world_maker(f"{owner}, world {name!r}", given)
+    for name, world in some_worlds.items():
+        make = world_maker(f"{owner}, world {name!r}", world)
         mdps = [make(one) for one in seeds]
         length = checked_length(f"{owner}, world {name!r}", mdps[0], episodes, steps, record_every)
         runs[name] = made_runs(f"{owner}, world {name!r}", mdps, some_learners, length, seeds, place is not None)
@@ -129,9 +129,9 @@ def made_runs(
             if first != here:
                 check.fail(owner, f"the {what} for seed {seed}", here, f"{first}, as for seed {seeds[0]}")
     digests = {id(mdp): archive.digest(mdp) for mdp in {id(mdp): mdp for mdp in mdps}.values()} if kept else {}
-    for name, given in learners.items():
+    for name, maker in learners.items():
         who = f"{owner}, learner {name!r}"
-        make = learner_maker(who, given, length[0])
+        make = learner_maker(who, maker, length[0])
         for mdp, seed in zip(mdps, seeds, strict=True):
             learner = make(mdp, seed)
             if not is_own(learner):
@@ -147,7 +147,7 @@ def made_runs(
 
 
 def check_alone(owner: str, mdp: TwoLayerMDP, learner: Any) -> None:
-    """Check that a learner that is not cede's own fits a problem, and that regret can be told of it."""
+    """Check that a learner that is not cede's own fits a problem, and that its regret can be computed."""
     if isinstance(getattr(learner, "task", None), Task):
         fits_task(owner, mdp.task, learner.task)
     if mdp.horizon is None and checked(owner, shown_policy)(mdp.task, learner) is None:

@@ -39,50 +39,50 @@ ALSO = {"known_agents": "known", "structure": "structured"}  # in addition to an
 def entries(owner: str, argument: str, value: Any, expected: str) -> dict[str, Any]:
     """Check worlds or learners: a mapping from names, or a sequence of names that stand for themselves. Return the mapping."""
     if isinstance(value, Mapping):
-        found = dict(value)
+        by_name = dict(value)
     else:
         names = check.items(owner, argument, value, expected)
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
             check.fail(owner, argument, check.show(value), expected)
-        found = {name: name for name in names}
-    if not found:
+        by_name = {name: name for name in names}
+    if not by_name:
         check.fail(owner, f"the number of {argument}", 0, "at least 1")
-    for name in found:
+    for name in by_name:
         check.name(owner, f"a name in {argument}", name)
-    return found
+    return by_name
 
 
-def named(owner: str, given: Any, expected: str) -> tuple[str, dict[str, Any]]:
+def named(owner: str, entry: Any, expected: str) -> tuple[str, dict[str, Any]]:
     """Check a name, or a pair of a name and a mapping of arguments; return both."""
-    pair = (given, {}) if isinstance(given, str) else given
+    pair = (entry, {}) if isinstance(entry, str) else entry
     if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
-        check.fail(owner, "what stands for it", check.show(given), expected)
+        check.fail(owner, "what stands for it", check.show(entry), expected)
     return pair[0], dict(pair[1])
 
 
-def check_arguments(owner: str, given: Mapping[Any, Any], allowed: list[str], needed: list[str]) -> None:
+def check_arguments(owner: str, arguments: Mapping[Any, Any], allowed: list[str], needed: list[str]) -> None:
     """Check the names of arguments."""
-    for name in given:
+    for name in arguments:
         if name not in allowed:
             expected = check.one_of(allowed) if allowed else "left out: it has no arguments"
             check.fail(owner, "an argument", check.show(name), expected)
     for name in needed:
-        if name not in given:
+        if name not in arguments:
             check.fail(owner, name, "left out", "given")
 
 
-def world_maker(owner: str, given: Any) -> MakeWorld:
+def world_maker(owner: str, world: Any) -> MakeWorld:
     """Return the function that makes a world for the seed of a repeat.
 
-    given: a TwoLayerMDP, the same in all repeats; a function of a seed; a name of `cede.worlds.by_name`; or such a name with a
+    world: a TwoLayerMDP, the same in all repeats; a function of a seed; a name of `cede.worlds.by_name`; or such a name with a
     mapping of arguments. A named world that has an argument `seed` gets the seed of the repeat, unless it is given one.
     """
-    if isinstance(given, TwoLayerMDP):
-        return lambda seed: given
-    if callable(given):
-        check_takes(owner, given, 1, "a function of a seed")
-        return checked(owner, given, TwoLayerMDP)
-    name, arguments = named(owner, given, "a TwoLayerMDP, a function of a seed, a name, or a pair of a name and arguments")
+    if isinstance(world, TwoLayerMDP):
+        return lambda seed: world
+    if callable(world):
+        check_takes(owner, world, 1, "a function of a seed")
+        return checked(owner, world, TwoLayerMDP)
+    name, arguments = named(owner, world, "a TwoLayerMDP, a function of a seed, a name, or a pair of a name and arguments")
     function = world_function(owner, "world", name)
     allowed = list(inspect.signature(function).parameters)
     check_arguments(owner, arguments, allowed, [])
@@ -92,42 +92,42 @@ def world_maker(owner: str, given: Any) -> MakeWorld:
     return lambda seed: made
 
 
-def learner_maker(owner: str, given: Any, episodes: int) -> MakeLearner:
+def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
     """Return the function that makes a learner for a problem and the seed of a repeat.
 
-    given: a function of a task and a seed that returns a learner, any that `simulate` runs; a name in LEARNERS; or such a name with
-    a mapping of arguments. Beside the arguments of the function, known is a list of the agents whose true policies it is told,
+    learner: a function of a task and a seed that returns a learner, any that `simulate` runs; a name in LEARNERS; or such a name
+    with a mapping of arguments. Beside the arguments of the function, known is a list of the agents whose true policies it knows,
     structured=True tells it the structure of the world, and scale may be a mapping (of agents and environment) or "authors", their
     schedule for so many episodes.
     """
-    if callable(given):
-        check_takes(owner, given, 2, "a function of a task and a seed")
-        make = checked(owner, given)
+    if callable(learner):
+        check_takes(owner, learner, 2, "a function of a task and a seed")
+        make = checked(owner, learner)
         return lambda mdp, seed: checked_learner(owner, make(mdp.task, seed), "what its function returned")
-    name, told = named(owner, given, "a function of a task and a seed, a name, or a pair of a name and arguments")
+    name, arguments = named(owner, learner, "a function of a task and a seed, a name, or a pair of a name and arguments")
     function = LEARNERS[check.choice(owner, "learner", name, tuple(LEARNERS))]
     parameters = [one for one in inspect.signature(function).parameters if one not in NOT_ARGUMENTS]
     needed = [one for one in parameters if inspect.signature(function).parameters[one].default is inspect.Parameter.empty]
-    check_arguments(owner, told, parameters + [more for one, more in ALSO.items() if one in parameters], needed)
-    known, structured = told.pop("known", ()), check.truth(owner, "structured", told.pop("structured", False))
+    check_arguments(owner, arguments, parameters + [more for one, more in ALSO.items() if one in parameters], needed)
+    known, structured = arguments.pop("known", ()), check.truth(owner, "structured", arguments.pop("structured", False))
     if known:
         known = check.items(owner, "known", known, "a list of names of agents")
-    if isinstance(told.get("scale"), Mapping):
-        check_arguments(f"{owner}, scale", told["scale"], ["agents", "environment"], [])
-        told["scale"] = checked(owner, Scale)(**told["scale"])
-    elif told.get("scale") == "authors":
-        told["scale"] = Scale.authors(episodes)
+    if isinstance(arguments.get("scale"), Mapping):
+        check_arguments(f"{owner}, scale", arguments["scale"], ["agents", "environment"], [])
+        arguments["scale"] = checked(owner, Scale)(**arguments["scale"])
+    elif arguments.get("scale") == "authors":
+        arguments["scale"] = Scale.authors(episodes)
 
     def made(mdp: TwoLayerMDP, seed: int) -> Learner:
         if name == "oracle":
             return oracle(mdp, seed=seed)
         if name == "fixed":
-            return fixed(mdp.task, **told)
+            return fixed(mdp.task, **arguments)
         truth: dict[str, Any] = {"structure": mdp.structure} if structured else {}
         if known:
             agents = [mdp.team.agents[mdp.task.agent_index(owner, "an agent in known", agent)] for agent in known]
             truth["known_agents"] = {agent.name: agent.policy for agent in agents}
-        return function(mdp.task, seed=seed, **told, **truth)
+        return function(mdp.task, seed=seed, **arguments, **truth)
 
     return checked(owner, made, Learner)
 

@@ -79,11 +79,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values that are corrected for their number (Holm 1979): the i-th smallest of m is multiplied by m + 1 - i, and is at
     least as large as those before it and at most 1.
     """
-    given = np.array(p_values, dtype=float)
-    order = np.argsort(given, kind="stable")
-    factors = len(given) - np.arange(len(given))
-    corrected = np.empty(len(given))
-    corrected[order] = np.minimum(1.0, np.maximum.accumulate(given[order] * factors))
+    raw = np.array(p_values, dtype=float)
+    order = np.argsort(raw, kind="stable")
+    factors = len(raw) - np.arange(len(raw))
+    corrected = np.empty(len(raw))
+    corrected[order] = np.minimum(1.0, np.maximum.accumulate(raw[order] * factors))
     return corrected.tolist()
 
 

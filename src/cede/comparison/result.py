@@ -1,4 +1,4 @@
-"""What a comparison found: arrays by world, learner, repeat and episode; as columns, as a frame, as a table, as a figure."""
+"""The results of a comparison: arrays by world, learner, repeat and episode; as columns, as a frame, as a table, as a figure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Comparison(Remade):
     switches: Ints  # (W, N, R, K) hand-overs in each episode
     control: Ints  # (W, N, R, K, D of the largest team) steps in which each agent acted
     optimum: Floats  # (W, N, R) expected cost of the best policy, as in `History`
-    settings: Mapping[str, Mapping[str, Mapping[str, str]]]  # by world and learner: what the learner was told, in the first repeat
+    settings: Mapping[str, Mapping[str, Mapping[str, str]]]  # by world and learner: settings of the learner, in the first repeat
     realised: tuple[str, ...] = ()  # learners that showed no policy: their regret is what episodes really cost beyond the optimum
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class Comparison(Remade):
 
         steps = np.add.reduceat(self.control, ends[:-1], axis=3)  # (W, N, R, points, D)
         shares = steps / np.maximum(steps.sum(axis=4, keepdims=True), 1)
-        found: dict[str, NDArray[Any]] = {
+        columns: dict[str, NDArray[Any]] = {
             "world": repeated(np.array(self.worlds, dtype=object), 0),
             "learner": repeated(np.array(self.learners, dtype=object), 1),
             "repeat": repeated(self.seeds, 2),
@@ -79,8 +79,8 @@ class Comparison(Remade):
             for w, names in enumerate(self.agents):
                 if agent in names:
                     share[w] = shares[w, ..., names.index(agent)]
-            found[f"share of {agent}"] = share.ravel()
-        return found
+            columns[f"share of {agent}"] = share.ravel()
+        return columns
 
     def to_frame(self, points: int | None = None) -> Any:
         """Return the results as a pandas DataFrame with one row for each run and episode. points: as for `columns`."""
@@ -91,8 +91,8 @@ class Comparison(Remade):
         mean.
         """
         check.choice("Comparison", "measure", measure, MEASURES)
-        found: Floats = self.regret[..., -1] if measure == "regret" else getattr(self, measure).mean(axis=3)
-        return found
+        values: Floats = self.regret[..., -1] if measure == "regret" else getattr(self, measure).mean(axis=3)
+        return values
 
     def table(self, measure: str = "regret") -> ComparisonTable:
         """Return means with intervals, and paired differences to the reference with intervals and a test.

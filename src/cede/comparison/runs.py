@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,15 @@ from cede._base.arrays import Floats, Ints
 from cede.comparison.code_digest import code_digest
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import engine_of
-from cede.fleet.history import History
-from cede.fleet.run import Run, streams_of
+from cede.fleet.grouping import streams_of
+from cede.fleet.history import History, Ledger
+from cede.fleet.run import Run
 from cede.learners.learner import Learner
 from cede.problem.model import TwoLayerMDP
 
 KIND, SCHEMA = "run", 1
 SECONDS = 30.0  # between two checkpoints
-COLUMNS = ("regret", "expected_cost", "cost", "control", "switches")  # of a History
+COLUMNS = tuple(field.name for field in fields(Ledger))  # of a History
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +48,11 @@ class OneRun:
 def run_key(world: str, learner: Learner, episodes: int, block: int, seed: int) -> str:
     """Return the name of a run: a digest of the code, the problem, the learner, the length and the seed.
 
-    world: the digest of the problem, as `archive.digest` makes it; many runs have the same one. Fails if the learner was told a
-    function, which has no digest.
+    world: the digest of the problem, as `archive.digest` makes it; many runs have the same one. Fails if the scale of the
+    learner is a function, which has no digest.
     """
-    told = archive.checksum(*learner.packed())
-    return hashlib.sha256(json.dumps([code_digest(__name__), world, told, episodes, block, seed]).encode()).hexdigest()[:20]
+    about = archive.checksum(*learner.packed())
+    return hashlib.sha256(json.dumps([code_digest(__name__), world, about, episodes, block, seed]).encode()).hexdigest()[:20]
 
 
 def play(
@@ -65,14 +66,11 @@ def play(
     chosen = engine_of("compare", engine, jobs)
     all_runs = Run([run.mdp for run in runs], learners, runs[0].episodes, streams, engine=chosen, block=runs[0].block)
     record = all_runs.play(progress, "compare", checkpoint)
-    result = []
+    histories = []
     for i, (run, learner) in enumerate(zip(runs, learners, strict=True)):
-        columns = {name: column[i] for name, column in record.ledger.columns.items()}
-        columns["control"] = columns["control"][:, : run.mdp.team.n_agents]
-        columns["regret"] = np.cumsum(columns["regret"])
-        told = {name: str(value) for name, value in {**learner.about, "simulation_seed": run.seed}.items()}
-        result.append(History(optimum=float(record.optimum[i]), agents=run.mdp.task.members, settings=told, **columns))
-    return result
+        settings = {name: str(value) for name, value in {**learner.about, "simulation_seed": run.seed}.items()}
+        histories.append(History.of(record, run.mdp.task.members, settings, i))
+    return histories
 
 
 def kept_or_played(

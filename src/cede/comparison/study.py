@@ -49,42 +49,42 @@ class Study:
 def read_study(path: Path) -> Study:
     """Read and check a study.toml. What the arguments of worlds and learners may be is checked by `compare`, before it runs."""
     try:
-        given = tomllib.loads(path.read_bytes().decode())
+        content = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror}), must be a study") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: is no TOML ({error}), must be a study") from error
     owner = path.name
-    for key, value in given.items():
+    for key, value in content.items():
         check.choice(owner, "a key", key, KEYS)
         if key in NUMBERS:
             check.integer(owner, key, value, 0 if key == "seed" else 1)
     for key in ("worlds", "learners", "repeats"):
-        if key not in given:
+        if key not in content:
             check.fail(owner, key, "left out", "given")
-    parts = {key: named_tables(owner, key, given[key]) for key in ("worlds", "learners")}
-    if "reference" in given:
-        check.choice(owner, "reference", given["reference"], tuple(parts["learners"]))
-    check.choice(owner, "engine", given.get("engine", "threads"), tuple(ENGINES))
-    return Study(**{**given, **parts})
+    parts = {key: named_tables(owner, key, content[key]) for key in ("worlds", "learners")}
+    if "reference" in content:
+        check.choice(owner, "reference", content["reference"], tuple(parts["learners"]))
+    check.choice(owner, "engine", content.get("engine", "threads"), tuple(ENGINES))
+    return Study(**{**content, **parts})
 
 
-def named_tables(owner: str, key: str, given: Any) -> dict[str, Named]:
+def named_tables(owner: str, key: str, tables: Any) -> dict[str, Named]:
     """Check the tables [worlds.NAME] or [learners.NAME]; return the name of cede and the arguments of each.
 
     The key "world" or "learner" in a table is the name; without it, the table's own name is.
     """
-    if not isinstance(given, Mapping) or not given:
-        check.fail(owner, key, check.show(given), f"tables, as in [{key}.NAME]")
-    found = {}
-    for name, table in given.items():
+    if not isinstance(tables, Mapping) or not tables:
+        check.fail(owner, key, check.show(tables), f"tables, as in [{key}.NAME]")
+    named = {}
+    for name, table in tables.items():
         place = f"{key}.{name}"
         if not isinstance(table, Mapping):
             check.fail(owner, place, check.show(table), "a table")
         arguments = dict(table)
         chosen = check.name(owner, f"{place}.{key[:-1]}", arguments.pop(key[:-1], name))
-        found[name] = (chosen, arguments)
-    return found
+        named[name] = (chosen, arguments)
+    return named
 
 
 def write_results(comparison: Comparison, study: bytes, out: Path) -> list[Path]:

@@ -59,7 +59,7 @@ class ComparisonTable:
 
     def cells(self) -> list[list[str]]:
         """Return all rows as text, numbers in the same form for all."""
-        found = []
+        lines = []
         for i, row in enumerate(self.rows):
             again = i > 0 and self.rows[i - 1].world == row.world
             digits = digits_for(max(abs(row.mean), abs(row.difference or 0.0)))
@@ -67,8 +67,8 @@ class ComparisonTable:
             gap = "" if row.difference is None else shown(row.difference, digits, "+")
             ends = [shown_interval(one, digits) for one in (row.interval, row.difference_interval)]
             numbers = [shown(row.mean, digits), ends[0], gap, ends[1], p]
-            found.append(["" if again else row.world, row.learner, *numbers, row.verdict])
-        return found
+            lines.append(["" if again else row.world, row.learner, *numbers, row.verdict])
+        return lines
 
     def __str__(self) -> str:
         """Return the table as text. The names are on the left, the numbers on the right of their columns."""

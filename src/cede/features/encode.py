@@ -33,8 +33,6 @@ from cede.features.encoder import (
     check_number_of_states,
     checked_data,
     checked_edges,
-    checked_name,
-    input_names,
     intervals,
     labels_of,
     number_of_bins,
@@ -77,8 +75,8 @@ class Grid(Encoder):
     gear from 1 to 3 and a light that is 0 or 1.
     """
 
-    n_values: Sequence[int]
-    least: Sequence[int] | None = None
+    n_values: Any  # (F,) int
+    least: Any = None  # (F,) int
     labels: Sequence[str] | None = None  # a name for each number
     name: str | None = None
 
@@ -91,22 +89,13 @@ class Grid(Encoder):
         put(self, "Grid", len(sizes), n_values=tuple(sizes), least=tuple(least))
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        return input_names(self.labels, len(self.n_values))
-
-    @property
     def sizes(self) -> tuple[int, ...]:
         """Return how many values each number can have."""
         return tuple(self.n_values)
 
     @property
-    def smallest(self) -> tuple[int, ...]:
-        """Return the smallest value of each number."""
-        return tuple(self.least or ())
-
-    @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        values = (tuple(str(least + i) for i in range(size)) for size, least in zip(self.sizes, self.smallest, strict=True))
+        values = (tuple(str(least + i) for i in range(size)) for size, least in zip(self.sizes, self.least, strict=True))
         return tuple(zip(self.inputs, values, strict=True))
 
     @property
@@ -115,22 +104,22 @@ class Grid(Encoder):
         return super().state_names if self.labels else [" ".join(place) for place in product(*(values for _, values in self.parts))]
 
     def places(self, rows: Floats) -> Ints:
-        offsets = rows - np.array(self.smallest)
+        offsets = rows - np.array(self.least)
         wrong = (offsets != np.round(offsets)) | (offsets < 0) | (offsets >= np.array(self.sizes))
         if wrong.any():
             i, f = np.argwhere(wrong)[0]
-            least = self.smallest[f]
+            least = self.least[f]
             check.fail("encode", self.inputs[f], float(rows[i, f]), f"a whole number from {least} to {least + self.sizes[f] - 1}")
-        found: Ints = offsets.astype(np.int64)
-        return found
+        places: Ints = offsets.astype(np.int64)
+        return places
 
     def __call__(self, observation: Any) -> int:
         """Return the state of an observation, an integer or an array of them."""
         if isinstance(observation, Mapping):
             return super().__call__(observation)
-        given = np.atleast_1d(np.asarray(observation)).ravel()
-        whole = given.dtype.kind in "iu" and len(given) == len(self.sizes)
-        places = given - self.smallest if whole else np.full(len(self.sizes), -1)
+        numbers = np.atleast_1d(np.asarray(observation)).ravel()
+        whole = numbers.dtype.kind in "iu" and len(numbers) == len(self.sizes)
+        places = numbers - self.least if whole else np.full(len(self.sizes), -1)
         if (places < 0).any() or (places >= self.sizes).any():
             check.fail("encode", "the observation", check.show(observation), f"whole numbers below {self.sizes}")
         return int(np.ravel_multi_index(tuple(places), self.sizes))
@@ -150,8 +139,8 @@ class Bins(Encoder):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        given = check.items("Bins", "edges", self.edges, "the borders between the bins of each dimension")
-        edges = tuple(checked_edges("Bins", f"edges[{i}]", inner) for i, inner in enumerate(given))
+        borders = check.items("Bins", "edges", self.edges, "the borders between the bins of each dimension")
+        edges = tuple(checked_edges("Bins", f"edges[{i}]", inner) for i, inner in enumerate(borders))
         if not edges:
             check.fail("Bins", "edges", check.show(self.edges), "those of at least one dimension")
         limits = self.limits
@@ -162,10 +151,6 @@ class Bins(Encoder):
                     check.fail("Bins", f"limits[{f}]", check.show([low, high]), "around all edges, the least below the most")
         check_number_of_states("Bins", [len(inner) + 1 for inner in edges])
         put(self, "Bins", len(edges), edges=edges, limits=limits)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return input_names(self.labels, len(self.edges))
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -202,20 +187,16 @@ class Score(Encoder):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        given = self.weights
-        if isinstance(given, Mapping):
+        weights = self.weights
+        if isinstance(weights, Mapping):
             if self.labels is not None:
                 check.fail("Score", "labels", check.show(self.labels), "left out where weights are given by name")
-            object.__setattr__(self, "labels", tuple(given))
-            given = [check.number("Score", f"weights[{check.show(label)}]", weight) for label, weight in given.items()]
-        weights = check.array("Score", "weights", given, (None,), "(F,)")
+            object.__setattr__(self, "labels", tuple(weights))
+            weights = [check.number("Score", f"weights[{check.show(label)}]", weight) for label, weight in weights.items()]
+        weights = check.array("Score", "weights", weights, (None,), "(F,)")
         cuts, offset = checked_edges("Score", "cuts", self.cuts), check.number("Score", "offset", self.offset)
         check_number_of_states("Score", [len(cuts) + 1])
         put(self, "Score", len(weights), weights=weights, cuts=cuts, offset=offset)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return input_names(self.labels, len(self.weights))
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -249,10 +230,6 @@ class Clusters(Encoder):
             check.fail("Clusters", f"scale[{int(np.argmax(scale <= 0))}]", float(scale.min()), "above 0")
         check_number_of_states("Clusters", [len(centres)])
         put(self, "Clusters", centres.shape[1], centres=centres, scale=scale)
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return input_names(self.labels, self.centres.shape[1])
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -292,51 +269,50 @@ class Product(Encoder):
         encoders = tuple(check.items("Product", "encoders", self.encoders, "a sequence of encoders"))
         if not encoders:
             check.fail("Product", "encoders", "empty", "at least one")
-        for i, one in enumerate(encoders):
-            check.instance("Product", f"encoders[{i}]", one, Encoder)
-        ends = [0, *accumulate(len(one.inputs) for one in encoders)]
+        for i, encoder in enumerate(encoders):
+            check.instance("Product", f"encoders[{i}]", encoder, Encoder)
+        ends = [0, *accumulate(len(encoder.inputs) for encoder in encoders)]
         default = [np.arange(begin, end) for begin, end in pairwise(ends)]
         given = default if self.columns is None else check.items("Product", "columns", self.columns, "indices for each encoder")
         if len(given) != len(encoders):
             check.fail("Product", "the length of columns", len(given), f"{len(encoders)}, one entry for each encoder")
-        columns = tuple(read_only(check.integers("Product", f"columns[{i}]", one, 1)) for i, one in enumerate(given))
-        for i, (one, read) in enumerate(zip(encoders, columns, strict=True)):
-            if len(read) != len(one.inputs) or read.min(initial=0) < 0:
-                check.fail("Product", f"columns[{i}]", check.show(read.tolist()), f"{len(one.inputs)} indices from 0 on")
+        columns = tuple(read_only(check.integers("Product", f"columns[{i}]", read, 1)) for i, read in enumerate(given))
+        for i, (encoder, read) in enumerate(zip(encoders, columns, strict=True)):
+            if len(read) != len(encoder.inputs) or read.min(initial=0) < 0:
+                check.fail("Product", f"columns[{i}]", check.show(read.tolist()), f"{len(encoder.inputs)} indices from 0 on")
         used = set(np.concatenate(columns).tolist())
         if used != set(range(len(used))):
             check.fail("Product", "columns", check.show(sorted(used)), f"all from 0 to {len(used) - 1}: each number is read")
-        check_number_of_states("Product", [one.n_states for one in encoders])
-        object.__setattr__(self, "encoders", encoders)
-        object.__setattr__(self, "columns", columns)
-        checked_name("Product", self)
+        check_number_of_states("Product", [encoder.n_states for encoder in encoders])
+        put(self, "Product", len(used), encoders=encoders, columns=columns)
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        found: dict[int, str] = {}
-        for one, read in zip(self.encoders, self.columns, strict=True):
-            for name, column in zip(one.inputs, read.tolist(), strict=True):
-                given = name if one_has_labels(one) else f"x{column}"
-                found.setdefault(column, given)
-        return tuple(found[i] for i in range(len(found)))
+        names: dict[int, str] = {}
+        for encoder, read in zip(self.encoders, self.columns, strict=True):
+            for name, column in zip(encoder.inputs, read.tolist(), strict=True):
+                is_named = isinstance(encoder, Product) or encoder.labels is not None
+                names.setdefault(column, name if is_named else f"x{column}")
+        return tuple(names[i] for i in range(len(names)))
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        found: list[tuple[str, tuple[str, ...]]] = []
+        features: list[tuple[str, tuple[str, ...]]] = []
         names = self.inputs
-        for one, read in zip(self.encoders, self.columns, strict=True):
-            shown_as = dict(zip(one.inputs, (names[column] for column in read.tolist()), strict=True))
-            found += [(shown_as.get(name, name), values) for name, values in one.parts]
-        again = [sum(other == name for other, _ in found[:i]) for i, (name, _) in enumerate(found)]
-        return tuple((name if not n else f"{name} {n + 1}", values) for (name, values), n in zip(found, again, strict=True))
+        for encoder, read in zip(self.encoders, self.columns, strict=True):
+            shown_as = dict(zip(encoder.inputs, (names[column] for column in read.tolist()), strict=True))
+            features += [(shown_as.get(name, name), values) for name, values in encoder.parts]
+        again = [sum(other == name for other, _ in features[:i]) for i, (name, _) in enumerate(features)]
+        return tuple((name if not n else f"{name} {n + 1}", values) for (name, values), n in zip(features, again, strict=True))
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Return the number of values of each feature."""
-        return tuple(size for one in self.encoders for size in one.sizes)
+        return tuple(size for encoder in self.encoders for size in encoder.sizes)
 
     def places(self, rows: Floats) -> Ints:
-        return np.concatenate([one.places(rows[:, read]) for one, read in zip(self.encoders, self.columns, strict=True)], axis=1)
+        pairs = zip(self.encoders, self.columns, strict=True)
+        return np.concatenate([encoder.places(rows[:, read]) for encoder, read in pairs], axis=1)
 
 
 CLASSES: dict[str, Callable[..., Any]] = {cls.__name__: cls for cls in (Grid, Bins, Score, Clusters, Product)}
@@ -361,8 +337,8 @@ def uniform_bins(
     error. name: of the encoder, for its file.
     """
     owner = "uniform_bins"
-    given = (("low", low), ("high", high))
-    ends = [np.atleast_1d(check.copied(owner, name, end, "(dimensions,)")) for name, end in given]
+    ranges = (("low", low), ("high", high))
+    ends = [np.atleast_1d(check.copied(owner, name, end, "(dimensions,)")) for name, end in ranges]
     if ends[0].shape != ends[1].shape or ends[0].ndim != 1 or not np.isfinite(ends).all() or (ends[0] >= ends[1]).any():
         expected = "finite numbers, as many of both, low below high; for spaces without ends choose some"
         check.fail(owner, "low and high", check.show((low, high)), expected)
@@ -414,8 +390,3 @@ def clusters(
     centres = fitted.cluster_centers_
     order = np.lexsort(centres.T[::-1])  # by the first number, then the second: clusters that are close have close numbers
     return Clusters(centres[order] * scale, scale, labels_of(observations, labels), name)
-
-
-def one_has_labels(encoder: Any) -> bool:
-    """Return whether the numbers that an encoder reads were given names."""
-    return isinstance(encoder, Product) or encoder.labels is not None

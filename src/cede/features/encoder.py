@@ -23,11 +23,13 @@ class Encoder(Remade):
     """What all encoders can do. Each says which numbers it reads (`inputs`), which features it makes of them (`parts`), and how."""
 
     name: str | None
+    labels: Sequence[str] | None = None  # a name for each number; None: x0, x1, ...
+    n_inputs: int  # F
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Return the names of the F numbers that it reads."""
-        raise NotImplementedError
+        return tuple(f"x{i}" for i in range(self.n_inputs)) if self.labels is None else tuple(self.labels)
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -100,13 +102,13 @@ class Encoder(Remade):
         rows: an array (n, F), of one number also (n,); a sequence of what `encoder(...)` takes; or a data frame or mapping with a
         column for each of `inputs`.
         """
-        found, wanted = as_numbers(self._rows(rows)), len(self.inputs)
-        if found is not None and (found.ndim > 2 or (found.ndim == 1 and wanted == 1)) and found.size == len(found) * wanted:
-            found = found.reshape(len(found), wanted)
-        if found is None or found.ndim != 2 or found.shape[1] != len(self.inputs):
-            shape = "no array of numbers" if found is None else found.shape
+        table, wanted = as_numbers(self._rows(rows)), len(self.inputs)
+        if table is not None and (table.ndim > 2 or (table.ndim == 1 and wanted == 1)) and table.size == len(table) * wanted:
+            table = table.reshape(len(table), wanted)
+        if table is None or table.ndim != 2 or table.shape[1] != len(self.inputs):
+            shape = "no array of numbers" if table is None else table.shape
             check.fail("encode", "the shape of rows", shape, f"(n, {len(self.inputs)})")
-        return self._states(found)
+        return self._states(table)
 
     def _rows(self, rows: Any) -> Any:
         """Return rows in which numbers are given by name as rows of numbers, and others as they are."""
@@ -129,8 +131,8 @@ class Encoder(Remade):
             where = f" in row {i}" if len(rows) > 1 else ""
             check.fail("encode", check.printable(self.inputs[f]) + where, "nan", "a number")
         places = self.places(rows)
-        found: Ints = np.ravel_multi_index(tuple(places.T), self.sizes).astype(np.int64)
-        return found
+        states: Ints = np.ravel_multi_index(tuple(places.T), self.sizes).astype(np.int64)
+        return states
 
     def save(self, path: str | Path) -> Path:
         """Write the encoder to a file, completely or not at all, and return its path. The file tells its name and its digest."""
@@ -152,21 +154,16 @@ class Encoder(Remade):
 
 def put(encoder: Any, owner: str, n_inputs: int, **checked: Any) -> None:
     """Put checked fields into an encoder, after a check of its labels and its name."""
-    checked["labels"] = check.names(owner, "labels", encoder.labels, n_inputs)
-    for field, value in checked.items():
-        object.__setattr__(encoder, field, value)
-    checked_name(owner, encoder)
-
-
-def checked_name(owner: str, encoder: Any) -> None:
-    """Check the name of an encoder: text, or None."""
     if encoder.name is not None:
         check.name(owner, "name", encoder.name)
+    labels = check.names(owner, "labels", encoder.labels, n_inputs)
+    for field, value in {**checked, "labels": labels, "n_inputs": n_inputs}.items():
+        object.__setattr__(encoder, field, value)
 
 
-def checked_edges(owner: str, place: str, given: Any) -> Floats:
+def checked_edges(owner: str, place: str, borders: Any) -> Floats:
     """Check borders between bins, finite and ascending, and return them, (bins - 1,), read-only."""
-    inner = check.copied(owner, place, given, "(bins - 1,)")
+    inner = check.copied(owner, place, borders, "(bins - 1,)")
     if inner.ndim != 1:
         check.fail(owner, f"the shape of {place}", inner.shape, "(bins - 1,): an array of borders")
     if not np.isfinite(inner).all() or (np.diff(inner) <= 0).any():
@@ -196,12 +193,12 @@ def borders_between(values: Floats, bins: int) -> Floats:
     Where there are no more different values than bins, each has a bin of its own. Else the borders are those at which the share of
     smaller values is nearest to 1/bins, 2/bins, ...; several may be the same one.
     """
-    found, counts = np.unique(values, return_counts=True)
+    different, counts = np.unique(values, return_counts=True)
     share = np.cumsum(counts)[:-1] / len(values)  # of the values below each border
     chosen = np.arange(len(share))
-    if len(found) > bins:
+    if len(different) > bins:
         chosen = np.unique([np.argmin(np.abs(share - k / bins)) for k in range(1, bins)]).astype(np.int64)
-    low, high = found[chosen], found[chosen + 1]
+    low, high = different[chosen], different[chosen + 1]
     middle = low / 2 + high / 2
     result: Floats = np.where((low < middle) & (middle <= high), middle, high)  # neighbours have nothing between them
     return result
@@ -224,21 +221,16 @@ def check_finite(inputs: Sequence[str], rows: Floats) -> None:
 
 def number_of_bins(owner: str, bins: Any, dimensions: int) -> list[int]:
     """Check the number of bins, one for all dimensions or one for each; return one for each."""
-    given = [bins] * dimensions if check.ndim(bins) == 0 else check.items(owner, "bins", bins, "the number of bins")
-    if len(given) != dimensions:
+    numbers = [bins] * dimensions if check.ndim(bins) == 0 else check.items(owner, "bins", bins, "the number of bins")
+    if len(numbers) != dimensions:
         check.fail(owner, "the number of bins", check.show(bins), f"one, or one for each of {dimensions} dimensions")
-    return [check.integer(owner, f"bins[{i}]", n, 1) for i, n in enumerate(given)]
+    return [check.integer(owner, f"bins[{i}]", n, 1) for i, n in enumerate(numbers)]
 
 
 def as_numbers(value: Any) -> Floats | None:
     """Return an array-like value as an array of floats; None if it does not consist of numbers."""
-    given = check.unmasked("encode", "the observation", value)
-    return None if given is None or given.dtype.kind not in "fiub" else given.astype(np.float64)
-
-
-def input_names(labels: Sequence[str] | None, n: int) -> tuple[str, ...]:
-    """Return the names of n numbers: the labels, or x0, x1, ..."""
-    return tuple(labels) if labels is not None else tuple(f"x{i}" for i in range(n))
+    array = check.unmasked("encode", "the observation", value)
+    return None if array is None or array.dtype.kind not in "fiub" else array.astype(np.float64)
 
 
 def one_word(text: str) -> str:

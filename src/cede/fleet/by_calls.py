@@ -13,17 +13,18 @@ from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.progress import Progress
 from cede.beliefs.known import true_beliefs
+from cede.fleet.episodes import EpisodeArrays, Truth, first_state, numbers_drawn
 from cede.fleet.episodes import step as play_step
 from cede.fleet.evaluations import Evaluations
+from cede.fleet.grouping import stream_of
 from cede.fleet.history import RunRecord
-from cede.fleet.run import stream_of
-from cede.fleet.shard import new_steps, numbers_drawn, true_problem
 from cede.learners.learner import Learner
 from cede.learners.protocol import CALLS, drop_episode
 from cede.planning.passes import model_of, start_cost, true_value
 from cede.planning.planner import solve
 from cede.problem.model import TwoLayerMDP
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 from cede.steps.cost import Account
 from cede.steps.loop import play
 from cede.steps.step import Step
@@ -40,39 +41,40 @@ def is_own(learner: Any) -> bool:
 def shown_policy(task: Task, learner: Any) -> Policy | None:
     """Return the policy that a learner shows as its `plan` or `policy`, in the form that kernels read; None if it shows none."""
     for name in ("plan", "policy"):
-        given = getattr(learner, name, None)
-        if check.ndim(given) > 0 or hasattr(given, "policy"):
-            return checked_switching_policy(f"{OWNER}, {name} of the learner", task, given)
+        policy = getattr(learner, name, None)
+        if check.ndim(policy) > 0 or hasattr(policy, "policy"):
+            return checked_switching_policy(f"{OWNER}, {name} of the learner", task, policy)
     return None
 
 
+def truth_of(mdp: TwoLayerMDP) -> Truth:
+    """Return a problem in the form in which kernels play it."""
+    return Truth.of(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
+
+
 class Judge:
-    """Finds out what the policies cost that a learner shows, and that it keeps to them."""
+    """Evaluates the policies that a learner shows, and checks that it follows them."""
 
     def __init__(self, mdp: TwoLayerMDP) -> None:
         self.mdp, self.task = mdp, mdp.task
         plan = solve(mdp)
         self.best = plan.value.reshape(-1, self.task.n_states, self.task.n_agents)
         self.optimum = start_cost(mdp, self.best) if plan.gain is None else plan.gain
-        self.policy: Policy | None = None
+        self.policy: Policy | None = None  # that the learner shows now
         self.evaluated: Policy | None = None  # the policy that `value` is the value of
         self.value: Floats = self.best
 
-    def look_at(self, learner: Any) -> None:
-        """Look which policy a learner shows now."""
-        self.policy = shown_policy(self.task, learner)
-
     def evaluate(self) -> float:
-        """Return the expected cost of the policy that is shown, and keep its value; NaN if none is."""
+        """Return the expected cost of `policy`, and keep its value; NaN if there is none."""
         if self.policy is None:
             return np.nan
         if self.evaluated is None or not np.array_equal(self.evaluated, self.policy):
             self.value, self.evaluated = true_value(self.mdp, self.policy), self.policy.copy()
         return start_cost(self.mdp, self.value)
 
-    def checked_choice(self, given: Any, t: int, state: int, prev: int) -> int:
+    def checked_choice(self, choice: Any, t: int, state: int, prev: int) -> int:
         """Check what a learner chose: an agent who can get control, and the one that its policy says."""
-        agent = self.task.agent_index(OWNER, "what choose answered", given)
+        agent = self.task.agent_index(OWNER, "what choose answered", choice)
         if not self.task.can_hand_over[prev, agent]:
             names = check.show(self.task.agents[agent]), check.show(self.task.agents[prev])
             check.fail(OWNER, "what choose answered", names[0], f"an agent to whom {names[1]} can hand control")
@@ -88,18 +90,14 @@ class Player:
 
     def __init__(self, mdp: TwoLayerMDP, learner: Any, rng: np.random.Generator) -> None:
         self.mdp, self.task, self.learner, self.rng = mdp, mdp.task, learner, rng
-        self.truth = true_problem(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
-        self.steps = new_steps(mdp.task.plan_steps)
+        self.truth = truth_of(mdp)
+        self.steps = EpisodeArrays.empty(mdp.task.plan_steps)
         self.drawn = numbers_drawn(mdp.environment, mdp.task)
         self.chance: Floats = rng.random(self.drawn if mdp.horizon is None else 0)  # of the episode; without a horizon, of a step
         self.judge = Judge(mdp)
         self.agent = int(self.task.start_agent)  # without a horizon: the last agent, and the state
-        self.state = self.first_state(self.chance[2]) if mdp.horizon is None else 0
+        self.state = int(first_state(self.truth, self.chance[2])) if mdp.horizon is None else 0
         self.expected, self.regret = 0.0, 0.0  # without a horizon: sums over the steps of a block
-
-    def first_state(self, chance: float) -> int:
-        """Draw the first state of an episode with a uniform number."""
-        return int(np.searchsorted(self.mdp.environment.cumulated_start[:-1], chance, side="right"))
 
     def choose(self, t: int, state: int, prev_agent: int) -> int:
         """Return the agent that the learner chooses, after checks. Without a horizon, evaluate its policy first."""
@@ -111,7 +109,7 @@ class Player:
     def evaluate_step(self, state: int, prev: int) -> None:
         """Add the expected cost and, with a discount, the regret of the policy in force to the sums of the block."""
         judge = self.judge
-        judge.look_at(self.learner)
+        judge.policy = shown_policy(self.task, self.learner)
         cost_from_start, shown = judge.evaluate(), judge.policy is not None
         if self.task.discount is None:
             self.expected += judge.value[0, state, prev] if shown else np.nan
@@ -141,8 +139,8 @@ class Player:
 
     def play_episode(self) -> Account:
         """Play one episode of the learner."""
-        self.chance, account = self.rng.random(self.drawn), Account(self.task, self.task.factor)
-        play(self, account, self.first_state(self.chance[-1]), int(self.task.start_agent), self.task.horizon)
+        self.chance, account = self.rng.random(self.drawn), Account(self.task, self.task.layout.factor)
+        play(self, account, int(first_state(self.truth, self.chance[-1])), int(self.task.start_agent), self.task.horizon)
         self.learner.end_episode()
         return account
 
@@ -153,7 +151,7 @@ class Player:
             self.state, self.agent, over = play(self, account, self.state, self.agent, block - account.steps)
             if over:
                 self.learner.end_episode()
-                self.state, self.agent = self.first_state(self.chance[2]), int(self.task.start_agent)
+                self.state, self.agent = int(first_state(self.truth, self.chance[2])), int(self.task.start_agent)
         return account
 
 
@@ -180,7 +178,7 @@ def play_by_calls(
                     ledger.expected_cost[0, k] = expected
                     ledger.regret[0, k] = averaged if mdp.discount is None else player.regret
                 else:
-                    judge.look_at(learner)
+                    judge.policy = shown_policy(mdp.task, learner)
                     ledger.expected_cost[0, k] = judge.evaluate() if evaluations.is_chosen[k] else 0.0
                     is_shown[k] = judge.policy is not None
                     account = player.play_episode()

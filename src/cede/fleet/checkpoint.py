@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,15 +16,17 @@ from cede._base.archive import UnreadableFile, load_arrays, path_to_write, save_
 from cede._kernels.tables import Table
 from cede.beliefs.extras import Extras
 from cede.beliefs.scale import Scale
-from cede.fleet.grouping import Grouping, check_states
+from cede.fleet.files import pack_shared, unpack_shared
+from cede.fleet.grouping import TeamGroup, check_states
 from cede.fleet.history import RunRecord
 from cede.learners.files import below
-from cede.learners.learner import Learner
 from cede.learners.stacks import environment_extras
 from cede.learners.state import Arrays, most_episodes
 from cede.problem.model import TwoLayerMDP
-from cede.rows.places import COSTS, ENVIRONMENT
-from cede.rows.stored import LayerCounts, check_layer, check_outcomes_counted, check_sums
+from cede.rows.stored import LayerCounts
+
+if TYPE_CHECKING:
+    from cede.learners.learner import Learner
 
 KIND, SCHEMA = "checkpoint", 7
 
@@ -55,23 +57,22 @@ class Checkpoint:
         self.run = ""  # fingerprint of the run
         self.resumed_at = 0  # episodes that the file held when the run was resumed
 
-    def begin(self, run: str, now: RunState, record: RunRecord, teams: Grouping) -> tuple[RunState, Sequence[Arrays]]:
+    def begin(self, run: str, now: RunState, record: RunRecord, groups: Sequence[TeamGroup]) -> tuple[RunState, Sequence[Arrays]]:
         """Return where the run starts, and the states of all groups there: as given, or as in the file.
 
         run: fingerprint of the run, which must be the same in the file. now: where the run stands without a file. record: the
-        results, into which those of the file are copied. teams: the teams of the run. Without a file, write one at once, so that a
-        place that cannot be written is noticed now.
+        results, into which those of the file are copied. Without a file, write one at once, so that a place that cannot be written
+        is noticed now.
         """
         if not self.path.exists():
-            self.run = run
-            self.save(now, record, teams.states)  # fails now if the place cannot be written
-            return now, teams.states
+            self.run, states = run, [group.state for group in groups]
+            self.save(now, record, states)
+            return now, states
         if not self.resume:
             raise ValueError(f"{self.path}: is there already; resume it, or choose another file")
-        found, states = self.load(run, now, record, teams)
-        self.run = run
-        self.resumed_at = found.done
-        return found, states
+        now, states = self.load(run, now, record, groups)
+        self.run, self.resumed_at = run, now.done
+        return now, states
 
     def is_due(self) -> bool:
         """Return whether it is time to write again."""
@@ -82,12 +83,9 @@ class Checkpoint:
         header = {"cede": __version__, "run": self.run, "done": now.done, "groups": len(states)}
         arrays = {f"groups/{i}/{name}": array for i, state in enumerate(states) for name, array in state.items()}
         arrays |= {f"ledger/{name}": column for name, column in record.ledger.first(now.done).items()}
-        for name, table in now.shared.items():
-            seen = LayerCounts.of_table(table)
-            arrays |= {f"{name}/key": seen.key, f"{name}/number": seen.number}
         if now.shared:
             header["environment_episodes"] = now.environment_episodes
-            arrays |= {f"extras/{name}": array for name, array in now.extras.items()}
+            arrays |= pack_shared(now.shared, now.extras)
         try:
             save_arrays(self.path, KIND, SCHEMA, header, arrays)
         except OSError as error:
@@ -95,7 +93,7 @@ class Checkpoint:
             raise OSError(f"{self.path}: could not be written ({error.strerror or error}); {kept}") from error
         self.saved_at = time.monotonic()
 
-    def load(self, run: str, now: RunState, record: RunRecord, teams: Grouping) -> tuple[RunState, list[Arrays]]:
+    def load(self, run: str, now: RunState, record: RunRecord, groups: Sequence[TeamGroup]) -> tuple[RunState, list[Arrays]]:
         """Read the file of a run with this fingerprint. Return where it stood and the states of all groups, and copy the results
         so far into the record.
 
@@ -111,62 +109,65 @@ class Checkpoint:
         if isinstance(header.get("done"), int) and header["done"] > episodes:
             raise ValueError(f"{self.path}: holds {header['done']} episodes, must be at most {episodes}, those of this run")
         try:
-            return self.rebuilt(header, arrays, now, record, teams)
+            return unpack_run(header, arrays, now, record, groups)
         except Exception as error:  # a file from outside may be wrong in any way
             raise UnreadableFile(f"{self.path}: cannot be read, must be a checkpoint of cede; it is damaged ({error})") from error
 
-    def rebuilt(
-        self, header: Mapping[str, Any], arrays: Arrays, now: RunState, record: RunRecord, teams: Grouping
-    ) -> tuple[RunState, list[Arrays]]:
-        """Do the work of `load` after the header was checked. Every array is checked here, since kernels trust them afterwards."""
-        done = check.integer("file", "done", header["done"], 0, record.ledger.cost.shape[1])
-        shared: dict[str, Table] = {}
-        counted = 0
-        for name, table in now.shared.items():
-            seen = LayerCounts((table.n_rows, table.n_columns), arrays[f"{name}/key"], arrays[f"{name}/number"])
-            check_layer("file", name, seen)
-            if name == ENVIRONMENT:
-                outcomes = next((group.settings.outcomes for group in teams.groups if group.shared), None)
-                check_outcomes_counted("file", outcomes, seen)
-            elif name == COSTS:
-                check_sums("file", seen)
-            shared[name] = seen.table()
-        if shared:
-            most = most_episodes(teams.groups[0].task)
-            counted = check.integer("file", "episodes", header["environment_episodes"], 0, most)
-        if header["groups"] != len(teams.groups):
-            check.fail("file", "the number of groups", check.show(header["groups"]), str(len(teams.groups)))
-        states = [below(arrays, f"groups/{i}") for i in range(len(teams.groups))]
-        for i, (state, group, like) in enumerate(zip(states, teams.groups, teams.states, strict=True)):
-            steps = done if group.task.horizon is not None else done * group.block
-            played = np.array([teams.before[place].episodes for place in teams.places[i]], dtype=np.int64) + steps
-            check_states(f"file, group {i}", group, state, like, played)
-        results = record.ledger.first(done)
-        for name, column in results.items():
-            given = arrays[f"ledger/{name}"]
-            if given.shape != column.shape or given.dtype != column.dtype:
-                check.fail("file", f"the shape of {name}", given.shape, str(column.shape))
-            if column.dtype.kind == "f":
-                check.finite("file", name, given)
-        for name, column in results.items():
-            column[...] = arrays[f"ledger/{name}"]
-        extras = environment_extras("file", [group.sizes for group in teams.groups if group.shared], below(arrays, "extras"))
-        return RunState(0, done, shared, counted, extras), states
+
+def unpack_run(
+    header: Mapping[str, Any], arrays: Arrays, now: RunState, record: RunRecord, groups: Sequence[TeamGroup]
+) -> tuple[RunState, list[Arrays]]:
+    """Do the work of `Checkpoint.load` after the header was checked. Every array is checked, since kernels do not check them."""
+    done = check.integer("file", "done", header["done"], 0, record.ledger.cost.shape[1])
+    counted, shared = 0, {}
+    extras: Extras = {}
+    sharing = [group for group in groups if group.shared]
+    if now.shared:
+        counted = check.integer("file", "episodes", header["environment_episodes"], 0, most_episodes(groups[0].task))
+        shapes = {name: (table.n_rows, table.n_columns) for name, table in now.shared.items()}
+        layers = unpack_shared(arrays, shapes, sharing[0].settings.outcomes)
+        shared = {name: layer.table() for name, layer in layers.items()}
+        extras = environment_extras("file", [group.sizes for group in sharing], below(arrays, "extras"))
+    if header["groups"] != len(groups):
+        check.fail("file", "the number of groups", check.show(header["groups"]), str(len(groups)))
+    states = [below(arrays, f"groups/{i}") for i in range(len(groups))]
+    for i, (state, group) in enumerate(zip(states, groups, strict=True)):
+        steps = done if group.task.horizon is not None else done * group.block
+        played = np.array([episodes for episodes, _ in group.ages], dtype=np.int64)[group.age] + steps
+        check_states(f"file, group {i}", group, state, played)
+    results = record.ledger.first(done)
+    for name, column in results.items():
+        entries = arrays[f"ledger/{name}"]
+        if entries.shape != column.shape or entries.dtype != column.dtype:
+            check.fail("file", f"the shape of {name}", entries.shape, str(column.shape))
+        if column.dtype.kind == "f":
+            check.finite("file", name, entries)
+    for name, column in results.items():
+        column[...] = arrays[f"ledger/{name}"]
+    return RunState(0, done, shared, counted, extras), states
 
 
 def sampled(scale: Scale, layer: str) -> list[float]:
     """Return the values of a scale for many episodes, as far as it has them. A function is recognised by these in a fingerprint."""
-    found = []
+    values = []
     with suppress(Exception):
         for episode in (*range(1, 500), *(2**power for power in range(9, 24))):
-            found.append(scale.at(layer, episode))
-    return found
+            values.append(scale.at(layer, episode))
+    return values
 
 
-def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], now: RunState, *numbers: int) -> str:
+def fingerprint(
+    groups: Sequence[TeamGroup],
+    scales: Sequence[Scale],
+    mdps: Sequence[TwoLayerMDP],
+    learners: "Sequence[Learner]",
+    now: RunState,
+    *numbers: int,
+) -> str:
     """Return a digest of all that decides the results of a run, except for the number of episodes.
 
-    teams, mdps, learners: the teams of the run. now: where it starts. numbers: further numbers that matter.
+    groups, scales: all groups of the run, and the scale of each. mdps, learners: of the teams. now: where the run starts. numbers:
+    further numbers that matter.
     """
     digest = hashlib.sha256(repr((__version__, numbers)).encode())
 
@@ -174,18 +175,16 @@ def fingerprint(teams: Grouping, mdps: Sequence[TwoLayerMDP], learners: Sequence
         for array in arrays:
             digest.update(np.ascontiguousarray(array).tobytes())
 
-    for group, scale, places, state in zip(teams.groups, teams.scales, teams.places, teams.states, strict=True):
+    for group, scale in zip(groups, scales, strict=True):
         about = (archive.digest(group.settings), archive.digest(group.task), group.shared, group.block)
         digest.update(repr(about).encode())
         digest.update(archive.digest(group.environment).encode())
-        add(*(sampled(scale, layer) for layer in ("agents", "environment")))
-        add(places)
-        add(*(state[name] for name in sorted(state)))
+        add(*(sampled(scale, layer) for layer in ("agents", "environment")), group.team)
+        add(*(group.state[name] for name in sorted(group.state)))
     for mdp, learner in zip(mdps, learners, strict=True):
-        add(mdp.task.control_cost, mdp.task.switch_cost, mdp.task.start_agent, learner.seed)
-        add(*mdp.policies)
+        add(mdp.task.control_cost, mdp.task.switch_cost, mdp.task.start_agent, learner.seed, *mdp.policies)
     for table in now.shared.values():
-        seen = LayerCounts.of_table(table)
-        add(seen.key, seen.number, now.environment_episodes)
+        layer = LayerCounts.of_table(table)
+        add(layer.key, layer.number, now.environment_episodes)
     add(*(now.extras[name] for name in sorted(now.extras)))
     return digest.hexdigest()

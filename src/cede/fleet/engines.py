@@ -1,7 +1,7 @@
 """Engines: they run the shards of a fleet in this process, in other processes, or on a Ray cluster.
 
 An engine makes shards, passes every order to all of them, and returns their reports in the order of the shards. The results are the
-same for all engines. Engines with workers elsewhere are in worker_engines.py, which is loaded when one of them is used.
+same for all engines. Engines with workers elsewhere are in workers.py and ray.py, which are loaded when they are used.
 """
 
 import os
@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from importlib import import_module
 from typing import Any
+from weakref import ReferenceType
 
 from cede._base import check
 from cede._base.arrays import Floats
@@ -28,6 +29,7 @@ class Engine(ABC):
 
     here = False  # whether shards live in this process, so that an interrupted round can be finished
     failed = False  # whether a round failed in the middle, so that the states of the shards cannot be used
+    run: "ReferenceType[Any] | None" = None  # the run that uses it
 
     @abstractmethod
     def shards(self, n_teams: int) -> int:
@@ -94,7 +96,7 @@ class Threads(Engine):
 
     @property
     def number(self) -> int:
-        return min((shard.number for shard in self.made), default=0)
+        return min([shard.number for shard in self.made], default=0)
 
     def play(self, order: Order) -> list[Report]:
         return self._all([partial(shard.play, order) for shard in self.made])
@@ -109,38 +111,37 @@ class Threads(Engine):
 
     @property
     def plans_with_threads(self) -> bool:
-        return self.pool is None and any(shard.worth_threads() for shard in self.made)
+        return self.pool is None and any(shard.worth_threads for shard in self.made)
 
     def _all(self, work: Sequence[Callable[[], Any]]) -> list[Any]:
         """Call some functions, at the same time if there are several shards, and return their results. `failed` is True if one
         raised.
         """
         self.failed = True
-        results = [part() for part in work] if self.pool is None else self._side_by_side(self.pool, work)
+        if self.pool is None:
+            results = [part() for part in work]
+        else:
+            running: list[Future[Any]] = []
+            try:
+                running += [self.pool.submit(part) for part in work]
+                results = [future.result() for future in running]
+            except BaseException:
+                wait(running)  # a shard that is still running must not be used
+                raise
         self.failed = False
         return results
-
-    @staticmethod
-    def _side_by_side(pool: ThreadPoolExecutor, work: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Call functions in the threads of a pool and return their results. If one fails, wait until all have ended, then raise."""
-        running: list[Future[Any]] = []
-        try:
-            running += [pool.submit(part) for part in work]
-            return [future.result() for future in running]
-        except BaseException:
-            wait(running)  # a shard that is still running must not be used
-            raise
 
 
 # ------------------------------------------------------------------------------------------------- by name
 
-ENGINES = {"threads": "engines", "processes": "worker_engines", "ray": "worker_engines"}  # names, and the modules that define them
+MODULES = {"Processes": "cede.fleet.workers", "Ray": "cede.fleet.ray"}  # of engines that are loaded when they are used
+ENGINES = ("threads", *(name.lower() for name in MODULES))  # names of all engines
 
 
 def __getattr__(name: str) -> Any:
     """Import the engines with workers when they are first used: cede.engines.Processes, cede.engines.Ray."""
-    if name in ("Processes", "Ray"):
-        return getattr(import_module("cede.fleet.worker_engines"), name)
+    if name in MODULES:
+        return getattr(import_module(MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -152,8 +153,8 @@ def engine_of(owner: str, engine: Any, jobs: int | None) -> Engine:
         if not isinstance(engine, Engine):
             check.fail(owner, "engine", check.show(engine), "one of " + ", ".join(map(repr, ENGINES)) + ", or an engine")
         return engine
-    check.choice(owner, "engine", engine, tuple(ENGINES))
-    made: Engine = getattr(import_module(f"cede.fleet.{ENGINES[engine]}"), engine.capitalize())(jobs)
+    name = check.choice(owner, "engine", engine, ENGINES).capitalize()
+    made: Engine = (Threads if name == "Threads" else __getattr__(name))(jobs)
     return made
 
 

@@ -8,6 +8,8 @@ from cede._kernels.bundle import Bundle, Float1, Float3, Int1
 from cede._kernels.compiling import inlined, kernel, unit
 from cede._kernels.problem import block_at, ends_in
 from cede.planning.model import ModelArrays
+from cede.problem.model import Environment
+from cede.problem.task import Task
 from cede.rows.counting import slot_of
 
 
@@ -22,6 +24,13 @@ class Truth(Bundle):
     aim: Int1  # (D,) the member who is in control then, or is taking over
     random_cost: Float3  # (S, A, Q) what the environment may charge, all equally likely; empty: always the mean
 
+    @classmethod
+    def of(cls, task: Task, environment: Environment, model: ModelArrays) -> "Truth":
+        """Return the true problem of a team. model: the true tables."""
+        start = {"start": environment.start, "cumulated_start": environment.cumulated_start, "start_agent": int(task.start_agent)}
+        random_cost = np.empty((0, 0, 0)) if environment.random_cost is None else environment.random_cost
+        return cls(model=model, **start, acting=task.acting, aim=task.layout.aim, random_cost=random_cost)
+
 
 class EpisodeArrays(Bundle):
     """One episode as it is played."""
@@ -33,6 +42,19 @@ class EpisodeArrays(Bundle):
     env_costs: Float1  # (L,) what the environment charged for each action
     enter_costs: Float1  # (L,) what it charged for arriving
     n: int  # steps that were taken: fewer than L if the episode ended before
+
+    @classmethod
+    def empty(cls, steps: int) -> "EpisodeArrays":
+        """Make arrays for so many steps: those of an episode, or without horizon those of a block."""
+        states, who, actions = (np.empty(steps + n, dtype=np.int64) for n in (1, 1, 0))
+        costs = {name: np.empty(steps) for name in ("costs", "env_costs", "enter_costs")}
+        return cls(states=states, who=who, actions=actions, **costs)
+
+
+def numbers_drawn(environment: Environment, task: Task) -> int:
+    """Return how many random numbers are drawn for an episode (see `enter`), or without horizon for a step (see `play_block`)."""
+    for_each = 2 + (environment.random_cost is not None)
+    return for_each + 1 if task.horizon is None else for_each * task.plan_steps + 1
 
 
 cost_of_step, cost_of_rest, hands_over = inlined(total_cost), inlined(cost_after_end), inlined(is_hand_over)
@@ -118,11 +140,3 @@ def play_episode(truth, policy, chance, steps):
     """Play one episode of a policy, (L, S, D), with these random numbers, see `enter`."""
     enter(truth, chance, steps)
     play_on(truth, policy, chance, steps, policy.shape[0])
-
-
-@kernel
-def add_step(truth, steps, t, control):
-    """Count step t for the member who acted, control: (members,); return 1 if control was handed over, else 0."""
-    prev, d = steps.who[t], steps.who[t + 1]
-    control[truth.acting[d]] += 1
-    return np.int64(hands_over(truth.aim, prev, d))

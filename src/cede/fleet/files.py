@@ -1,4 +1,4 @@
-"""Fleets in files: for each part, the function that packs it for writing, followed by the one that unpacks it.
+"""Fleets in files: how they are packed for writing. load.py reads them.
 
 Learners are packed as in learners/files.py. Task and settings that many learners have in common are written once; what each learner
 has of its own is concatenated over the learners.
@@ -6,96 +6,71 @@ has of its own is concatenated over the learners.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from cede._base import archive, check
 from cede._base.archive import Arrays, checksum
-from cede.learners.files import Header, below, pack_settings
+from cede._kernels.tables import Table
+from cede.beliefs.extras import Extras
+from cede.learners.files import Header, pack_settings
 from cede.learners.learner import Learner
-from cede.learners.reading import CLASSES, extras_before_7, unpack_own, unpack_settings
-from cede.learners.stacks import environment_extras
-from cede.learners.state import Sizes, most_episodes
-from cede.problem.structure import checked_structure
+from cede.problem.structure import Outcomes
 from cede.problem.task import Task
-from cede.rows.places import COSTS, ENVIRONMENT, layer_shapes
-from cede.rows.stored import Counts, LayerCounts, check_layer, check_outcomes_counted, check_sums
+from cede.rows.places import COSTS, ENVIRONMENT, Shape
+from cede.rows.stored import LayerCounts, check_layer, check_outcomes_counted, check_sums
 from cede.rows.working import SharedCounts
 
 
-@dataclass(frozen=True, eq=False)
-class SavedFleet:
-    """Everything of which a fleet consists, in the form that goes into a file."""
+def pack_fleet(task: Task, learners: Sequence[Learner], environment: SharedCounts | None) -> tuple[Header, Arrays]:
+    """Turn a fleet into a header that JSON can hold and arrays by name.
 
-    task: Task  # the states, actions, environment costs and horizon that all learners must have
-    learners: Sequence[Learner]
-    environment: SharedCounts | None  # the environment counts that they share
-
-
-def pack_fleet(fleet: SavedFleet) -> tuple[Header, Arrays]:
-    """Turn a fleet into a header that JSON can hold and arrays by name."""
-    known: dict[str, int] = {}
+    task: the states, actions, environment costs and horizon of all learners. environment: the counts that they share.
+    """
+    numbers: dict[str, int] = {}  # of different tasks and settings, by their checksum
     groups: list[Header] = []
-    learners, members = [], []
+    about_learners, members = [], []
     arrays: Arrays = {}
-    for learner in fleet.learners:
+    for learner in learners:
         about, tables = pack_settings(learner.task, learner.settings)
-        number = known.setdefault(checksum(about, tables), len(known))
+        number = numbers.setdefault(checksum(about, tables), len(numbers))
         if number == len(groups):
             groups.append(about)
             arrays |= {f"groups/{number}/{name}": array for name, array in tables.items()}
         own, tables = learner.packed_own()
-        learners.append({"group": number, **own})
+        about_learners.append({"group": number, **own})
         members.append(tables)
     arrays |= {f"learners/{name}": array for name, array in concatenated(members).items()}
-    header: Header = {"groups": groups, "learners": learners, "environment": None}
-    header["task"] = archive.describe(fleet.task, "first", arrays)
-    if fleet.environment is not None:
-        for name, table in (("environment", fleet.environment.table), ("costs", fleet.environment.costs)):
-            layer = LayerCounts.of_table(table)
-            arrays |= {f"{name}/key": layer.key, f"{name}/number": layer.number}
-        described = archive.describe(fleet.environment.structure, "environment/structure", arrays)
-        header["environment"] = {"episodes": fleet.environment.episodes, "structure": described}
-        arrays |= {f"extras/{name}": array for name, array in fleet.environment.extras.items()}
+    header: Header = {"groups": groups, "learners": about_learners, "environment": None}
+    header["task"] = archive.describe(task, "first", arrays)
+    if environment is not None:
+        arrays |= pack_shared({ENVIRONMENT: environment.table, COSTS: environment.costs}, environment.extras)
+        described = archive.describe(environment.structure, "environment/structure", arrays)
+        header["environment"] = {"episodes": environment.episodes, "structure": described}
     return header, arrays
 
 
-def unpack_fleet(header: Mapping[str, Any], arrays: Arrays) -> SavedFleet:
-    """Make a saved fleet from what `pack_fleet` returned, after all checks."""
-    settings = [unpack_settings(about, below(arrays, f"groups/{i}")) for i, about in enumerate(header["groups"])]
-    own = apart(below(arrays, "learners"), len(header["learners"]))
-    learners = []
-    for about, tables in zip(header["learners"], own, strict=True):
-        group = settings[check.index("file", "group", about["group"], len(settings))]
-        learners.append(unpack_own(*group, about, tables))
-    task = archive.rebuild(header["task"], arrays, CLASSES)
-    if not isinstance(task, Task):
-        check.fail("file", "task", "another", "a Task")
-    environment = unpack_environment(task, header["environment"], arrays)
-    if environment is not None:
-        sizes = [Sizes(one.task, one.settings) for one in learners if one.settings.can_share]
-        extras = {**below(arrays, "extras"), **extras_before_7(below(arrays, "prior"))}
-        environment.extras = environment_extras("file", sizes, extras)
-    return SavedFleet(task, learners, environment)
+def pack_shared(tables: Mapping[str, Table], extras: Extras) -> Arrays:
+    """Turn the counts that teams share, by layer, and the extras of their environment into arrays by name."""
+    arrays: Arrays = {f"extras/{name}": array for name, array in extras.items()}
+    for name, table in tables.items():
+        layer = LayerCounts.of_table(table)
+        arrays |= {f"{name}/key": layer.key, f"{name}/number": layer.number}
+    return arrays
 
 
-def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arrays) -> SharedCounts | None:
-    """Make the environment counts that the learners of a fleet share; None if they share none. task: that of the fleet."""
-    if header is None:
-        return None
-    structure = archive.rebuild(header["structure"], arrays, CLASSES)
-    checked_structure("file", structure, task.n_states, task.n_actions, task.tables)
-    shapes = layer_shapes(task, structure=structure)
-    layers = {name: LayerCounts(shapes[name], arrays[f"{name}/key"], arrays[f"{name}/number"]) for name in (ENVIRONMENT, COSTS)}
+def unpack_shared(arrays: Arrays, shapes: Mapping[str, Shape], outcomes: Outcomes | None) -> dict[str, LayerCounts]:
+    """Make the counts that teams share from the arrays of a file, after checks.
+
+    shapes: rows and columns of the environment's layer and of that of its costs. outcomes: declared of the environment.
+    """
+    layers = {name: LayerCounts(shape, arrays[f"{name}/key"], arrays[f"{name}/number"]) for name, shape in shapes.items()}
     for name, layer in layers.items():
         check_layer("file", name, layer)
-    check_outcomes_counted("file", None if structure is None else structure.environment, layers[ENVIRONMENT])
+    check_outcomes_counted("file", outcomes, layers[ENVIRONMENT])
     check_sums("file", layers[COSTS])
-    episodes = check.integer("file", "episodes", header["episodes"], 0, most_episodes(task))
-    return SharedCounts.load(Counts(layers, 0, episodes), structure=structure)
+    return layers
 
 
 def concatenated(members: Sequence[Arrays]) -> Arrays:

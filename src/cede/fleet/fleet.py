@@ -19,16 +19,18 @@ from cede._base.reprs import listed, plural, short_repr
 from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede._kernels.tables import Table
 from cede.beliefs.extras import of_layer
-from cede.fleet.files import SavedFleet, pack_fleet
+from cede.fleet.files import pack_fleet
 from cede.learners.files import SCHEMA
 from cede.learners.learner import Learner
 from cede.learners.options import checked_task
 from cede.learners.settings import Settings, for_newcomer
 from cede.learners.state import Sizes
-from cede.problem.features import same_features
+from cede.problem.features import Features, same_features
+from cede.problem.policies import known_policies
 from cede.problem.structure import Structure
 from cede.problem.task import Task
 from cede.rows.places import COSTS, ENVIRONMENT
+from cede.rows.stored import LayerCounts
 from cede.rows.working import SharedCounts
 
 MOST_LEARNERS = 1000  # whose names are looked at for a repr
@@ -49,28 +51,27 @@ class Fleet:
         self.turn = Turn(is_fleet=True)
         self._learners: tuple[Learner, ...] = ()
         self._environment: SharedCounts | None = None
-        given = check.items("Fleet", "learners", learners, "at least one Learner")
-        if not given:
+        members = check.items("Fleet", "learners", learners, "at least one Learner")
+        if not members:
             check.fail("Fleet", "learners", "empty", "at least one Learner")
-        known: set[int] = set()
-        self._task: Task = checked_learner("Fleet", "learners[0]", given[0]).task  # kept here, since all learners may be removed
-        for i, learner in enumerate(given):
+        self._task: Task = check.instance("Fleet", "learners[0]", members[0], Learner).task  # kept: all learners may be removed
+        met: set[int] = set()
+        for i, learner in enumerate(members):
             self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
-            if id(learner) in known:
+            if id(learner) in met:
                 check.fail("Fleet", f"learners[{i}]", "there twice", "a Learner of its own")
-            known.add(id(learner))
-        sharing = [i for i, learner in enumerate(given) if learner.settings.can_share]
-        for i in sharing:
-            check_features("Fleet", f"learner {i}", [given[j].settings for j in sharing[:i]], given[i].settings)
-            same_structure(
-                "Fleet", f"learner {i}", shared_structure(given[sharing[0]].settings), shared_structure(given[i].settings)
-            )
+            met.add(id(learner))
+        sharing = {i: learner.settings for i, learner in enumerate(members) if learner.settings.can_share}
+        features, first = features_of(members), next(iter(sharing.values()), None)
+        for i, settings in sharing.items():
+            check_features("Fleet", f"learner {i}", features, settings)
+            same_structure("Fleet", f"learner {i}", shared_structure(first), shared_structure(settings))
         change = Change(waits=True)
         with change.lock:
-            change.claim("Fleet", [self, *given])  # nobody uses them meanwhile; what was checked may have changed
-            for i, learner in enumerate(given):
+            change.claim("Fleet", [self, *members])  # nobody uses them meanwhile; what was checked may have changed
+            for i, learner in enumerate(members):
                 self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
-            change.after = self._with(given)
+            change.after = self._with(members)
             change.finish()
 
     @classmethod
@@ -95,8 +96,7 @@ class Fleet:
     def save(self, path: str | Path) -> None:
         """Write the fleet to a file, completely or not at all. `cede.load` reads it back."""
         where = path_to_write("save", "path", path)
-        saved = SavedFleet(self._task, self._learners, self._environment)
-        header, arrays = pack_fleet(saved)
+        header, arrays = pack_fleet(self._task, self._learners, self._environment)
         save_arrays(where, "fleet", SCHEMA, {"cede": __version__, **header}, arrays)
 
     @property
@@ -121,10 +121,9 @@ class Fleet:
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
             names = list(dict.fromkeys(learner.settings.name for learner in self._learners[:MOST_LEARNERS]))
-            seen = (
-                None if self._environment is None else f"{plural(self._environment.episodes, 'episode')} of the environment shared"
-            )
-            return plural(len(self._learners), "team"), listed(names), seen, repr(self._task)
+            shared = self._environment
+            counted = None if shared is None else f"{plural(shared.episodes, 'episode')} of the environment shared"
+            return plural(len(self._learners), "team"), listed(names), counted, repr(self._task)
 
         return short_repr(self, parts)
 
@@ -134,21 +133,23 @@ class Fleet:
     @property
     @one_at_a_time
     def environment(self) -> sp.csr_array:
-        """Return what all teams together have seen of the environment, as a sparse matrix of counts.
+        """Return the environment counts of all teams together, as a sparse matrix.
 
         It is (S*A, S) with row s*A + a; or (cases, outcomes) if a structure of the environment is declared.
         """
-        if self._environment is None:
-            check.fail("Fleet", "environment", "shared by no team", "asked of a fleet with a learner that shares it")
-        return self._environment.store()[ENVIRONMENT].matrix
+        return self._shared_layer("environment", ENVIRONMENT, "it").matrix
 
     @property
     @one_at_a_time
     def cost_sums(self) -> sp.csr_array:
-        """Return what all teams together have seen of costs that are learned, (rows, 4); see `Counts.costs`."""
+        """Return the sums of learned costs of all teams together, (rows, 4); see `Counts.costs`."""
+        return self._shared_layer("cost_sums", COSTS, "the environment").matrix.astype(np.float64)
+
+    def _shared_layer(self, place: str, layer: str, what: str) -> LayerCounts:
+        """Return the counts of a layer that teams share. place, what: named in the error if none do."""
         if self._environment is None:
-            check.fail("Fleet", "cost_sums", "shared by no team", "asked of a fleet with a learner that shares the environment")
-        return self._environment.store()[COSTS].matrix.astype(np.float64)
+            check.fail("Fleet", place, "shared by no team", f"asked of a fleet with a learner that shares {what}")
+        return self._environment.store()[layer]
 
     @property
     @one_at_a_time
@@ -157,8 +158,8 @@ class Fleet:
         return 0 if self._environment is None else self._environment.episodes
 
     def add(self, learner: Learner) -> None:
-        """Add a team. From now on it plans from what the fleet has seen, and the fleet from what it has seen."""
-        checked_learner("Fleet.add", "learner", learner)
+        """Add a team. From now on the environment counts of the team and of the fleet are one."""
+        check.instance("Fleet.add", "learner", learner, Learner)
         change = Change(waits=True)
         with change.lock:
             change.claim("Fleet.add", [self, learner])
@@ -169,7 +170,7 @@ class Fleet:
     def remove(self, learner: Learner | int) -> Learner:
         """Remove a team, given by its learner or its index, and return the learner.
 
-        The learner keeps a copy of what the fleet knows; what it has seen stays in the fleet.
+        The learner keeps a copy of the shared counts; its own counts stay in the fleet.
         """
         change = Change(waits=True)
         with change.lock:
@@ -208,7 +209,7 @@ class Fleet:
             first = next((learner for learner in self._learners if learner.settings.can_share), None)
             if first is None:
                 check.fail(owner, "the fleet", "without a learner that shares what it sees of the environment", "one with such")
-            known = checked_task(owner, task).known_agents(owner, {} if known_agents is None else known_agents)
+            known = known_policies(owner, checked_task(owner, task), {} if known_agents is None else known_agents)
             same_environment(owner, "the newcomer", self._task, task)
             newcomer = Learner(task, for_newcomer(task, first.settings, first.task, known), seed=seed)
             self._check(owner, "task", "the newcomer", newcomer)
@@ -235,25 +236,24 @@ class Fleet:
         for i, learner in enumerate(other._learners):
             no_running_episode(owner, f"learner {i} of the other fleet", learner)
             if learner.settings.can_share:
-                check_features(owner, f"learner {i} of the other fleet", [one.settings for one in self._learners], learner.settings)
-        theirs, environment = other._learners, other._environment
-        counted = None if environment is None else self._counted(environment)
+                check_features(owner, f"learner {i} of the other fleet", features_of(self._learners), learner.settings)
+        counted = None if other._environment is None else self._counted(other._environment)
         return (
             (other, "_learners", ()),
             (other, "_environment", None),
-            *(() if counted is None else self._into(counted)),
-            *self._members(theirs, self._environment or counted),
+            *self._into(counted),
+            *self._members(other._learners, self._environment or counted),
         )
 
     def _check(self, owner: str, argument: str, who: str, learner: Any) -> None:
         """Check that a learner may join the fleet. argument, who: how it is called in errors."""
-        same_environment(owner, who, self._task, checked_learner(owner, argument, learner).task)
+        same_environment(owner, who, self._task, check.instance(owner, argument, learner, Learner).task)
         if learner._fleet is not None:
             check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove)")
         if learner.settings.can_share:
-            check_features(owner, who, [one.settings for one in self._learners], learner.settings)
-        if learner.settings.can_share and self._environment is not None:
-            same_structure(owner, who, self._environment.structure, shared_structure(learner.settings))
+            check_features(owner, who, features_of(self._learners), learner.settings)
+            if self._environment is not None:
+                same_structure(owner, who, self._environment.structure, shared_structure(learner.settings))
         no_running_episode(owner, who, learner)
 
     def _with(self, learners: Sequence[Learner]) -> Assignments:
@@ -261,9 +261,8 @@ class Fleet:
         counted = None
         for learner in learners:
             if learner.settings.can_share:
-                counted = self._counted(seen_by(learner), counted)
-        into = () if counted is None else self._into(counted)
-        return (*into, *self._members(learners, self._environment or counted))
+                counted = self._counted(counts_of(learner), counted)
+        return (*self._into(counted), *self._members(learners, self._environment or counted))
 
     def _counted(self, more: SharedCounts, so_far: SharedCounts | None = None) -> SharedCounts:
         """Return what the fleet knows of the environment with what else was seen of it, in tables of its own.
@@ -282,8 +281,10 @@ class Fleet:
         so_far.extras = so_far.extras or more.extras
         return so_far
 
-    def _into(self, counted: SharedCounts) -> Assignments:
-        """Return what lets the fleet know what was counted. Its tables are replaced as a whole, so that copies stay as they are."""
+    def _into(self, counted: SharedCounts | None) -> Assignments:
+        """Return what replaces the shared counts; None: nothing is new. Tables are replaced as a whole: copies stay as they are."""
+        if counted is None:
+            return ()
         if self._environment is None:
             return ((self, "_environment", counted),)
         return tuple((self._environment, name, getattr(counted, name)) for name in ("table", "costs", "episodes", "extras"))
@@ -321,18 +322,13 @@ class Fleet:
         self._learners = tuple(learners)
 
 
-def seen_by(learner: Learner) -> SharedCounts:
-    """Return what a learner that belongs to no fleet has counted of the environment."""
+def counts_of(learner: Learner) -> SharedCounts:
+    """Return the environment counts of a learner that belongs to no fleet."""
     state = learner._packed()
     counts = state.counts.completed(Sizes(learner.task, learner.settings).shapes)
-    found = SharedCounts.load(counts, structure=shared_structure(learner.settings))
-    found.extras = of_layer(state.extras, ENVIRONMENT)
-    return found
-
-
-def checked_learner(owner: str, argument: str, learner: Any) -> Learner:
-    """Check that a learner is a Learner, and return it."""
-    return check.instance(owner, argument, learner, Learner)
+    environment = SharedCounts.load(counts, structure=shared_structure(learner.settings))
+    environment.extras = of_layer(state.extras, ENVIRONMENT)
+    return environment
 
 
 def no_running_episode(owner: str, who: str, learner: Learner) -> None:
@@ -341,9 +337,9 @@ def no_running_episode(owner: str, who: str, learner: Learner) -> None:
         check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
 
 
-def shared_structure(settings: Settings) -> Structure | None:
+def shared_structure(settings: Settings | None) -> Structure | None:
     """Return what is declared of the environment and its costs, which learners that share them must have in common."""
-    return None if settings.structure is None else settings.structure.of_environment
+    return None if settings is None or settings.structure is None else settings.structure.of_environment
 
 
 def same_structure(owner: str, who: str, one: Structure | None, other: Structure | None) -> None:
@@ -355,17 +351,16 @@ def same_structure(owner: str, who: str, one: Structure | None, other: Structure
         check.fail(owner, f"the environment's structure of {who}", shown[0], f"the same as that of the fleet, {shown[1]}")
 
 
-def check_features(owner: str, who: str, others: Sequence[Settings], settings: Settings) -> None:
-    """Check that a learner's features are those of all others that share the environment and were told some: they share its
-    prior.
-    """
-    for other in others:
-        if (
-            other.can_share
-            and None not in (other.features, settings.features)
-            and not same_features(other.features, settings.features)
-        ):
-            check.fail(owner, f"the features of {who}", "others", "the same as those of the fleet, or left out")
+def features_of(learners: Sequence[Learner]) -> Features | None:
+    """Return the features that all learners that share the environment have, as far as they have any; None: none has."""
+    settings = (learner.settings for learner in learners)
+    return next((one.features for one in settings if one.can_share and one.features is not None), None)
+
+
+def check_features(owner: str, who: str, features: Features | None, settings: Settings) -> None:
+    """Check that a learner's features, if it has some, are those of the fleet: they share the prior of the environment."""
+    if features is not None and settings.features is not None and not same_features(features, settings.features):
+        check.fail(owner, f"the features of {who}", "others", "the same as those of the fleet, or left out")
 
 
 def same_environment(owner: str, who: str, one: Task, other: Task) -> None:

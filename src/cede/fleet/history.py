@@ -43,9 +43,9 @@ class Ledger:
     def enter(self, teams: Ints, episodes: slice, part: "Ledger") -> None:
         """Copy the results of some episodes of some teams, `part`, into the ledger. teams: (n,) indices."""
         for name, column in self.columns.items():
-            given = getattr(part, name)
-            target = column[:, episodes] if column.ndim == 2 else column[:, episodes, : given.shape[2]]
-            target[teams] = given
+            entries = getattr(part, name)
+            target = column[:, episodes] if column.ndim == 2 else column[:, episodes, : entries.shape[2]]
+            target[teams] = entries
 
     def first(self, episodes: int) -> dict[str, NDArray[Any]]:
         """Return the columns of the first episodes, as views, by name."""
@@ -168,11 +168,11 @@ class History(RunHistory):
     optimum: float  # expected cost of the best policy; with limits of control, of the best mixture within them
 
     @classmethod
-    def of(cls, record: RunRecord, agents: tuple[str, ...], settings: Mapping[str, Any]) -> "History":
-        """Make the history of a run of one team. agents: names of the members. settings: what to repeat the run with."""
-        columns = {name: column[0] for name, column in record.ledger.columns.items()}
-        columns["regret"] = np.cumsum(columns["regret"])
-        return cls(optimum=float(record.optimum[0]), agents=agents, settings=settings, **columns)
+    def of(cls, record: RunRecord, agents: tuple[str, ...], settings: Mapping[str, Any], team: int = 0) -> "History":
+        """Make the history of one team of a run. agents: names of the members. settings: what to repeat the run with."""
+        columns = {name: column[team] for name, column in record.ledger.columns.items()}
+        columns |= {"regret": np.cumsum(columns["regret"]), "control": columns["control"][:, : len(agents)]}
+        return cls(optimum=float(record.optimum[team]), agents=agents, settings=settings, **columns)
 
     @property
     def realised_regret(self) -> Floats:

@@ -1,16 +1,25 @@
 """Reads learners, fleets and encoders from files."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from cede._base import check
-from cede._base.archive import UnreadableFile, kind_of, load_arrays
+from cede._base import archive, check
+from cede._base.archive import Arrays, UnreadableFile, kind_of, load_arrays
 from cede.features import encode
 from cede.features.encoder import Encoder
-from cede.fleet.files import unpack_fleet
+from cede.fleet.files import apart, unpack_shared
 from cede.fleet.fleet import Fleet
-from cede.learners.files import OLDEST, SCHEMA
+from cede.learners.files import OLDEST, SCHEMA, below
 from cede.learners.learner import Learner
-from cede.learners.reading import unpack_learner
+from cede.learners.reading import CLASSES, extras_before_7, unpack_learner, unpack_own, unpack_settings
+from cede.learners.stacks import environment_extras
+from cede.learners.state import Sizes, most_episodes
+from cede.problem.structure import checked_structure
+from cede.problem.task import Task
+from cede.rows.places import COSTS, ENVIRONMENT, layer_shapes
+from cede.rows.stored import Counts
+from cede.rows.working import SharedCounts
 from cede.steps.read_record import is_record
 
 KINDS = ("learner", "fleet")
@@ -30,10 +39,38 @@ def load(source: str | Path | bytes) -> Learner | Fleet | Encoder:
     header, arrays = load_arrays(where, KINDS, SCHEMA, OLDEST)
     kind = header["kind"]
     try:
-        if kind == "learner":
-            return unpack_learner(header, arrays)
-        saved = unpack_fleet(header, arrays)
-        return Fleet.restored(saved.task, saved.learners, saved.environment)
+        return unpack_learner(header, arrays) if kind == "learner" else unpack_fleet(header, arrays)
     except Exception as error:  # a file from outside may be wrong in any way
         place = "these bytes" if isinstance(where, bytes) else where
         raise UnreadableFile(f"{place}: cannot be read, must be a {kind} of cede; it is damaged ({error})") from error
+
+
+def unpack_fleet(header: Mapping[str, Any], arrays: Arrays) -> Fleet:
+    """Make a fleet from what `files.pack_fleet` returned, after all checks."""
+    groups = [unpack_settings(about, below(arrays, f"groups/{i}")) for i, about in enumerate(header["groups"])]
+    learners = []
+    for about, tables in zip(header["learners"], apart(below(arrays, "learners"), len(header["learners"])), strict=True):
+        group = groups[check.index("file", "group", about["group"], len(groups))]
+        learners.append(unpack_own(*group, about, tables))
+    task = archive.rebuild(header["task"], arrays, CLASSES)
+    if not isinstance(task, Task):
+        check.fail("file", "task", "another", "a Task")
+    environment = unpack_environment(task, header["environment"], arrays)
+    if environment is not None:
+        sizes = [Sizes(one.task, one.settings) for one in learners if one.settings.can_share]
+        extras = {**below(arrays, "extras"), **extras_before_7(below(arrays, "prior"))}
+        environment.extras = environment_extras("file", sizes, extras)
+    return Fleet.restored(task, learners, environment)
+
+
+def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arrays) -> SharedCounts | None:
+    """Make the environment counts that the learners of a fleet share; None if they share none. task: that of the fleet."""
+    if header is None:
+        return None
+    structure = archive.rebuild(header["structure"], arrays, CLASSES)
+    checked_structure("file", structure, task.n_states, task.n_actions, task.tables)
+    shapes = layer_shapes(task, structure=structure)
+    outcomes = None if structure is None else structure.environment
+    layers = unpack_shared(arrays, {name: shapes[name] for name in (ENVIRONMENT, COSTS)}, outcomes)
+    episodes = check.integer("file", "episodes", header["episodes"], 0, most_episodes(task))
+    return SharedCounts.load(Counts(layers, 0, episodes), structure=structure)

@@ -1,12 +1,12 @@
 """A shard: some teams of a fleet that play on one worker.
 
-A `Shard` holds some teams of every group. It gets an `Order` for each round and answers with a `Report`; the same order again gets
+A `Shard` holds some teams of some groups. It gets an `Order` for each round and answers with a `Report`; the same order again gets
 the same answer, so nothing counts twice. Between rounds all that a shard knows is in stacks of arrays, which can be taken out,
 kept, and put into another shard.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -22,11 +22,12 @@ from cede.beliefs.constants import RadiiAhead
 from cede.beliefs.extras import Extras, stack_extras, unstack_extras
 from cede.beliefs.known import true_environment
 from cede.fleet import teams as kernels
-from cede.fleet.episodes import EpisodeArrays, Truth
-from cede.fleet.grouping import RUN_FIELDS, GroupMembers, ShardPlan, TeamGroup
+from cede.fleet.episodes import EpisodeArrays, Truth, numbers_drawn
+from cede.fleet.grouping import RUN_FIELDS, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
 from cede.fleet.share import Share, new_share, own_share, take_over
-from cede.fleet.teams import LedgerArrays, TeamArrays, Workspace
+from cede.fleet.teams import LedgerArrays
+from cede.fleet.workspace import TeamArrays, Workspace, load_team
 from cede.learners.arrays import load_counts, new_arrays, refresh_layer
 from cede.learners.compiled import NEVER, finish_plan, is_due
 from cede.learners.stacks import STACKED
@@ -36,28 +37,25 @@ from cede.planning.endless import accuracy_for, new_endless
 from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, pass_scratch, thread_scratch, threads_for
 from cede.problem.arrays import problem_of
-from cede.problem.model import Environment
-from cede.problem.task import Task
 from cede.rows.cost_sums import N_SUMS
 from cede.rows.places import COSTS, ENVIRONMENT
 from cede.rows.stored import LayerCounts
 from cede.rows.working import SharedCounts
 
-STEPS_WRITTEN_DOWN = ("agent_keys", "environment_keys")  # arrays of the workspace
 TEAMS_AT_ONCE = 64  # teams in one call of compiled code; an interrupt is noticed between calls
+NUMBERS = (*RUN_FIELDS, "planned", "fresh")  # fields of a stack that kernels change, small enough to be copied
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """What shards are told to do in one round: every team plays so many episodes."""
+    """What shards are to do in one round: every team plays so many episodes."""
 
     number: int  # 1, 2, ...
     episodes: int
-    first: tuple[Ints, ...]  # by group: (ages,) number k of the first episode, for learners of each age
+    done: int  # episodes, or steps without horizon, that every team has played before the round
     radii: tuple[dict[str, Floats], ...]  # by group: arrays (ages, episodes) by the names of `Radii`
     evaluated: NDArray[np.bool_]  # (episodes,) whether policies are evaluated before the episode
     shared: Mapping[str, Table]  # by layer: shared counts before the round, read only; without layers that no team shares
-    own: tuple[Ints, ...] = ()  # by group: (ages,) episodes in such a learner's own environment counts before the round
     extras: Extras = field(default_factory=dict)  # of the shared environment
 
 
@@ -71,21 +69,18 @@ class Report:
 
 
 class Shard:
-    """Some teams of every group, with the true tables that they play by. An engine makes it from a `ShardPlan`."""
+    """Some teams of some groups, with the true tables that they play by. An engine makes it from a `ShardPlan`."""
 
     def __init__(self, plan: ShardPlan) -> None:
-        first = plan.groups[0].task
-        places = np.arange(plan.agents.n_rows).reshape(-1, first.n_states)
-        truth = Belief(plan.agents, np.zeros(plan.agents.n_rows), places)
+        truth, slots = true_agents(plan.groups)
         self.shares = {name: new_share(np.arange(shape[0]), 0, Table.empty(*shape)) for name, shape in plan.shared.items()}
         self.environment: SharedCounts | None = None  # the shared one, as the team at work sees it
         if ENVIRONMENT in plan.shared:
             table, costs = (Table.empty(*plan.shared[name]) for name in (ENVIRONMENT, COSTS))
             self.environment = SharedCounts(table, costs, table.n_rows, 0)
-        self.which = plan.which
-        self.groups: list[WorkingGroup] = []
-        for group, members, state in zip(plan.groups, plan.members, plan.states, strict=True):
-            self.groups.append(WorkingGroup(group, members, truth, state, self.environment, self.shares))
+        self.groups = [
+            WorkingGroup(group, truth, slot, self.environment, self.shares) for group, slot in zip(plan.groups, slots, strict=True)
+        ]
         self.number = plan.number
         self.order: Order | None = None
         self.report: Report | None = None
@@ -104,11 +99,10 @@ class Shard:
             raise RuntimeError(f"round {order.number} came after round {self.number}")
         if self.order is not order:
             self._begin(order)
-        for number, group in zip(self.which, self.groups, strict=True):
-            group.play(order, number)
-        ledgers = tuple(group.ledger for group in self.groups)
+        for group in self.groups:
+            group.play(order)
         deltas = {name: LayerCounts.of_table(share.delta) for name, share in self.shares.items()}
-        self.report = Report(order.number, ledgers, deltas)
+        self.report = Report(order.number, tuple([group.ledger for group in self.groups]), deltas)
         self.number = order.number
         return self.report
 
@@ -125,79 +119,86 @@ class Shard:
         """Return the states of all teams between two rounds, stacked by group."""
         return [group.state() for group in self.groups]
 
+    @property
     def worth_threads(self) -> bool:
         """Return whether several threads for one plan would be faster than one."""
-        return any(group.worth_threads() for group in self.groups)
+        return any(group.worth_threads for group in self.groups)
+
+
+def true_agents(groups: Sequence[TeamGroup]) -> tuple[Belief, list[Ints]]:
+    """Return the true policies of all agents of some groups as one belief, slot by slot, and the first slot of each agent, (n, D)
+    by group. Policies that several teams share are stored once.
+    """
+    first: dict[int, int] = {}  # slots, by id of the policy
+    policies: list[Floats] = []
+    used = 0
+    for policy in (policy for group in groups for own in group.policies for policy in own):
+        if id(policy) not in first:
+            first[id(policy)] = used
+            policies.append(policy.reshape(-1, *policy.shape[-2:]))  # (slots, S, A)
+            used += len(policies[-1])
+    slots = [np.array([[first[id(policy)] for policy in own] for own in group.policies], dtype=np.int64) for group in groups]
+    table = np.concatenate(policies)
+    rows = np.arange(used * table.shape[1])
+    return Belief(Table.dense(table.reshape(len(rows), -1)), np.zeros(len(rows)), rows.reshape(used, -1)), slots
 
 
 class WorkingGroup:
     """The teams of one group in a shard, and the workspace that serves them, a team at a time.
 
-    truth: the true tables of all agents of the shard. state: the stacked states. environment: the shared environment counts, as the
-    team at work sees them; None: no team shares it. shares: of the layers that teams share.
+    truth: the true tables of all agents of the shard. slot: (n, D) first slot of each agent in them. environment: the shared
+    environment counts, as the team at work sees them; None: no team shares it. shares: of the layers that teams share.
     """
 
     def __init__(
-        self,
-        group: TeamGroup,
-        members: GroupMembers,
-        truth: Belief,
-        state: Arrays,
-        environment: SharedCounts | None,
-        shares: Mapping[str, Share],
+        self, group: TeamGroup, truth: Belief, slot: Ints, environment: SharedCounts | None, shares: Mapping[str, Share]
     ) -> None:
         task, settings = group.task, group.settings
-        self.group, self.members = group, members
-        self.counts = load_counts(task, settings, LearnerState(), environment if group.shared else None)
-        self.learner = new_arrays(task, settings, self.counts)
-        self.layers = {"agents": self.counts.agents, ENVIRONMENT: self.counts.environment, COSTS: self.counts.costs.counts}
+        self.group, self.n_teams = group, len(group.team)
+        counts = load_counts(task, settings, LearnerState(), environment if group.shared else None)
+        self.learner = new_arrays(task, settings, counts)
+        self.layers = {"agents": counts.agents, ENVIRONMENT: counts.environment, COSTS: counts.costs.counts}
         self.shares = {
-            name: shares[name] if group.shared and name in shares else own_share(counts) for name, counts in self.layers.items()
+            name: shares[name] if group.shared and name in shares else own_share(layer) for name, layer in self.layers.items()
         }
-        layers = {name: group.sizes.seen[name] for name in STACKED}
-        self.seen = {
-            name: KeyTable.of(state[f"{name}_size"], state[f"{name}_key"], state[f"{name}_number"], rows * columns)
-            for name, (rows, columns) in layers.items()
-        }
-        self.keeps = {one.name for one in ARRAYS if one.name in state}
+        self.seen: dict[str, KeyTable] = {}  # by layer: the counts of all teams
+        for name in STACKED:
+            rows, columns = group.sizes.seen[name]
+            size, key, number = (group.state[f"{name}_{part}"] for part in ("size", "key", "number"))
+            self.seen[name] = KeyTable.of(size, key, number, rows * columns)
         self.option = group.sizes.option
-        self.extras = unstack_extras(group.sizes.extras, state, self.n_teams)  # by team
-        self.teams = self._teams(state)
-        self.workspace = self._workspace(truth)
-        self.at = np.zeros(1, dtype=np.int64)
+        self.extras = unstack_extras(group.sizes.extras, group.state, self.n_teams)  # by team
+        self.keeps = {one.name for one in ARRAYS if one.name in group.state}  # large fields of a stack
+        self.teams = self._team_arrays(slot)
+        self.workspace = self._new_workspace(truth)
+        self.at = np.zeros(1, dtype=np.int64)  # the team that plays next
         self.ledger = Ledger.empty(self.n_teams, 0, len(task.members))
 
-    @property
-    def n_teams(self) -> int:
-        """Return the number of teams."""
-        return len(self.members.team)
-
-    def _teams(self, state: Arrays) -> TeamArrays:
+    def _team_arrays(self, slot: Ints) -> TeamArrays:
         """Return the arrays of all teams in the form that kernels read. Fields that are not kept for each team have length 1, or
         are empty.
         """
-        policy, value = empty_plan(self.group.task)
-        given: dict[str, Any] = {**TeamArrays.nothing(), "policy": policy[None], "value": value[None]}
-        given |= {name: own(state[name]).view(given[name].dtype) for name in self.keeps}
-        given |= {name: state[name].copy() for name in (*RUN_FIELDS, "planned", "fresh")}
-        given |= {f"{name}_seen": table for name, table in self.seen.items()}
-        given |= {one.name: getattr(self.members, one.name).copy() for one in fields(self.members) if one.name != "team"}
-        bounds = given["bounds"]
-        for i in range(self.n_teams if bounds.size else 0):
-            if np.isnan(bounds[i, 0, 0, 0]):
-                problem = self.learner.model.problem
-                problem.control_cost, problem.switch_cost = given["control_cost"][i], given["switch_cost"][i]
-                bounds[i] = optimistic_start(self.learner, self.group.task)
+        group, task, state = self.group, self.group.task, self.group.state
+        policy, value = empty_plan(task)
+        arrays: dict[str, Any] = {**TeamArrays.nothing(), "policy": policy[None], "value": value[None], "slot": slot}
+        arrays |= {name: own(state[name]).view(arrays[name].dtype) for name in self.keeps}
+        arrays |= {name: state[name].copy() for name in NUMBERS}
+        arrays |= {f"{name}_seen": table for name, table in self.seen.items()}
+        arrays |= {name: getattr(group, name).copy() for name in ("control_cost", "switch_cost", "start_agent", "seed", "age")}
+        bounds, problem = arrays["bounds"], self.learner.model.problem
         if bounds.size:
-            arrival = given["arrival"] = arrivals(self.group.task, bounds)
-            given |= {"least_bound": arrival.min(axis=2), "least_bound_at": arrival.argmin(axis=2).astype(np.int64)}
-        if self.group.task.horizon is None:
-            given["best_value"] = np.zeros((self.n_teams, self.group.task.n_states, self.group.task.n_agents))
+            for i in np.flatnonzero(np.isnan(bounds[:, 0, 0, 0])):
+                problem.control_cost, problem.switch_cost = arrays["control_cost"][i], arrays["switch_cost"][i]
+                bounds[i] = optimistic_start(self.learner, task)
+            arrival = arrays["arrival"] = arrivals(task, bounds)
+            arrays |= {"least_bound": arrival.min(axis=2), "least_bound_at": arrival.argmin(axis=2).astype(np.int64)}
+        if task.horizon is None:
+            arrays["best_value"] = np.zeros((self.n_teams, task.n_states, task.n_agents))
             if "found" not in self.keeps:
-                given["found"] = np.zeros((self.n_teams, 2))
-        return TeamArrays(**given)
+                arrays["found"] = np.zeros((self.n_teams, 2))
+        return TeamArrays(**arrays)
 
-    def _workspace(self, truth: Belief) -> Workspace:
+    def _new_workspace(self, truth: Belief) -> Workspace:
         """Make the workspace in which the kernels let one team after the other play."""
         task, environment = self.group.task, self.group.environment
         policy, value = empty_plan(task)
@@ -205,20 +206,24 @@ class WorkingGroup:
         problem.vary = self.group.vary
         problem.enter_cost = np.empty(0) if environment.enter_cost is None else environment.enter_cost
         model = ModelArrays(agents=truth.arrays, environment=true_environment(environment).arrays, problem=problem)
+        true_costs = replace(task, env_cost=environment.cost, enter_cost=environment.enter_cost)
+        no_keys = np.empty(0, dtype=np.int64)
         return Workspace(
             learner=self.learner,
-            truth=true_problem(task, environment, model),
+            truth=Truth.of(task, environment, model),
             **self._scratch(model),
             before=policy,
             true_value=value,
-            steps=new_steps(self.group.block),
-            **{name: np.empty(0, dtype=np.int64) for name in (*STEPS_WRITTEN_DOWN, "cost_rows")},
-            **self.shares,
+            steps=EpisodeArrays.empty(self.group.block),
+            agent_keys=no_keys,
+            environment_keys=no_keys,
+            cost_rows=no_keys,
             cost_parts=np.empty(0),
+            **self.shares,
             chance=np.empty(numbers_drawn(environment, task)),
             at_work=-1,
             endless=new_endless(task),
-            accuracy=0.0 if task.horizon is not None else accuracy_for(known_costs(task, environment)),
+            accuracy=accuracy_for(true_costs) if task.horizon is None else 0.0,
         )
 
     def _scratch(self, true_model: ModelArrays) -> dict[str, Any]:
@@ -250,64 +255,63 @@ class WorkingGroup:
         """Prepare a new round: make room for steps and results, and start with the first team."""
         steps, workspace = order.episodes * self.group.block, self.workspace
         if workspace.agent_keys.size < steps:
-            for name in STEPS_WRITTEN_DOWN:
-                setattr(workspace, name, np.empty(steps, dtype=np.int64))
+            workspace.agent_keys, workspace.environment_keys = np.empty((2, steps), dtype=np.int64)
             if self.learner.costs.least.size:
                 workspace.cost_rows, workspace.cost_parts = np.empty(2 * steps, dtype=np.int64), np.empty(2 * steps)
         self.ledger = Ledger.empty(self.n_teams, order.episodes, len(self.group.task.members))
         self.at[0] = 0
 
-    def play(self, order: Order, number: int) -> None:
-        """Let all teams play that have not played in this round yet. number: index of the group in the order."""
+    def play(self, order: Order) -> None:
+        """Let all teams play that have not played in this round yet."""
         self._take_scratch()
-        first, radii = order.first[number], RadiiAhead(**order.radii[number])
-        ledger = LedgerArrays(evaluated=order.evaluated, **self.ledger.columns)
-        alone = order.episodes == 1 and self.group.task.horizon is not None and self.worth_threads()
+        radii, first = order.radii[self.group.number], np.array([episodes + order.done + 1 for episodes, _ in self.group.ages])
+        ahead, ledger = RadiiAhead(**radii), LedgerArrays(evaluated=order.evaluated, **self.ledger.columns)
+        with_threads = order.episodes == 1 and self.worth_threads
+        at_once = 1 if with_threads or self.option is not None else TEAMS_AT_ONCE
         while self.at[0] < self.n_teams:
             begin = int(self.at[0])
-            end = begin + 1 if alone or self.option is not None else min(begin + TEAMS_AT_ONCE, self.n_teams)
+            end = min(begin + at_once, self.n_teams)
             if self.option is not None:
-                common = (order.extras, -1) if self.group.shared else (self.extras[begin], begin)
+                shared = (order.extras, -1) if self.group.shared else (self.extras[begin], begin)
                 self.learner.agents.expected = self.option.expected("agents", self.extras[begin], begin)
-                self.learner.environment.expected = self.option.expected("environment", *common)
+                self.learner.environment.expected = self.option.expected("environment", *shared)
             self._make_room(begin, end, order.episodes)
-            if alone:
-                self._plan_with_threads(begin, first, order.radii[number])
-            kernels.play_teams(self.workspace, self.teams, radii, first, begin, end, ledger, self.at)
-        for i in range(self.n_teams if self.option is not None else 0):
-            self._refit(i, order, number)
+            if with_threads:
+                self._plan_with_threads(begin, int(first[self.teams.age[begin]]), radii)
+            kernels.play_teams(self.workspace, self.teams, ahead, first, begin, end, ledger, self.at)
+        if self.option is not None:
+            for i in range(self.n_teams):
+                self._refit(i, order.done + order.episodes)
 
-    def _refit(self, i: int, order: Order, number: int) -> None:
-        """Fit the models of team i's option, where they are due after this round. To do so again changes nothing.
-
-        number: index of the group.
-        """
+    def _refit(self, i: int, done: int) -> None:
+        """Fit the models of team i's option that are due after `done` episodes of the run. Repeating it changes nothing."""
         assert self.option is not None
-        sides, age = self.group.sizes.seen, self.members.age[i]
-
-        def counts(layer: str) -> sp.csr_array:
-            kept = self.seen[layer]
-            part = slice(kept.start[i], kept.start[i] + kept.size[i])
-            return LayerCounts(sides[layer], kept.column[part].copy(), kept.weight[part].copy()).matrix
-
-        counted = {"agents": int(order.first[number][age]) - 1 + order.episodes}
+        episodes, own_episodes = self.group.ages[self.group.age[i]]
+        counted = {"agents": episodes + done}
         if not self.group.shared:
-            counted["environment"] = int(order.own[number][age]) + order.episodes
-        for layer, episodes in counted.items():
-            self.extras[i] = self.option.fit(layer, self.extras[i], partial(counts, layer), episodes)
+            counted["environment"] = own_episodes + done
+        for layer, n in counted.items():
+            self.extras[i] = self.option.fit(layer, self.extras[i], partial(self._matrix, layer, i), n)
 
+    def _matrix(self, layer: str, i: int) -> sp.csr_array:
+        """Return the counts of team i in a layer as a sparse matrix."""
+        stored = self.seen[layer]
+        part = slice(stored.start[i], stored.start[i] + stored.size[i])
+        return LayerCounts(self.group.sizes.seen[layer], stored.column[part].copy(), stored.weight[part].copy()).matrix
+
+    @property
     def worth_threads(self) -> bool:
         """Return whether plans are made, and are large enough that several threads for one of them are faster."""
-        plans = self.group.settings.planning == "full" and self.learner.replan != NEVER and self.group.task.horizon is not None
-        return plans and threads_for(self.learner.environment.belief, self.group.task.plan_steps) > 1
+        task, learner = self.group.task, self.learner
+        plans = task.horizon is not None and self.group.settings.planning == "full" and learner.replan != NEVER
+        return plans and threads_for(learner.environment.belief, task.plan_steps) > 1
 
-    def _plan_with_threads(self, i: int, first: Ints, radii: dict[str, Floats]) -> None:
-        """Make the plan of team i with several threads, if one is due. first, radii: of the order, for this group."""
-        teams, age = self.teams, self.teams.age[i]
-        episode = int(first[age])
-        kernels.load_team(self.workspace, teams, i)
+    def _plan_with_threads(self, i: int, episode: int, radii: dict[str, Floats]) -> None:
+        """Make the plan of team i for an episode with several threads, if one is due. radii: of the order, for this group."""
+        teams = self.teams
+        load_team(self.workspace, teams, i)
         for name, numbers in radii.items():
-            setattr(self.learner.radii, name, float(numbers[age, 0]))
+            setattr(self.learner.radii, name, float(numbers[teams.age[i], 0]))
         if not teams.fresh[i] and is_due(self.learner, episode, teams.planned[i]):
             policy, value = (array[min(i, len(array) - 1)] for array in (teams.policy, teams.value))
             make_plan(self.learner, policy, value, int(tie_seed(teams.seed[i], episode)))
@@ -315,43 +319,26 @@ class WorkingGroup:
             teams.planned[i], teams.fresh[i] = episode, 1
 
     def _make_room(self, first: int, last: int, episodes: int) -> None:
-        """Make all pools long enough for what the teams from first to last may see in some episodes: kernels trust in that."""
+        """Make all pools long enough for the steps of some episodes of the teams from first to last: kernels rely on that."""
         steps = episodes * self.group.block
-        self._lengthen("agents", steps, first, last)
-        self._lengthen(ENVIRONMENT, steps, first, last)
-        self._lengthen(COSTS, 2 * N_SUMS * steps, first, last)
-        self._lengthen_kept("starts", self.group.task.n_states, episodes, first, last)
+        for name, layer in self.layers.items():
+            counted = 2 * N_SUMS * steps if name == COSTS else steps
+            share, entries, sides = self.shares[name], 0, (layer.counted, layer.n_columns)
+            if share.has_own:
+                entries = int(self.seen[name].size[first:last].max())
+                lengthen(self.seen[name], layer.counted * layer.n_columns, counted, first, last)
+            if layer.counted:
+                entries += share.begin
+                layer.seen.lengthen_to(max(int(layer.seen.end), entries) + growth.py_func(entries, *sides, counted))
+            if share.has_shared:
+                end, sides = share.delta.end, (share.delta.n_rows, share.delta.n_columns)
+                share.delta.lengthen_to(end + growth.py_func(end, *sides, (last - first) * counted))
+        lengthen(self.seen["starts"], self.group.task.n_states, episodes, first, last)
         refresh_layer(self.learner.environment, self.group.settings, self.group.task.n_states)
-
-    def _lengthen(self, layer: str, steps: int, first: int, last: int) -> None:
-        """Make the pools of one layer long enough: that of the workspace for any of these teams, those of what is kept and shared
-        for all of them.
-
-        layer: "agents", "environment" or "costs". steps: how many each team counts.
-        """
-        counts, share, entries = self.layers[layer], self.shares[layer], 0
-        if share.has_own:
-            entries = int(self.seen[layer].size[first:last].max())
-            self._lengthen_kept(layer, counts.counted * counts.n_columns, steps, first, last)
-        if counts.counted:
-            entries, sides = share.begin + entries, (counts.counted, counts.n_columns)
-            counts.seen.lengthen_to(max(int(counts.seen.end), entries) + growth.py_func(entries, *sides, steps))
-        if share.has_shared:
-            end, sides = share.delta.end, (share.delta.n_rows, share.delta.n_columns)
-            share.delta.lengthen_to(end + growth.py_func(end, *sides, (last - first) * steps))
-
-    def _lengthen_kept(self, layer: str, most: int, steps: int, first: int, last: int) -> None:
-        """Make the pool of what is kept of a layer, at most so many places of a team, long enough for some steps of these teams."""
-        kept = self.seen[layer]
-        size = kept.size[first:last]
-        moves = np.minimum(size + steps, most) > kept.capacity[first:last]
-        wanted = int(np.minimum(2 * (size + steps), most)[moves].sum()) - (len(kept.column) - kept.end)
-        if wanted > 0:
-            kept.lengthen(wanted)
 
     def state(self) -> Arrays:
         """Return the stacked states of the teams. Large arrays are not copied: they are valid until the next round begins."""
-        result: Arrays = {name: getattr(self.teams, name).copy() for name in (*RUN_FIELDS, "planned", "fresh")}
+        result: Arrays = {name: getattr(self.teams, name).copy() for name in NUMBERS}
         for name, table in self.seen.items():
             _, key, number = table.entries()
             result |= {f"{name}_size": table.size.copy(), f"{name}_key": key, f"{name}_number": number}
@@ -362,31 +349,15 @@ class WorkingGroup:
         return result
 
 
+def lengthen(stored: KeyTable, most: int, steps: int, first: int, last: int) -> None:
+    """Make the pool of all teams' counts long enough for some steps of the teams from first to last. most: places of a team."""
+    size = stored.size[first:last]
+    moves = np.minimum(size + steps, most) > stored.capacity[first:last]
+    wanted = int(np.minimum(2 * (size + steps), most)[moves].sum()) - (len(stored.column) - stored.end)
+    if wanted > 0:
+        stored.lengthen(wanted)
+
+
 def own(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array itself if it can be written in place, as it was made for this use; else a copy."""
     return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
-
-
-def known_costs(task: Task, environment: Environment) -> Task:
-    """Return a task with all costs of the environment known."""
-    return replace(task, env_cost=environment.cost, enter_cost=environment.enter_cost)
-
-
-def new_steps(steps: int) -> EpisodeArrays:
-    """Make arrays for so many steps: those of an episode, or without horizon those of a block."""
-    states, who, actions = (np.empty(steps + n, dtype=np.int64) for n in (1, 1, 0))
-    costs = {name: np.empty(steps) for name in ("costs", "env_costs", "enter_costs")}
-    return EpisodeArrays(states=states, who=who, actions=actions, **costs)
-
-
-def numbers_drawn(environment: Environment, task: Task) -> int:
-    """Return how many random numbers are drawn for an episode (see `enter`), or without horizon for a step (see `play_block`)."""
-    for_each = 2 + (environment.random_cost is not None)
-    return for_each + 1 if task.horizon is None else for_each * task.plan_steps + 1
-
-
-def true_problem(task: Task, environment: Environment, model: ModelArrays) -> Truth:
-    """Return the true problem in the form in which kernels play it."""
-    start = {"start": environment.start, "cumulated_start": environment.cumulated_start, "start_agent": int(task.start_agent)}
-    random_cost = np.empty((0, 0, 0)) if environment.random_cost is None else environment.random_cost
-    return Truth(model=model, **start, acting=task.acting, aim=task.aim, random_cost=random_cost)

@@ -1,6 +1,6 @@
 """Rows that teams share: a team's places point to them, and what it counts there is added to the rows of all.
 
-A layer of the workspace has rows of two kinds. A team's own rows are laid out from its keys when it comes to work. Shared rows lie
+A layer of the workspace has rows of two kinds. A team's own rows are unpacked from its stored keys before it plays. Shared rows lie
 before them in the pool, as they were when the round began; what the team adds goes to `delta`, and the rows are restored after it.
 """
 
@@ -48,43 +48,50 @@ def take_over(table: Table, share: Share, snapshot: Table) -> None:
     share.snapshot = snapshot
     share.delta.clear()
     table.lengthen_to(share.known + snapshot.end)
-    lay_out_shared(table, share)
+    unpack_shared_rows(table, share)
 
 
 # ------------------------------------------------------------------------------------------------- a round begins
 
 
-@unit(types.none, Table, Share)
-def lay_out_shared(table, share):
-    """Fill the shared rows of a table from the snapshot. No team is at work; the pool is long enough."""
-    snapshot, to = share.snapshot, share.known
+@kernel
+def copy_row(table, share, r):
+    """Make shared row r of a table equal to its row of the snapshot, at its home in the pool."""
+    snapshot, q, home = share.snapshot, share.row[r], share.home[r]
+    n, start = snapshot.size[q], snapshot.start[q]
     column, weights, from_column, from_weights = table.column, table.weight, snapshot.column, snapshot.weight
+    for j in range(n):
+        column[home + j] = from_column[start + j]
+        weights[home + j] = from_weights[start + j]
+    table.start[r] = home
+    table.size[r] = n
+    table.capacity[r] = snapshot.capacity[q]
+    table.total[r] = snapshot.total[q]
+
+
+@unit(types.none, Table, Share)
+def unpack_shared_rows(table, share):
+    """Fill the shared rows of a table from the snapshot. No team is at work; the pool is long enough."""
+    to = share.known
     for r in range(share.row.size):
-        q = share.row[r]
-        if q >= 0:
-            n, start = snapshot.size[q], snapshot.start[q]
-            share.home[r] = table.start[r] = to
-            table.size[r] = n
-            table.capacity[r] = snapshot.capacity[q]
-            table.total[r] = snapshot.total[q]
-            for j in range(n):
-                column[to + j] = from_column[start + j]
-                weights[to + j] = from_weights[start + j]
-            to += snapshot.capacity[q]
+        if share.row[r] >= 0:
+            share.home[r] = to
+            copy_row(table, share, r)
+            to += table.capacity[r]
     share.begin = to
     table.end = to
 
 
-# ------------------------------------------------------------------------------------------------- a team comes to work
+# ------------------------------------------------------------------------------------------------- a team is loaded
 
 
 @kernel
-def lay_out(kept, i, counts, first):
+def unpack_counts(stored, i, counts, first):
     """Fill a team's own rows of a table, which are empty, with the counts of team i. first: the first place to use."""
     table, n_columns = counts.seen, counts.n_columns
-    column, weights, keys, amounts = table.column, table.weight, kept.column, kept.weight
+    column, weights, keys, amounts = table.column, table.weight, stored.column, stored.weight
     to, r = first, np.int64(-1)
-    for j in range(kept.start[i], kept.start[i] + kept.size[i]):
+    for j in range(stored.start[i], stored.start[i] + stored.size[i]):
         row = keys[j] // n_columns
         if row != r:
             r = row
@@ -99,10 +106,10 @@ def lay_out(kept, i, counts, first):
 
 
 @unit(types.none, KeyTable, types.int64, CountsArrays, Share)
-def clear(kept, i, counts, share):
+def clear(stored, i, counts, share):
     """Empty the own rows of a table, which hold the counts of team i."""
-    table, keys = counts.seen, kept.column
-    for j in range(kept.start[i], kept.start[i] + kept.size[i]):
+    table, keys = counts.seen, stored.column
+    for j in range(stored.start[i], stored.start[i] + stored.size[i]):
         r = keys[j] // counts.n_columns
         table.size[r] = 0
         table.capacity[r] = 0
@@ -115,61 +122,53 @@ def clear(kept, i, counts, share):
 
 
 @kernel
-def load_layer(kept, last, i, counts, share):
+def load_layer(stored, last, i, counts, share):
     """Replace the counts of team `last` in the own rows of a table by those of team i; -1: there were none."""
     if share.has_own:
         if last >= 0:
-            clear(kept, last, counts, share)
-        lay_out(kept, i, counts, share.begin)
+            clear(stored, last, counts, share)
+        unpack_counts(stored, i, counts, share.begin)
 
 
 @kernel
-def reserve(kept, i, more, most):
+def reserve(stored, i, more, most):
     """Make sure that `more` outcomes fit into row i, which has at most `most`; the pool is long enough."""
-    n, start, columns, weights = kept.size[i], kept.start[i], kept.column, kept.weight
+    n, start, columns, weights = stored.size[i], stored.start[i], stored.column, stored.weight
     wanted = min(n + more, most)
-    if wanted > kept.capacity[i]:
-        target = kept.end
-        kept.capacity[i] = min(2 * wanted, most)
-        kept.end = target + kept.capacity[i]
+    if wanted > stored.capacity[i]:
+        target = stored.end
+        stored.capacity[i] = min(2 * wanted, most)
+        stored.end = target + stored.capacity[i]
         for j in range(n):
             columns[target + j] = columns[start + j]
             weights[target + j] = weights[start + j]
-        kept.start[i] = target
+        stored.start[i] = target
 
 
 # ------------------------------------------------------------------------------------------------- a team's counts are stored
 
 
 @unit(types.none, CountsArrays, Share, KeyTable, types.int64)
-def pack(counts, share, kept, i):
-    """Make what is kept of team i equal to the own rows of a table, some of which may have faded."""
-    table, to, total = counts.seen, kept.start[i], 0.0
+def pack(counts, share, stored, i):
+    """Make the stored counts of team i equal to the own rows of a table, some of which may have faded."""
+    table, to, total = counts.seen, stored.start[i], 0.0
     for r in range(counts.counted):
         if share.row[r] < 0:
             for j in range(table.start[r], table.start[r] + table.size[r]):
-                kept.column[to] = r * counts.n_columns + table.column[j]
-                kept.weight[to] = table.weight[j]
+                stored.column[to] = r * counts.n_columns + table.column[j]
+                stored.weight[to] = table.weight[j]
                 total += table.weight[j]
                 to += 1
-    kept.size[i] = to - kept.start[i]
-    kept.total[i] = total
+    stored.size[i] = to - stored.start[i]
+    stored.total[i] = total
 
 
 @kernel
 def restore_row(table, share, r):
     """Make a shared row again what it was when the round began, if it is not: a row only grows."""
-    snapshot, q, home = share.snapshot, share.row[r], share.home[r]
-    n, start = snapshot.size[q], snapshot.start[q]
-    if table.total[r] != snapshot.total[q] or table.size[r] != n:
-        column, weights, from_column, from_weights = table.column, table.weight, snapshot.column, snapshot.weight
-        for j in range(n):
-            column[home + j] = from_column[start + j]
-            weights[home + j] = from_weights[start + j]
-        table.start[r] = home
-        table.size[r] = n
-        table.capacity[r] = snapshot.capacity[q]
-        table.total[r] = snapshot.total[q]
+    snapshot, q = share.snapshot, share.row[r]
+    if table.total[r] != snapshot.total[q] or table.size[r] != snapshot.size[q]:
+        copy_row(table, share, r)
 
 
 @kernel
@@ -180,8 +179,8 @@ def release_room(table, share):
 
 
 @unit(types.none, CountsArrays, Share, KeyTable, types.int64, types.int64[::1])
-def store_layer(counts, share, kept, i, keys):
-    """Add counted steps to what is kept of team i, and those in shared rows to delta; shared rows are as before the steps.
+def store_layer(counts, share, stored, i, keys):
+    """Add counted steps to the stored counts of team i, and those in shared rows to delta; shared rows are as before the steps.
 
     keys: row * n_columns + column of each step.
     """
@@ -195,15 +194,15 @@ def store_layer(counts, share, kept, i, keys):
         release_room(counts.seen, share)
     if share.has_own:
         if counts.forgetting.factor.size > 0:
-            pack(counts, share, kept, i)
+            pack(counts, share, stored, i)
         else:
             for j in range(keys.size):
                 if not share.has_shared or share.row[keys[j] // columns] < 0:
-                    add_key(kept, i, keys[j], 1.0)
+                    add_key(stored, i, keys[j], 1.0)
 
 
 @unit(types.none, CountsArrays, Share, KeyTable, types.int64, types.int64[::1], types.float64[::1])
-def store_costs(counts, share, kept, i, rows, parts):
+def store_costs(counts, share, stored, i, rows, parts):
     """Do what `store_layer` does, for costs. rows, parts: of each cost, -1: it is not counted."""
     fades = counts.forgetting.factor.size > 0
     for j in range(rows.size):
@@ -218,7 +217,7 @@ def store_costs(counts, share, kept, i, rows, parts):
             amounts = (1.0, coarse, rest, square)
             for column in range(N_SUMS):
                 if amounts[column] > 0.0:
-                    add_key(kept, i, r * N_SUMS + column, amounts[column])
+                    add_key(stored, i, r * N_SUMS + column, amounts[column])
     release_room(counts.seen, share)
     if fades:
-        pack(counts, share, kept, i)
+        pack(counts, share, stored, i)

@@ -14,22 +14,22 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.arrays import Policy
 from cede._base.turns import Change
-from cede.beliefs.known import true_beliefs
-from cede.fleet.by_calls import is_own, play_by_calls
+from cede.fleet.by_calls import is_own, play_by_calls, truth_of
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import Engine, engine_of
-from cede.fleet.episodes import play_episode
+from cede.fleet.episodes import EpisodeArrays, numbers_drawn, play_episode
 from cede.fleet.fleet import Fleet
+from cede.fleet.grouping import stream_of, streams_of
 from cede.fleet.history import FleetHistory, History, RunRecord
-from cede.fleet.run import Run, stream_of, streams_of
-from cede.fleet.shard import new_steps, numbers_drawn, true_problem
+from cede.fleet.run import Run
 from cede.learners.learner import Learner
 from cede.learners.options import MOST_EPISODES
 from cede.learners.protocol import SwitchingLearner, checked_learner, settings_of
 from cede.planning.endless import check_connected
-from cede.planning.passes import Plan, model_of
+from cede.planning.passes import Plan
 from cede.problem.model import TwoLayerMDP, check_support
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 from cede.steps.step import Episode
 
 Seed = int | np.random.Generator
@@ -69,11 +69,9 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
     """Play one episode without the checks of `rollout`. It draws 2 L + 1 uniform numbers, even if fewer are needed; 3 L + 1 if
     costs are random.
     """
-    length = mdp.task.plan_steps
-    steps = new_steps(length)
-    truth = true_problem(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
-    play_episode(truth, policy, rng.random(numbers_drawn(mdp.environment, mdp.task)), steps)
-    n, aim = steps.n, None if mdp.task.modes is None else mdp.task.aim
+    steps = EpisodeArrays.empty(mdp.task.plan_steps)
+    play_episode(truth_of(mdp), policy, rng.random(numbers_drawn(mdp.environment, mdp.task)), steps)
+    n, aim = steps.n, None if mdp.task.modes is None else mdp.task.layout.aim
     charged = (steps.env_costs[:n], steps.enter_costs[:n])
     return Episode(steps.states[: n + 1], steps.who[:n], steps.who[1 : n + 1], steps.actions[:n], steps.costs[:n], *charged, aim)
 
@@ -91,7 +89,7 @@ def simulate(
 ) -> History:
     """Let a learner run for some episodes under the true model, and return what came of it.
 
-    In each episode the learner plans, its policy is played, and what was seen is counted. It continues from what it knows already.
+    In each episode the learner plans, its policy is played, and the steps are counted. It continues from its counts so far.
 
     mdp: the true problem. learner: made for `mdp.task`, or for the same with costs that it does not know; or anything that can do
     what a `SwitchingLearner` can. If that shows no policy, regret and expected cost are not known, and NaN: `settings["regret"]`
@@ -127,8 +125,8 @@ def simulate(
             check_connected("simulate", mdp)
         source = np.random.Generator(bits_of(rng))
         record, recorded["regret"] = play_by_calls(mdp, learner, (episodes, block), source, progress, evaluate_every)
-    told = "generator" if isinstance(seed, np.random.Generator) else int(seed)
-    settings = {**settings_of(learner), **recorded, "simulation_seed": told}
+    seed_shown = "generator" if isinstance(seed, np.random.Generator) else int(seed)
+    settings = {**settings_of(learner), **recorded, "simulation_seed": seed_shown}
     return History.of(record, mdp.task.members, settings)
 
 
@@ -146,9 +144,9 @@ def checked_length(owner: str, mdp: TwoLayerMDP, episodes: Any, steps: Any, reco
     Without horizon an episode is a block of steps that are recorded together.
     """
     if mdp.horizon is not None:
-        for name, given in (("steps", steps), ("record_every", record_every)):
-            if given is not None:
-                check.fail(owner, name, check.show(given), "left out where there is a horizon: give episodes")
+        for name, value in (("steps", steps), ("record_every", record_every)):
+            if value is not None:
+                check.fail(owner, name, check.show(value), "left out where there is a horizon: give episodes")
         return check.integer(owner, "episodes", episodes, 1, MOST_EPISODES), mdp.horizon
     if episodes is not None:
         check.fail(owner, "episodes", check.show(episodes), "left out where there is no horizon: give steps")
@@ -188,54 +186,43 @@ def play(
 def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     """Check that a learner was made for the task of a problem, and that no episode of it is running.
 
-    Whether an agent's policy varies is not compared: a learner may be told less than the truth.
+    Whether an agent's policy varies is not compared: a learner's task may say less than the truth.
     """
-    task, told = mdp.task, learner.task
+    task, truth, settings = learner.task, mdp.task, learner.settings
     if learner.observed:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first (end_episode)")
-    fits_task(owner, task, told)
-
-    baseline = learner.settings.baseline
+    fits_task(owner, truth, task)
+    baseline = settings.baseline
     if baseline is not None and baseline.start is not None and not np.array_equal(baseline.start, mdp.environment.start):
         check.fail(owner, "the start that the learner was told", "another", "that of mdp")
-    outcomes = learner.settings.outcomes
-    if outcomes is not None:
-        check_support(owner, outcomes, mdp.environment)
+    if settings.outcomes is not None:
+        check_support(owner, settings.outcomes, mdp.environment)
     for what in ("control_cost", "switch_cost"):
-        if (getattr(told, what) != getattr(task, what)).any():  # the same in all states, or given state by state: either form
+        if (getattr(task, what) != getattr(truth, what)).any():  # the same in all states, or given state by state: either form
             check.fail(owner, f"the learner's {what}", "another", "that of mdp")
-    nothing = np.zeros(task.n_states)
-    for what, ends in (("env_cost", told.cost_range), ("enter_cost", told.enter_cost_range)):
-        mine, truth = (nothing if getattr(one, what) is None else getattr(one, what) for one in (told, task))
-        unknown = np.isnan(mine)
-        if (mine != truth)[~unknown].any():
+    for what, ends in (("env_cost", task.cost_range), ("enter_cost", task.enter_cost_range)):
+        no_cost = np.zeros(truth.n_states)
+        stated, real = (no_cost if (cost := getattr(one, what)) is None else cost for one in (task, truth))
+        unknown = np.isnan(stated)
+        if (stated != real)[~unknown].any():
             check.fail(owner, f"the learner's {what}", "another", "that of mdp, or not known (NaN)")
-        possible = truth[..., None] if what == "enter_cost" or mdp.environment.random_cost is None else mdp.environment.random_cost
-        charged = possible[unknown]
+        random_cost = mdp.environment.random_cost if what == "env_cost" else None
+        charged = (real[..., None] if random_cost is None else random_cost)[unknown]
         if charged.size and (charged.min() < ends[0] or charged.max() > ends[1]):
-            got = f"from {charged.min():g} to {charged.max():g}"
-            check.fail(
-                owner, f"{what} of mdp, where the learner does not know it,", got, f"from {ends[0]:g} to {ends[1]:g}, its range"
-            )
+            place, found = f"{what} of mdp, where the learner does not know it,", f"from {charged.min():g} to {charged.max():g}"
+            check.fail(owner, place, found, f"from {ends[0]:g} to {ends[1]:g}, its range")
     if mdp.horizon is None and mdp.discount is None:
         check_connected(owner, mdp)
 
 
-def fits_task(owner: str, task: Task, told: Task) -> None:
-    """Check that what a learner was told has the sizes, names, ends and times of a task."""
-    for what, mine, theirs in (
-        ("states", told.n_states, task.n_states),
-        ("actions", told.n_actions, task.n_actions),
-        ("agents", told.agents, task.agents),
-        ("modes", told.modes, task.modes),
-        ("horizon", told.horizon, task.horizon),
-        ("discount", told.discount, task.discount),
-        ("terminal", told.terminal, task.terminal),
-        ("periods", *(None if one.periods is None else one.periods.tolist() for one in (told, task))),
-        ("start_agent", told.start_agent, task.start_agent),
-    ):
+def fits_task(owner: str, truth: Task, task: Task) -> None:
+    """Check that the task of a learner has the sizes, names, ends and times of the true one."""
+    for what in ("n_states", "n_actions", "agents", "modes", "horizon", "discount", "terminal", "periods", "start_agent"):
+        mine, theirs = getattr(task, what), getattr(truth, what)
+        if what == "periods":
+            mine, theirs = np.array(mine).tolist(), np.array(theirs).tolist()
         if mine != theirs:
-            check.fail(owner, f"the learner's {what}", check.show(mine), f"{check.show(theirs)}, as in mdp")
+            check.fail(owner, f"the learner's {what.removeprefix('n_')}", check.show(mine), f"{check.show(theirs)}, as in mdp")
 
 
 def simulate_fleet(
@@ -255,7 +242,7 @@ def simulate_fleet(
 ) -> FleetHistory:
     """Let all teams of a fleet run for some episodes in synchronous rounds, and return what came of it.
 
-    In each round every team plans from what all teams have seen in the rounds before. The result depends on the seed alone: every
+    In each round every team plans from the counts of all teams after the rounds before. The result depends on the seed alone: every
     engine and every number of jobs gives the same bits.
 
     mdps: the true problem of each team, in the order of the learners; teams that share must have the same transitions. fleet: the
@@ -264,8 +251,8 @@ def simulate_fleet(
 
     engine: where teams run: "threads", "processes" (on this machine) or "ray"; or an object, as in
     cede.engines.Ray(address="auto"). jobs: the number of workers; by default one for each processor. sync_every: teams exchange
-    what they have seen after every so many episodes (or recorded blocks of steps) only, which is faster if workers are far apart;
-    in between each learns from its own episodes.
+    their counts after every so many episodes (or recorded blocks of steps) only, which is faster if workers are far apart; in
+    between each learns from its own episodes.
 
     evaluate_every, progress: as for `simulate`. checkpoint: a file to which the run is written from time to time, as a path or a
     `Checkpoint`; Checkpoint(path, resume=True) continues from it.
@@ -291,50 +278,34 @@ def simulate_fleet(
         for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
             fits(f"{owner}, team {i}", mdp, learner)
         check_same_environment(owner, mdps, fleet)
-        length = checked_length(owner, mdps[0], episodes, steps, record_every)
-        return play_fleet(mdps, fleet, length, seed, chosen, sync_every, evaluate_every, checkpoint, progress)
-
-
-def play_fleet(
-    mdps: Sequence[TwoLayerMDP],
-    fleet: Fleet,
-    length: tuple[int, int],
-    seed: int,
-    engine: Engine,
-    sync_every: int,
-    evaluate_every: int,
-    checkpoint: Checkpoint | None,
-    progress: bool | Callable[[int], None],
-) -> FleetHistory:
-    """Run a fleet without the checks of `simulate_fleet`. length: as `checked_length` returns it."""
-    episodes, block = length
-    settings = {
-        **fleet.learners[0].about,
-        "algorithms": sorted({learner.settings.name for learner in fleet}),
-        "teams": len(mdps),
-        "sync_every": sync_every,
-        **({"evaluate_every": evaluate_every} if mdps[0].horizon is not None else {"record_every": block}),
-        "simulation_seed": seed,
-    }
-    label = f"{len(mdps)} teams, {', '.join(settings['algorithms'])}"
-    streams = streams_of(seed, len(mdps))
-    rules: dict[str, Any] = {"sync_every": sync_every, "evaluate_every": evaluate_every, "block": block}
-    run = Run(mdps, fleet.learners, episodes, streams, engine=engine, **rules)
-    return FleetHistory.of(run.play(progress, label, checkpoint), settings)
+        entries, block = checked_length(owner, mdps[0], episodes, steps, record_every)
+        names = sorted({learner.settings.name for learner in fleet})
+        settings = {
+            **fleet.learners[0].about,
+            "algorithms": names,
+            "teams": len(mdps),
+            "sync_every": sync_every,
+            **({"evaluate_every": evaluate_every} if mdps[0].horizon is not None else {"record_every": block}),
+            "simulation_seed": seed,
+        }
+        rules: dict[str, Any] = {"sync_every": sync_every, "evaluate_every": evaluate_every, "block": block}
+        run_all = Run(mdps, fleet.learners, entries, streams_of(seed, len(mdps)), engine=chosen, **rules)
+        record = run_all.play(progress, f"{len(mdps)} teams, {', '.join(names)}", checkpoint)
+        return FleetHistory.of(record, settings)
 
 
 def check_same_environment(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Fleet) -> None:
-    """Check that all teams that share what they see have the same transitions. Their start distributions may differ."""
+    """Check that all teams that share the environment have the same transitions. Their start distributions may differ."""
     sharing = [i for i, learner in enumerate(fleet) if learner.shared_environment is not None]
-    known: dict[int, int] = {}  # environments that were compared already
+    compared: set[int] = set()  # ids of transitions
     for i in sharing:
-        one, other = mdps[sharing[0]].environment.transition, mdps[i].environment.transition
-        costs = (mdps[sharing[0]].environment, mdps[i].environment)
-        if fleet.learners[i].task.learns_costs and not np.array_equal(costs[0].cost, costs[1].cost):
-            check.fail(
-                owner, f"the cost of team {i}'s environment", "another", f"that of team {sharing[0]}: they share what they see"
-            )
-        if known.setdefault(id(other), i) == i and (one != other).nnz:
-            row, column = (int(part[0]) for part in (one != other).nonzero())
-            place = check.place_of(f"team {i}: transition", (*divmod(row, mdps[i].environment.n_actions), column))
-            check.fail(owner, place, other[row, column], f"{one[row, column]}, as of team {sharing[0]}: they share what they see")
+        first, other = mdps[sharing[0]].environment, mdps[i].environment
+        if fleet.learners[i].task.learns_costs and not np.array_equal(first.cost, other.cost):
+            expected = f"that of team {sharing[0]}: they share what they see"
+            check.fail(owner, f"the cost of team {i}'s environment", "another", expected)
+        if id(other.transition) not in compared and (first.transition != other.transition).nnz:
+            row, column = (int(part[0]) for part in (first.transition != other.transition).nonzero())
+            place = check.place_of(f"team {i}: transition", (*divmod(row, other.n_actions), column))
+            expected = f"{first.transition[row, column]}, as of team {sharing[0]}: they share what they see"
+            check.fail(owner, place, other.transition[row, column], expected)
+        compared.add(id(other.transition))

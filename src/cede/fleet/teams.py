@@ -1,104 +1,31 @@
-"""Many teams, one workspace: the counts of a team are loaded, the team plays, and its counts are stored again.
-
-While another team is at work, a team costs the memory of its counts: one row of a table of keys, sorted.
-"""
-
-from typing import Annotated
+"""The episodes of a team in compiled code: plan where it is due, evaluate, play, count; with a horizon and without."""
 
 import numpy as np
 from numba import types
-from numpy.typing import NDArray
 
-from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Float3, Float4, Int1, Int2, Int3, Int16s3, Int16s4, UInt64s2
+from cede._kernels.bundle import Bool1, Bundle, Float2, Int2, Int3
 from cede._kernels.compiling import kernel, unit
-from cede._kernels.limits import PRICE, step_costs, update_prices
+from cede._kernels.limits import step_costs, update_prices
 from cede._kernels.problem import ends_in
 from cede._kernels.random_streams import draw_uniform, tie_seed
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede._kernels.tables import KeyTable, add, add_key
 from cede.beliefs.constants import RadiiAhead, put_constants, set_radii
 from cede.beliefs.layer import row_has_doubled
-from cede.fleet.episodes import EpisodeArrays, Truth, add_step, enter, first_state, is_over, play_episode, play_on, step
-from cede.fleet.share import Share, load_layer, reserve, store_costs, store_layer
-from cede.learners.compiled import DOUBLING, NEVER, LearnerArrays, is_due, may_deviate, plan_step, visit
-from cede.learners.proof import RECORD, negate_costs, record_episode
+from cede.fleet.episodes import EpisodeArrays, Truth, enter, first_state, hands_over, is_over, play_episode, play_on, step
+from cede.fleet.share import reserve
+from cede.fleet.workspace import TeamArrays, Workspace, load_team, of_team, point_at_team, store_team
+from cede.learners.compiled import DOUBLING, NEVER, is_due, may_deviate, plan_step, visit
+from cede.learners.proof import record_episode
 from cede.planning.backup import CHOOSE, FOLLOW
 from cede.planning.backward import POLICY, VALUE, backward, begin, start_mean
-from cede.planning.fixed_point import Endless, find_reached, settle, settle_gains
+from cede.planning.fixed_point import find_reached, settle, settle_gains
 from cede.rows.cost_sums import N_SUMS, count_costs, forget_costs, rows_of_costs
 from cede.rows.counting import LEAST_WEIGHT, cells_of, forget, part_kept, slot_of
 
 
-class TeamArrays(Bundle):
-    """What is kept of each of n teams while another one is at work.
-
-    Where an array has first axis 1 instead of n, nothing is kept of each team: all use the one.
-    """
-
-    agents_seen: KeyTable  # a row for each team; columns: row * n_columns + column of the agents' table
-    environment_seen: KeyTable  # the same of an environment that is not shared
-    costs_seen: KeyTable  # and of its costs
-    starts_seen: KeyTable  # a row for each team; columns: the first states of its episodes
-    control_cost: Float3  # (n, S or 1, D)
-    switch_cost: Float4  # (n, S or 1, D, D)
-    slot: Int2  # (n, D) first slot of each agent in the table of all true agents
-    start_agent: Int1  # (n,)
-    seed: Int1  # (n,) of ties and samples
-    age: Int1  # (n,) which of the ages that there are the team has
-    stream: UInt64s2  # (n, 4) of random numbers, see `draw_uniform`
-    judged: Int1  # (n,) for which episode the policy was made that was evaluated last, 0: none was
-    judged_cost: Float1  # (n,) what it costs
-    state: Int1  # (n,) without horizon: where the team is, -1: its run has not begun
-    agent: Int1  # (n,) and who is in control there
-    best_value: Float3  # (n or 1, S, D) with a discount and no horizon: the value of the best policy
-    planned: Int1  # (n,) for which episode the plan was made, 0: there is none
-    fresh: Int1  # (n,) 1: the plan is to be used in the next episode in any case
-    policy: Int16s4  # (n or 1, L, S, D)
-    value: Float4  # (n or 1, L + 1, S, D)
-    agents_planned_visits: Float2  # (n or 1, rows)
-    environment_planned_visits: Float2
-    bounds: Float4  # (n or 1, L + 1, S, D) see `GreedyBounds`
-    arrival: Float4
-    least_bound: Float3
-    least_bound_at: Int3
-    agents_recent: Int3  # (n or 1, window, L) see `Forgetting`
-    environment_recent: Int3
-    costs_recent_row: Int3  # (n or 1, window, 2 L) see `CostLayer`
-    costs_recent_part: Float3
-    prices: Annotated[NDArray[np.void], PRICE, 2]  # (n or 1, members)
-    taken: Int2  # (n or 1, members) see `Limits`
-    found: Float2  # (n or 1, 2) without horizon: gain and error of the plan
-    record: Annotated[NDArray[np.void], RECORD, 2]  # (n or 1, 1)
-
-
-class Workspace(Bundle):
-    """Where one team after the other is at work. A kernel points the arrays of `learner` and `truth` at those of the team."""
-
-    learner: LearnerArrays  # its tables hold what the team at work has seen
-    truth: Truth  # the agents of all teams
-    scratch: PassScratch
-    true_scratch: PassScratch
-    thread: ThreadScratch
-    before: Int16s3  # (L, S, D) the policy evaluated last
-    true_value: Float3  # (L + 1, S, D) and its value
-    value_known: int  # 1: the last two are those of the team at work
-    steps: EpisodeArrays
-    agent_keys: Int1  # (n L,) where the steps of n episodes were counted: row * n_columns + column of the agents' table
-    environment_keys: Int1  # (n L,) the same of the environment's table
-    cost_rows: Int1  # (2 n L,) where the costs of each step, and of arriving, were counted, -1: nowhere
-    cost_parts: Float1  # (2 n L,) and what was
-    counted: int  # steps that the team at work has counted
-    chance: Float1  # random numbers of an episode, see `enter`; without horizon those of a step, see `play_block`
-    at_work: int  # which team is, -1: none
-    agents: Share  # which rows of each layer the teams share
-    environment: Share
-    costs: Share
-    endless: Endless  # for evaluations without horizon
-    accuracy: float  # of these
-
-
 class LedgerArrays(Bundle):
-    """What is written down of each team in a round."""
+    """The columns of a `Ledger`, for one round."""
 
     evaluated: Bool1  # (episodes,) whether policies are evaluated before the episode; expected_cost is carried on between
     expected_cost: Float2  # (teams, episodes) exact, of the policy; without horizon see `play_block`
@@ -108,68 +35,16 @@ class LedgerArrays(Bundle):
     switches: Int2  # (teams, episodes)
 
 
-# ------------------------------------------------------------------------------------------------- counts of a team
-
-
-@unit(types.none, Workspace, TeamArrays, types.int64)
-def point_at_team(workspace, teams, i):
-    """Point the arrays of learner and truth at those of team i."""
-    learner, truth = workspace.learner, workspace.truth
-    problem = learner.model.problem
-    if learner.limits.most.size > 0:
-        learner.limits.control_cost = teams.control_cost[i]
-        learner.limits.prices = teams.prices[min(i, teams.prices.shape[0] - 1)]
-        learner.limits.taken = teams.taken[min(i, teams.taken.shape[0] - 1)]
-    else:
-        problem.control_cost = teams.control_cost[i]
-    problem.switch_cost = teams.switch_cost[i]
-    visits, bounds = min(i, teams.agents_planned_visits.shape[0] - 1), min(i, teams.bounds.shape[0] - 1)
-    learner.greedy.arrival = teams.arrival[bounds]
-    learner.agents.planned_visits = teams.agents_planned_visits[visits]
-    learner.environment.planned_visits = teams.environment_planned_visits[visits]
-    learner.greedy.values = teams.bounds[bounds]
-    learner.greedy.least = teams.least_bound[bounds]
-    learner.greedy.least_at = teams.least_bound_at[bounds]
-    learner.agents.counts.forgetting.recent = teams.agents_recent[min(i, teams.agents_recent.shape[0] - 1)]
-    learner.environment.counts.forgetting.recent = teams.environment_recent[min(i, teams.environment_recent.shape[0] - 1)]
-    learner.costs.recent_row = teams.costs_recent_row[min(i, teams.costs_recent_row.shape[0] - 1)]
-    learner.costs.recent_part = teams.costs_recent_part[min(i, teams.costs_recent_part.shape[0] - 1)]
-    if learner.baseline.policy.size > 0:
-        learner.baseline.record = teams.record[min(i, teams.record.shape[0] - 1)]
-        negate_costs(problem, learner.baseline.opposite.problem)
-    truth.model.problem.slot = teams.slot[i]
-    truth.model.problem.control_cost = teams.control_cost[i]
-    truth.model.problem.switch_cost = teams.switch_cost[i]
-    truth.start_agent = teams.start_agent[i]
-
-
-@kernel
-def load_team(workspace, teams, i):
-    """Lay out the counts of team i, if they are not there already, and point the workspace at the team's own arrays."""
-    learner, last = workspace.learner, workspace.at_work
-    if last != i:
-        load_layer(teams.agents_seen, last, i, learner.agents.counts, workspace.agents)
-        load_layer(teams.environment_seen, last, i, learner.environment.counts, workspace.environment)
-        load_layer(teams.costs_seen, last, i, learner.costs.counts, workspace.costs)
-        workspace.value_known = 0
-        workspace.at_work = i
-    point_at_team(workspace, teams, i)
-
-
-@unit(types.none, Workspace, TeamArrays, types.int64)
-def store_team(workspace, teams, i):
-    """Add the steps that were counted to the counts of team i, and to those that teams share. Shared rows are then again as they
-    were when the round began.
-    """
-    learner, n = workspace.learner, workspace.counted
-    if learner.costs.least.size > 0:
-        rows, parts = workspace.cost_rows[: 2 * n], workspace.cost_parts[: 2 * n]
-        store_costs(learner.costs.counts, workspace.costs, teams.costs_seen, i, rows, parts)
-    store_layer(learner.agents.counts, workspace.agents, teams.agents_seen, i, workspace.agent_keys[:n])
-    store_layer(learner.environment.counts, workspace.environment, teams.environment_seen, i, workspace.environment_keys[:n])
-
-
-# ------------------------------------------------------------------------------------------------- at work
+@unit(types.none, Truth, EpisodeArrays, types.int64, types.int64, types.float64, LedgerArrays, types.int64, types.int64)
+def enter_steps(truth, steps, first, last, discount, ledger, i, e):
+    """Add the steps from time first to last (exclusive) to what is recorded of team i in episode e."""
+    weight = 1.0
+    for t in range(first, last):
+        prev, d = steps.who[t], steps.who[t + 1]
+        ledger.cost[i, e] += weight * steps.costs[t]
+        weight *= discount
+        ledger.control[i, e, truth.acting[d]] += 1
+        ledger.switches[i, e] += hands_over(truth.aim, prev, d)
 
 
 @unit(types.float64, Truth, POLICY, POLICY, VALUE, types.int64, PassScratch, ThreadScratch)
@@ -249,7 +124,7 @@ def play_greedily(workspace, policy, seed):
 
 @unit(types.none, Workspace, TeamArrays, RadiiAhead, types.int64, types.int64, LedgerArrays, POLICY, VALUE)
 def play_team(workspace, teams, ahead, i, episode, ledger, policy, value):
-    """Play the next episodes of team i, which has come to work: plan where it is due, evaluate, play, count.
+    """Play the next episodes of team i, which was loaded: plan where it is due, evaluate, play, count.
 
     episode: k of the first one. policy, value: the team's plan, if there is one (teams.planned).
     """
@@ -258,9 +133,10 @@ def play_team(workspace, teams, ahead, i, episode, ledger, policy, value):
     age = teams.age[i]
     limits, baseline, greedy = learner.limits, learner.baseline, learner.greedy.values.size > 0
     problem = learner.model.problem
-    arriving = (learner.least_enter, learner.most_enter)
-    ends = (teams.control_cost[i], problem.switch_cost, problem.terminal)
-    least_cost, most_cost = step_costs(learner.least_cost, learner.spread, arriving[0], arriving[1], ends[0], ends[1], ends[2])
+    control_cost, least_enter, most_enter = teams.control_cost[i], learner.least_enter, learner.most_enter
+    least_cost, most_cost = step_costs(
+        learner.least_cost, learner.spread, least_enter, most_enter, control_cost, problem.switch_cost, problem.terminal
+    )
     dearest = problem.left[0] * most_cost  # of all episodes
     forgets = learner.agents.counts.forgetting.factor.size + learner.environment.counts.forgetting.factor.size > 0
     for e in range(ledger.cost.shape[1]):
@@ -286,17 +162,11 @@ def play_team(workspace, teams, ahead, i, episode, ledger, policy, value):
             play_greedily(workspace, policy, ties)
         else:
             play_episode(truth, acting, chance, steps)
-        total, handed, weight = 0.0, 0, 1.0
-        for t in range(steps.n):
-            total += weight * steps.costs[t]
-            weight *= problem.discount
-            handed += add_step(truth, steps, t, ledger.control[i, e])
-        ledger.cost[i, e] = total
-        ledger.switches[i, e] = handed
+        enter_steps(truth, steps, np.int64(0), steps.n, problem.discount, ledger, i, e)
         if limits.most.size > 0:
             update_prices(limits, ledger.control[i, e], least_cost, most_cost)
         if cautious:
-            record_episode(baseline, True, total, dearest)
+            record_episode(baseline, True, ledger.cost[i, e], dearest)
         first = workspace.counted
         count_start(teams.starts_seen, i, steps.states[0], part_kept(learner.environment.counts.forgetting))
         count_played(workspace, np.int64(0), steps.n)
@@ -307,23 +177,32 @@ def play_team(workspace, teams, ahead, i, episode, ledger, policy, value):
 # ------------------------------------------------------------------------------------------------- without horizon
 
 
+@unit(types.none, Workspace, types.int64, POLICY, VALUE)
+def settle_truth(workspace, mode, policy, value):
+    """Find the value of a policy, (1, S, D), under the true tables; with mode CHOOSE the best policy and its value."""
+    truth, endless = workspace.truth, workspace.endless
+    for s in range(value.shape[1]):
+        for d in range(value.shape[2]):
+            value[0, s, d] = 0.0
+    if truth.model.problem.discount == 1.0:
+        find_reached(truth.model, truth.start, truth.start_agent, endless.reached)
+    none, accuracy = np.int64(0), workspace.accuracy
+    settle(truth.model, mode, policy[0], value, none, accuracy, endless, workspace.true_scratch, workspace.thread)
+
+
 @unit(types.float64, Workspace, POLICY, types.int64, types.int64)
 def evaluate_endless(workspace, policy, s, d):
     """Evaluate a policy, (1, S, D), under the true tables. With a discount its value goes to workspace.true_value[0], and the mean
     of that over the start is returned; for averages the cost of a step in the long run, from state s after agent d.
     """
     truth, value, endless, accuracy = workspace.truth, workspace.true_value, workspace.endless, workspace.accuracy
-    for i in range(value.shape[1]):
-        for j in range(value.shape[2]):
-            value[0, i, j] = 0.0
-    mode, none, scratch, thread = np.int64(FOLLOW), np.int64(0), workspace.true_scratch, workspace.thread
-    if truth.model.problem.discount == 1.0:
-        find_reached(truth.model, truth.start, truth.start_agent, endless.reached)
-    settle(truth.model, mode, policy[0], value, none, accuracy, endless, scratch, thread)
-    if truth.model.problem.discount == 1.0 and endless.error > 2.0 * accuracy:  # the long run depends on where it begins
-        settle_gains(truth.model, policy[0], value, accuracy, endless, scratch, thread)
+    settle_truth(workspace, np.int64(FOLLOW), policy, value)
+    if truth.model.problem.discount < 1.0:
+        return start_mean(truth.start, value, truth.start_agent)
+    if endless.error > 2.0 * accuracy:  # the long run depends on where it begins
+        settle_gains(truth.model, policy[0], value, accuracy, endless, workspace.true_scratch, workspace.thread)
         return value[1, s, d]
-    return endless.gain if truth.model.problem.discount == 1.0 else start_mean(truth.start, value, truth.start_agent)
+    return endless.gain
 
 
 @unit(types.none, Workspace, TeamArrays, RadiiAhead, types.int64, types.int64, types.int64, LedgerArrays, POLICY, VALUE)
@@ -344,8 +223,7 @@ def play_block(workspace, teams, ahead, i, episode, e, ledger, policy, value):
     steps.states[0], steps.who[0] = teams.state[i], teams.agent[i]
     due = not teams.fresh[i] and is_due(learner, episode, teams.planned[i])
     done = episode - 1  # steps counted before
-    expected, regret, total, handed = 0.0, 0.0, 0.0, 0
-    best = teams.best_value[min(i, teams.best_value.shape[0] - 1)]
+    expected, regret, best = 0.0, 0.0, of_team(teams.best_value, i)
     for t in range(block):
         s, prev = steps.states[t], steps.who[t]
         if due:
@@ -363,8 +241,7 @@ def play_block(workspace, teams, ahead, i, episode, e, ledger, policy, value):
         d = np.int64(policy[0, s, prev])
         draw_uniform(teams.stream[i], chance)
         step(truth, t, d, chance[0], chance[1], chance[chance.size - 1], steps)
-        total += steps.costs[t]
-        handed += add_step(truth, steps, t, ledger.control[i, e])
+        enter_steps(truth, steps, t, t + 1, 1.0, ledger, i, e)
         if learner.limits.taken.size > 0:
             learner.limits.taken[truth.acting[d]] += 1
         at = workspace.counted
@@ -377,8 +254,6 @@ def play_block(workspace, teams, ahead, i, episode, e, ledger, policy, value):
     teams.state[i], teams.agent[i] = steps.states[block], steps.who[block]
     ledger.expected_cost[i, e] = expected / block
     ledger.regret[i, e] = regret
-    ledger.cost[i, e] = total
-    ledger.switches[i, e] = handed
 
 
 @kernel
@@ -414,8 +289,8 @@ def play_teams(workspace, teams, ahead, episodes, first, last, ledger, at):
         if workspace.costs.has_own:
             reserve(teams.costs_seen, i, 2 * N_SUMS * steps, costs.counted * N_SUMS)
         reserve(teams.starts_seen, i, np.int64(ledger.cost.shape[1]), n_states)
-        policy = teams.policy[min(i, teams.policy.shape[0] - 1)]
-        value = teams.value[min(i, teams.value.shape[0] - 1)]
+        policy = of_team(teams.policy, i)
+        value = of_team(teams.value, i)
         workspace.counted = 0
         if policy.shape[0] == workspace.steps.actions.size and learner.model.problem.left.size > 0:
             play_team(workspace, teams, ahead, i, episodes[teams.age[i]], ledger, policy, value)
@@ -432,16 +307,10 @@ def endless_optimum(workspace, teams, i, policy, value):
     """Return the least cost of a step in the long run of team i; with a discount the least cost of all that comes from the start,
     and write its value from everywhere into teams.best_value.
     """
-    truth, endless = workspace.truth, workspace.endless
-    for s in range(value.shape[1]):
-        for d in range(value.shape[2]):
-            value[0, s, d] = 0.0
-    mode, none, accuracy = np.int64(CHOOSE), np.int64(0), workspace.accuracy
+    truth = workspace.truth
+    settle_truth(workspace, np.int64(CHOOSE), policy, value)
     if truth.model.problem.discount == 1.0:
-        find_reached(truth.model, truth.start, truth.start_agent, endless.reached)
-    settle(truth.model, mode, policy[0], value, none, accuracy, endless, workspace.true_scratch, workspace.thread)
-    if truth.model.problem.discount == 1.0:
-        return endless.gain
+        return workspace.endless.gain
     for s in range(value.shape[1]):
         for d in range(value.shape[2]):
             teams.best_value[i, s, d] = value[0, s, d]

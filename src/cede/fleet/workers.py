@@ -1,20 +1,33 @@
-"""Workers: shards in other processes or in actors of Ray.
+"""Engines whose shards live in workers, and those whose workers are processes on this machine. Actors of Ray are in ray.py.
 
-`ProcessWorker` and `RayWorker` are the handles of workers in this process; `ShardServer` runs in the worker, or another `Server`.
-Messages are pickled. They go only between processes that this one started, or inside the user's own cluster.
+A `Worker` is the handle of a worker in this process; a `ShardServer`, or another `Server`, runs in the worker. Messages are
+pickled. They go only between processes that this one started, or inside the user's own cluster.
+
+These engines survive the loss of a worker. They keep the states of all shards as of some round, and every order since. A lost shard
+is started again from there, and plays again what it had played. Orders are numbered, so nothing counts twice.
 """
 
 import pickle
 import signal
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from cede import __version__
+from cede._base.arrays import Floats
 from cede._base.processes import spawn_context
-from cede.fleet.shard import Shard
+from cede.fleet.engines import Engine, checked_jobs
+from cede.fleet.grouping import ShardPlan
+from cede.fleet.shard import Order, Report, Shard
+from cede.learners.state import Arrays
 
-PATIENCE = 60.0  # seconds to wait for the exit code of a process that is gone
+EXIT_TIMEOUT = 60.0  # seconds to wait for the exit code of a process that is gone
+MOST_LOSSES = 3  # of one shard in one round; more are not taken for accidents
+MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # of the orders that are kept; beyond these, the states are kept instead
 OUT_OF_MEMORY = "a machine that is out of memory does that: use fewer teams, or more machines"
 
 
@@ -50,22 +63,15 @@ def packed(method: str, argument: Any) -> bytes:
 class Server(Protocol):
     """The part that runs in a worker. It is made there, without arguments."""
 
-    def version(self) -> str:
-        """Return the version of cede that the worker has."""
-
     def do(self, message: bytes) -> Any:
         """Do what a message says, and return the result."""
 
 
 class ShardServer:
-    """The part that runs in a worker: makes the shard when told to, then calls its methods."""
+    """The part that runs in a worker: makes a shard, then calls its methods."""
 
     def __init__(self) -> None:
         self.shard: Shard | None = None
-
-    def version(self) -> str:
-        """Return the version of cede that the worker has."""
-        return __version__
 
     def do(self, message: bytes) -> Any:
         """Do what a message says, and return the result. The first message must be "start", with the version and the ShardPlan."""
@@ -117,7 +123,7 @@ class ProcessWorker:
 
     def _end(self) -> str:
         """Return why the process ended, for an error message."""
-        self.process.join(PATIENCE)
+        self.process.join(EXIT_TIMEOUT)
         code = self.process.exitcode
         if code == -signal.SIGKILL:
             return f"it was killed by signal 9; {OUT_OF_MEMORY}"
@@ -143,35 +149,138 @@ def serve(pipe: Connection, kind: type[Server]) -> None:
             pipe.send_bytes(pickle.dumps(answer, protocol=5))
 
 
-class RayWorker:
-    """The handle of a shard in a Ray actor. server: what runs there, a class. start_timeout: seconds for it to start."""
+# ------------------------------------------------------------------------------------------------- engines
 
-    def __init__(self, ray: Any, server: type[Server], start_timeout: float) -> None:
-        self.ray = ray
-        remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(server)
-        self.actor = remote.remote()
-        self.answer: Any = None
-        try:
-            ray.get(self.actor.version.remote(), timeout=start_timeout)
-        except ray.exceptions.GetTimeoutError as error:
-            ray.kill(self.actor)
-            text = f"engine 'ray': no worker could be started within start_timeout={start_timeout:g} seconds"
-            raise OSError(f"{text}; are the processors of the cluster busy?") from error
-        except ray.exceptions.RayActorError:
-            pass  # handled when its first answer is received
 
-    def send(self, message: Any) -> None:
-        self.answer = self.actor.do.remote(message)
+class WorkerEngine(Engine):
+    """What engines with workers have in common: keeping states and orders, and replacing workers that are lost.
 
-    def receive(self) -> Any:
-        errors = self.ray.exceptions
-        try:
-            return self.ray.get(self.answer)
-        except errors.RayTaskError as error:
-            raise clear_error(error.cause) from error
-        except (errors.RayActorError, errors.OutOfMemoryError, errors.ObjectLostError, errors.WorkerCrashedError) as error:
-            raise Lost(f"{str(error).splitlines()[0]} {OUT_OF_MEMORY}") from error
+    jobs: the number of workers; None: as many as there are processors.
+    """
+
+    server: type[Server] = ShardServer  # what runs in the workers
+
+    def __init__(self, jobs: int | None) -> None:
+        self.jobs = jobs
+        self.failed = False
+        self.plans: Sequence[ShardPlan] = ()
+        self.workers: list[Worker] = []
+        self.kept: list[list[Arrays]] = []  # states after round kept_number, by shard and group
+        self._kept_number = 0
+        self.orders: list[Order] = []  # all orders since that round
+        self.kept_at = time.monotonic()
+
+    @property
+    def number(self) -> int:
+        return self.orders[-1].number if self.orders else self._kept_number
+
+    @abstractmethod
+    def launch(self, index: int) -> Worker:
+        """Start a worker that will run shard `index`, and return it."""
+
+    def broadcast(self, message: bytes) -> Any:
+        """Return a message in a form that is cheap to send to all workers."""
+        return message
+
+    def shards(self, n_teams: int) -> int:
+        return min(checked_jobs(self.jobs), n_teams)
+
+    def start(self, plans: Sequence[ShardPlan]) -> list[list[Floats]]:
+        self.plans, self.kept = plans, [[group.state for group in plan.groups] for plan in plans]
+        self._kept_number, self.orders, self.failed = 0, [], True
+        for index in range(len(plans)):
+            self.workers.append(self.launch(index))
+        for index, worker in enumerate(self.workers):
+            self._try_to_send(worker, self._first_message(index))
+        for index in range(len(plans)):
+            self._receive(index, None)
+        return self._all("optima", None)
+
+    def play(self, order: Order) -> list[Report]:
+        # Before it is sent: if this is interrupted, shards may have played the round, and `number` must not say otherwise.
+        self.orders.append(order)
+        reports: list[Report] = self._all("play", order)
+        held = sum(table.column.nbytes + table.weight.nbytes for order in self.orders for table in order.shared.values())
+        if len(self.orders) >= MOST_ORDERS or held > MOST_BYTES or time.monotonic() - self.kept_at > MOST_SECONDS:
+            self.states()
+        return reports
+
+    def states(self) -> list[list[Arrays]]:
+        if self.orders:
+            kept = self._all("states", None)
+            self.kept, self._kept_number, self.orders = kept, self.orders[-1].number, []
+            self.kept_at = time.monotonic()
+        return self.kept
+
+    @property
+    def kept_number(self) -> int:
+        return self._kept_number
+
+    def recover(self) -> list[list[Arrays]] | None:
+        return self.kept or None
 
     def close(self) -> None:
-        if self.ray.is_initialized():
-            self.ray.kill(self.actor)
+        workers, self.workers = self.workers, []
+        for worker in workers:
+            worker.close()
+
+    def _first_message(self, index: int) -> bytes:
+        """Return the message that makes a shard as it was in the round that was kept."""
+        plan = self.plans[index]
+        groups = [replace(group, state=state) for group, state in zip(plan.groups, self.kept[index], strict=True)]
+        return packed("start", (__version__, replace(plan, groups=groups, number=self._kept_number)))
+
+    def _all(self, method: str, argument: Any) -> list[Any]:
+        """Call a method of all shards, and return their answers. `failed` is True until all have answered."""
+        self.failed = True  # until all have answered
+        message = packed(method, argument)
+        for_all = self.broadcast(message)
+        for worker in self.workers:
+            self._try_to_send(worker, for_all)
+        answers = [self._receive(index, message) for index in range(len(self.workers))]
+        self.failed = False
+        return answers
+
+    @staticmethod
+    def _try_to_send(worker: Worker, message: Any) -> None:
+        """Send a message. If the worker is lost, this is noticed, and mended, when its answer is received."""
+        with suppress(Lost):  # handled in _receive
+            worker.send(message)
+
+    def _receive(self, index: int, message: bytes | None) -> Any:
+        """Return the answer of a shard to a message; None: to its first one. If the worker is lost, replace it and ask again."""
+        losses = 0
+        while True:
+            try:
+                if losses == 0:
+                    return self.workers[index].receive()
+                self._restart(index)
+                if message is None:
+                    return None
+                self.workers[index].send(message)
+                return self.workers[index].receive()
+            except Lost as error:
+                losses += 1
+                if losses > MOST_LOSSES:
+                    where = f"round {self.number}" if self.orders else "its start"
+                    raise OSError(f"the worker of shard {index} was lost {losses} times in {where}: {error}") from error
+
+    def _restart(self, index: int) -> None:
+        """Replace a lost worker, and bring the new one to the round in which the lost one was by playing all orders since the kept
+        state.
+        """
+        self.workers[index].close()
+        self.workers[index] = worker = self.launch(index)
+        for message in (self._first_message(index), *(packed("play", order) for order in self.orders)):
+            worker.send(message)
+            worker.receive()
+
+
+class Processes(WorkerEngine):
+    """Runs shards in processes on this machine, one for each. jobs: the number of processes; None: one for each processor."""
+
+    def __init__(self, jobs: int | None = None) -> None:
+        super().__init__(checked_jobs(jobs))
+
+    def launch(self, index: int) -> Worker:
+        return ProcessWorker(index, self.server)

@@ -11,22 +11,12 @@ actor, tabulated, agent_from_sb3, ConsoleAgent     make an agent of a table, a f
 uniform_bins, quantile_bins, Bins                  make states of numeric observations: the same as in `cede.encode`
 """
 
-from cede.features.encode import Bins as Bins
-from cede.features.encode import quantile_bins as quantile_bins
-from cede.features.encode import uniform_bins as uniform_bins
-from cede.gym.actors import Actor as Actor
-from cede.gym.actors import ConsoleAgent as ConsoleAgent
-from cede.gym.actors import actor as actor
-from cede.gym.actors import agent_from_sb3 as agent_from_sb3
-from cede.gym.actors import tabulated as tabulated
-from cede.gym.loop import GymHistory as GymHistory
-from cede.gym.loop import run as run
-from cede.gym.loop import task_for as task_for
-from cede.gym.minigrid import MiniGridStates as MiniGridStates
-from cede.gym.minigrid import from_minigrid as from_minigrid
-from cede.gym.minigrid import minigrid_states as minigrid_states
-from cede.gym.switching_env import SwitchingEnv as SwitchingEnv
-from cede.gym.toy_text import from_toy_text as from_toy_text
+from cede.features.encode import Bins, quantile_bins, uniform_bins
+from cede.gym.actors import Actor, ConsoleAgent, actor, agent_from_sb3, tabulated
+from cede.gym.loop import GymHistory, run, task_for
+from cede.gym.minigrid import MiniGridStates, from_minigrid, minigrid_states
+from cede.gym.switching_env import SwitchingEnv
+from cede.gym.toy_text import from_toy_text
 
 __all__ = [
     "Actor",

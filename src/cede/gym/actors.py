@@ -15,7 +15,6 @@ from typing import Any, TextIO
 import numpy as np
 
 from cede._base import check
-from cede._base.arrays import Floats
 from cede.problem.model import Agent, Team
 from cede.problem.task import Task
 
@@ -42,46 +41,39 @@ def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
     action, or the probabilities of all actions, (A,). sees: what a function gets, the "state" or the "observation".
     """
     owner = f"actor {check.name('actor', 'name', name)!r}"
-    check.choice(owner, "sees", sees, ("state", "observation"))
+    by_observation = check.choice(owner, "sees", sees, ("state", "observation")) == "observation"
+    return Actor(name, act_of(owner, how, by_observation=by_observation))
+
+
+def act_of(owner: str, how: Any, *, by_observation: bool = False, n_actions: int | None = None) -> Act:
+    """Return the `act` of anything that `actor` takes. by_observation: a function gets the observation, not the state.
+
+    n_actions: how many probabilities a function must return; None: not known yet.
+    """
     if isinstance(how, Actor):
-        return Actor(name, how.act)
-    if isinstance(how, Agent):
-        return Actor(name, act_by_table(owner, how.policy))
+        return how.act
     if callable(how):
-        return Actor(name, act_by_function(owner, how, sees == "observation", None))
-    table = check.probabilities(owner, "policy", how, (None, None), "(S, A)")
-    return Actor(name, act_by_table(owner, table))
 
+        def act(observation: Any, state: int, rng: np.random.Generator) -> int:
+            return action_from_answer(owner, how(observation if by_observation else state), rng, n_actions)
 
-def act_by_table(owner: str, table: Floats) -> Act:
-    """Return the `act` of a table (S, A): it draws the action from the state's row."""
+        return act
+    table = how.policy if isinstance(how, Agent) else check.probabilities(owner, "policy", how, (None, None), "(S, A)")
     if table.ndim != 2:
         check.fail(owner, "the shape of policy", table.shape, "(S, A): one that does not vary")
 
-    def act(observation: Any, state: int, rng: np.random.Generator) -> int:
+    def draw(observation: Any, state: int, rng: np.random.Generator) -> int:
         return int(rng.choice(table.shape[1], p=table[check.index(owner, "state", state, len(table))]))
 
-    return act
-
-
-def act_by_function(owner: str, function: Callable[[Any], Any], by_observation: bool, n_actions: int | None) -> Act:
-    """Return the `act` of a function of the state, or of the observation, that returns an action or probabilities.
-
-    n_actions: how many probabilities there must be; None: not known yet.
-    """
-
-    def act(observation: Any, state: int, rng: np.random.Generator) -> int:
-        return action_from_answer(owner, function(observation if by_observation else state), rng, n_actions)
-
-    return act
+    return draw
 
 
 def action_from_answer(owner: str, answer: Any, rng: np.random.Generator, n_actions: int | None) -> int:
     """Return the action that a function answered; if it answered probabilities, (A,), draw one."""
-    given = np.asarray(answer) if check.ndim(answer) >= 0 else np.empty(0)
-    if given.ndim == 1 and given.size == 1 and given.dtype.kind in "iu":  # an array of one action, as policies for batches return
-        return int(given[0])
-    if given.ndim == 1:
+    values = np.asarray(answer) if check.ndim(answer) >= 0 else np.empty(0)
+    if values.shape == (1,) and values.dtype.kind in "iu":  # an array of one action, as policies for batches return
+        return int(values[0])
+    if values.ndim == 1:
         chances = check.probabilities(owner, "what it answered", answer, (n_actions,), "(A,)")
         return int(rng.choice(len(chances), p=chances))
     if check.ndim(answer) != 0 or not isinstance(np.asarray(answer)[()], int | np.integer):
@@ -120,10 +112,10 @@ def agent_from_sb3(
 
     def act(observation: Any, state: int, rng: np.random.Generator) -> int:
         action, _ = model.predict(observation if encode is None else encode(observation), deterministic=deterministic)
-        given = np.asarray(action).reshape(-1)
-        if given.size != 1 or given.dtype.kind not in "iu":
+        values = np.asarray(action).reshape(-1)
+        if values.size != 1 or values.dtype.kind not in "iu":
             check.fail(owner, "what the model predicted", check.show(action), "one of the actions: a model for discrete ones")
-        return int(given[0])
+        return int(values[0])
 
     return Actor(name, act)
 
@@ -173,12 +165,12 @@ class ConsoleAgent(Actor):
         target: TextIO | None = None,
     ) -> None:
         owner = f"ConsoleAgent {check.name('ConsoleAgent', 'name', name)!r}"
-        given = check.items(owner, "actions", actions, "names, one for each action")
-        if not given or not all(isinstance(action, str) and action for action in given):
+        names = check.items(owner, "actions", actions, "names, one for each action")
+        if not names or not all(isinstance(action, str) and action for action in names):
             check.fail(owner, "actions", check.show(actions), "names, one for each action")
         if show is not None:
             check.function(owner, "show", show, "a function of observation and state")
-        self.actions = tuple(given)
+        self.actions = tuple(names)
         self.fallback = actor(f"{name}, stood in for", fallback)
         self.timeout = check.number(owner, "timeout", timeout, least=0.0)
         if self.timeout > MOST_SECONDS:
@@ -240,10 +232,10 @@ def actors_of(owner: str, team: Any, task: Task) -> list[Actor]:
         slow = {f"{agent.name} (taking over)": agent.on_takeover for agent in team.agents if agent.on_takeover is not None}
         team = {agent.name: agent for agent in team.agents} | slow
     elif isinstance(team, Sequence) and not isinstance(team, str):
-        for i, one in enumerate(team):
-            if not isinstance(one, Actor | Agent):
-                check.fail(owner, f"team[{i}]", check.show(one), "an Actor or an Agent; functions and tables need a name")
-        team = {one.name: one for one in team}
+        for i, member in enumerate(team):
+            if not isinstance(member, Actor | Agent):
+                check.fail(owner, f"team[{i}]", check.show(member), "an Actor or an Agent; functions and tables need a name")
+        team = {member.name: member for member in team}
     if not isinstance(team, Mapping):
         check.fail(owner, "team", check.show(team), "a Team, a sequence of actors, or actors, functions or tables by name")
     if set(team) != set(names):
@@ -258,13 +250,5 @@ def actors_of(owner: str, team: Any, task: Task) -> list[Actor]:
             if shape[-2:-1] not in ((task.n_states,), (task.n_states - 1,)):
                 expected = f"{task.n_states}, as in the task, or one less without the state after the end"
                 check.fail(owner, f"the number of states of {name!r}", shape[-2:-1], expected)
-    return [actor_of(name, team[name], task.n_actions) for name in names]
-
-
-def actor_of(name: str, how: Any, n_actions: int) -> Actor:
-    """Return an Actor as it is; make one of anything else that `actor` takes, for so many actions."""
-    if isinstance(how, Actor):
-        return how
-    if callable(how) and not isinstance(how, Agent):
-        return Actor(name, act_by_function(f"actor {name!r}", how, False, n_actions))
-    return actor(name, how)
+    made = {name: Actor(name, act_of(f"actor {name!r}", how, n_actions=task.n_actions)) for name, how in team.items()}
+    return [team[name] if isinstance(team[name], Actor) else made[name] for name in names]

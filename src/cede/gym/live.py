@@ -40,17 +40,6 @@ def actions_of(owner: str, env: Any) -> int:
     return int(space.n)
 
 
-@dataclass(frozen=True)
-class LiveStep:
-    """What one step of an environment did."""
-
-    action: int
-    reward: float
-    state: int  # the state in which it led
-    terminated: bool
-    truncated: bool
-
-
 @dataclass(eq=False)
 class LiveTeam:
     """A team of actors in an environment: it begins episodes and takes steps, and tells in which states they lead.
@@ -66,6 +55,9 @@ class LiveTeam:
     over: int | None  # the state to which an episode goes when it terminates; None: it ends in the state in which it terminated
     observation: Any = None  # the last one
     begun: int | None = None  # the first state of an episode that was begun already
+    reward: float = 0.0  # of the last step
+    terminated: bool = False  # whether the last step ended the episode
+    truncated: bool = False  # whether a time limit ended it
 
     def begin(self, seed: int | None) -> int:
         """Begin an episode; return its first state. seed: None goes on with the environment's own random numbers."""
@@ -78,40 +70,43 @@ class LiveTeam:
         self.observation = answer[0]
         return self.state_of(answer[1], 0.0, False)
 
-    def step(self, state: int, agent: int, rng: np.random.Generator) -> LiveStep:
-        """Let the agent in control act in a state. `task.table[agent]` is the policy, and so the actor, that acts."""
-        who = self.actors[self.task.table[agent]]
-        given = who.act(self.observation, state, rng)
-        action = check.index(self.owner, f"the action of {who.name!r}", given, self.task.n_actions)
+    def step(self, t: int, state: int, prev_agent: int, agent: int, rng: np.random.Generator) -> Step:
+        """Let the agent in control act once; return the step. Its cost is what the task says, or -reward where it does not."""
+        task = self.task
+        who = self.actors[task.table[agent]]
+        answer = who.act(self.observation, state, rng)
+        action = check.index(self.owner, f"the action of {who.name!r}", answer, task.n_actions)
         answer = self.env.step(action)
         if not isinstance(answer, tuple) or len(answer) != 5:
             expected = "(observation, reward, terminated, truncated, info)"
             check.fail(self.owner, "what env.step returned", check.show(answer), expected)
         self.observation, reward, terminated, truncated, info = answer
-        reward = check.number(self.owner, "the reward of env", reward)
-        terminated, truncated = (
-            check.truth(self.owner, name, end) for name, end in (("terminated", terminated), ("truncated", truncated))
-        )
-        return LiveStep(action, reward, self.next_state(info, reward, terminated), terminated, truncated)
+        self.reward = check.number(self.owner, "the reward of env", reward)
+        self.terminated = check.truth(self.owner, "terminated", terminated)
+        self.truncated = check.truth(self.owner, "truncated", truncated)
+        to = self.next_state(info)
+        stated = float(task.env_cost[state, action])
+        arriving = 0.0 if task.enter_cost is None else float(task.enter_cost[to])
+        return Step(t, state, prev_agent, agent, action, to, -self.reward if np.isnan(stated) else stated, arriving)
 
-    def next_state(self, info: Any, reward: float, terminated: bool) -> int:
-        """Return the state in which a step has led.
+    def next_state(self, info: Any) -> int:
+        """Return the state in which the last step has led.
 
         If it ended the episode that is the one for after the end, or one that the task declares to be terminal. Where the task has
         no ends, it is the one in which the next episode begins, and that is begun.
         """
         task = self.task
-        if terminated and self.over is not None:
+        if self.terminated and self.over is not None:
             return self.over
-        if terminated and task.horizon is None and not task.terminal:
+        if self.terminated and task.horizon is None and not task.terminal:
             self.begun = self.begin(None)
             return self.begun
-        to = self.state_of(info, reward, terminated)
-        if terminated != bool(task.is_terminal[to]):
-            ends = (
-                "one in which an episode ends (terminal), or a state more for that" if terminated else "another one: it is terminal"
-            )
-            check.fail(self.owner, f"the state in which env {'terminated' if terminated else 'went on'}", to, ends)
+        to = self.state_of(info, self.reward, self.terminated)
+        if self.terminated and not task.is_terminal[to]:
+            ends = "one in which an episode ends (terminal), or a state more for that"
+            check.fail(self.owner, "the state in which env terminated", to, ends)
+        if task.is_terminal[to] and not self.terminated:
+            check.fail(self.owner, "the state in which env went on", to, "another one: it is terminal")
         return to
 
     def state_of(self, info: Any, reward: float, terminated: bool) -> int:
@@ -121,27 +116,20 @@ class LiveTeam:
         state = self.encode(self.observation, env=inner, info=info, reward=reward, terminated=terminated)
         return check.index(self.owner, "the state of an observation", state, below)
 
-    def as_step(self, t: int, state: int, prev_agent: int, agent: int, done: LiveStep) -> Step:
-        """Return what was done as a Step. The environment charged what the task says, or -reward where it does not."""
-        stated = float(self.task.env_cost[state, done.action])
-        cost = -done.reward if np.isnan(stated) else stated
-        arriving = 0.0 if self.task.enter_cost is None else float(self.task.enter_cost[done.state])
-        return Step(t, state, prev_agent, agent, done.action, done.state, cost, arriving)
 
-
-def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, told_by: str) -> LiveTeam:
-    """Check an environment, a team and an encoder against a task; return them as one. told_by: whose task it is, for errors."""
+def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, task_owner: str) -> LiveTeam:
+    """Check an environment, a team and an encoder against a task; return them as one. task_owner: whose task it is, for errors."""
     check_env(owner, env)
     coder = encoder_of(owner, env.observation_space) if encode is None else encode
     if not callable(coder):
         check.fail(owner, "encode", check.show(coder), "a function from observations to states")
     if actions_of(owner, env) != task.n_actions:
-        check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in {told_by}")
+        check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in {task_owner}")
     known = getattr(coder, "n_states", None)
     if known is None:  # a plain function: the name of the task's last state tells whether it is for after the end
         known = task.n_states - bool(task.state_names and task.state_names[-1] in (OVER, DONE))
     if task.n_states - known not in (0, 1):
-        check.fail(owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by {told_by}")
+        check.fail(owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by {task_owner}")
     over = task.n_states - 1 if task.n_states == known + 1 else None
     return LiveTeam(owner, env, actors_of(owner, team, task), task, with_what_it_sees(owner, coder), over)
 
@@ -169,10 +157,10 @@ def with_what_it_sees(owner: str, encode: Any) -> Callable[..., int]:
     except (TypeError, ValueError):
         parameters = []
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    asked = [one.name for one in parameters[1:] if one.kind in named and one.name in SEEN]
-    for one in parameters[1:]:
-        if one.name not in asked and one.default is inspect.Parameter.empty and one.kind in named:
-            check.fail(owner, f"the parameter {one.name!r} of encode", "not known", f"left out, or {check.one_of(SEEN)}")
+    asked = [parameter.name for parameter in parameters[1:] if parameter.kind in named and parameter.name in SEEN]
+    for parameter in parameters[1:]:
+        if parameter.name not in asked and parameter.default is inspect.Parameter.empty and parameter.kind in named:
+            check.fail(owner, f"the parameter {parameter.name!r} of encode", "not known", f"left out, or {check.one_of(SEEN)}")
 
     def encoded(observation: Any, **seen: Any) -> int:
         state: int = encode(observation, **{name: seen[name] for name in asked})

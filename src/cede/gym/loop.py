@@ -91,8 +91,8 @@ def task_for(
     if cost is None:
         costs = np.full(n_states, np.nan)
     else:
-        given = np.full(n_states, check.number(owner, "cost", cost)) if check.ndim(cost) == 0 else cost
-        costs = check.copied(owner, "cost", given, "() or (S,) or (S, A)")
+        stated = np.full(n_states, check.number(owner, "cost", cost)) if check.ndim(cost) == 0 else cost
+        costs = check.copied(owner, "cost", stated, "() or (S,) or (S, A)")
     if costs.shape not in ((n_states,), (n_states, n_actions)):
         check.fail(owner, "the shape of cost", costs.shape, f"() or (S,) = ({n_states},) or (S, A) = ({n_states}, {n_actions})")
     table = np.broadcast_to(costs[:, None] if costs.ndim == 1 else costs, (n_states, n_actions))
@@ -173,7 +173,7 @@ def run(
             except BaseException:  # the learner does not learn from a part of an episode
                 drop_episode(learner)
                 raise
-            results = (world.gained, account.cost, account.control, account.switches, account.steps, world.terminated)
+            results = (world.gained, account.cost, account.control, account.switches, account.steps, live.terminated)
             for column, value in zip(columns.values(), results, strict=True):
                 column.append(value)
             bar.advance(1)
@@ -202,15 +202,14 @@ class LiveWorld:
     override: Callable[[int, int, int, int], int] | None
     rng: np.random.Generator  # for the actors' actions
     gained: float = 0.0  # rewards of the episode
-    terminated: bool = False  # whether the episode terminated
 
     def play_episode(self, seed: int | None) -> Account:
         """Play one episode of the environment: one of the learner, or several if it is longer than the horizon.
 
         seed: for the environment's reset; None continues its random numbers.
         """
-        state, agent, account = self.live.begin(seed), int(self.task.start_agent), Account(self.task, self.task.factor)
-        self.gained, self.terminated, over = 0.0, False, False
+        state, agent, account = self.live.begin(seed), int(self.task.start_agent), Account(self.task, self.task.layout.factor)
+        self.gained, over = 0.0, False
         while not over:
             state, agent, over = play(self, account, state, agent, self.task.horizon)
             self.learner.end_episode()
@@ -226,19 +225,18 @@ class LiveWorld:
         agent = task.agent_index("run", "what choose answered", self.learner.choose(*timed, state, prev_agent))
         if self.override is None:
             return agent
-        given = task.agent_index("run", "the agent that override gave", self.override(t, state, prev_agent, agent))
-        return given if task.can_hand_over[prev_agent, given] else next_agent_towards(task.can_hand_over, given)[prev_agent]
+        named = task.agent_index("run", "the agent that override gave", self.override(t, state, prev_agent, agent))
+        return named if task.can_hand_over[prev_agent, named] else next_agent_towards(task.can_hand_over, named)[prev_agent]
 
     def act(self, t: int, state: int, prev_agent: int, agent: int) -> tuple[Step, bool]:
         """Let the agent act; return the step, and whether the episode is over. Costs that the task does not say are -reward."""
-        happened = self.live.step(state, agent, self.rng)
-        self.gained, self.terminated = self.gained + happened.reward, happened.terminated
-        step = self.live.as_step(t, state, prev_agent, agent, happened)
-        ends = self.task.cost_range
+        live, ends = self.live, self.task.cost_range
+        step = live.step(t, state, prev_agent, agent, self.rng)
+        self.gained += live.reward
         if np.isnan(self.task.env_cost[state, step.action]) and not ends[0] <= step.cost <= ends[1]:
             expected = f"from {-ends[1]:g} to {-ends[0]:g}: give task_for a cost_range that holds minus every reward"
-            check.fail("run", "the reward of env", happened.reward, expected)
-        return step, happened.terminated or happened.truncated
+            check.fail("run", "the reward of env", live.reward, expected)
+        return step, live.terminated or live.truncated
 
     def cost_seen(self, step: Step) -> float:
         """Return the cost of the action."""

@@ -33,19 +33,18 @@ Situation = tuple[Any, ...]  # x, y, direction, and for each thing (what it is, 
 class FixedLayout(gymnasium.Wrapper):  # type: ignore[misc]  # an extra: types see Any
     """A MiniGrid environment that begins every episode with the same layout, and has only some of its actions."""
 
-    def __init__(self, env: Any, layout_seed: int, kept: Sequence[int]) -> None:
+    def __init__(self, env: Any, layout_seed: int, numbers: Sequence[int]) -> None:
         super().__init__(env)
-        self.layout_seed, self.kept = layout_seed, tuple(kept)  # kept: MiniGrid's number of each action
-        self.action_space = gymnasium.spaces.Discrete(len(self.kept))
+        self.layout_seed, self.numbers = layout_seed, tuple(numbers)  # numbers: MiniGrid's number of each action
+        self.action_space = gymnasium.spaces.Discrete(len(self.numbers))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode with the layout of `layout_seed`, whatever the seed; nothing else in it is random."""
-        first: tuple[Any, dict[str, Any]] = self.env.reset(seed=self.layout_seed, options=options)
-        return first
+        return self.env.reset(seed=self.layout_seed, options=options)  # type: ignore[no-any-return]
 
     def step(self, action: Any) -> Any:
         """Take one of the actions that are kept."""
-        return self.env.step(self.kept[int(action)])
+        return self.env.step(self.numbers[int(action)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,15 +90,15 @@ def minigrid_states(env: Any, *, seed: int = 0, actions: Sequence[str] | None = 
     """
     owner = "minigrid_states"
     inner = checked_minigrid(owner, env)
-    kept = [inner.actions[name] for name in checked_actions(owner, inner, actions)]
-    live = FixedLayout(env, check.integer(owner, "seed", seed, 0), [int(action) for action in kept])
+    chosen = [inner.actions[name] for name in checked_actions(owner, inner, actions)]
+    live = FixedLayout(env, check.integer(owner, "seed", seed, 0), [int(action) for action in chosen])
     live.reset()
     number: dict[Situation, int] = {situation(inner): 0}
     rows: list[list[Situation | str]] = []
     left = deque([copied(inner)])
     while left:
         here, row = left.popleft(), []
-        for action in kept:
+        for action in chosen:
             restore(inner, here)
             to = tried(owner, inner, action)
             if isinstance(to, tuple) and to not in number:
@@ -112,11 +111,11 @@ def minigrid_states(env: Any, *, seed: int = 0, actions: Sequence[str] | None = 
     live.reset()
     ends = [name for name in (SUCCESS, FAILURE) if any(name in row for row in rows)]
     index: dict[Any, int] = {**number, **{name: len(number) + i for i, name in enumerate(ends)}}
-    table = [[index[to] for to in row] for row in rows] + [[index[name]] * len(kept) for name in ends]
+    table = [[index[to] for to in row] for row in rows] + [[index[name]] * len(chosen) for name in ends]
     return MiniGridStates(
         env=live,
         names=(*state_names(list(number)), *ends),
-        actions=tuple(action.name for action in kept),
+        actions=tuple(action.name for action in chosen),
         next_state=read_only(np.array(table, dtype=np.int64)),
         terminal=tuple(index[name] for name in ends),
         number=number,
@@ -198,12 +197,12 @@ def checked_minigrid(owner: str, env: Any) -> Any:
 def checked_actions(owner: str, inner: Any, actions: Any) -> list[str]:
     """Check the names of the actions to keep; None stands for all of them."""
     known = [action.name for action in inner.actions]
-    given = known if actions is None else check.items(owner, "actions", actions, check.one_of(known))
-    for i, name in enumerate(given):
+    names = known if actions is None else check.items(owner, "actions", actions, check.one_of(known))
+    for i, name in enumerate(names):
         check.choice(owner, f"actions[{i}]", name, known)
-    if not given or len(set(given)) < len(given):
+    if not names or len(set(names)) < len(names):
         check.fail(owner, "actions", check.show(actions), f"different ones, each {check.one_of(known)}")
-    return list(given)
+    return list(names)
 
 
 def tried(owner: str, inner: Any, action: Any) -> Situation | str:
@@ -265,24 +264,27 @@ def labels_of(things: Sequence[Any]) -> list[str]:
     return result
 
 
-def features(found: Situation, things: Sequence[Any]) -> list[str]:
-    """Return x, y, facing and how each of the things is; a thing that is no longer there (a box that was opened) is "gone"."""
-    there = dict(found[3])
-    return [str(found[0]), str(found[1]), FACING[found[2]], *(there.get(what, "gone") for what in things)]
+def features(situations: Sequence[Situation]) -> tuple[list[str], list[list[str]]]:
+    """Return the names of the features of situations, and their values in each: x, y, facing, and how each thing is.
+
+    A thing that is no longer there (a box that was opened) is "gone".
+    """
+    things = sorted({what for *_, there in situations for what, _ in there})
+    rows = []
+    for x, y, direction, there in situations:
+        state_of = dict(there)
+        rows.append([str(x), str(y), FACING[direction], *(state_of.get(what, "gone") for what in things)])
+    return ["x", "y", "facing", *labels_of(things)], rows
 
 
-def state_names(found: Sequence[Situation]) -> list[str]:
+def state_names(situations: Sequence[Situation]) -> list[str]:
     """Return a name for each situation, of the features in which some of them differ."""
-    things = sorted({what for one in found for what, _ in one[3]})
-    labels = ["x", "y", "facing", *labels_of(things)]
-    rows = [features(one, things) for one in found]
+    labels, rows = features(situations)
     differ = [i for i in range(len(labels)) if len({row[i] for row in rows}) > 1]
     return [", ".join(f"{labels[i]}={row[i]}" for i in differ) for row in rows]
 
 
-def described(one: Situation) -> str:
+def described(place: Situation) -> str:
     """Return one situation in words, with all its features, for errors."""
-    things = [what for what, _ in one[3]]
-    return ", ".join(
-        f"{label}={value}" for label, value in zip(["x", "y", "facing", *labels_of(things)], features(one, things), strict=True)
-    )
+    labels, (row,) = features([place])
+    return ", ".join(f"{label}={value}" for label, value in zip(labels, row, strict=True))

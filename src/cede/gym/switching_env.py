@@ -25,6 +25,8 @@ gymnasium: Any = need("gymnasium", "gym")
 class TableTeam:
     """A team in an environment that follows the tables of a TwoLayerMDP: it begins episodes and takes steps."""
 
+    truncated = False  # no time limit ends an episode
+
     def __init__(self, mdp: TwoLayerMDP) -> None:
         self.mdp, self.task = mdp, mdp.task
         self._cumulated = [np.cumsum(policy, axis=-1) for policy in mdp.policies]
@@ -88,9 +90,9 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         check.choice(owner, "render_mode", render_mode, (None, "rgb_array"))
         self.time, self.raw, self.render_mode = check.truth(owner, "time", time), check.truth(owner, "raw", raw), render_mode
         if isinstance(mdp, TwoLayerMDP):
-            for name, given in (("team", team), ("task", task), ("encode", encode), ("raw", raw or None)):
-                if given is not None:
-                    check.fail(owner, name, check.show(given), "left out where mdp is a TwoLayerMDP, which has its own")
+            for name, value in (("team", team), ("task", task), ("encode", encode), ("raw", raw or None)):
+                if value is not None:
+                    check.fail(owner, name, check.show(value), "left out where mdp is a TwoLayerMDP, which has its own")
             self.source: TableTeam | LiveTeam = TableTeam(mdp)
         elif all(hasattr(mdp, name) for name in ("observation_space", "action_space", "reset", "step")):
             check.instance(owner, "task", task, Task, ", as task_for makes one for the environment")
@@ -122,17 +124,13 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Hand control to a member and let it act once; return observation, reward, terminated, truncated and `info`."""
-        task, s, prev, truncated = self.task, self.state, self.agent, False
+        task, s, prev = self.task, self.state, self.agent
         if self.is_over:
             check.fail("SwitchingEnv.step", "the episode", "over", "begun: call reset first")
         member = check.index("SwitchingEnv.step", "action", np.asarray(action)[()], len(task.members))
         agent = int(self._next[member, prev])
-        if isinstance(self.source, LiveTeam):
-            done = self.source.step(s, agent, self.np_random)
-            step, truncated = self.source.as_step(self.t, s, prev, agent, done), done.truncated
-        else:
-            step = self.source.step(self.t, s, prev, agent, self.np_random)
-        parts = cost_parts(task, step)
+        step = self.source.step(self.t, s, prev, agent, self.np_random)
+        parts, truncated = cost_parts(task, step), self.source.truncated
         costs = {name: float(part) for name, part in parts._asdict().items()}
         self.path.append((s, int(task.acting[agent])))
         self.state, self.agent, self.t = step.next_state, agent, self.t + 1
@@ -227,14 +225,8 @@ def make_riverswim(*, time: bool = False, render_mode: str | None = None, **worl
     return SwitchingEnv(riverswim(**world), time=time, render_mode=render_mode)
 
 
+# Registered with Gymnasium, so that `gymnasium.make` finds them.
 WORLDS: dict[str, Callable[..., SwitchingEnv]] = {"cede/LaneDriving-v0": make_lane_driving, "cede/RiverSwim-v0": make_riverswim}
-
-
-def register() -> None:
-    """Register the worlds with Gymnasium, so that `gymnasium.make` finds them; called when this module is imported."""
-    for name, make in WORLDS.items():
-        if name not in gymnasium.registry:
-            gymnasium.register(id=name, entry_point=f"{make.__module__}:{make.__name__}")
-
-
-register()
+for _name, _make in WORLDS.items():
+    if _name not in gymnasium.registry:
+        gymnasium.register(id=_name, entry_point=f"{_make.__module__}:{_make.__name__}")

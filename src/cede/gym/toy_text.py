@@ -62,14 +62,14 @@ def from_toy_text(
 
 def states_before_the_end(table: Model, start: Floats) -> set[int]:
     """Return the states in which an episode may begin or go on; start: (S,) probabilities of the first state."""
-    found = {int(s) for s in np.flatnonzero(start)}
-    left = list(found)
+    reached = {int(s) for s in np.flatnonzero(start)}
+    left = list(reached)
     while left:
         for steps in table[left.pop()]:
-            new = {to for _, to, _, over in steps if not over} - found
-            found |= new
+            new = {to for _, to, _, over in steps if not over} - reached
+            reached |= new
             left += new
-    return found
+    return reached
 
 
 def checked_model(owner: str, env: Any) -> tuple[Model, Floats]:
@@ -91,15 +91,15 @@ def checked_model(owner: str, env: Any) -> tuple[Model, Floats]:
         if not isinstance(row, dict) or not row or set(row) != set(range(n_actions)):
             check.fail(owner, f"P[{s}]", check.show(row), "a dictionary of the actions 0, 1, ..., the same for all states")
         steps = [check.items(owner, f"P[{s}][{a}]", row[a], "a list of possible steps") for a in range(n_actions)]
-        table.append([[checked_outcome(owner, f"P[{s}][{a}]", one, len(model)) for one in steps[a]] for a in range(n_actions)])
+        table.append([[checked_outcome(owner, f"P[{s}][{a}]", step, len(model)) for step in steps[a]] for a in range(n_actions)])
     return table, check.array(owner, "initial_state_distrib", start, (len(table),), "(S,)")
 
 
-def checked_outcome(owner: str, place: str, given: Any, n_states: int) -> tuple[float, int, float, bool]:
+def checked_outcome(owner: str, place: str, step: Any, n_states: int) -> tuple[float, int, float, bool]:
     """Check one possible step of a table P: (probability, next state, reward, terminated)."""
-    if not isinstance(given, tuple | list) or len(given) != 4:
-        check.fail(owner, place, check.show(given), "steps (probability, next state, reward, terminated)")
-    chance, to, reward, over = given
+    if not isinstance(step, tuple | list) or len(step) != 4:
+        check.fail(owner, place, check.show(step), "steps (probability, next state, reward, terminated)")
+    chance, to, reward, over = step
     return (
         check.number(owner, f"a probability of {place}", chance, least=0.0),
         check.index(owner, f"a next state of {place}", to, n_states),

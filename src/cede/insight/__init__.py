@@ -29,22 +29,16 @@ if TYPE_CHECKING:
     from cede.insight.summary import Summary as Summary
     from cede.insight.summary import summarise as summarise
 
-# The module that each public name is imported from.
-_MODULE = {
-    "Bounds": "bounding",
-    "Estimate": "estimating",
-    "Explanation": "explaining",
-    "StructureCheck": "structure.checking",
-    "SuggestedStructure": "structure.suggest",
-    "Summary": "summary",
-    "bounds": "bounding",
-    "check_structure": "structure.checking",
-    "estimate": "estimating",
-    "explain": "explaining",
-    "mean_plan": "frequencies",
-    "suggest_structure": "structure.suggest",
-    "summarise": "summary",
+_NAMES = {  # public names by module
+    "bounding": ("Bounds", "bounds"),
+    "estimating": ("Estimate", "estimate"),
+    "explaining": ("Explanation", "explain"),
+    "frequencies": ("mean_plan",),
+    "structure.checking": ("StructureCheck", "check_structure"),
+    "structure.suggest": ("SuggestedStructure", "suggest_structure"),
+    "summary": ("Summary", "summarise"),
 }
+_MODULE = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [*_MODULE]  # noqa: PLE0604 (names are strings)
 

@@ -16,7 +16,8 @@ from cede.beliefs.belief import Belief, CostBelief
 from cede.learners.learner import Learner
 from cede.planning.passes import Plan, gain_under, negated, value_under
 from cede.problem.names import name_index
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ def extremes(task: Task, agents: Belief, environment: Belief, policy: Policy, co
     cheapest, dearest = costs.least("bounds", task), negated(costs.most("bounds", task))
     if task.horizon is None and task.discount is None:
         shape = (1, task.n_states, task.n_agents)
-        low, high = (np.full(shape, gain_under(one, agents, environment, policy)) for one in (cheapest, dearest))
+        low, high = (np.full(shape, gain_under(priced, agents, environment, policy)) for priced in (cheapest, dearest))
     else:
-        low, high = (value_under(one, agents, environment, policy) for one in (cheapest, dearest))
+        low, high = (value_under(priced, agents, environment, policy) for priced in (cheapest, dearest))
     return low, -high + 0.0

@@ -1,20 +1,21 @@
-"""Tables and costs drawn from what any learner has seen, and what a policy costs under each draw.
+"""Tables and costs drawn from the counts of any learner, and what a policy costs under each draw.
 
-Nobody knows what follows in a case that was seen once or twice, and a prior that spreads its pseudo-counts evenly is no guess that
-an interval may rest on: it describes an agent that acts at random, and of many rows drawn apart the sum looks as if it were known
-well. So the prior's pseudo-counts may be anything (the imprecise Dirichlet model, Walley 1996). A row that was seen n times is
+After one or two visits of a row nobody knows its outcomes. A prior that spreads its pseudo-counts evenly is no basis for an
+interval: it describes an agent that acts at random, and the sum over many rows looks as if it were known well. So the prior's
+pseudo-counts are unconstrained (the imprecise Dirichlet model, Walley 1996). A row with n visits is
 
-    (1 - w) p + w q,    p ~ Dirichlet(what was seen),    w ~ Beta(prior, n),
+    (1 - w) p + w q,    p ~ Dirichlet(counts),    w ~ Beta(prior, n),
 
-with q free: for the lower end of an interval it is the best outcome, for the upper end the worst. A row that was never seen is all
-q. Costs that are learned are drawn in the same way, with q at either end of their range. For the mean q is left out, and a row that
-was never seen is drawn from all outcomes alike. What is declared or known stays so.
+where q is the best outcome for the lower end of an interval, and the worst one for the upper end. A row without visits is all q.
+Learned costs are drawn in the same way, with q at either end of their range. For the mean q is left out, and a row without visits
+is drawn from all outcomes alike. What is declared or known stays so.
 
-A row whose weights sum to less than its total is how this is told to the Bellman operator, which adds what a row leads to relative
-to its best outcome: what is missing is on that one.
+The Bellman operator adds what a row leads to relative to its best outcome, so a row whose weights sum to less than its total has
+the rest on that outcome.
 """
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,11 +25,11 @@ from cede._kernels.random_streams import tie_seed
 from cede.beliefs.constants import put_radii
 from cede.beliefs.costs import put_costs
 from cede.beliefs.layer import LayerArrays
+from cede.beliefs.posterior import LEAST_PRIOR
 from cede.beliefs.scale import Scale
+from cede.insight.frequencies import CountsAlone
 from cede.learners import compiled as kernels
-from cede.learners.learner import Learner
 from cede.learners.options import Knowledge
-from cede.learners.posterior_sampling import LEAST_PRIOR, PosteriorSampling
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState
 from cede.learners.working import WorkingLearner
@@ -42,6 +43,9 @@ from cede.rows.cost_sums import COUNT, REST, SQUARES, SUM, CostLayer
 from cede.rows.places import COSTS, ENVIRONMENT, cost_places
 from cede.rows.stored import Counts, LayerCounts
 
+if TYPE_CHECKING:
+    from cede.learners.learner import Learner
+
 ANYTHING = 2.0  # the width of a ball that holds every distribution
 NEXT_TO_NOTHING = 1e-300  # a width that moves no mass, but rows of agents that have one are added relative to the best action
 NO_PRIOR = LEAST_PRIOR  # pseudo-counts with which only what was seen is drawn
@@ -49,39 +53,34 @@ NO_PRIOR = LEAST_PRIOR  # pseudo-counts with which only what was seen is drawn
 
 @dataclass(frozen=True, eq=False)
 class DrawnCosts:
-    """What policies cost from each state on, after the start agent, under draws, (draws, policies, S) each."""
+    """Costs of policies from each state on, after the start agent, under draws: (draws, policies, S) each."""
 
     mean: Floats
-    low: Floats  # if what may be anything is as good as possible
-    high: Floats  # if it is as bad as possible
+    low: Floats  # with unconstrained fractions at their best
+    high: Floats  # at their worst
 
 
-@dataclass(frozen=True, eq=False)
-class Doubt:
-    """Rows of a layer of which a part may be anything."""
+class Doubt(NamedTuple):
+    """Rows of a layer of which a fraction is unconstrained."""
 
-    rows: Ints  # (n,) of the layer's belief, or of its costs
-    case: Ints  # (n,) the counted row behind each: those that share one share its part
-    visits: Floats  # (counted,) how often each was seen
-
-    def parts(self, prior: float, rng: np.random.Generator) -> Floats:
-        """Draw which part of each row may be anything, (n,): 1 where nothing was seen."""
-        return free_parts(self.visits, prior, rng)[self.case]
+    rows: Ints  # (n,) of the layer's belief
+    case: Ints  # (n,) the counted row of each
+    visits: Floats  # (counted,) of each counted row
 
 
 def free_parts(visits: Floats, prior: float, rng: np.random.Generator) -> Floats:
-    """Draw which part of what was seen so often, (n,), may be anything."""
+    """Draw the unconstrained fraction of rows with so many visits, (n,): 1 without any."""
     result: Floats = np.where(visits > 0.0, rng.beta(prior, np.maximum(visits, 1e-9)), 1.0)
     return result
 
 
 def costs_of_draws(
-    learner: Learner, policies: list[Policy], prior: float, draws: int, seed: int, few: float = np.inf
+    learner: "Learner", policies: list[Policy], prior: float, draws: int, seed: int, few: float = np.inf
 ) -> DrawnCosts:
     """Return what each policy costs under each draw. All are evaluated under the same draws.
 
-    policies: (L, S, D) each, as kernels read them. few: rows that were seen so often are as drawn, no part of them is anything.
-    For averages it is the cost of a step in the long run, the same for all states.
+    policies: (L, S, D) each, as kernels read them. few: rows with at least so many visits have no unconstrained fraction. For
+    averages it is the cost of a step in the long run, the same for all states.
     """
     task, settings, state = sampling_form(learner, NO_PRIOR)
     live = WorkingLearner(task, settings, state, learner.shared_environment)
@@ -92,31 +91,31 @@ def costs_of_draws(
     if arrays.costs.least.size:  # they are written into arrays of its own
         opposite.problem.env_cost = opposite.problem.env_cost.copy()
         opposite.problem.enter_cost = opposite.problem.enter_cost.copy()
-    layers, found = (arrays.agents, arrays.environment), np.empty((3, draws, len(policies), task.n_states))
+    layers, costs = (arrays.agents, arrays.environment), np.empty((3, draws, len(policies), task.n_states))
     doubts, rng = [doubt_of(layer, few) for layer in layers], np.random.default_rng([seed, 7])
     seen = costs_seen(arrays.costs) if arrays.costs.least.size else np.empty(0)
     for i in range(draws):
         kernels.believe(arrays, int(tie_seed(seed, i)))
         for j, policy in enumerate(policies):
-            found[:, i, j] = cost_under(task, arrays.model, policy, value)
+            costs[:, i, j] = cost_under(task, arrays.model, policy, value)
         if not any(len(doubt.rows) for doubt in doubts) and not np.any(seen < few):
             continue
         for layer, doubt, width in zip(layers, doubts, (NEXT_TO_NOTHING, 0.0), strict=True):
-            leave_free(layer, doubt.rows, doubt.parts(prior, rng), width)
+            leave_free(layer, doubt.rows, free_parts(doubt.visits, prior, rng)[doubt.case], width)
         free = np.where(seen < few, free_parts(seen, prior, rng), 0.0)
         for end, model, sign in ((1, arrays.model, 1.0), (2, opposite, -1.0)):
             if seen.size:
                 extreme = arrays.costs.least + (arrays.costs.spread if end == 2 else 0.0)
                 put_costs(arrays.costs, model.problem, (1.0 - free) * arrays.costs.low + free * extreme, sign)
             for j, policy in enumerate(policies):
-                found[end, i, j] = sign * cost_under(task if end == 1 else opposite_task, model, policy, value)
+                costs[end, i, j] = sign * cost_under(task if end == 1 else opposite_task, model, policy, value)
         for layer, doubt in zip(layers, doubts, strict=True):
             layer.belief.width[doubt.rows] = 0.0
-    return DrawnCosts(*found)
+    return DrawnCosts(*costs)
 
 
 def doubt_of(layer: LayerArrays, few: float) -> Doubt:
-    """Return which rows of a layer are learned and were seen less often than `few` times."""
+    """Return the rows of a layer that are learned and have fewer than `few` visits."""
     visits = layer.counts.seen.total[: layer.counts.counted]
     rows = np.flatnonzero(layer.case < layer.counts.counted)
     rows = rows[visits[layer.case[rows]] < few]
@@ -124,7 +123,7 @@ def doubt_of(layer: LayerArrays, few: float) -> Doubt:
 
 
 def leave_free(layer: LayerArrays, rows: Ints, parts: Floats, width: float) -> None:
-    """Let a part of each of these rows of a belief be anything. width: of rows that were seen."""
+    """Leave a fraction of each of these rows unconstrained. width: of rows with visits."""
     unseen = parts >= 1.0
     layer.belief.table.total[rows] /= np.where(unseen, 1.0, 1.0 - parts)
     layer.belief.width[rows] = np.where(unseen, ANYTHING, width)
@@ -147,13 +146,13 @@ def cost_under(task: Task, model: ModelArrays, policy: Policy, value: Floats) ->
 
 
 def costs_seen(costs: CostLayer) -> Floats:
-    """Return how often each cost that is learned was seen, (rows,)."""
+    """Return how often each learned cost was observed, (rows,)."""
     result: Floats = costs.counts.seen.matrix(costs.counts.counted).toarray()[:, COUNT]
     return result
 
 
-def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, LearnerState]:
-    """Return task, settings and state of a learner that has seen the same, and samples tables with a prior.
+def sampling_form(learner: "Learner", prior: float) -> tuple[Task, Settings, LearnerState]:
+    """Return task, settings and state of a learner with the same counts that samples tables with a prior.
 
     UCRL2 has one table p(s' | s, d). It becomes the environment of the flattened task, whose agents are known.
     """
@@ -162,19 +161,19 @@ def sampling_form(learner: Learner, prior: float) -> tuple[Task, Settings, Learn
     if settings.flat:
         task, costs = flat_form(learner)
         layers = {name: layer for name, layer in layers.items() if name == ENVIRONMENT} | ({} if costs is None else {COSTS: costs})
-        slots, sides = int(learner.task.n_slots.sum()), (-1, task.n_states)
+        slots, sides = int(learner.task.layout.n_slots.sum()), (-1, task.n_states)
         known = {i: np.ascontiguousarray(p.reshape(*sides, slots)) for i, p in enumerate(certain_policies(learner.task))}
-    sampling = PosteriorSampling(prior, knowledge=Knowledge(known, settings.knowledge.environment, settings.structure))
+    sampling = CountsAlone(prior, Knowledge(known, settings.knowledge.environment, settings.structure))
     return task, sampling, LearnerState(Counts(layers, state.episodes, state.environment_episodes))
 
 
-def flat_form(learner: Learner) -> tuple[Task, LayerCounts | None]:
-    """Return the flattened task of a learner with one table for all, with NaN where it learns a cost, and its sums of costs.
+def flat_form(learner: "Learner") -> tuple[Task, LayerCounts | None]:
+    """Return the flattened task of UCRL2, with NaN where it learns a cost, and its sums of costs.
 
-    It keeps sums relative to the range of costs of each state, a task has one range for all.
+    UCRL2 keeps sums relative to the range of costs of each state, a task has one range for all.
     """
     task, where = learner.task, cost_places(learner.task, flat=True)
-    slots, (low, high) = int(task.n_slots.sum()), task.extremes_of_env_cost
+    slots, (low, high) = int(task.layout.n_slots.sum()), task.extremes_of_env_cost
     known = np.repeat(low[:, None], slots, axis=1)
     if not where.place.size:
         return replace(task, env_cost=known, n_actions=None, action_names=None, cost_range=None), None

@@ -1,23 +1,22 @@
-"""What a policy is expected to cost by what was seen, with an interval, and what it saves against another one.
+"""The expected cost of a policy by what was counted, with an interval, and what it saves against another policy.
 
-Two kinds of intervals, and the result says which:
+The result names the kind of its interval:
 
-    posterior draws    tables and costs are drawn from what was seen (draws.py), the policy is evaluated exactly under each draw,
-                       and the interval holds the middle part of these costs. A part of each row, the larger the less often it was
-                       seen, may be anything: the lower end is for the best of it, the upper end for the worst. Two policies are
-                       compared under the same draws. For each the free parts are at their own best and worst, so that in a
-                       difference only rows that were seen fewer than 30 times have them: the others would not cancel. Without
-                       them the draws are spread a little too narrowly, since they stem from what was seen alone (by a factor of
-                       1 + 1/n after n visits, more where outcomes are rare), so the interval of a difference is 1.1 times as wide.
-                       Quantiles are those of the next draw (Weibull), not of the draws that there are: the truth is one more.
+    posterior draws    tables and costs are drawn from the counts (draws.py), the policy is evaluated exactly under each draw, and
+                       the interval holds the middle part of these costs. A fraction of each row, the larger the fewer its visits,
+                       is unconstrained: at its best for the lower end, at its worst for the upper end. Two policies are compared
+                       under the same draws, each with its own best and worst; so in a difference only rows with fewer than 30
+                       visits have such a fraction, since the others would not cancel. Without it draws are spread a little too
+                       narrowly (by a factor of 1 + 1/n after n visits, more where outcomes are rare), so the interval of a
+                       difference is 1.1 times as wide. Quantiles are those of the next draw (Weibull): the truth is one more.
     confidence sets    the least and the most within sets that hold the truth with probability 1 - delta (`bounds`); 1 - 2 delta
-                       if where episodes start is counted: then there is a set around that, too
+                       if starts of episodes are counted: then there is a set around these, too
 
-Where episodes start is known or counted (starts.py). If it is counted, it is drawn too, in the same way. What of it is not known
-is where it is best for the lower end, and where it is worst for the upper end.
+Where episodes start is known or counted (starts.py). Counted starts are drawn in the same way. The part of them that is not known
+is at its best for the lower end, and at its worst for the upper end.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -26,20 +25,21 @@ from numpy.typing import ArrayLike, NDArray
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.reprs import plural
+from cede.beliefs.belief import Belief
+from cede.beliefs.posterior import checked_prior
 from cede.insight import figures
 from cede.insight.bounding import extremes
 from cede.insight.draws import costs_of_draws, free_parts
-from cede.insight.frequencies import frequencies
+from cede.insight.frequencies import CountsAlone, frequencies
 from cede.insight.starts import Starts, starts_of
+from cede.insight.visits import visits_by_place
 from cede.learners.baseline import is_kept_to
-from cede.learners.greedy import greedy
 from cede.learners.learner import MOST_SEED, Learner
-from cede.learners.posterior_sampling import LEAST_PRIOR, MOST_PRIOR
-from cede.learners.settings import Settings
+from cede.learners.promises import trial_at
 from cede.planning.control_shares import Mixture
 from cede.planning.passes import Plan, gain_under, value_under
-from cede.problem.task import Task, checked_switching_policy
-from cede.rows.places import places_of
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 from cede.steps.log import read_log
 
 DRAWS, PRIOR, LEVEL = "posterior draws", 1.0, 0.9
@@ -70,11 +70,13 @@ class Estimate:
     def __repr__(self) -> str:
         saves = self.against is not None and self.mean < 0
         middle, low, high = (-self.mean, -self.high, -self.low) if saves else (self.mean, self.low, self.high)
-        one, least, most = figures.interval(middle, low, high)
-        what = f"costs {one} per {self.per}"
+        amount, least, most = figures.interval(middle, low, high)
+        what = f"costs {amount} per {self.per}"
         if self.against is not None:
             against = check.printable(self.against)
-            what = f"saves {one} per {self.per} against {against}" if saves else f"costs {one} more per {self.per} than {against}"
+            what = f"saves {amount} per {self.per} against {against}"
+            if not saves:
+                what = f"costs {amount} more per {self.per} than {against}"
             if self.mean == self.low == self.high == 0.0:
                 what = f"costs as much per {self.per} as {against}"
         held = f"{self.level:.0%} of {self.draws} posterior draws" if self.kind == DRAWS else f"confidence sets of {self.level:.0%}"
@@ -132,9 +134,7 @@ def estimate(
     if kind == "sets" and level is not None:
         check.fail(owner, "level", check.show(level), "left out with sets, whose level follows from delta")
     held = LEVEL if level is None else check.probability(owner, "level", level)
-    given = settings.prior or PRIOR if prior is None else check.number(owner, "prior", prior)
-    if not LEAST_PRIOR <= given <= MOST_PRIOR:
-        check.fail(owner, "prior", given, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
+    given = settings.prior or PRIOR if prior is None else checked_prior(owner, prior)
     number = check.integer(owner, "draws", draws, 2, 10**6)
     seed = check.integer(owner, "seed", seed, 0, MOST_SEED)
     parts = [named_policy(owner, "policy", learner, policy)]
@@ -143,12 +143,25 @@ def estimate(
     where = first if first is not None and start is None else starts_of(owner, learner, start)
     warnings = warnings_of(learner, parts, where)
     if len(parts) == 2 and parts[0].is_same(parts[1]):
-        settled = (SETS, level_of_sets(learner, where), None, None) if kind == "sets" else (DRAWS, held, number, given)
         same = f"{parts[0].name} and {parts[1].name} are the same policy"
-        return replace(made(learner, parts, where, (0.0, 0.0, 0.0), *settled), warnings=(check.printable(same), *warnings))
-    if kind == "sets":
-        return replace(by_sets(owner, learner, parts, where), warnings=warnings)
-    return replace(by_draws(learner, parts, where, held, given, number, seed), warnings=warnings)
+        ends, warnings = (0.0, 0.0, 0.0), (check.printable(same), *warnings)
+    elif kind == "sets":
+        ends = by_sets(owner, learner, parts, where)
+    else:
+        ends = by_draws(learner, parts, where, held, given, number, seed)
+    task = learner.task
+    return Estimate(
+        *ends,
+        kind=SETS if kind == "sets" else DRAWS,
+        level=level_of_sets(learner, where) if kind == "sets" else held,
+        policy=parts[0].name,
+        against=parts[1].name if len(parts) > 1 else None,
+        per="episode" if task.horizon is not None else "step in the long run" if task.discount is None else "run, discounted",
+        starts=where.source,
+        draws=None if kind == "sets" else number,
+        prior=None if kind == "sets" else given,
+        warnings=warnings,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +210,7 @@ def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:
     """Return a learner that has learned from a log, and where its episodes start, as far as their first steps are logged."""
     if log is None:
         check.fail(owner, "log", "missing", "given with a Task: the steps of some past controller")
-    learner, episodes = greedy(task), read_log(owner, task, log)
+    learner, episodes = Learner(task, CountsAlone()), read_log(owner, task, log)
     learner.learn_from(log, progress=False)
     firsts = [int(steps.state[0]) for steps in episodes if len(steps) and steps.t[0] == 0]
     if not firsts:
@@ -206,7 +219,10 @@ def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:
     return learner, Starts(counts / counts.sum(), f"as in {len(firsts):,} logged episodes", float(len(firsts)))
 
 
-def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, prior: float, draws: int, seed: int) -> Estimate:
+Ends = tuple[float, float, float]  # mean, low, high
+
+
+def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, prior: float, draws: int, seed: int) -> Ends:
     """Return the estimate by posterior draws."""
     policies = [policy for part in parts for policy in part.policies]
     sign = np.concatenate([part.weights * (1.0 if i == 0 else -1.0) for i, part in enumerate(parts)])
@@ -217,8 +233,8 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
     worst = added * costs.high + taken_off * costs.low
     start, known, free = drawn_starts(learner.task, where, draws, seed, few)
     possible, ends = ~learner.task.is_terminal, []
-    for one, extreme in ((costs.mean, None), (best, np.min), (worst, np.max)):
-        total = np.einsum("npx,p->nx", one, sign)  # (draws, S)
+    for cost, extreme in ((costs.mean, None), (best, np.min), (worst, np.max)):
+        total = np.einsum("npx,p->nx", cost, sign)  # (draws, S)
         expected = np.einsum("nx,nx->n", total, start if extreme is None else known)
         ends.append(expected if extreme is None else (1.0 - free) * expected + free * extreme(total[:, possible], axis=1))
     mean = ends[0].mean()
@@ -227,12 +243,12 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
     )
     if len(parts) == 2:
         low, high = mean - WIDER * (mean - low), mean + WIDER * (high - mean)
-    return made(learner, parts, where, (float(mean), float(low), float(high)), DRAWS, level, draws, prior)
+    return float(mean), float(low), float(high)
 
 
 def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -> tuple[Floats, Floats, Floats]:
-    """Draw where episodes start, for the mean and for the ends, (draws, S) each, and which part of that may be anywhere at the
-    ends, (draws,), by what was seen; see draws.py.
+    """Draw where episodes start: for the mean and for the ends, (draws, S) each, and the fraction that is unconstrained at the
+    ends, (draws,).
     """
     guess = np.broadcast_to(where.chances, (draws, task.n_states))
     if where.seen is None:
@@ -248,25 +264,27 @@ def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -
     return guess, known, free + (1.0 - free) * rest / np.maximum(total + rest, 1e-300)
 
 
-def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> Estimate:
-    """Return the estimate by the bounds of confidence sets. Of a difference, either end is that of one minus the other of the
-    other.
-    """
+def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> Ends:
+    """Return the estimate by the bounds of confidence sets. A difference is least if one policy costs least and the other most."""
     task, costs, total = learner.task, learner.costs, np.zeros(3)
     sets, plain, middle = learner.beliefs, frequencies(learner), learner.costs.middle(owner, learner.task)
-    averages = task.horizon is None and task.discount is None
     for i, part in enumerate(parts):
         for policy, weight in zip(part.policies, part.weights, strict=True):
             low, high = (
                 least_from_starts(where, sign * end[0, :, task.start_agent], ~task.is_terminal, learner.settings.delta) * sign
                 for end, sign in zip(extremes(task, *sets, policy, costs), (1.0, -1.0), strict=True)
             )
-            if averages:
-                mean = gain_under(middle, *plain, policy)
-            else:
-                mean = float(where.chances @ value_under(middle, *plain, policy)[0, :, task.start_agent])
+            mean = expected_cost(middle, plain, policy, where)
             total += weight * np.array([mean, low, high] if i == 0 else [-mean, -high, -low])
-    return made(learner, parts, where, tuple(total.tolist()), SETS, level_of_sets(learner, where), None, None)
+    mean, low, high = total.tolist()
+    return mean, low, high
+
+
+def expected_cost(task: Task, beliefs: tuple[Belief, Belief], policy: Policy, where: Starts) -> float:
+    """Return what a policy costs if the centres of beliefs are the truth; for averages, a step in the long run."""
+    if task.horizon is None and task.discount is None:
+        return gain_under(task, *beliefs, policy)
+    return float(where.chances @ value_under(task, *beliefs, policy)[0, :, task.start_agent])
 
 
 def level_of_sets(learner: Learner, where: Starts) -> float:
@@ -288,78 +306,53 @@ def least_from_starts(where: Starts, values: Floats, possible: NDArray[np.bool_]
     return max(least, mean - float(moved) * (most - least))
 
 
-def made(
-    learner: Learner, parts: list[Named], where: Starts, numbers: Any, kind: str, level: float, draws: Any, prior: Any
-) -> Estimate:
-    """Return an Estimate without warnings."""
-    task = learner.task
-    per = "episode" if task.horizon is not None else "step in the long run" if task.discount is None else "run, discounted"
-    against = parts[1].name if len(parts) > 1 else None
-    mean, low, high = numbers
-    return Estimate(mean, low, high, kind, level, parts[0].name, against, per, where.source, draws, prior)
-
-
 def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[str, ...]:
-    """Return what the reader of an estimate should know, in sentences: what was hardly seen, and what is not in the interval."""
-    task, settings, found = learner.task, learner.settings, []
+    """Return sentences for the reader of an estimate: what was hardly seen, and what the interval leaves out."""
+    task, settings, warnings = learner.task, learner.settings, []
     known = {task.tables[table] for table in settings.knowledge.agents}
     for part in parts:
         used = {int(task.acting[d]) for policy in part.policies for d in np.unique(policy)}
         for member in sorted(used):
             if not learner.steps_in_control[member] and task.members[member] not in known:
                 name, unit = check.printable(task.members[member]), "steps" if task.horizon is None else "episodes"
-                found.append(f"{name} was not in control once in {learner.episode - 1:,} {unit}: how it acts is not known")
+                warnings.append(f"{name} was not in control once in {learner.episode - 1:,} {unit}: how it acts is not known")
         share = 0.0 if settings.flat else hardly_seen(learner, part, where)
         if share >= MANY:
             what = f"how the agent acts, or what follows, was seen fewer than {FEW} times"
-            found.append(f"the mean rests on guesses: in {share:.0%} of the steps of {check.printable(part.name)}, {what}")
+            warnings.append(f"the mean rests on guesses: in {share:.0%} of the steps of {check.printable(part.name)}, {what}")
     if any(part.name == "plan" for part in parts) and settings.baseline is not None and is_kept_to(learner.state.record):
         name = check.printable(settings.baseline.name)
-        found.append(
+        warnings.append(
             f"the plan is the baseline ({name}), to which the learner keeps so far; 'own plan' is what it would like to do"
         )
-    trial = trial_at(task, settings, learner.episode)
+    trial = trial_at(task, settings.promise, learner.episode)
     if trial is not None and any(part.name == "plan" for part in parts):
-        found.append(f"the next episode is a trial episode of {check.printable(trial)}: the plan gives it all control")
+        warnings.append(f"the next episode is a trial episode of {check.printable(trial)}: the plan gives it all control")
     if where.anywhere > 0.0:
-        found.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
-    return tuple(dict.fromkeys(found))
-
-
-def trial_at(task: Task, settings: Settings, episode: int) -> str | None:
-    """Return the name of the member to whom an episode, 1, 2, ..., is a trial episode; None if it is none."""
-    able = [member for member in range(len(task.members)) if task.can_reach(member)]
-    begin, n = 0, len(able)
-    while settings.trial_episodes and begin < episode:
-        if episode <= begin + n:
-            return task.members[able[episode - begin - 1]]
-        begin = 8 * max(begin, n)
-    return None
+        warnings.append(f"where episodes start is {where.source}, which the interval allows for; give start= if it is known")
+    return tuple(dict.fromkeys(warnings))
 
 
 def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
-    """Return the part of a policy's steps, by what was seen, in which the agent's row or the environment's was seen less than FEW
-    times: what an episode costs if such a step costs 1, over what it costs if each step does.
+    """Return the part of a policy's steps in which the agent's row or the environment's has fewer than FEW visits: the cost of an
+    episode if such a step costs 1, over its cost if each step does.
     """
-    task, settings, counts = learner.task, learner.settings, learner.counts
-    agents, environment = places_of(task, structure=settings.structure)
-    acted, followed = (np.asarray(one.sum(axis=1)).ravel() for one in (counts.agents, counts.environment))
-    rarely, known = np.zeros((task.n_states, task.n_agents)), {*settings.knowledge.agents}
-    for d in range(task.n_agents):
-        table = int(task.table[d])
-        slots = agents[int(task.first_slot[table]) : int(task.first_slot[table] + task.n_slots[table])]
-        rarely[:, d] = 0.0 if table in known else acted[slots].sum(axis=0) < FEW
-    outcomes = followed[environment].reshape(task.n_periods, task.n_states, -1).sum(axis=0) < FEW
+    task, settings = learner.task, learner.settings
+    acted, followed = visits_by_place(learner)
+    rarely = np.zeros((task.n_states, task.n_agents))
+    for d, table in enumerate(task.table.tolist()):
+        rarely[:, d] = 0.0 if table in settings.knowledge.agents else acted[task.layout.slots(table)].sum(axis=0) < FEW
+    outcomes = followed.reshape(task.n_periods, task.n_states, -1).sum(axis=0) < FEW
     if settings.knowledge.environment is not None:
         outcomes = np.zeros_like(outcomes)
     outcomes[task.is_terminal] = False
     beliefs, all_steps = frequencies(learner), task.only_costs(control_cost=np.ones(task.n_agents))
     rare = task.only_costs(control_cost=rarely, env_cost=outcomes.astype(np.float64))
-    total = [0.0, 0.0]
-    for policy, weight in zip(part.policies, part.weights, strict=True):
-        for i, costs in enumerate((rare, all_steps)):
-            if task.horizon is None and task.discount is None:
-                total[i] += weight * gain_under(costs, *beliefs, policy)
-            else:
-                total[i] += weight * float(where.chances @ value_under(costs, *beliefs, policy)[0, :, task.start_agent])
+    total = [
+        sum(
+            weight * expected_cost(costs, beliefs, policy, where)
+            for policy, weight in zip(part.policies, part.weights, strict=True)
+        )
+        for costs in (rare, all_steps)
+    ]
     return min(1.0, total[0] / total[1]) if total[1] > 0 else 0.0

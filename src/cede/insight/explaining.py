@@ -20,12 +20,12 @@ from cede._kernels.account import is_hand_over
 from cede.beliefs.belief import Belief
 from cede.insight.figures import figure
 from cede.insight.frequencies import frequencies, prices_in_force
+from cede.insight.visits import visits_by_place
 from cede.learners.baseline import is_kept_to
 from cede.learners.learner import Learner
 from cede.planning.chains import chain_of, chain_value
 from cede.planning.passes import follow_once, negated, value_under
 from cede.problem.task import NOT_GIVEN, Task
-from cede.rows.places import places_of
 
 HOW = {None: "", "time": " at this time", "prev_agent": " after the same agent"}  # what a policy may vary with, in words
 ROUNDING = 1e-12  # relative to costs: what is closer together is equal
@@ -100,64 +100,66 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     plan = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
     chosen = learner.choose(now, state, prev) if learner.settings.planning == "greedy" else int(plan[now, state, prev])
     prices = prices_in_force(learner)
-    averages = task.horizon is None and task.discount is None
-    bounded = learner.settings.has_sets and not averages
+    bounded = learner.settings.has_sets and (task.horizon is not None or task.discount is not None)
     plain_sets, costs = frequencies(learner), learner.costs
     sets = learner.beliefs if bounded else plain_sets
     plain_task = costs.middle(owner, task)
     candidates = np.flatnonzero(task.can_hand_over[prev]).tolist()
-    options = []
-    value_of = {"plain": Ahead(plain_sets, plan, now)}
+    here = (plan, now, state, prev, candidates)
+    parts = {
+        part: costs_ahead(plain_task.only_costs(**{name: getattr(plain_task, name) for name in names}), plain_sets, *here)
+        for part, names in COSTS.items()
+    }
+    if prices is not None:
+        parts["limits"] = costs_ahead(task.only_costs(), plain_sets, *here, prices)
+    plain = low = high = [sum(part) for part in zip(*parts.values(), strict=True)]
     if bounded:
-        value_of |= {"low": Ahead(sets, plan, now), "high": Ahead(sets, plan, now)}
-    for agent in candidates:
-        here = (state, prev, agent)
-        parts = {part: value_of["plain"].cost(part, only(plain_task, fields), *here) for part, fields in COSTS.items()}
-        if prices is not None:
-            parts["limits"] = value_of["plain"].cost("limits", task.only_costs(), *here, prices)
-        plain = low = high = sum(parts.values())
-        if bounded:
-            low = value_of["low"].cost("all", costs.least(owner, task), *here, prices)
-            opposite = None if prices is None else -prices
-            high = 0.0 - value_of["high"].cost("all", negated(costs.most(owner, task)), *here, opposite)
+        low = costs_ahead(costs.least(owner, task), sets, *here, prices)
+        opposite = costs_ahead(negated(costs.most(owner, task)), sets, *here, None if prices is None else -prices)
+        high = [0.0 - cost for cost in opposite]
+    options = []
+    for i, agent in enumerate(candidates):
+        split = {part: of_agents[i] for part, of_agents in parts.items()}
         rows = seen_here(learner, sets, now, state, prev, agent)
-        options.append(Option(task.agents[agent], low, plain, high, parts, *rows, agent))
+        options.append(Option(task.agents[agent], low[i], plain[i], high[i], split, *rows, agent))
     certain = bounded and not learner.settings.is_scaled  # what scaled sets allow is no interval that one could rely on
     text = in_words(learner, options, candidates, chosen, state, prev, certain)
-    worth = task.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
-    whole = check.printable(kept_to(learner) + text + dearer(learner.prices, worth))  # names are data
+    worth = task.layout.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
+    whole = check.printable(baseline_note(learner) + text + price_note(learner.prices, worth))  # names are data
     return Explanation(None if task.horizon is None else now, state, prev, chosen, tuple(options), bounded, whole)
 
 
-class Ahead:
-    """What it costs if an agent takes over now and a plan is followed afterwards, within sets of tables.
+def costs_ahead(
+    task: Task,
+    sets: tuple[Belief, Belief],
+    plan: Policy,
+    t: int,
+    state: int,
+    prev: int,
+    agents: Sequence[int],
+    prices: Floats | None = None,
+) -> list[float]:
+    """Return the cost from a state on, after prev, if each of some agents takes over at time t and a plan is followed afterwards.
 
-    The value of the plan is computed once for each kind of costs, and from it one step of the Bellman operator for each agent.
+    It is the least within sets of tables. task, prices: what counts as cost.
     """
-
-    def __init__(self, sets: tuple[Belief, Belief], plan: Policy, t: int) -> None:
-        self.sets, self.plan, self.t = sets, plan, t
-        self.values: dict[str, tuple[Task, Floats, float]] = {}  # by kind of costs: task, value after this step, gain
-
-    def cost(self, kind: str, task: Task, state: int, prev: int, agent: int, prices: Floats | None = None) -> float:
-        """Return the cost from a state on, after prev, if an agent takes over. kind, task, prices: what counts as cost."""
-        if prices is not None and task.horizon is None:
-            task, prices = replace(task, control_cost=task.control_cost + prices), None
-        if kind not in self.values:
-            if task.horizon is None and task.discount is None:  # of what was seen: no sets
-                chain = chain_of(task, *self.sets, self.plan)
-                found = chain_value(chain.matrix, chain.cost, 1.0)
-                value, gain = found.relative.reshape(self.plan.shape), float(found.level[state * task.n_agents + prev])
-            else:
-                value, gain = value_under(task, *self.sets, self.plan, prices), 0.0
-            self.values[kind] = (task, value[self.t + 1 if task.horizon is not None else 0], gain)
-        task, after, gain = self.values[kind]
-        policy = self.plan[self.t].copy()
+    if prices is not None and task.horizon is None:
+        task, prices = replace(task, control_cost=task.control_cost + prices), None
+    gain = 0.0
+    if task.horizon is None and task.discount is None:  # of what was seen: no sets
+        chain = chain_of(task, *sets, plan)
+        solution = chain_value(chain.matrix, chain.cost, 1.0)
+        value, gain = solution.relative.reshape(plan.shape), float(solution.level[state * task.n_agents + prev])
+    else:
+        value = value_under(task, *sets, plan, prices)
+    after, policy, result = value[t + 1 if task.horizon is not None else 0], plan[t].copy(), []
+    for agent in agents:
         policy[state, prev] = agent
-        return float(follow_once(task, *self.sets, after, policy, t=self.t, prices=prices)[state, prev]) - gain
+        result.append(float(follow_once(task, *sets, after, policy, t=t, prices=prices)[state, prev]) - gain)
+    return result
 
 
-def kept_to(learner: Learner) -> str:
+def baseline_note(learner: Learner) -> str:
     """Return the sentence that says that the learner keeps to its baseline in this episode; empty if it does not."""
     baseline = learner.settings.baseline
     if baseline is None or not is_kept_to(learner.state.record):
@@ -165,19 +167,14 @@ def kept_to(learner: Learner) -> str:
     return f"The learner keeps to the baseline ({baseline.name}) in this episode: it is not proven yet what deviating may cost. "
 
 
-def dearer(prices: dict[str, float], worth: float) -> str:
+def price_note(prices: dict[str, float], worth: float) -> str:
     """Return the sentence that says what limits add to the costs of members; empty if they add nothing. worth: of a price now."""
-    found = [
+    changes = [
         f"a step of {name} counts {figure(abs(price) * worth, digits=2)} {'more' if price > 0 else 'less'}"
         for name, price in prices.items()
         if price
     ]
-    return f" To keep within its limits, {' and '.join(found)}; the costs compared here include that." if found else ""
-
-
-def only(task: Task, kept: Sequence[str]) -> Task:
-    """Return the task with all costs set to 0 except some, by the names of its fields."""
-    return task.only_costs(**{name: getattr(task, name) for name in kept})
+    return f" To keep within its limits, {' and '.join(changes)}; the costs compared here include that." if changes else ""
 
 
 def seen_here(
@@ -187,21 +184,17 @@ def seen_here(
 
     Of the environment's rows, one for each action that the agent may take, it is the fewest visits and the greatest width.
     """
-    task, counts = learner.task, learner.counts
-    slot = int(task.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
-    agents_place, environment_place = places_of(task, structure=learner.settings.structure)
+    task, (acted, followed) = learner.task, visits_by_place(learner)
+    slot = int(task.layout.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
     mine = int(sets[0].row[slot, state])
-    visits = float(counts.agents[[int(agents_place[slot, state])]].sum())
     table = sets[0].centre
     weights = table.weight[table.start[mine] : table.start[mine] + table.size[mine]]
     taken = table.column[table.start[mine] : table.start[mine] + table.size[mine]][weights > 0]
     certain = sets[0].width[mine] == 0 and len(taken)
     actions = [int(a) for a in taken] if certain else list(range(task.n_actions))
     place = state if task.periods is None else int(task.periods[t]) * task.n_states + state
-    rows = [int(environment_place[place, a]) for a in actions]
-    outcome_visits = min(float(counts.environment[[row]].sum()) for row in rows)
     widest = max(float(sets[1].distances[sets[1].row[place, a]]) for a in actions)
-    return visits, float(sets[0].distances[mine]), outcome_visits, widest
+    return float(acted[slot, state]), float(sets[0].distances[mine]), float(followed[place, actions].min()), widest
 
 
 def in_words(
@@ -212,14 +205,14 @@ def in_words(
     options, candidates: the options, and the agent of each. bounded: whether confidence sets bound what is said.
     """
     task, place = learner.task, candidates.index(chosen)
-    mine, name, stays = options[place], task.members[task.aim[chosen]], not is_hand_over(task.aim, prev, chosen)
+    mine, name, stays = options[place], task.members[task.layout.aim[chosen]], not is_hand_over(task.layout.aim, prev, chosen)
     others = [i for i in range(len(options)) if i != place]
     if not others:
         return only_choice(task, name, chosen)
-    same = [i for i in others if not is_hand_over(task.aim, prev, candidates[i])]
+    same = [i for i in others if not is_hand_over(task.layout.aim, prev, candidates[i])]
     rest = same if same and not stays else others
     best = min(rest, key=lambda i: options[i].plain)
-    other, rival = options[best], task.members[task.aim[candidates[best]]]
+    other, rival = options[best], task.members[task.layout.aim[candidates[best]]]
     stake = max(abs(mine.plain), abs(other.plain))
     saved = other.plain - mine.plain if abs(other.plain - mine.plain) > ROUNDING * stake else 0.0
     least, most = other.optimistic - mine.pessimistic, other.pessimistic - mine.optimistic

@@ -1,17 +1,30 @@
 """What was seen, taken for the truth: frequencies as beliefs of width 0, and the plan that is best if they are right."""
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 from cede._base import check
 from cede._base.arrays import Floats
 from cede.beliefs.belief import Belief
-from cede.learners.greedy import Greedy
 from cede.learners.learner import Learner
 from cede.learners.limits import prices_of_steps
-from cede.learners.options import FullPlans
-from cede.learners.promises import ShareLimits
+from cede.learners.options import Knowledge
+from cede.learners.settings import Settings
 from cede.learners.state import LearnerState
+from cede.learners.working import WorkingLearner
 from cede.planning.passes import Plan, best_plan
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountsAlone(Settings):
+    """Settings of a learner that has counts and what is known, and nothing else: no sets, no limits, nothing fades.
+
+    prior: pseudo-counts of a row if tables are drawn; 0: frequencies are taken for the truth.
+    """
+
+    prior: float = 0.0
+    knowledge: Knowledge = Knowledge()
+
+    name = "greedy"
 
 
 def mean_plan(learner: Learner) -> Plan:
@@ -38,17 +51,9 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
     """
     if learner.settings.flat:
         return learner.beliefs
-    limits = learner.settings.promise if isinstance(learner.settings.promise, ShareLimits) else None
-    plans = learner.settings.plans if isinstance(learner.settings.plans, FullPlans) else FullPlans()
-    settings = Greedy(learner.settings.knowledge, learner.settings.forgetting, limits, plans)
-    plain, state = Learner(learner.task, settings, seed=learner.seed), learner.state
-    shared = learner.shared_environment
-    if shared is not None:
-        plain._shared, plain.turn = shared, shared.turn
-    start = LearnerState()
-    gone = {name: getattr(start, name) for name in ("planned", "policy", "value", "found", "bounds", "record", "extras")}
-    plain._remember(replace(state, **gone))
-    return plain.beliefs
+    with learner.turn.lock:
+        settings, state = CountsAlone(knowledge=learner.settings.knowledge), LearnerState(learner.state.counts)
+        return WorkingLearner(learner.task, settings, state, learner.shared_environment).beliefs()
 
 
 def prices_in_force(learner: Learner) -> Floats | None:

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from cede._base.arrays import Floats, Ints, Policy
 from cede.beliefs.belief import Belief
 from cede.planning.chains import chain_of, recurrent_classes, solved
-from cede.problem.task import BY_PREV_AGENT, BY_TIME, Task
+from cede.problem.layout import BY_PREV_AGENT, BY_TIME
+from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ def after_step(task: Task, tables: Tables, policy: Policy, now: Floats, t: int) 
         here = np.where(policy == d, now, 0.0)
         if not here.any():
             continue
-        slot, vary = int(task.slot[d]), int(task.vary[d])
+        slot, vary = int(task.layout.slot[d]), int(task.layout.vary[d])
         if vary == BY_PREV_AGENT:
             acts = np.einsum("sp,psa->sa", here, tables.actions[slot : slot + n_agents])
         else:

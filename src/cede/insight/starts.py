@@ -1,25 +1,27 @@
-"""Where episodes start, and how often each state was visited, as far as a learner can tell.
+"""Where episodes start, as far as a learner can tell.
 
-A learner is not told where episodes start. With a horizon it counts that. Counts that lack it (files of older versions, `Counts`
-made by hand) bound it: what leaves a state without having arrived there must have started there. With N(s, s') the steps from s to
-s' in K episodes, and w the distribution of the states in which episodes stop because the horizon is reached,
+With a horizon a learner counts starts. Counts without them (files of older versions, `Counts` made by hand) only bound them: a step
+that leaves a state without an arrival there is a start. With N(s, s') the steps from s to s' in K episodes, and w the distribution
+of the states in which episodes reach the horizon,
 
     start(s) = (sum_s' N(s, s') - sum_s' N(s', s)) / K + w(s),    w >= 0, start >= 0.
 
-So at least max(0, (sum_s' N(s, s') - sum_s' N(s', s)) / K) of the episodes started in s, and nothing is known of the rest: it may
-be anywhere, and intervals allow for that. If all episodes end in terminal states there is no rest.
+So at least max(0, (sum_s' N(s, s') - sum_s' N(s', s)) / K) of the episodes started in s. The rest may be anywhere, and intervals
+allow for that. If all episodes end in terminal states there is no rest.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.learners.learner import Learner
-from cede.rows.places import places_of
+from cede.insight.visits import departures, state_visits, visits_by_place
+
+if TYPE_CHECKING:
+    from cede.learners.learner import Learner
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class Starts:
         return self.chances * (1.0 - self.anywhere) if self.surely is None else self.surely
 
 
-def starts_of(owner: str, learner: Learner, start: Any = None) -> Starts:
+def starts_of(owner: str, learner: "Learner", start: Any = None) -> Starts:
     """Return where episodes start: as given, as the learner was told, or as far as it follows from its counts.
 
     owner: who is named in errors. start: (S,) probabilities of the first state, or None.
@@ -53,7 +55,7 @@ def starts_of(owner: str, learner: Learner, start: Any = None) -> Starts:
     return counted_starts(learner)
 
 
-def counted_starts(learner: Learner) -> Starts:
+def counted_starts(learner: "Learner") -> Starts:
     """Return where episodes start by the counts of a learner; see the top of this file."""
     task, counts, visits = learner.task, learner.counts.starts, state_visits(learner)
     number = float(counts.sum())
@@ -63,17 +65,17 @@ def counted_starts(learner: Learner) -> Starts:
         return bounded(learner, np.zeros(task.n_states), 0.0, "not known, since nothing was seen")
     if task.horizon is None and not task.terminal and visits is not None:
         return Starts(visits / visits.sum(), "as visited: from a step on that is picked at random", None)
-    left = None if learner.settings.outcomes is not None else departures(learner)
+    left = None if learner.settings.outcomes is not None else least_starts(learner)
     if left is not None and task.horizon is None:  # a run goes on until it ends, and all that began have ended but the last
         return Starts(normalised(left), "as counted in runs that ended", float(left.sum()))
     fades = learner.settings.forgetting.environment is not None
-    found = [] if left is None or fades else [(left, learner.environment_episodes)]
-    found += [(first_steps(learner), learner.episode - 1)] if not learner.settings.forgetting.any else []
-    least, episodes = max(found, key=lambda one: one[0].sum() / max(one[1], 1), default=(np.zeros(task.n_states), 0))
+    known = [] if left is None or fades else [(left, learner.environment_episodes)]
+    known += [(first_steps(learner), learner.episode - 1)] if not learner.settings.forgetting.any else []
+    least, episodes = max(known, key=lambda pair: pair[0].sum() / max(pair[1], 1), default=(np.zeros(task.n_states), 0))
     return bounded(learner, least, float(episodes), "not counted")
 
 
-def bounded(learner: Learner, least: Floats, episodes: float, why: str) -> Starts:
+def bounded(learner: "Learner", least: Floats, episodes: float, why: str) -> Starts:
     """Return where episodes start if of so many at least `least`, (S,), are known to have started in each state."""
     task, visits = learner.task, state_visits(learner)
     surely = least / max(episodes, float(least.sum()), 1.0)
@@ -81,53 +83,29 @@ def bounded(learner: Learner, least: Floats, episodes: float, why: str) -> Start
     if anywhere * episodes < 0.5 and episodes:  # less than one episode: rounding
         return Starts(normalised(least), f"as counted in {episodes:,.0f} episodes", episodes)
     guess = least if least.any() else np.where(task.is_terminal, 0.0, 1.0 if visits is None or not visits.any() else visits)
-    source = f"{why}: {figure(anywhere)} of them may start anywhere"
-    return Starts(normalised(guess), source, episodes, anywhere, surely)
+    part = "all" if anywhere >= 1.0 else f"{anywhere:.0%}" if anywhere >= 0.005 else "less than 1%"
+    return Starts(normalised(guess), f"{why}: {part} of them may start anywhere", episodes, anywhere, surely)
 
 
-def figure(part: float) -> str:
-    """Return a part of all as a percentage that is not rounded to none."""
-    return "all" if part >= 1.0 else f"{part:.0%}" if part >= 0.005 else "less than 1%"
+def least_starts(learner: "Learner") -> Floats:
+    """Return how many episodes at least started in each state, (S,): steps that began there minus steps that led there."""
+    steps = sp.coo_array(learner.counts.environment)
+    arrived = np.bincount(steps.coords[1], weights=steps.data, minlength=learner.task.n_states)
+    return np.where(learner.task.is_terminal, 0.0, np.maximum(departures(learner) - arrived, 0.0))
 
 
-def departures(learner: Learner) -> Floats:
-    """Return how many episodes at least started in each state, (S,), by what left it and what arrived there."""
-    task, steps = learner.task, sp.coo_array(learner.counts.environment)
-    left = np.asarray(learner.counts.environment.sum(axis=1)).reshape(task.n_periods, task.n_states, -1).sum(axis=(0, 2))
-    arrived = np.bincount(steps.coords[1], weights=steps.data, minlength=task.n_states)
-    result: Floats = np.where(task.is_terminal, 0.0, np.maximum(left - arrived, 0.0))
-    return result
-
-
-def first_steps(learner: Learner) -> Floats:
-    """Return how often each state was the first, (S,), as far as first steps are counted apart: of agents that vary with time and
+def first_steps(learner: "Learner") -> Floats:
+    """Return how often each state was the first, (S,), as far as first steps are counted apart: for agents that vary with time and
     have no declared structure.
     """
     task, structure = learner.task, learner.settings.structure
     declared = {} if structure is None else structure.agents
-    place, visits = places_of(task, structure=structure)[0], learner.counts.agents.sum(axis=1)
+    acted = visits_by_place(learner)[0]
     result = np.zeros(task.n_states)
     for table, name in enumerate(task.tables):
         if task.table_varies[table] == "time" and name not in declared:
-            result += visits[place[int(task.first_slot[table])]]
+            result += acted[task.layout.first_slot[table]]
     return result
-
-
-def state_visits(learner: Learner) -> Floats | None:
-    """Return how many real steps were seen in each state, (S,); None if neither layer is counted state by state.
-
-    The agents' counts are the team's own; those of the environment, in a fleet, are of all teams.
-    """
-    task, settings = learner.task, learner.settings
-    declared = {} if settings.structure is None else settings.structure.agents
-    if not declared:
-        own: Floats = np.asarray(learner.counts.agents.sum(axis=1)).reshape(-1, task.n_states).sum(axis=0).astype(np.float64)
-        return own
-    if settings.outcomes is None:
-        steps = np.asarray(learner.counts.environment.sum(axis=1)).reshape(task.n_periods, task.n_states, -1)
-        every: Floats = steps.sum(axis=(0, 2)).astype(np.float64)
-        return every
-    return None
 
 
 def normalised(weights: Floats) -> Floats:

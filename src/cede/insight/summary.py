@@ -18,11 +18,11 @@ from cede.insight.bounding import bounds
 from cede.insight.figures import figure, interval
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import occupancy
-from cede.insight.starts import normalised, starts_of, state_visits
+from cede.insight.starts import normalised, starts_of
 from cede.insight.uncertain import WideRow, widest
+from cede.insight.visits import state_visits, visits_by_place
 from cede.learners.learner import Learner
 from cede.planning.passes import value_under
-from cede.rows.places import places_of
 
 MOST_GROUPS = 40  # with more groups by default, all states are shown as one
 FEW_STATES = 12  # with so few states, each is shown by itself
@@ -120,16 +120,16 @@ class Summary:
         control: Rows = [(name, f"{n:,.0f}", f"{n / total:.0%}", f"{plan:.0%}") for name, n, plan in held]
         of_them = ("steps remembered", "share of these") if self.remembered else ("steps so far", "share so far")
         columns: tuple[str, ...] = ("agent", *of_them, "share planned")
-        found: list[Table] = [(f"In control in {self.episodes:,} {self.unit}", columns, control)]
+        tables: list[Table] = [(f"In control in {self.episodes:,} {self.unit}", columns, control)]
         columns = ("states", "number", self.steps_of, *self.agents, self.cost_of)
-        found.append(("Who acts where if the plan is followed", columns, [group.row(len(self.agents)) for group in self.groups]))
+        tables.append(("Who acts where if the plan is followed", columns, [group.row(len(self.agents)) for group in self.groups]))
         if self.widest:
             wide: Rows = [
                 (row.layer, row.place, f"{row.visits:,.0f}", f"{row.width:.2f}", figure(row.matters)) for row in self.widest
             ]
             columns = ("belief", "where", "visits", "width", "could change the cost by")
-            found.append(("Where belief is still wide, first what could change most", columns, wide))
-        return found
+            tables.append(("Where belief is still wide, first what could change most", columns, wide))
+        return tables
 
     def draw(self, path: str | Path) -> Path:
         """Draw who is in control where, and write the picture to a file. Return its path."""
@@ -172,7 +172,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
         steps = float(acts[:, here].sum())
         shares = tuple((acts[:, here].sum(axis=1) / steps).tolist()) if steps > 0 else None
         weight = normalised(starts.chances[here] if starts.chances[here].any() else met.sum(axis=(0, 2))[here])
-        expected, low, high = (None if one is None else float(weight @ one[here]) for one in costs)
+        expected, low, high = (None if cost is None else float(weight @ cost[here]) for cost in costs)
         ends = None if low is None or high is None else (low, high)
         seen = None if visits is None else float(visits[here].sum())
         over = bool(task.is_terminal[here].all())
@@ -201,16 +201,15 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
 
 
 def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> list[str]:
-    """Return a sentence about steps of the plan in which somebody is to act who was never seen acting there; none if they are few.
+    """Return a warning about planned steps whose agent was never seen acting there; none if they are few.
 
     policy, met: (L, S, D), who is in control and how often that comes up.
     """
     task, settings = learner.task, learner.settings
     if settings.flat or learner.episode == 1:
         return []
-    place, seen = places_of(task, structure=settings.structure)[0], np.asarray(learner.counts.agents.sum(axis=1)).ravel()
-    slots = [slice(int(first), int(first + n)) for first, n in zip(task.first_slot, task.n_slots, strict=True)]
-    unknown = np.stack([seen[place[slot]].sum(axis=0) == 0 for slot in slots])  # (tables, S)
+    acted = visits_by_place(learner)[0]
+    unknown = np.stack([acted[task.layout.slots(table)].sum(axis=0) == 0 for table in range(len(task.tables))])  # (tables, S)
     unknown[list(settings.knowledge.agents)] = False
     guess = np.where(unknown[task.table[policy], np.arange(task.n_states)[:, None]], met, 0.0)
     part = float(guess.sum() / max(float(met.sum()), 1e-300))
@@ -225,8 +224,8 @@ def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> 
 
 
 def ends_seen(learner: Learner) -> Floats | None:
-    """Return which part of the episodes that were seen ended in each state, (S,); None where that is not counted: without
-    terminal states or a horizon, where counts fade, and where cases are counted instead of states.
+    """Return the part of the episodes that ended in each state, (S,); None where that is not counted: without terminal states or a
+    horizon, where counts fade, and with declared outcomes.
     """
     task, settings, episodes = learner.task, learner.settings, learner.environment_episodes
     if (
@@ -243,8 +242,9 @@ def ends_seen(learner: Learner) -> Floats | None:
 
 
 def costs_from_here(learner: Learner) -> tuple[Floats | None, Floats | None, Floats | None]:
-    """Return what an episode of the plan costs from each state on, (S,), after the start agent: by what was seen, at least and at
-    most. None where that is not known: without sets that guarantee it, for UCRL2, and by what was seen for averages.
+    """Return the cost of an episode of the plan from each state on, (S,), after the start agent: expected, at least and at most.
+
+    None where it is not known: the bounds without sets that guarantee them, the expected cost for UCRL2 and for averages.
     """
     task, settings = learner.task, learner.settings
     expected = low = high = None
@@ -253,8 +253,8 @@ def costs_from_here(learner: Learner) -> tuple[Floats | None, Floats | None, Flo
         value = value_under(learner.costs.middle("summarise", task), *frequencies(learner), policy)
         expected = value[0, :, task.start_agent]
     if settings.has_sets and not settings.is_scaled and not settings.forgetting.any:
-        found = bounds(learner)
-        low, high = (end.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent] for end in (found.low, found.high))
+        limits = bounds(learner)
+        low, high = (end.reshape(-1, task.n_states, task.n_agents)[0, :, task.start_agent] for end in (limits.low, limits.high))
     return expected, low, high
 
 
@@ -269,8 +269,8 @@ def grouped(names: list[str], by: Any) -> list[str]:
             pattern = re.compile(by)
         except re.error as error:
             check.fail("summarise", "by", repr(by), f"a regular expression ({error})")
-        found = [pattern.search(name) for name in names]
-        return [(match.group(match.lastindex or 0) if match else "other states") for match in found]
+        matches = [pattern.search(name) for name in names]
+        return [(match.group(match.lastindex or 0) if match else "other states") for match in matches]
     if len(names) <= FEW_STATES:
         return names
     labels = [re.split(r"[:,]", name)[0] for name in names]

@@ -1,6 +1,7 @@
 """Where belief is still wide, and matters: rows of the beliefs, ranked by what they could change in the cost of an episode."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,10 +9,13 @@ from cede._base.arrays import Floats, Policy
 from cede.beliefs.belief import Belief
 from cede.insight.frequencies import frequencies
 from cede.insight.occupancy import Tables
-from cede.learners.learner import Learner
+from cede.insight.visits import visits_by_place
 from cede.planning.passes import value_under
-from cede.problem.task import BY_PREV_AGENT, BY_TIME
+from cede.problem.layout import BY_PREV_AGENT, BY_TIME
 from cede.rows.places import places_of
+
+if TYPE_CHECKING:
+    from cede.learners.learner import Learner
 
 MOST_ROWS = 8  # that are listed
 LITTLE = 0.02  # of what the first row could change: rows that could change less are not listed
@@ -28,22 +32,20 @@ class WideRow:
     matters: float  # what it could change in the cost of an episode (without horizon: as `Summary.cost_of` says), see `stakes`
 
 
-def stakes(learner: Learner, policy: Policy, met: Floats) -> tuple[Floats, Floats]:
+def stakes(learner: "Learner", policy: Policy, met: Floats) -> tuple[Floats, Floats]:
     """Return what each place could change in the cost of an episode: (slots, S) of the agents, (P * S, A) of the environment.
 
-    It is the product of three numbers, added over time steps: how often the plan leads there, by what was seen; how much
-    probability may be elsewhere than it was seen (half the width, at most 1, and 1 where nothing was seen); and how much the cost
-    of what follows differs, by what was seen: of an agent between its possible actions, of the environment between next states. An
-    agent counts wherever control could be handed to it, also where the plan does not do so; then what it costs more than the agent
-    of the plan, to be in control and to be handed it, is taken off. policy, met: (L, S, D), who is in control and how often that
-    comes up.
+    It is a product, summed over time steps: how often the plan leads there; how much probability may be misplaced (half the width,
+    at most 1, and 1 without visits); and how much the cost of what follows differs, between the actions of an agent or between next
+    states of the environment. An agent counts wherever control could be handed to it, less what that costs more than the agent of
+    the plan. policy, met: (L, S, D), who is in control and how often that comes up.
     """
     task = learner.costs.middle("summarise", learner.task)
     seen, sets = frequencies(learner), learner.beliefs
     tables, value = Tables.of(*seen), value_under(task, *seen, policy)
     n, agents = task.n_states, range(task.n_agents)
-    moved, moved_environment = (may_move(one)[one.row] for one in sets)
-    found, found_environment = np.zeros(moved.shape), np.zeros(moved_environment.shape)
+    moved, moved_environment = (may_move(belief)[belief.row] for belief in sets)
+    of_agents, of_environment = np.zeros(moved.shape), np.zeros(moved_environment.shape)
     control, switch = (
         np.broadcast_to(task.control_cost, (n, len(agents))),
         np.broadcast_to(task.switch_cost, (n, *[len(agents)] * 2)),
@@ -51,20 +53,20 @@ def stakes(learner: Learner, policy: Policy, met: Floats) -> tuple[Floats, Float
     states, before = np.arange(n)[:, None], np.array(agents)
     for t, chosen in enumerate(policy):
         block = slice(0, n) if task.periods is None else slice(int(task.periods[t]) * n, (int(task.periods[t]) + 1) * n)
-        after = task.factor * value[t + 1 if task.horizon is not None else 0]
+        after = task.layout.factor * value[t + 1 if task.horizon is not None else 0]
         after = after if task.enter_cost is None else after + task.enter_cost[:, None]  # (S, D)
         ahead = tables.rows @ after + tables.unseen[:, None] * after.mean(axis=0)
         span = np.ptp(task.env_cost[:, :, None] + ahead[tables.row[block]], axis=1)  # (S, D)
         paid = control[states, chosen] + switch[states, before, chosen]
         for d in agents:
-            slot, vary = int(task.slot[d]) + (t if task.vary[d] == BY_TIME else 0), task.vary[d]
+            slot, vary = int(task.layout.slot[d]) + (t if task.layout.vary[d] == BY_TIME else 0), task.layout.vary[d]
             slots = slot + before if vary == BY_PREV_AGENT else np.full(len(agents), slot)
             more = np.where(chosen == d, 0.0, np.maximum(control[:, [d]] + switch[:, :, d] - paid, 0.0))  # (S, D)
             change = met[t] * np.maximum(moved[slots].T * span[:, [d]] - more, 0.0)
-            np.add.at(found, slots, np.where(task.can_hand_over[:, d], change, 0.0).T)
+            np.add.at(of_agents, slots, np.where(task.can_hand_over[:, d], change, 0.0).T)
             acts = np.einsum("sp,psa->sa", np.where(chosen == d, met[t], 0.0), tables.actions[slots])
-            found_environment[block] += acts * moved_environment[block] * np.ptp(after[:, d])
-    return found, found_environment
+            of_environment[block] += acts * moved_environment[block] * np.ptp(after[:, d])
+    return of_agents, of_environment
 
 
 def may_move(sets: Belief) -> Floats:
@@ -73,36 +75,31 @@ def may_move(sets: Belief) -> Floats:
     return np.maximum(unseen, np.minimum(1.0, sets.distances / 2))
 
 
-def widest(learner: Learner, names: list[str], policy: Policy, met: Floats) -> tuple[WideRow, ...]:
-    """Return the rows whose sets could change the cost of an episode most, the first one most of all; none without sets, and for
-    UCRL2. names: of the states. policy, met: as for `stakes`.
+def widest(learner: "Learner", names: list[str], policy: Policy, met: Floats) -> tuple[WideRow, ...]:
+    """Return the rows whose sets could change the cost of an episode most, in descending order; none without sets, and for UCRL2.
+
+    names: of the states. policy, met: as for `stakes`.
     """
     if not learner.settings.has_sets or learner.settings.flat:
         return ()
-    task, counts = learner.task, learner.counts
+    task = learner.task
     actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
-    owners = np.repeat(np.arange(len(task.tables)), task.n_slots), np.zeros(len(learner.beliefs[1].row), dtype=np.int64)
-    visited = [np.asarray(one.sum(axis=1)).ravel() for one in (counts.agents, counts.environment)]
-    places, found = places_of(task, structure=learner.settings.structure), stakes(learner, policy, met)
+    owners = np.repeat(np.arange(len(task.tables)), task.layout.n_slots), np.zeros(len(learner.beliefs[1].row), dtype=np.int64)
+    visited = visits_by_place(learner)
+    places, all_stakes = places_of(task, structure=learner.settings.structure), stakes(learner, policy, met)
     rows: list[WideRow] = []
     for layer, (place, belief, stake, visits, owner) in enumerate(
-        zip(places, learner.beliefs, found, visited, owners, strict=True)
+        zip(places, learner.beliefs, all_stakes, visited, owners, strict=True)
     ):
-        total: dict[tuple[int, int], float] = {}
-        first: dict[tuple[int, int], tuple[int, int]] = {}  # the place of each row that matters most
-        for i, j in np.argwhere(stake > 0).tolist():
-            key = int(owner[i]), int(place[i, j])
-            total[key] = total.get(key, 0.0) + float(stake[i, j])
-            first[key] = max(first.get(key, (i, j)), (i, j), key=lambda one: stake[one])
-        for (table, row), matters in total.items():
-            i, j = first[table, row]
+        key = owner[:, None] * (int(place.max()) + 1) + place  # places that share a row, of one policy
+        total = np.bincount(key.ravel(), weights=stake.ravel())
+        for row in np.argsort(-total, kind="stable")[:MOST_ROWS].tolist():
+            i, j = divmod(int(np.argmax(np.where(key == row, stake, -1.0))), key.shape[1])  # where it matters most
             period, s = divmod(i, task.n_states) if layer else (0, j)
-            where = (
-                names[s]
-                + (f", {actions[j]}" if layer else "")
-                + (f", period {period}" if layer and task.periods is not None else "")
-            )
-            name, width = "environment" if layer else task.tables[table], float(belief.distances[belief.row[i, j]])
-            rows.append(WideRow(name, where, float(visits[row]), width, matters))
+            where = names[s] + (f", {actions[j]}" if layer else "")
+            where += f", period {period}" if layer and task.periods is not None else ""
+            name = "environment" if layer else task.tables[owner[i]]
+            width = float(belief.distances[belief.row[i, j]])
+            rows.append(WideRow(name, where, float(visits[i, j]), width, float(total[row])))
     rows.sort(key=lambda row: -row.matters)
-    return tuple(row for row in rows[:MOST_ROWS] if row.matters >= LITTLE * rows[0].matters)
+    return tuple(row for row in rows[:MOST_ROWS] if row.matters > 0.0 and row.matters >= LITTLE * rows[0].matters)

@@ -118,9 +118,9 @@ def endless_of(task: Task, settings: Settings) -> Endless:
     """Make the arrays of a plan without horizon. Where the environment is known, averages are about what its start can lead to."""
     endless, known = new_endless(task), settings.knowledge.environment
     if known is not None and task.horizon is None and task.discount is None:
-        anything = np.ones((int(task.n_slots.sum()), task.n_states, task.n_actions)) / task.n_actions
+        anything = np.ones((int(task.layout.n_slots.sum()), task.n_states, task.n_actions)) / task.n_actions
         for number, policy in settings.knowledge.agents.items():
-            anything[task.first_slot[number] : task.first_slot[number] + task.n_slots[number]] = policy
+            anything[task.layout.first_slot[number] : task.layout.first_slot[number] + task.layout.n_slots[number]] = policy
         agents = Belief.of(anything.reshape(-1, task.n_actions), 0.0, anything.shape[:2])
         model = ModelArrays(agents=agents.arrays, environment=true_environment(known).arrays, problem=problem_of(task))
         find_reached(model, known.start, task.start_agent, endless.reached)
@@ -139,7 +139,7 @@ def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:
     """
     known = task.env_cost
     if settings.flat:  # the actions are the slots: where actions differ in cost, theirs is learned
-        known = np.repeat(task.extremes_of_env_cost[0][:, None], int(task.n_slots.sum()), axis=1)
+        known = np.repeat(task.extremes_of_env_cost[0][:, None], int(task.layout.n_slots.sum()), axis=1)
     return known if not costs.least.size else np.where(np.isnan(known), 0.0, known)
 
 
@@ -176,7 +176,7 @@ def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArray
     whole = all_agents(task, settings.structure)
     row, behind = (whole.row, len(whole.case)) if apart else (counts.place.copy(), counts.counted)
     for number, policy in settings.knowledge.agents.items():
-        places = slice(task.first_slot[number], task.first_slot[number] + task.n_slots[number])
+        places = slice(task.layout.first_slot[number], task.layout.first_slot[number] + task.layout.n_slots[number])
         row[places] = behind + np.arange(len(policy) * task.n_states).reshape(-1, task.n_states)
         behind += len(policy) * task.n_states
     case = np.concatenate([whole.case if apart else np.arange(counts.counted), np.arange(counts.counted, counts.seen.n_rows)])
@@ -186,7 +186,8 @@ def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArray
     if settings.flat:
         belief = certain_belief(task).arrays
     outcomes = np.full(counts.counted, float(task.n_actions))
-    users = np.repeat(np.bincount(task.table, minlength=len(task.n_slots)), task.n_slots)[:, None]  # agents who act by each slot
+    n_slots = task.layout.n_slots
+    users = np.repeat(np.bincount(task.table, minlength=len(n_slots)), n_slots)[:, None]  # agents who act by each slot
     kind = None if settings.belief is None else settings.belief.of_layers[0]
     return new_layer(AGENTS_LAYER, kind, counts, belief, case, outcomes, users, doubling=settings.replan == "doubling")
 
@@ -234,7 +235,7 @@ def has_own_agents_table(settings: Settings) -> bool:
 
 def certain_belief(task: Task) -> Belief:
     """Return the agents of the flattened problem as a belief of width 0: each slot takes its own action with probability 1."""
-    slots = int(task.n_slots.sum())
+    slots = int(task.layout.n_slots.sum())
     tables = np.concatenate([policy.reshape(-1, slots) for policy in certain_policies(task)])
     return Belief.of(tables, 0.0, (slots, task.n_states))
 
@@ -260,7 +261,7 @@ def radius_sizes(task: Task, settings: Settings) -> RadiusSizes:
     """
     layers = layer_shapes(task, flat=settings.flat, structure=settings.structure)
     (rows, outcomes), (cost_rows, _) = layers[ENVIRONMENT], layers[COSTS]
-    slots = [1 if d in settings.knowledge.agents and not settings.flat else int(n) for d, n in enumerate(task.n_slots)]
+    slots = [1 if d in settings.knowledge.agents and not settings.flat else int(n) for d, n in enumerate(task.layout.n_slots)]
     cases = cases_of(task, settings.structure)
     if settings.structure is not None and settings.structure.agents:
         slots = [0 if d in settings.knowledge.agents else n for d, n in enumerate(slots)]

@@ -31,7 +31,7 @@ def record_episode(task: Task, arrays: "LearnerArrays", policy: Policy | None, s
     keeps = arrays.baseline.record["decided"][0] == kernels.KEEP_TO
     decided = arrays.baseline.policy if keeps or policy is None else policy
     total = float(np.cumsum(cost_parts(task, steps).total)[-1])  # added one by one, as kernels do: the same bits
-    longest = float(task.left[0]) * most_step_cost(arrays)
+    longest = float(task.layout.left[0]) * most_step_cost(arrays)
     total = min(total, longest)  # one that was not possible by the task may cost more than any that is
     followed = np.array_equal(decided[np.arange(len(steps)), steps.state, steps.prev_agent], steps.agent)
     followed &= not wrong_links(steps.part(slice(0, -1)), steps.part(slice(1, None)))[1].any()  # else the system was moved

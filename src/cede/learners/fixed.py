@@ -14,7 +14,8 @@ from cede.learners.settings import Settings
 from cede.planning.passes import Plan
 from cede.planning.planner import solve
 from cede.problem.model import TwoLayerMDP
-from cede.problem.task import Task, checked_switching_policy, names_one_agent
+from cede.problem.policies import checked_switching_policy, names_one_agent
+from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False, repr=False)

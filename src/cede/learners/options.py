@@ -19,6 +19,7 @@ from cede._base.remade import Remade
 from cede.beliefs.registry import SETS, sets_that_allow
 from cede.learners.promises import checked_form
 from cede.problem.model import Environment, TwoLayerMDP
+from cede.problem.policies import known_policies
 from cede.problem.structure import Structure, checked_structure
 from cede.problem.task import Task
 from cede.rows.fading import Forget, HalfLife, Window
@@ -75,10 +76,10 @@ class Knowledge(Remade):
         """Check the shapes and names of what is known and declared against a task."""
         for table, policies in self.agents.items():
             name = task.tables[check.index(owner, "the number of a known agent", table, len(task.tables))]
-            shape = (int(task.n_slots[table]), task.n_states, task.n_actions)
+            shape = (int(task.layout.n_slots[table]), task.n_states, task.n_actions)
             if policies.shape != shape:
                 check.fail(owner, f"the shape of the policy of {name!r}", policies.shape, str(shape))
-            task.known_agents(owner, {name: policies.reshape(task.slot_shape(table))})
+            known_policies(owner, task, {name: policies.reshape(task.slot_shape(table))})
         checked_environment(owner, task, self.environment)
         checked_structure(owner, self.structure, task.n_states, task.n_actions, task.tables)
 
@@ -207,7 +208,7 @@ def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environmen
 
     What is declared of something that is known is dropped.
     """
-    agents = checked_task(owner, task).known_agents(owner, {} if known_agents is None else known_agents)
+    agents = known_policies(owner, checked_task(owner, task), {} if known_agents is None else known_agents)
     environment = checked_environment(owner, task, known_environment)
     declared = checked_structure(owner, structure, task.n_states, task.n_actions, task.tables)
     if declared is not None:  # drop what is declared of known tables

@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from cede._base import check
+from cede.beliefs.posterior import checked_prior
 from cede.learners.learner import Learner
 from cede.learners.options import (
     ForgetRules,
@@ -26,8 +27,6 @@ from cede.problem.structure import Structure
 from cede.problem.task import Task
 from cede.rows.fading import Forget
 
-LEAST_PRIOR, MOST_PRIOR = 1e-6, 1e6
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PosteriorSampling(Settings):
@@ -45,14 +44,6 @@ class PosteriorSampling(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         checked_prior(self.owner, self.prior)
-
-
-def checked_prior(owner: str, prior: Any) -> float:
-    """Check the prior of `posterior_sampling`, pseudo-counts of a row, and return it."""
-    result = check.number(owner, "prior", prior)
-    if not LEAST_PRIOR <= result <= MOST_PRIOR:
-        check.fail(owner, "prior", result, f"from {LEAST_PRIOR:g} to {MOST_PRIOR:g}")
-    return result
 
 
 def checked_features(owner: str, task: Any, features: Any) -> Features | None:

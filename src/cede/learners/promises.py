@@ -15,7 +15,8 @@ from cede._base.arrays import Floats, Policy
 from cede._base.remade import Remade
 from cede._kernels.limits import step_costs
 from cede.problem.control_limits import limits_of
-from cede.problem.task import Task, checked_switching_policy, names_one_agent
+from cede.problem.policies import checked_switching_policy, names_one_agent
+from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,20 @@ class TrialEpisodes(Remade):
     def arguments(self) -> dict[str, Any]:
         """Return no arguments: `recommended` has them wherever it can."""
         return {}
+
+
+def trial_at(task: Task, promise: Any, episode: int) -> str | None:
+    """Return the name of the member to whom an episode, 1, 2, ..., is a trial episode; None if it is none.
+
+    promise: of a learner's settings. The rule is that of `TrialEpisodes`.
+    """
+    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    begin, n = 0, len(able)
+    while isinstance(promise, TrialEpisodes) and begin < episode:
+        if episode <= begin + n:
+            return task.members[able[episode - begin - 1]]
+        begin = 8 * max(begin, n)
+    return None
 
 
 Promise = ShareLimits | Baseline | None

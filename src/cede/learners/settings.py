@@ -26,8 +26,9 @@ from cede.learners.options import BeliefNames, ForgetRules, FullPlans, GreedyBac
 from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes
 from cede.problem.features import Features
 from cede.problem.model import Environment
+from cede.problem.policies import checked_switching_policy
 from cede.problem.structure import Outcomes, Structure
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.task import Task
 
 TEAMS_OWN = ("switching", "title")  # fields that are a team's own, see `alike_key`
 Conflict = tuple[Any, str, Any, str]  # whether there is one; which option, its value, and what it must be instead

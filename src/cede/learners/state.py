@@ -22,7 +22,8 @@ from cede.beliefs.feature_prior import FeaturePrior, LayerRows
 from cede.learners.promises import Baseline
 from cede.learners.proof import RECORD, UNDECIDED
 from cede.learners.settings import Settings
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 from cede.rows.fading import Window, longest_window
 from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, agent_rows, layer_shapes
 from cede.rows.stored import (

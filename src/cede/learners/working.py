@@ -169,7 +169,7 @@ class WorkingLearner:
     def may_deviate(self, policy: Policy) -> bool:
         """Return whether it is proven that this policy keeps the promise about the baseline. Decided once for each episode."""
         arrays = self.put_radii()
-        most = float(self.task.left[0]) * most_step_cost(arrays)
+        most = float(self.task.layout.left[0]) * most_step_cost(arrays)
         return bool(kernels.may_deviate(arrays, for_kernels(policy), self.task.start_agent, most, *self.scratch(arrays)))
 
     def scratch(self, arrays: LearnerArrays) -> tuple[Any, Any]:
@@ -280,7 +280,7 @@ def arrivals(task: Task, values: Floats) -> Floats:
     if task.enter_cost is None and task.discount is None:
         return values
     enter = 0.0 if task.enter_cost is None else task.enter_cost[:, None]
-    result: Floats = enter + task.factor * values
+    result: Floats = enter + task.layout.factor * values
     return result
 
 

@@ -16,7 +16,8 @@ import scipy.sparse as sp
 
 from cede._base.arrays import Floats, Policy
 from cede.beliefs.belief import Belief
-from cede.problem.task import BY_PREV_AGENT, Task
+from cede.problem.layout import BY_PREV_AGENT
+from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ def chain_of(task: Task, agents: Belief, environment: Belief, policy: Policy) ->
     n = n_states * n_agents
     states, prevs = np.divmod(np.arange(n), n_agents)
     who = policy[0].reshape(-1).astype(np.int64)
-    slot = task.slot[who] + np.where(task.vary[who] == BY_PREV_AGENT, prevs, 0)
+    slot = task.layout.slot[who] + np.where(task.layout.vary[who] == BY_PREV_AGENT, prevs, 0)
     acts = distributions(agents)[agents.row[slot, states]].toarray()  # (n, A)
     rows = distributions(environment)
     places = environment.row[:n_states][states]  # (n, A) rows of the environment

@@ -29,7 +29,7 @@ def flatten(problem: TwoLayerMDP | Task) -> TwoLayerMDP | Task:
     cost of the state, and the learner must learn the mean.
     """
     if isinstance(problem, Task):
-        slots = int(problem.n_slots.sum())
+        slots = int(problem.layout.n_slots.sum())
         least = np.repeat(problem.extremes_of_env_cost[0][:, None], slots, axis=1)
         return replace(problem, env_cost=least, n_actions=None, action_names=slot_names(problem))
     task = check.instance("flatten", "problem", problem, TwoLayerMDP, " or a Task").task
@@ -68,9 +68,9 @@ def certain_policies(task: Task) -> list[Floats]:
 
     Their shape is (S, slots), or (slots of the agent, S, slots) if the agent's policy varies.
     """
-    slots = int(task.n_slots.sum())
+    slots = int(task.layout.n_slots.sum())
     result = []
-    for first, n, varies in zip(task.first_slot, task.n_slots, task.table_varies, strict=True):
+    for first, n, varies in zip(task.layout.first_slot, task.layout.n_slots, task.table_varies, strict=True):
         policy = np.repeat(np.eye(slots)[first : first + n][:, None, :], task.n_states, axis=1)
         result.append(policy[0] if varies is None else policy)
     return result
@@ -79,6 +79,6 @@ def certain_policies(task: Task) -> list[Floats]:
 def slot_names(task: Task) -> Sequence[str]:
     """Return a name for each slot of a task: the agent's, with a number if it has several."""
     names: list[str] = []
-    for name, n in zip(task.tables, task.n_slots, strict=True):
+    for name, n in zip(task.tables, task.layout.n_slots, strict=True):
         names += [name] if n == 1 else [f"{name} {i}" for i in range(n)]
     return names

@@ -166,7 +166,7 @@ def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy,
         known = known and not is_exact(task, found.error)
     if known:
         chain = chain_of(task, agents, environment, policy)
-        value[0] = chain_value(chain.matrix, chain.cost, task.factor).total(task.factor).reshape(policy.shape[1:])
+        value[0] = chain_value(chain.matrix, chain.cost, task.layout.factor).total(task.layout.factor).reshape(policy.shape[1:])
     return value[:1]
 
 

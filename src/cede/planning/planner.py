@@ -21,9 +21,9 @@ from cede.planning.control_shares import Mixture, best_mixture
 from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, best_plan, start_cost, true_value
 from cede.problem.control_limits import limits_of
-from cede.problem.model import Environment, TwoLayerMDP
-from cede.problem.solo import solo
-from cede.problem.task import Task, checked_switching_policy
+from cede.problem.model import Environment, TwoLayerMDP, solo
+from cede.problem.policies import checked_switching_policy
+from cede.problem.task import Task
 
 
 def optimistic_plan(task: Task, agents: Belief, environment: Belief, *, costs: CostBelief | None = None, seed: int = 0) -> Plan:
@@ -35,7 +35,7 @@ def optimistic_plan(task: Task, agents: Belief, environment: Belief, *, costs: C
     """
     owner = "optimistic_plan"
     check.instance(owner, "task", task, Task, ", as in mdp.task")
-    slots = (int(task.n_slots.sum()), task.n_states)
+    slots = (int(task.layout.n_slots.sum()), task.n_states)
     for argument, belief, shape, columns in (
         ("agents", agents, slots, task.n_actions),
         ("environment", environment, (task.n_periods * task.n_states, task.n_actions), task.n_states),

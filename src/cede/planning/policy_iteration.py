@@ -41,7 +41,7 @@ def improved(
     agents, environment: tables that are known. reached: (S, D) the places that count. operator: the Bellman operator under these
     tables. Return None if there is no end, as for averages of a problem whose parts are apart.
     """
-    discount, shape = task.factor, policy.shape[1:]
+    discount, shape = task.layout.factor, policy.shape[1:]
     if policy.size > MOST_PLACES:
         return None
     policy = policy.copy()

@@ -8,29 +8,27 @@ from cede.problem.task import Task
 
 
 def problem_of(task: Task, env_cost: Floats | None = None, prices: Floats | None = None) -> ProblemArrays:
-    """Return a task in the form that compiled code reads. env_cost: (S, A), if it shall differ from that of the task. prices: see
-    `best_plan`.
-    """
+    """Return a task in the form that compiled code reads. env_cost: (S, A), instead of the task's. prices: as for `best_plan`."""
     n_agents, control_cost = task.n_agents, task.control_cost
     if prices is not None and not task.weighs_steps:
         control_cost, prices = control_cost + prices, None
     return ProblemArrays(
-        slot=task.slot,
-        vary=task.vary,
+        slot=task.layout.slot,
+        vary=task.layout.vary,
         env_cost=task.env_cost if env_cost is None else env_cost,
         control_cost=control_cost.reshape(-1, n_agents),
         switch_cost=task.switch_cost.reshape(-1, n_agents, n_agents),
         enter_cost=np.empty(0) if task.enter_cost is None else task.enter_cost,
         terminal=task.is_terminal if task.terminal else np.empty(0, dtype=np.bool_),
-        left=task.left,
+        left=task.layout.left,
         period=np.empty(0, dtype=np.int64) if task.periods is None else task.periods,
         price=np.empty(0) if prices is None else np.require(prices, np.float64, ["C"]),
         worth=np.empty(0) if prices is None else worth_of(task),
-        discount=task.factor,
+        discount=task.layout.factor,
     )
 
 
 def worth_of(task: Task) -> Floats:
     """Return how much more than in the first step a price counts at each time, (L,), if costs are discounted and prices are not."""
-    result: Floats = task.factor ** -np.arange(float(task.plan_steps))
+    result: Floats = task.layout.factor ** -np.arange(float(task.plan_steps))
     return result

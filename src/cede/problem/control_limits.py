@@ -27,7 +27,7 @@ def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floa
                 check.fail(owner, f"{name}[{agent!r}]", value, "a share, at most 1")
             end[name_index(owner, f"an agent of {name}", agent, task.members)] = value
     least, most = ends
-    if task.weighs_steps and task.factor ** (task.plan_steps - 1) < LEAST_WORTH:
+    if task.weighs_steps and task.layout.factor ** (task.plan_steps - 1) < LEAST_WORTH:
         expected = "larger with at_most or at_least: nothing that the last steps cost would count any more beside a share of them"
         check.fail(owner, "discount", task.discount, expected)
     for agent, name in enumerate(task.members):

@@ -21,10 +21,10 @@ def checked_sizes(
 
     named: how many states and actions have names, None where they have none.
     """
-    told = [
+    given = [
         None if n is None else check.integer(owner, name, n, 1) for name, n in (("n_states", n_states), ("n_actions", n_actions))
     ]
-    sides = [n or many or None for n, many in zip(told, named, strict=True)]
+    sides = [n or many or None for n, many in zip(given, named, strict=True)]
     if env_cost is None:
         for name, side in zip(("n_states", "n_actions"), sides, strict=True):
             if side is None:
@@ -38,12 +38,12 @@ def checked_sizes(
         shape = (shape[0], sides[1])
     if len(shape) != 2 or 0 in shape:
         check.fail(owner, "the shape of env_cost", shape, "(S, A) or (S,), no side empty")
-    turned = [side in (None, found) for side, found in zip(sides, reversed(shape), strict=True)]
-    if any(side not in (None, found) for side, found in zip(sides, shape, strict=True)) and all(turned):
+    turned = [side in (None, size) for side, size in zip(sides, reversed(shape), strict=True)]
+    if any(side not in (None, size) for side, size in zip(sides, shape, strict=True)) and all(turned):
         check.fail(owner, "the shape of env_cost", shape, f"(S, A) = {shape[::-1]}: it is transposed, states come first")
-    for name, side, found in zip(("n_states", "n_actions"), told, shape, strict=True):
-        if side is not None and side != found:
-            check.fail(owner, name, side, f"{found}, as in env_cost")
+    for name, side, size in zip(("n_states", "n_actions"), given, shape, strict=True):
+        if side is not None and side != size:
+            check.fail(owner, name, side, f"{size}, as in env_cost")
     return shape[0], shape[1]
 
 
@@ -60,6 +60,52 @@ def partly_known(owner: str, argument: str, value: Any, shape: Sequence[int], le
         return check.array(owner, argument, value, shape, letters)
     check.array(owner, argument, np.where(unknown, 0.0, given), shape, letters)
     return read_only(given)
+
+
+def checked_env_cost(owner: str, value: Any, shape: tuple[int, int]) -> Floats:
+    """Check the costs of actions, (S, A), or (S,) if all actions cost the same; return (S, A), all NaN for None."""
+    if value is None:
+        value = np.full(shape, np.nan)
+    if check.ndim(value) == 1:
+        value = np.repeat(check.copied(owner, "env_cost", value, "(S,)")[:, None], shape[1], axis=1)
+    return partly_known(owner, "env_cost", value, shape, "(S, A)")
+
+
+def with_cost_at_ends(owner: str, env_cost: Floats, terminal: Sequence[int], *, endless: bool) -> Floats:
+    """Return env_cost with one known cost in each terminal state, that of a step that is left: 0 if it was not known."""
+    result = env_cost.copy()
+    for s in terminal:
+        if np.isnan(result[s]).all():
+            result[s] = 0.0
+        if np.isnan(result[s]).any() or (result[s] != result[s, 0]).any():
+            check.fail(owner, f"env_cost[{s}]", check.show(result[s].tolist()), "the same for all actions: an episode ends there")
+        if endless and result[s, 0] != 0.0:
+            check.fail(owner, f"env_cost[{s}]", result[s, 0], "0 where an episode ends and there is no horizon; use enter_cost")
+    return read_only(result)
+
+
+def checked_ranges(
+    owner: str, env_cost: Floats, enter_cost: Floats | None, cost_range: Any, enter_cost_range: Any
+) -> tuple[Range | None, Range | None]:
+    """Check the ranges of costs that are not known, of actions and of arriving; return both, None where all costs are known.
+
+    The range of arriving is by default that of actions.
+    """
+    of_actions = checked_range(owner, "cost_range", cost_range)
+    action_unknown = needs_range(owner, "cost_range", of_actions, "env_cost", env_cost)
+    of_arriving = checked_range(owner, "enter_cost_range", enter_cost_range) or of_actions
+    enter_unknown = needs_range(owner, "enter_cost_range", of_arriving, "enter_cost", enter_cost)
+    return of_actions if action_unknown or enter_unknown else None, of_arriving if enter_unknown else None
+
+
+def needs_range(owner: str, argument: str, ends: Range | None, name: str, costs: Floats | None) -> bool:
+    """Return whether some costs are not known; their range must then be given."""
+    unknown = np.empty((0, 1)) if costs is None else np.argwhere(np.isnan(costs))
+    if len(unknown) and ends is None:
+        where = check.place_of(name, unknown[0])
+        expected = f"given, as in (0, 1): the least and the most that a cost can be which is not known, as {where} is"
+        check.fail(owner, argument, "missing", expected)
+    return len(unknown) > 0
 
 
 def checked_range(owner: str, argument: str, value: Any) -> Range | None:
@@ -79,13 +125,13 @@ def checked_terminal(owner: str, value: Any, n_states: int, names: Sequence[str]
     """Check the states in which an episode ends, by index or by name, and return their indices in order."""
     given = value.tolist() if isinstance(value, np.ndarray) else value
     known = numbers_by_name(names)
-    found = {
-        place_index(owner, f"terminal[{i}]", one, n_states, names, known)
-        for i, one in enumerate(check.items(owner, "terminal", given, "states"))
+    states = {
+        place_index(owner, f"terminal[{i}]", state, n_states, names, known)
+        for i, state in enumerate(check.items(owner, "terminal", given, "states"))
     }
-    if len(found) == n_states:
+    if len(states) == n_states:
         check.fail(owner, "terminal", "all states", "some of them: an episode must begin somewhere")
-    return tuple(sorted(found))
+    return tuple(sorted(states))
 
 
 def checked_enter_cost(owner: str, value: Any, n_states: int, names: Sequence[str] | None) -> Floats | None:
@@ -108,31 +154,23 @@ def checked_enter_cost(owner: str, value: Any, n_states: int, names: Sequence[st
 def checked_control_cost(owner: str, value: Any, names: Sequence[str], n_states: int) -> Floats:
     """Check the costs of control: one number, (D,), (S, D), or by agent as in {"operator": 0.2}; return (D,) or (S, D)."""
     if isinstance(value, Mapping):
-        table = dict.fromkeys(names, 0.0)
-        for name, cost in value.items():
-            if name not in table:
+        for name in value:
+            if name not in names:
                 check.fail(owner, "an agent of control_cost", check.show(name), check.one_of(names, name))
-            table[name] = cost
-        many = any(check.ndim(cost) > 0 for cost in table.values())
-        columns = [
-            np.broadcast_to(
-                check.array(
-                    owner,
-                    f"control_cost[{name!r}]",
-                    np.atleast_1d(np.asarray(cost)),
-                    (n_states if check.ndim(cost) else 1,),
-                    "() or (S,)",
-                ),
-                (n_states if many else 1,),
-            )
-            for name, cost in table.items()
-        ]
-        value = np.stack(columns, axis=1) if many else np.concatenate(columns)
+        columns = [of_one_agent(owner, f"control_cost[{name!r}]", value.get(name, 0.0), n_states) for name in names]
+        value = np.stack(np.broadcast_arrays(*columns), axis=-1)
     if check.ndim(value) == 0:
         value = np.full(len(names), check.number(owner, "control_cost", value))
     if check.ndim(value) == 2:
         return check.array(owner, "control_cost", value, (n_states, len(names)), "(S, D)")
     return check.array(owner, "control_cost", value, (len(names),), "(D,)")
+
+
+def of_one_agent(owner: str, place: str, cost: Any, n_states: int) -> Floats:
+    """Check the cost of control of one agent, a number or (S,), and return it as an array, () or (S,)."""
+    sides = (n_states,) if check.ndim(cost) else ()
+    result: Floats = check.array(owner, place, np.atleast_1d(np.asarray(cost)), sides or (1,), "() or (S,)").reshape(sides)
+    return result
 
 
 def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Sequence[str], others: Floats) -> Any:
@@ -145,7 +183,7 @@ def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Seq
     for pair, cost in value.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
             check.fail(owner, f"a hand-over of {argument}", check.show(pair), expected)
-        prev, to = (name_index(owner, f"an agent of {argument}", one, names) for one in pair)
+        prev, to = (name_index(owner, f"an agent of {argument}", agent, names) for agent in pair)
         where = (prev, to)
         if where in costs:
             check.fail(owner, f"{argument}[{check.show(pair)}]", "given twice", "given once, by names or by indices")
@@ -167,11 +205,10 @@ def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Seq
 
 
 def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: int | None = None) -> Floats:
-    """Check switching costs, one number, (D, D), (S, D, D), or by hand-over as in {("robot", "operator"): 0.3}; return them as a
-    read-only array [prev_agent, agent] or [s, prev_agent, agent].
+    """Check switching costs: one number, (D, D), (S, D, D), or by hand-over as in {("robot", "operator"): 0.3}; return an array.
 
-    Infinity stands for a hand-over that is not possible; from each agent at least one must be possible, and what is possible must
-    be so in all states. names: of the agents. n_states: None if it is not known yet.
+    Infinity stands for an impossible hand-over: in all states or in none, and from each agent at least one must be possible. names:
+    of the agents. n_states: None if it is not known yet.
     """
     n_agents = len(names)
     if isinstance(value, Mapping):
@@ -179,27 +216,21 @@ def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: 
     if check.ndim(value) == 0:
         each = check.number(owner, "switch_cost", value)
         value = each * (1.0 - np.eye(n_agents))
-    given = check.copied(owner, "switch_cost", value, "(D, D) or (S, D, D)")
-    barred = given == np.inf
-    shape = (n_agents, n_agents) if given.ndim != 3 else (n_states, n_agents, n_agents)
-    finite = check.array(owner, "switch_cost", np.where(barred, 0.0, given), shape, "(D, D)" if given.ndim != 3 else "(S, D, D)")
-    if not barred.any():
-        return finite
-    check_same_everywhere(owner, "switch_cost", given, "a hand-over is possible everywhere or nowhere")
-    stuck = np.flatnonzero((barred if given.ndim == 2 else barred[0]).all(axis=1))
+    result = by_members(owner, "switch_cost", value, n_agents, n_states, "D", "a hand-over is possible everywhere or nowhere")
+    stuck = np.flatnonzero(np.isinf(result if result.ndim == 2 else result[0]).all(axis=1))
     if len(stuck):
         check.fail(owner, f"switch_cost[{stuck[0]}]", "infinite for all agents", "finite for at least one: somebody is in control")
-    return read_only(given)
+    return result
 
 
 def checked_grab_cost(
     owner: str, value: Any, names: Sequence[str], prices: Floats, n_states: int | None, barred: bool
 ) -> Floats | None:
-    """Check what hand-overs cost that happen although they are not possible: None, one number, (M, M), (S, M, M), or by hand-over.
-    Return a read-only array [member before, member] or [s, member before, member]; None stays None.
+    """Check what impossible hand-overs cost that happen: None, one number, (M, M), (S, M, M), or by hand-over; return an array or
+    None.
 
-    names: of the members. prices: what switch_cost says for the same pairs, for those that are not named. n_states: None if it is
-    not known yet. barred: whether there are hand-overs that are not possible, so that grab_cost is of use.
+    names: of the members. prices: what switch_cost says for the pairs that are not named. n_states: None if it is not known yet.
+    barred: whether some hand-overs are impossible, so that grab_cost is of use.
     """
     if value is None:
         return None
@@ -211,22 +242,29 @@ def checked_grab_cost(
     if check.ndim(value) == 0:
         each, own = check.number(owner, "grab_cost", value), np.eye(len(names), dtype=np.bool_)
         value = np.where(own, prices, each)  # who has control, or is getting it, takes it from nobody
-    given = check.copied(owner, "grab_cost", value, "(M, M) or (S, M, M)")
-    unknown = given == np.inf
-    shape = (len(names),) * 2 if given.ndim != 3 else (n_states, len(names), len(names))
-    check.array(owner, "grab_cost", np.where(unknown, 0.0, given), shape, "(M, M)" if given.ndim != 3 else "(S, M, M)")
-    check_same_everywhere(owner, "grab_cost", given, "what a hand-over costs is known everywhere or nowhere")
-    check_sizes_of_costs(owner, {"grab_cost": given})
-    return read_only(given)
+    why = "what a hand-over costs is known everywhere or nowhere"
+    result = by_members(owner, "grab_cost", value, len(names), n_states, "M", why)
+    check_sizes_of_costs(owner, {"grab_cost": result})
+    return result
 
 
-def check_same_everywhere(owner: str, argument: str, given: Floats, why: str) -> None:
-    """Check that costs of hand-overs, (D, D) or (S, D, D), are infinite in all states or in none. why: the rule, for the error."""
+def by_members(owner: str, argument: str, value: Any, n: int, n_states: int | None, letter: str, why: str) -> Floats:
+    """Check an array of costs of hand-overs, (n, n) or (S, n, n), finite or infinite, and return it read-only.
+
+    letter: stands for n in errors. why: the reason, for errors, that a cost must be infinite in all states or in none.
+    """
+    pair = f"{letter}, {letter}"
+    given = check.copied(owner, argument, value, f"({pair}) or (S, {pair})")
     barred = given == np.inf
+    shape, letters = ((n, n), f"({pair})") if given.ndim != 3 else ((n_states, n, n), f"(S, {pair})")
+    finite = check.array(owner, argument, np.where(barred, 0.0, given), shape, letters)
+    if not barred.any():
+        return finite
     if given.ndim == 3 and (barred != barred[0]).any():
         where = np.argwhere(barred != barred[0])[0]
         expected = f"{'infinite' if barred[(0, *where[1:])] else 'finite'}, as in state 0: {why}"
         check.fail(owner, check.place_of(argument, where), given[tuple(where)], expected)
+    return read_only(given)
 
 
 def checked_periods(owner: str, value: Any, horizon: int | None) -> Ints | None:
@@ -235,20 +273,20 @@ def checked_periods(owner: str, value: Any, horizon: int | None) -> Ints | None:
         return None
     if horizon is None:
         check.fail(owner, "periods", check.show(value), "left out without a horizon: there is no time of an episode")
-    found = check.integers(owner, "periods", value, 1)
-    if found.shape != (horizon,) or not found.size:
-        check.fail(owner, "the shape of periods", found.shape, f"(L,) = ({horizon},), one for each time step")
-    if found.min() < 0 or not np.array_equal(np.unique(found), np.arange(found.max() + 1)):
-        check.fail(owner, "periods", check.show(found.tolist()), "numbers 0, 1, ... of which none is left out")
-    return None if found.max() == 0 else read_only(found)
+    periods = check.integers(owner, "periods", value, 1)
+    if periods.shape != (horizon,) or not periods.size:
+        check.fail(owner, "the shape of periods", periods.shape, f"(L,) = ({horizon},), one for each time step")
+    if periods.min() < 0 or not np.array_equal(np.unique(periods), np.arange(periods.max() + 1)):
+        check.fail(owner, "periods", check.show(periods.tolist()), "numbers 0, 1, ... of which none is left out")
+    return None if periods.max() == 0 else read_only(periods)
 
 
 def check_sizes_of_costs(owner: str, costs: Mapping[str, Any]) -> None:
     """Check that no cost is too large, and that the largest is not too small to be squared."""
     largest = 0.0
     for name, value in costs.items():
-        found = np.atleast_1d(np.asarray(value, dtype=np.float64)) if value is not None else np.zeros(1)
-        finite: NDArray[Any] = np.abs(found[np.isfinite(found)])
+        array = np.atleast_1d(np.asarray(value, dtype=np.float64)) if value is not None else np.zeros(1)
+        finite: NDArray[Any] = np.abs(array[np.isfinite(array)])
         largest = max(largest, float(finite.max()) if finite.size else 0.0)
         if largest > MOST_COST:
             check.fail(owner, f"the largest {name}", largest, f"at most {MOST_COST:g} in size")

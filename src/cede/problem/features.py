@@ -45,7 +45,7 @@ class Features(Remade):
             check.fail("Features", "values", "torn", "different, and numbers where a feature is said to be one")
         if len(np.unique(codes, axis=0)) < len(codes):
             check.fail("Features", "codes", "the same for two states", "different for each state")
-        object.__setattr__(self, "codes", check.frozen(np.ascontiguousarray(codes)))
+        self._set(codes=check.frozen(np.ascontiguousarray(codes)))
 
     @property
     def numbers(self) -> Floats:
@@ -53,28 +53,28 @@ class Features(Remade):
         return np.array([value if isinstance(value, int) else np.nan for value in self.values], dtype=np.float64)
 
 
-def same_features(one: Features | None, other: Features | None) -> bool:
+def same_features(first: Features | None, second: Features | None) -> bool:
     """Return whether two features are equal; None: there are none."""
-    if one is None or other is None:
-        return one is other
-    facts = [(features.names, features.values, features.numeric) for features in (one, other)]
-    return facts[0] == facts[1] and bool(np.array_equal(one.codes, other.codes))
+    if first is None or second is None:
+        return first is second
+    facts = [(features.names, features.values, features.numeric) for features in (first, second)]
+    return facts[0] == facts[1] and bool(np.array_equal(first.codes, second.codes))
 
 
 def read_features(owner: str, task: Task, features: Any, names: Any) -> Features:
     """Return the features of the states of a task, after checks.
 
-    features: None to read the names of the states; a table of integers or strings with a row for each state; or a MultiDiscrete
-    space, whose index of a state counts in C order. names: of the features, or None.
+    features: None to read the names of the states; a table of integers or strings, one row per state; or a MultiDiscrete space,
+    whose elements are numbered in C order. names: of the features, or None.
     """
     if features is None:
-        found, table = from_names(owner, task)
+        read_names, table = from_names(owner, task)
     elif hasattr(features, "nvec"):
-        found, table = None, from_space(owner, task, features)
+        read_names, table = None, from_space(owner, task, features)
     else:
-        found, table = None, from_table(owner, task, features)
+        read_names, table = None, from_table(owner, task, features)
     n = len(table[0])
-    chosen = check.names(owner, "names", names, n) or found or tuple(f"feature {i + 1}" for i in range(n))
+    chosen = check.names(owner, "names", names, n) or read_names or tuple(f"feature {i + 1}" for i in range(n))
     if len(set(chosen)) < n:
         check.fail(owner, "names", check.show(list(chosen)), "different for each feature")
     first: dict[tuple[Value, ...], int] = {}
@@ -128,8 +128,8 @@ def read_row(owner: str, s: int, row: Any) -> tuple[Value, ...]:
 def from_names(owner: str, task: Task) -> tuple[tuple[str, ...], list[tuple[Value, ...]]]:
     """Return names of features, and the features of all states, read from the states' names.
 
-    Names that read as "key=value, key=value" with the same keys are taken at their word. All others are cut at blanks and
-    punctuation. A word that is the same in all names is no feature, but names those after it.
+    Names of the form "key=value, key=value" with the same keys are read as such. Others are split at blanks and punctuation; a word
+    that is the same in all names is no feature, but names those after it.
     """
     if task.state_names is None:
         check.fail(owner, "features", "None", "given: the states of this task have no names to read them from")

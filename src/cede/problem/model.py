@@ -21,10 +21,12 @@ from cede._base.arrays import Floats, canonical, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
 from cede.problem.costs import checked_enter_cost, checked_grab_cost, checked_periods, checked_switch_cost, checked_terminal
+from cede.problem.layout import KIND, VariesWith
 from cede.problem.names import checked_names
+from cede.problem.policies import LETTERS, checked_policy
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.takeover import MOST_DELAY
-from cede.problem.task import KIND, LETTERS, Task, VariesWith, checked_policy
+from cede.problem.task import Task
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,7 @@ class Environment(Remade):
     random_cost: Any = None  # (S, A, Q) float64, what `cost` was given as; None: costs are not random
 
     def __post_init__(self) -> None:
-        owner, put = "Environment", object.__setattr__
+        owner = "Environment"
         check.choice(owner, "varies_with", self.varies_with, (None, "time"))
         transition, tables = checked_tables(self.transition, self.varies_with == "time", self.periods)
         n_states = transition.shape[1]
@@ -66,32 +68,32 @@ class Environment(Remade):
         if random_cost is not None:
             random_cost = check.array(owner, "random_cost", random_cost, (n_states, n_actions, None), "(S, A, Q)")
             cost = random_cost.mean(axis=2)
-            put(self, "random_cost", random_cost)
         if check.ndim(cost) == 1:
             per_state = check.array(owner, "cost", cost, (n_states,), "(S,)")
             cost = np.repeat(per_state[:, None], n_actions, axis=1)
-        cost = check.array(owner, "cost", cost, (n_states, n_actions), "(S, A)")
-        start = check.probabilities(owner, "start", self.start, (n_states,), "(S,)")
         for array in (transition.data, transition.indices, transition.indptr):
-            array.setflags(write=False)
-        put(self, "transition", transition)
-        put(self, "cost", cost)
-        put(self, "start", start)
-        put(self, "state_names", check.names(owner, "state_names", self.state_names, n_states))
-        put(self, "action_names", check.names(owner, "action_names", self.action_names, n_actions))
-        put(self, "enter_cost", checked_enter_cost(owner, self.enter_cost, n_states, self.state_names))
-        if self.enter_cost is not None:
-            check.finite(owner, "enter_cost", self.enter_cost)
-        put(self, "terminal", checked_terminal(owner, self.terminal, n_states, self.state_names))
-        for s in self.terminal:
-            if start[s] > 0:
-                check.fail(owner, f"start[{s}]", start[s], "0: an episode cannot begin in a terminal state")
+            read_only(array)
+        periods = None
         if tables > 1:
             periods = np.arange(tables) if self.periods is None else self.periods
-            put(self, "periods", checked_periods(owner, periods, len(check.items(owner, "periods", periods, "numbers"))))
-        else:
-            put(self, "periods", None)
-        put(self, "varies_with", None if self.periods is None else "time")
+            periods = checked_periods(owner, periods, len(check.items(owner, "periods", periods, "numbers")))
+        self._set(
+            transition=transition,
+            cost=check.array(owner, "cost", cost, (n_states, n_actions), "(S, A)"),
+            random_cost=random_cost,
+            start=check.probabilities(owner, "start", self.start, (n_states,), "(S,)"),
+            state_names=check.names(owner, "state_names", self.state_names, n_states),
+            action_names=check.names(owner, "action_names", self.action_names, n_actions),
+            periods=periods,
+            varies_with=None if periods is None else "time",
+        )
+        enter_cost = checked_enter_cost(owner, self.enter_cost, n_states, self.state_names)
+        if enter_cost is not None:
+            check.finite(owner, "enter_cost", enter_cost)
+        self._set(enter_cost=enter_cost, terminal=checked_terminal(owner, self.terminal, n_states, self.state_names))
+        for s in self.terminal:
+            if self.start[s] > 0:
+                check.fail(owner, f"start[{s}]", self.start[s], "0: an episode cannot begin in a terminal state")
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
@@ -141,20 +143,21 @@ def checked_tables(value: Any, varies: bool, periods: Any) -> tuple[sp.csr_array
         if not numbers.size or numbers.min() < 0:
             check.fail(owner, "periods", check.show(periods), "a number from 0 on for each time step")
         wanted = int(numbers.max()) + 1
-    if sp.issparse(value) and wanted is not None and value.ndim == 2 and value.shape[0] and value.shape[0] % wanted == 0:
+    expected = "a table for each time step: (L, S, A, S), or a sequence of sparse matrices"
+    if sp.issparse(value):
+        if wanted is None or value.ndim != 2 or not value.shape[0] or value.shape[0] % wanted:
+            check.fail(owner, "transition", "one matrix", expected)
         matrix, rows = sp.csr_array(value), value.shape[0] // wanted  # as it is kept: table after table
         value = [matrix[i * rows : (i + 1) * rows] for i in range(wanted)]
-    expected = "a table for each time step: (L, S, A, S), or a sequence of sparse matrices"
-    given = None if sp.issparse(value) else check.items(owner, "transition", value, expected)
-    if not given:
-        check.fail(owner, "transition", "one matrix" if given is None else "empty", expected)
-    found = [checked_transition(one) for one in given]
-    for i, one in enumerate(found):
-        if one.shape != found[0].shape:
-            check.fail(owner, f"the shape of transition[{i}]", one.shape, f"{found[0].shape}, as of transition[0]")
-    if wanted is not None and wanted != len(found):
-        check.fail(owner, "the number of tables of transition", len(found), f"{wanted}, by periods")
-    return sp.csr_array(sp.vstack(found, format="csr")), len(found)
+    tables = [checked_transition(table) for table in check.items(owner, "transition", value, expected)]
+    if not tables:
+        check.fail(owner, "transition", "empty", expected)
+    for i, table in enumerate(tables):
+        if table.shape != tables[0].shape:
+            check.fail(owner, f"the shape of transition[{i}]", table.shape, f"{tables[0].shape}, as of transition[0]")
+    if wanted is not None and wanted != len(tables):
+        check.fail(owner, "the number of tables of transition", len(tables), f"{wanted}, by periods")
+    return sp.csr_array(sp.vstack(tables, format="csr")), len(tables)
 
 
 def checked_transition(value: Any) -> sp.csr_array:
@@ -166,25 +169,19 @@ def checked_transition(value: Any) -> sp.csr_array:
             check.fail(owner, f"the shape of {argument}", sides, "(S, A, S), first and last equal")
         dense = check.probabilities(owner, argument, value, sides, "(S, A, S)")
         return canonical(sp.csr_array(dense.reshape(-1, dense.shape[2])))
-    if value.ndim != 2:
-        check.fail(owner, f"the shape of the sparse {argument}", value.shape, "(S*A, S), row s*A + a")
-    rows, n_states = value.shape
+    rows, n_states = value.shape if value.ndim == 2 else (0, 0)
     if n_states == 0 or rows == 0 or rows % n_states:
-        check.fail(owner, f"the shape of the sparse {argument}", (rows, n_states), "(S*A, S), row s*A + a")
+        check.fail(owner, f"the shape of the sparse {argument}", value.shape, "(S*A, S), row s*A + a")
     if value.dtype.kind not in "fiub":
         check.fail(owner, f"the type of {argument}", value.dtype, "a real number type")
     matrix = canonical(sp.csr_array(value, dtype=np.float64))
     n_actions = rows // n_states
-    places = sp.coo_array(matrix)
-
-    def place(where: int) -> str:
-        row, column = int(places.coords[0][where]), int(places.coords[1][where])
-        return f"{argument}[{row // n_actions}, {row % n_actions}, {column}]"
-
     for bad, expected in ((~np.isfinite(matrix.data), "a finite number"), (matrix.data < 0, "a probability, at least 0")):
         if bad.any():
             where = int(np.argmax(bad))
-            check.fail(owner, place(where), places.data[where], expected)
+            row = int(np.searchsorted(matrix.indptr, where, side="right")) - 1
+            place = check.place_of(argument, (*divmod(row, n_actions), matrix.indices[where]))
+            check.fail(owner, place, matrix.data[where], expected)
     sums = np.asarray(matrix.sum(axis=1)).reshape(n_states, n_actions)
     precision, terms = check.precision_of(value.dtype), np.diff(matrix.indptr)
     wrong = np.argwhere(np.abs(sums - 1.0) > check.rounding_of_sums(precision, terms.reshape(sums.shape)))
@@ -220,19 +217,17 @@ class Agent(Remade):
         owner = f"Agent {self.name!r}"
         check.choice(owner, "varies_with", self.varies_with, tuple(KIND))
         policy = checked_policy(owner, self.policy, self.varies_with)
-        object.__setattr__(self, "policy", policy)
         cost = self.control_cost
         if check.ndim(cost) == 1:
-            object.__setattr__(self, "control_cost", check.array(owner, "control_cost", cost, (policy.shape[-2],), "(S,)"))
+            cost = check.array(owner, "control_cost", cost, (policy.shape[-2],), "(S,)")
         else:
-            object.__setattr__(self, "control_cost", check.number(owner, "control_cost", cost))
+            cost = check.number(owner, "control_cost", cost)
         delay = check.integer(owner, "takeover_delay", self.takeover_delay, 0, MOST_DELAY)
-        object.__setattr__(self, "takeover_delay", delay)
+        self._set(policy=policy, control_cost=cost, takeover_delay=delay)
         if self.on_takeover is not None:
             if not self.takeover_delay:
                 check.fail(owner, "takeover_delay", 0, "at least 1 where on_takeover is given")
-            taking_over = check.probabilities(owner, "on_takeover", self.on_takeover, policy.shape[-2:], "(S, A)")
-            object.__setattr__(self, "on_takeover", taking_over)
+            self._set(on_takeover=check.probabilities(owner, "on_takeover", self.on_takeover, policy.shape[-2:], "(S, A)"))
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
@@ -268,11 +263,10 @@ class Team(Remade):
                 check.fail("Team", f"agents[{i}]", check.show(agent), "an Agent")
         names = tuple(agent.name for agent in agents)
         checked_names("Team", names)
-        object.__setattr__(self, "agents", agents)
-        object.__setattr__(self, "switch_cost", checked_switch_cost("Team", self.switch_cost, names))
-        barred = bool(np.isinf(self.switch_cost).any()) or any(agent.takeover_delay for agent in agents)
-        grab_cost = checked_grab_cost("Team", self.grab_cost, names, self.switch_cost, None, barred)
-        object.__setattr__(self, "grab_cost", grab_cost)
+        switch_cost = checked_switch_cost("Team", self.switch_cost, names)
+        barred = bool(np.isinf(switch_cost).any()) or any(agent.takeover_delay for agent in agents)
+        grab_cost = checked_grab_cost("Team", self.grab_cost, names, switch_cost, None, barred)
+        self._set(agents=agents, switch_cost=switch_cost, grab_cost=grab_cost)
 
     @property
     def n_agents(self) -> int:
@@ -304,12 +298,11 @@ class TwoLayerMDP(Remade):
         check.instance(owner, "environment", self.environment, Environment)
         check.instance(owner, "team", self.team, Team)
         if self.horizon is not None:
-            object.__setattr__(self, "horizon", check.integer(owner, "horizon", self.horizon, 1))
+            self._set(horizon=check.integer(owner, "horizon", self.horizon, 1))
         if self.environment.periods is not None and self.horizon is not None and len(self.environment.periods) != self.horizon:
             expected = f"{self.horizon}, the horizon"
             check.fail(owner, "the number of time steps of the environment's tables", len(self.environment.periods), expected)
-        object.__setattr__(self, "start_agent", self.task.start_agent)
-        object.__setattr__(self, "discount", self.task.discount)
+        self._set(start_agent=self.task.start_agent, discount=self.task.discount)
         checked_structure(owner, self.structure, self.task.n_states, self.task.n_actions, self.task.tables)
         for table, a in enumerate(self.team.agents):
             shape = self.task.slot_shape(table)
@@ -356,15 +349,28 @@ class TwoLayerMDP(Remade):
         return [a.policy for a in agents] + [a.on_takeover for a in agents if a.on_takeover is not None]
 
 
+def solo(environment: Environment, horizon: int | None, *, discount: float | None = None) -> TwoLayerMDP:
+    """Return an environment as the problem of a single agent; `planning/planner.py: best_policy` solves it.
+
+    There is one agent for each action, which always takes that action, and hand-overs are free: to switch is to act.
+    """
+    check.instance("solo", "environment", environment, Environment)
+    n, a = environment.n_states, environment.n_actions
+    names = environment.action_names or [str(i) for i in range(a)]
+    return TwoLayerMDP(
+        environment,
+        Team([Agent(name, np.tile(np.eye(a)[i], (n, 1))) for i, name in enumerate(names)]),
+        horizon,
+        discount=discount,
+    )
+
+
 # Environments that `check_support` has already found to fit, by declaration: fleets ask for the same pair many times.
 _fitting: "WeakKeyDictionary[Outcomes, WeakSet[Environment]]" = WeakKeyDictionary()
 
 
 def check_support(owner: str, outcomes: Outcomes, environment: Environment) -> None:
-    """Check that every step that is possible in an environment is declared to be possible.
-
-    Kernels look up the outcome that a step was without checking again, so simulations call this before they begin.
-    """
+    """Check that every step that is possible in an environment is declared to be possible; kernels rely on it."""
     known = _fitting.setdefault(outcomes, WeakSet())
     if environment in known:
         return

@@ -20,11 +20,7 @@ def checked_names(owner: str, names: tuple[str, ...]) -> None:
 
 def name_index(owner: str, place: str, given: Any, names: Sequence[str]) -> int:
     """Return the index of an agent that is given by its index or by its name; `names` are all names in order."""
-    if isinstance(given, str):
-        if given not in names:
-            check.fail(owner, place, check.show(given), check.one_of(names, given))
-        return names.index(given)
-    return check.index(owner, place, given, len(names))
+    return place_index(owner, place, given, len(names), names, numbers_by_name(names))
 
 
 def numbers_by_name(names: Sequence[str] | None) -> dict[str, int]:
@@ -36,19 +32,18 @@ def numbers_by_name(names: Sequence[str] | None) -> dict[str, int]:
 
 
 def place_index(owner: str, place: str, given: Any, size: int, names: Sequence[str] | None, known: Mapping[str, int]) -> int:
-    """Return the index of a state or an action that is given by its index or, where they have names, by its name.
+    """Return the index of a state, an action or an agent that is given by its index or, where there are names, by its name.
 
-    size: how many there are. names: all names in order, or None. known: as `numbers_by_name` returns it.
+    size: how many there are. names: all names in order, or None. known: `numbers_by_name(names)`.
     """
     if not isinstance(given, str):
         return check.index(owner, place, given, size)
-    found = known.get(given)
-    if found is None:
+    if given not in known:
         expected = f"an integer from 0 to {size - 1}: there are no names" if names is None else check.one_of(names, given)
         check.fail(owner, place, check.show(given), expected)
-    if found < 0:
+    if known[given] < 0:
         check.fail(owner, place, check.show(given), "a name that only one has; give the index")
-    return found
+    return known[given]
 
 
 def in_kind(index: int, names: Sequence[str], given: Any) -> Any:

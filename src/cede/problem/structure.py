@@ -1,13 +1,9 @@
 """Declared structure: which states, or which pairs of state and action, share one distribution.
 
-For an agent one declares in which states it acts alike. For the environment one declares which pairs (s, a) have the same outcomes
-with the same probabilities, and to which next state each outcome leads from there.
-
-Three words are used throughout. A *place* is where something is drawn: a state s for an agent, a pair (s, a) for the environment.
-A *case* is a set of places that share one distribution over *outcomes*. What is seen in one place counts for all places of its
-case, and a confidence set is kept for each case instead of each place. If the structure is true, the guarantee of the paper holds
-with |S||D| or |S||A| replaced by the number of cases and |S| by the number of outcomes. `check_structure` tests with data whether
-it is true.
+A *place* is where something is drawn: a state s for an agent, a pair (s, a) for the environment. A *case* is a set of places that
+share one distribution over *outcomes*. What is seen in one place counts for all places of its case, and a confidence set is kept
+for each case. If the structure is true, the guarantee of the paper holds with |S||D| or |S||A| replaced by the number of cases and
+|S| by the number of outcomes. `check_structure` tests it with data.
 
 Example: a corridor in which a step to the right succeeds everywhere with the same unknown probability. All places (s, right) but
 that of the last cell are one case with the outcomes "moved" and "stayed", which mean the next states s + 1 and s.
@@ -24,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
-from cede._base.arrays import Ints
+from cede._base.arrays import Ints, read_only
 from cede._base.remade import Remade
 
 Rule = Callable[[Any, Any], tuple[Any, Mapping[Any, Any]]]  # rule(state, action) -> (case, {outcome: next state})
@@ -34,10 +30,9 @@ Rule = Callable[[Any, Any], tuple[Any, Mapping[Any, Any]]]  # rule(state, action
 class Outcomes(Remade):
     """Which places share one distribution over outcomes, and what each outcome means in each place.
 
-    For the environment a place is a pair (s, a), and an outcome means a next state. For an agent a place is a state s, and an
-    outcome means an action: two situations may be alike to it except that left and right are exchanged. Places that have the same
-    case and the same meanings are listed once, as one row. In one place two outcomes never mean the same, so that it is known
-    from a step which outcome it was.
+    For the environment a place is a pair (s, a), and an outcome means a next state. For an agent a place is a state, and an outcome
+    means an action: two states may be alike except that left and right are exchanged. Places with the same case and the same
+    meanings are one row. In one place two outcomes never mean the same, so a step shows which outcome it was.
 
     Make one from a function with `Outcomes.by` (environment) or `Outcomes.of_agent`, or from arrays with `Outcomes.of`.
     """
@@ -47,7 +42,7 @@ class Outcomes(Remade):
     to: NDArray[np.int32] | Ints  # (rows, most outcomes) what each outcome means: a next state or an action; -1: no such outcome
 
     def __post_init__(self) -> None:
-        put, owner = object.__setattr__, "Outcomes"
+        owner = "Outcomes"
         row = integer_array(owner, "row", self.row, (1, 2))
         case, to = integer_array(owner, "case", self.case, (1,)), integer_array(owner, "to", self.to, (2,))
         check_range(owner, "row", row, 0, len(case))
@@ -61,21 +56,18 @@ class Outcomes(Remade):
             check.fail(owner, f"the number of rows of case {value}", 0, "at least 1")
         order = np.argsort(to < 0, axis=1, kind="stable")  # existing outcomes first, then -1
         to = np.take_along_axis(to, order, axis=1)
-        possible = to >= 0
-        first: dict[int, int] = {}  # the first row of each case
-        for r, (c, here) in enumerate(zip(case.tolist(), possible, strict=True)):
-            if not here.any() or (row.ndim == 1 and not here.all()):
-                expected = "at least 1" if row.ndim == 2 else f"{to.shape[1]}, one for each action"
-                check.fail(owner, f"the number of outcomes of to[{r}]", int(here.sum()), expected)
-            if (here != possible[first.setdefault(c, r)]).any():
-                expected = f"{int(possible[first[c]].sum())}, as in row {first[c]} of the same case"
-                check.fail(owner, f"the number of outcomes of to[{r}]", int(here.sum()), expected)
-            found, times = np.unique(to[r, here], return_counts=True)
+        numbers = (to >= 0).sum(axis=1)  # outcomes of each row
+        first = np.unique(case, return_index=True)[1][case]  # the first row of each row's case
+        for r, n in enumerate(numbers.tolist()):
+            place = f"the number of outcomes of to[{r}]"
+            if n == 0 or (row.ndim == 1 and n < to.shape[1]):
+                check.fail(owner, place, n, "at least 1" if row.ndim == 2 else f"{to.shape[1]}, one for each action")
+            if n != numbers[first[r]]:
+                check.fail(owner, place, n, f"{numbers[first[r]]}, as in row {first[r]} of the same case")
+            values, times = np.unique(to[r, :n], return_counts=True)
             if (times > 1).any():
-                check.fail(owner, f"to[{r}]", f"{int(found[np.argmax(times)])} for two outcomes", "another one for each")
-        for name, value in (("row", row), ("case", case), ("to", to.astype(np.int32))):
-            value.setflags(write=False)
-            put(self, name, value)
+                check.fail(owner, f"to[{r}]", f"{values[np.argmax(times)]} for two outcomes", "another one for each")
+        self._set(row=read_only(row), case=read_only(case), to=read_only(to.astype(np.int32)))
 
     @classmethod
     def of(cls, case: ArrayLike, to: ArrayLike) -> "Outcomes":
@@ -163,8 +155,7 @@ class Outcomes(Remade):
         """Return the number of outcomes of each case, (cases,)."""
         result = np.zeros(self.n_cases, dtype=np.int64)
         result[self.case] = (self.to >= 0).sum(axis=1)
-        result.setflags(write=False)
-        return result
+        return read_only(result)
 
     @cached_property
     def digest(self) -> str:
@@ -189,10 +180,10 @@ class Outcomes(Remade):
 class Structure(Remade):
     """What is declared of a problem: which states are alike to an agent, and which pairs (s, a) are alike in the environment.
 
-    agents: by the agents' names, a label for each state, (S,): the agent acts alike in all states of one label. Or Outcomes, if it
-    acts alike except for which action is which. Agents that are left out are learned state by state. environment: Outcomes, or None
-    to learn it pair by pair. costs: a label for each pair, (S, A): unknown costs of one label have the same mean, and are learned
-    together; None to learn them pair by pair. `Structure.by` makes one from functions.
+    agents: by name, a label for each state, (S,): the agent acts alike in all states of one label; or Outcomes, if it does so
+    except for which action is which. Other agents are learned state by state. environment: Outcomes, or None to learn it pair by
+    pair. costs: a label for each pair, (S, A): unknown costs of one label have the same mean; None to learn them pair by pair.
+    `Structure.by` makes one from functions.
     """
 
     agents: Mapping[str, Any] = field(default_factory=dict)  # labels are kept as (S,) integers from 0
@@ -212,13 +203,11 @@ class Structure(Remade):
             check.fail("Structure", "environment", check.show(self.environment), "Outcomes")
         if self.environment is not None and self.environment.row.ndim != 2:
             check.fail("Structure", "the row of environment", f"of shape {self.environment.row.shape}", "of shape (S, A)")
-        object.__setattr__(self, "agents", found)
-        if self.costs is not None:
-            labels = integer_array("Structure", "costs", self.costs, (2,))
-            _, numbers = np.unique(labels, return_inverse=True)
-            numbers = numbers.reshape(labels.shape).astype(np.int64)
-            numbers.setflags(write=False)
-            object.__setattr__(self, "costs", numbers)
+        costs = self.costs
+        if costs is not None:
+            labels = integer_array("Structure", "costs", costs, (2,))
+            costs = read_only(np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int64))
+        self._set(agents=found, costs=costs)
 
     @classmethod
     def by(
@@ -258,12 +247,11 @@ class Structure(Remade):
             check.function(owner, "costs", costs, "a function rule(state, action)")
             if not all_states or not all_actions:
                 check.fail(owner, "states or actions", "empty", listed)
-            number: dict[Hashable, int] = {}
-            answers = [[costs(state, action) for action in all_actions] for state in all_states]
-            for label in (one for row in answers for one in row):
+            answers = [costs(state, action) for state in all_states for action in all_actions]
+            for label in answers:
                 if not is_hashable(label):
                     check.fail(owner, "what costs answered", check.show(label), "a hashable label")
-            labels = np.array([[number.setdefault(label, len(number)) for label in row] for row in answers], dtype=np.int64)
+            labels = numbered(answers).reshape(len(all_states), -1)
         return cls(seen, None if environment is None else Outcomes.by(all_states, all_actions, environment), labels)
 
     @cached_property
@@ -271,9 +259,8 @@ class Structure(Remade):
         """Return a SHA-256 that is equal for equal declarations."""
         parts = [f"{name} {digest_of(seen)}" for name, seen in sorted(self.agents.items())]
         costs = "" if self.costs is None else f" costs {hashlib.sha256(self.costs.tobytes()).hexdigest()}"
-        return hashlib.sha256(
-            (" ".join([*parts, self.environment.digest if self.environment else "-"]) + costs).encode()
-        ).hexdigest()
+        text = " ".join([*parts, self.environment.digest if self.environment else "-"]) + costs
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def __str__(self) -> str:
         parts = [f"{name} sees {n_cases(seen)} cases" for name, seen in self.agents.items()]
@@ -303,17 +290,21 @@ def numbers_of_labels(owner: str, labels: Any) -> Ints:
     """Replace labels of any hashable type, (S,), by integers from 0 in the order in which they first occur; return them, (S,)."""
     if isinstance(labels, str | Mapping) or not hasattr(labels, "__len__") or not hasattr(labels, "__iter__") or not len(labels):
         check.fail(owner, "labels", check.show(labels), "a sequence with a label for each state")
-    known: dict[Hashable, int] = {}
     try:
         given = hashable_items(labels)
-        result = np.array([known.setdefault(label, len(known)) for label in given], dtype=np.int64)
+        result = numbered(given)
     except TypeError:
         check.fail(owner, "labels", check.show(labels), "a sequence of labels that can be compared: numbers, strings, tuples")
     for i, label in enumerate(given):
         if check.is_missing(label):
             check.fail(owner, f"the label of state {i}", check.show(label), "there")
-    result.setflags(write=False)
-    return result
+    return read_only(result)
+
+
+def numbered(labels: Iterable[Hashable]) -> Ints:
+    """Replace labels by integers from 0, in the order in which they first occur."""
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(label, len(known)) for label in labels], dtype=np.int64)
 
 
 def hashable_items(labels: Any) -> list[Any]:
@@ -381,9 +372,8 @@ def checked_structure(owner: str, structure: Any, n_states: int, n_actions: int,
         if isinstance(seen, Outcomes) and seen.to.shape[1] != n_actions:
             place = f"the number of outcomes of structure's agent {name!r}"
             check.fail(owner, place, seen.to.shape[1], f"{n_actions}, the actions of the task")
-    sides = (n_states, n_actions)
-    if structure.costs is not None and structure.costs.shape != sides:
-        check.fail(owner, "(S, A) of structure.costs", structure.costs.shape, f"{sides}, as of the task")
-    if structure.environment is not None and structure.environment.row.shape != sides:
-        check.fail(owner, "(S, A) of structure.environment", structure.environment.row.shape, f"{sides}, as of the task")
+    sides, environment = (n_states, n_actions), structure.environment
+    for place, table in (("costs", structure.costs), ("environment", None if environment is None else environment.row)):
+        if table is not None and table.shape != sides:
+            check.fail(owner, f"(S, A) of structure.{place}", table.shape, f"{sides}, as of the task")
     return structure

@@ -1,13 +1,11 @@
 """Hand-overs that take time, rewritten as a larger team whose hand-overs are immediate.
 
-If a member of the team needs n steps to take over, then for n steps after control was given to it the agent before still acts, or
-the member itself acts by a separate policy (on_takeover). A hand-over that has begun cannot be broken off. `fold` makes each of
-these n steps an agent of the task. Such an agent acts by the policy of somebody, has the control cost of whoever acts, and can only
-be followed by the next step: every other switch from it costs infinity. Planning, learning, evaluation and regret need no
-code for reaction times, and stay exact.
+If a member needs n steps to take over, then for n steps the agent before still acts, or the member acts by a separate policy
+(on_takeover). `fold` makes each of these steps an agent of the task. It has the control cost of the member who acts, and can only
+be followed by the next step: every other hand-over from it costs infinity. So planning, learning and evaluation need no code for
+delays, and stay exact.
 
-Example: the team is "machine" (0) and "human" (1), the human needs 2 steps, and each hand-over costs 0.1. The task has four agents,
-and from each of them control can go to these:
+Example: the team is "machine" (0) and "human" (1), the human needs 2 steps, and each hand-over costs 0.1. The task has four agents:
 
     agent                                             acts by      next agent, and the switching cost
     0  machine                                        machine      0: 0      2: 0.1
@@ -15,8 +13,8 @@ and from each of them control can go to these:
     2  human (taking over from machine, 1 of 2)       machine      3: 0
     3  human (taking over from machine, 2 of 2)       machine      1: 0      0: 0.1
 
-With on_takeover for the human, agents 2 and 3 are called "human (taking over, 1 of 2)" and "human (taking over, 2 of 2)" and act
-by the human's policy for taking over. They are then the same whoever was in control before.
+With on_takeover, agents 2 and 3 are called "human (taking over, 1 of 2)" and "human (taking over, 2 of 2)", act by the human's
+policy for taking over, and serve for every agent before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,21 +53,13 @@ class Modes:
             object.__setattr__(self, name, tuple(given))
         for i, name in enumerate(self.tables):
             check.name("Modes", f"tables[{i}]", name)
-        for name in ("table", "acting", "aim"):
-            for i, value in enumerate(getattr(self, name)):
-                check.integer("Modes", f"{name}[{i}]", value, 0)
         n, members = len(self.table), len(set(self.acting) | set(self.aim))
         for name, most in (("table", len(self.tables)), ("acting", members), ("aim", members)):
             values = getattr(self, name)
-            if len(values) != n:
-                check.fail("Modes", f"the length of {name}", len(values), str(n))
             for i, value in enumerate(values):
                 check.index("Modes", f"{name}[{i}]", value, most)
-        itself = tuple(range(members))
-        if self.table[:members] != itself or self.acting[:members] != itself or self.aim[:members] != itself:
-            check.fail("Modes", "what members act by", self.table[:members], "their own policy, under their own control")
-        if not members:
-            check.fail("Modes", "the number of members", 0, "at least 1")
+            if len(values) != n or not members or values[:members] != tuple(range(members)):
+                check.fail("Modes", name, check.show(values), f"of {n} agents, the members first, each of whom acts itself")
         if set(self.table) != set(range(len(self.tables))):
             check.fail("Modes", "the policies in use", sorted(set(self.table)), f"all {len(self.tables)}")
 
@@ -85,6 +75,25 @@ class Modes:
         return cls(tuple(agents), itself, itself, itself)
 
 
+def check_modes(owner: str, modes: Any, agents: Sequence[str], varies_with: Sequence[str | None]) -> None:
+    """Check given modes, as of a folded task that is made again with other costs, or is read from a file.
+
+    agents, varies_with: (D,). Agents that act by one policy must agree in what it varies with: kernels find its rows by that.
+    """
+    check.instance(owner, "modes", modes, Modes)
+    n, members, tables = len(agents), modes.members, modes.tables
+    if len(modes.table) != n:
+        check.fail(owner, "the number of agents of modes", len(modes.table), f"{n}, as of agents")
+    if tables[:members] != tuple(agents[:members]) or len(set(tables)) < len(tables):
+        expected = f"different, {check.show(tuple(agents[:members]))} first"
+        check.fail(owner, "the names in modes.tables", check.show(tables), expected)
+    for i, (kind, table) in enumerate(zip(varies_with, modes.table, strict=True)):
+        expected_kind = varies_with[table] if table < members else None
+        if kind != expected_kind or (n > members and kind == "prev_agent"):
+            fits = "None or 'time'" if kind == expected_kind else f"{expected_kind!r}, as of the policy that it acts by"
+            check.fail(owner, f"varies_with[{i}]", repr(kind), fits)
+
+
 @dataclass(frozen=True, eq=False)
 class Folded:
     """What `fold` returns: the larger team whose hand-overs are immediate."""
@@ -95,19 +104,17 @@ class Folded:
 
 
 def checked_delays(owner: str, agents: Sequence[str], takeover_delay: Any, on_takeover: Any) -> tuple[list[int], list[bool]]:
-    """Check a task's takeover_delay and on_takeover; return them as two lists over the members.
-
-    The first list holds the steps that each member needs to take over, the second whether it acts by a separate policy meanwhile.
+    """Check a task's takeover_delay and on_takeover; return for each member its delay in steps, and whether it has a policy of its
+    own for these steps.
     """
     if not isinstance(takeover_delay, Mapping):
         expected = "steps by the agents' names, as in {'human': 2}"
         check.fail(owner, "takeover_delay", check.show(takeover_delay), expected)
     if isinstance(on_takeover, str) or not isinstance(on_takeover, Sequence):
         check.fail(owner, "on_takeover", check.show(on_takeover), "a sequence of agents' names")
-    for place, names in (("takeover_delay", takeover_delay), ("on_takeover", on_takeover)):
-        for name in names:
-            if not isinstance(name, str) or name not in agents:
-                check.fail(owner, f"an agent of {place}", check.show(name), check.one_of(agents))
+    for place, name in [*(("takeover_delay", name) for name in takeover_delay), *(("on_takeover", name) for name in on_takeover)]:
+        if not isinstance(name, str) or name not in agents:
+            check.fail(owner, f"an agent of {place}", check.show(name), check.one_of(agents))
     delays = [takeover_delay.get(name, 0) for name in agents]
     for name, delay in zip(agents, delays, strict=True):
         check.integer(owner, f"takeover_delay[{name!r}]", delay, 0, MOST_DELAY)
@@ -119,8 +126,8 @@ def checked_delays(owner: str, agents: Sequence[str], takeover_delay: Any, on_ta
 def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own: Sequence[bool]) -> Folded:
     """Make an agent of every step of a hand-over that takes time; return the larger team.
 
-    agents: names of the members. switch_cost: (members, members), or with states before. delays: the steps that each member needs
-    to take over. own: whether it acts by a separate policy during these steps; if not, the agent before acts.
+    agents: names of the members. switch_cost: (members, members), or with states before. delays, own: as `checked_delays` returns
+    them.
     """
     members = range(len(agents))
     names, tables = list(agents), list(agents)
@@ -155,10 +162,9 @@ def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own:
 
 
 def price_of_members(switch_cost: Floats, aim: NDArray[np.int64]) -> Floats:
-    """Return what a hand-over from each member to each other one costs, however long it takes: (M, M), or (S, M, M).
+    """Return what a hand-over from each member to each other one costs: (M, M), or (S, M, M); infinity where there is none.
 
-    switch_cost: (D, D) or (S, D, D), of a task whose hand-overs are all immediate. aim: (D,) of the same task. A hand-over is paid
-    when it begins, so its price is that of its first step. Infinity where there is none.
+    switch_cost: (D, D) or (S, D, D), aim: (D,), of a folded task. A slow hand-over is paid in its first step.
     """
     members = range(int(aim.max()) + 1)
     prices = [switch_cost[..., : len(members), aim == member].min(axis=-1) for member in members]
@@ -166,10 +172,9 @@ def price_of_members(switch_cost: Floats, aim: NDArray[np.int64]) -> Floats:
 
 
 def next_agent_towards(possible: NDArray[np.bool_], agent: int) -> list[int]:
-    """Return for each agent to whom it should hand control so that `agent` gets it as soon as possible and keeps it, (D,).
+    """Return for each agent to whom it should hand control so that `agent` gets it soonest and keeps it, (D,).
 
-    possible: (D, D) [prev_agent, agent], which hand-overs are. Where control cannot come to `agent`, the result is anybody who can
-    get it.
+    possible: (D, D) [prev_agent, agent]. Where control cannot come to `agent`, the result is any possible agent.
     """
     nearest = np.argsort(handovers_until(possible, agent), kind="stable")
     towards: list[int] = nearest[possible[:, nearest].argmax(axis=1)].tolist()  # the first of the nearest that is possible

@@ -13,54 +13,46 @@ Where hand-overs take time, agents and members differ. The example of takeover.p
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from cede._base import check
-from cede._base.arrays import Floats, Policy, for_kernels, read_only
+from cede._base.arrays import Floats, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
 from cede._kernels.account import total_cost
 from cede.problem.costs import (
-    Range,
     check_sizes_of_costs,
     checked_control_cost,
     checked_enter_cost,
+    checked_env_cost,
     checked_grab_cost,
     checked_periods,
-    checked_range,
+    checked_ranges,
     checked_sizes,
     checked_switch_cost,
     checked_terminal,
     names_given,
-    partly_known,
+    with_cost_at_ends,
 )
+from cede.problem.layout import KIND, Layout, VariesWith, layout_of
 from cede.problem.names import checked_names, in_kind, name_index, numbers_by_name, place_index
-from cede.problem.takeover import Modes, checked_delays, fold, handovers_until, next_agent_towards, price_of_members
+from cede.problem.takeover import (
+    Modes,
+    check_modes,
+    checked_delays,
+    fold,
+    handovers_until,
+    next_agent_towards,
+    price_of_members,
+)
 
-VariesWith = Literal["time", "prev_agent"] | None
-
-# What an agent's policy varies with, as compiled code reads it: the same numbers as in _kernels/problem.py, which a test compares.
-# They are repeated here so that describing a problem does not load Numba.
-CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
-KIND = {None: CONSTANT, "time": BY_TIME, "prev_agent": BY_PREV_AGENT}
 COSTS = ("env_cost", "cost_range", "control_cost", "switch_cost", "enter_cost", "enter_cost_range")  # fields of a task
-LETTERS = {None: "(S, A)", "time": "(L, S, A)", "prev_agent": "(D, S, A)"}
 
 # A plan holds (L + 1) S D values; beyond this many no machine could keep one, and products of sizes could overflow.
 MOST_VALUES = 2**40
-
-
-def checked_policy(owner: str, policy: ArrayLike, varies_with: VariesWith, shape: Sequence[int] | None = None) -> Floats:
-    """Check an agent's policy and return it as a read-only float array, (S, A), (L, S, A) or (D, S, A) by `varies_with`.
-
-    owner: who is named in the error. shape: the exact shape that it must have; None if any sizes will do.
-    """
-    letters = LETTERS[varies_with]
-    sides = shape if shape is not None else (None,) * (2 if varies_with is None else 3)
-    return check.probabilities(owner, "policy", policy, sides, letters)
 
 
 NOT_GIVEN: Any = ...
@@ -128,7 +120,6 @@ class Task(Remade):
     grab_cost: Any = None  # (M, M) [member before, member] or (S, M, M) float64; None: as switch_cost says
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
         expected = "a sequence of at least one name"
         names = tuple(check.items("Task", "agents", self.agents, expected))
         if not names or isinstance(self.agents, Mapping | set | frozenset):
@@ -141,137 +132,88 @@ class Task(Remade):
         horizon = None if self.horizon is None else check.integer("Task", "horizon", self.horizon, 1)
         named = tuple(None if given is None else names_given(given) for given in (self.state_names, self.action_names))
         n_states, n_actions = checked_sizes("Task", self.env_cost, self.n_states, self.n_actions, named)
-        given = (None,) * len(names) if self.varies_with is None else self.varies_with
-        varies_with = tuple(check.items("Task", "varies_with", given, "None, 'time' or 'prev_agent' for each agent"))
-        if len(varies_with) != len(names):
-            check.fail("Task", "the length of varies_with", len(varies_with), str(len(names)))
-        for i, kind in enumerate(varies_with):
-            check.choice("Task", f"varies_with[{i}]", kind, tuple(KIND))
-            if kind == "time" and horizon is None:
-                check.fail(
-                    "Task", f"varies_with[{i}]", "'time'", "None or 'prev_agent' without a horizon: there is no time of an episode"
-                )
-        if self.discount is not None:
-            put(self, "discount", check.probability("Task", "discount", self.discount))
-        put(self, "n_states", n_states)
-        put(self, "n_actions", n_actions)
-        put(self, "agents", names)
-        put(self, "horizon", horizon)
-        put(self, "control_cost", checked_control_cost("Task", self.control_cost, names, n_states))
-        put(self, "switch_cost", checked_switch_cost("Task", self.switch_cost, names, n_states))
-        put(self, "varies_with", varies_with)
-        put(self, "state_names", check.names("Task", "state_names", self.state_names, n_states))
-        put(self, "action_names", check.names("Task", "action_names", self.action_names, n_actions))
-        put(self, "periods", checked_periods("Task", self.periods, horizon))
+        self._set(agents=names, horizon=horizon, n_states=n_states, n_actions=n_actions)
+        self._set(
+            varies_with=self._checked_varies_with(),
+            discount=None if self.discount is None else check.probability("Task", "discount", self.discount),
+            control_cost=checked_control_cost("Task", self.control_cost, names, n_states),
+            switch_cost=checked_switch_cost("Task", self.switch_cost, names, n_states),
+            state_names=check.names("Task", "state_names", self.state_names, n_states),
+            action_names=check.names("Task", "action_names", self.action_names, n_actions),
+            periods=checked_periods("Task", self.periods, horizon),
+        )
         self._check_costs()
         if self.modes is None:
             self._fold()
         elif self.takeover_delay is not None or self.on_takeover != ():
-            check.fail(
-                "Task", "takeover_delay", check.show(self.takeover_delay), "given to a task without: this one has it folded in"
-            )
+            expected = "given to a task without: this one has it folded in"
+            check.fail("Task", "takeover_delay", check.show(self.takeover_delay), expected)
         else:
-            self._check_modes(self.modes)
-        prices = price_of_members(self.switch_cost, self.aim)
+            check_modes("Task", self.modes, self.agents, self.varies_with or ())
+        prices = price_of_members(self.switch_cost, np.array(self.roles.aim))
         barred = bool(np.isinf(self.switch_cost).any())
-        put(self, "grab_cost", checked_grab_cost("Task", self.grab_cost, self.members, prices, n_states, barred))
+        self._set(grab_cost=checked_grab_cost("Task", self.grab_cost, self.members, prices, n_states, barred))
         values = (self.plan_steps + 1) * n_states * self.n_agents
         if values > MOST_VALUES:
             check.fail("Task", "(horizon + 1) x states x agents", values, f"at most {MOST_VALUES}")
-        put(self, "start_agent", self.agent_index("Task", "start_agent", self.start_agent))
+        self._set(start_agent=self.agent_index("Task", "start_agent", self.start_agent))
+
+    def _checked_varies_with(self) -> tuple[VariesWith, ...]:
+        """Check varies_with, and return it for each agent, (D,)."""
+        given = (None,) * self.n_agents if self.varies_with is None else self.varies_with
+        result = tuple(check.items("Task", "varies_with", given, "None, 'time' or 'prev_agent' for each agent"))
+        if len(result) != self.n_agents:
+            check.fail("Task", "the length of varies_with", len(result), str(self.n_agents))
+        for i, kind in enumerate(result):
+            check.choice("Task", f"varies_with[{i}]", kind, tuple(KIND))
+            if kind == "time" and self.horizon is None:
+                expected = "None or 'prev_agent' without a horizon: there is no time of an episode"
+                check.fail("Task", f"varies_with[{i}]", "'time'", expected)
+        return result
 
     def _check_costs(self) -> None:
         """Check costs of actions and of arriving, their ranges, and the states in which episodes end."""
-        put, n_states, shape = object.__setattr__, self.n_states, (self.n_states, self.n_actions)
-        terminal = checked_terminal("Task", self.terminal, n_states, self.state_names)
+        terminal = checked_terminal("Task", self.terminal, self.n_states, self.state_names)
         if terminal and self.horizon is None and self.discount is None:
             expected = "left out for averages, which have no end; with a discount runs may end"
             check.fail("Task", "terminal", check.show(list(terminal)), expected)
-        costs = np.full(shape, np.nan) if self.env_cost is None else self.env_cost
-        if check.ndim(costs) == 1:
-            costs = np.repeat(check.copied("Task", "env_cost", costs, "(S,)")[:, None], self.n_actions, axis=1)
-        env_cost = partly_known("Task", "env_cost", costs, shape, "(S, A)")
+        env_cost = checked_env_cost("Task", self.env_cost, (self.n_states, self.n_actions))
         if terminal:
-            env_cost = with_cost_at_ends(env_cost, terminal, self.horizon is None)
-        enter_cost = checked_enter_cost("Task", self.enter_cost, n_states, self.state_names)
-        ranges: dict[str, Range | None] = {}
-        for name, values, given in (
-            ("cost_range", env_cost, self.cost_range),
-            ("enter_cost_range", enter_cost, self.enter_cost_range),
-        ):
-            ends = checked_range("Task", name, given)
-            if name == "enter_cost_range" and ends is None:
-                ends = ranges["cost_range"]
-            unknown = values is not None and bool(np.isnan(values).any())
-            if unknown and ends is None:
-                what = name.removesuffix("_range") if name == "enter_cost_range" else "env_cost"
-                where = check.place_of(what, np.argwhere(np.isnan(np.asarray(values)))[0])
-                expected = f"given, as in (0, 1): the least and the most that a cost can be which is not known, as {where} is"
-                check.fail("Task", name, "missing", expected)
-            ranges[name] = ends
-            put(self, name, ends if unknown or name == "cost_range" else None)
-        put(self, "env_cost", env_cost)
-        put(self, "enter_cost", enter_cost)
-        put(self, "terminal", terminal)
-        if not np.isnan(env_cost).any() and (enter_cost is None or not np.isnan(enter_cost).any()):
-            put(self, "cost_range", None)
-        sizes = {name: getattr(self, name) for name in COSTS}
-        check_sizes_of_costs("Task", sizes)
+            env_cost = with_cost_at_ends("Task", env_cost, terminal, endless=self.horizon is None)
+        enter_cost = checked_enter_cost("Task", self.enter_cost, self.n_states, self.state_names)
+        ranges = checked_ranges("Task", env_cost, enter_cost, self.cost_range, self.enter_cost_range)
+        self._set(env_cost=env_cost, enter_cost=enter_cost, terminal=terminal, cost_range=ranges[0], enter_cost_range=ranges[1])
+        check_sizes_of_costs("Task", {name: getattr(self, name) for name in COSTS})
 
     def _fold(self) -> None:
         """Replace takeover_delay and on_takeover by further agents, one for each step of a slow hand-over (takeover.py)."""
         assert self.varies_with is not None
-        delays, own = checked_delays(
-            "Task", self.agents, {} if self.takeover_delay is None else self.takeover_delay, self.on_takeover
-        )
+        given = {} if self.takeover_delay is None else self.takeover_delay
+        delays, own = checked_delays("Task", self.agents, given, self.on_takeover)
         if any(delays):
             if "prev_agent" in self.varies_with:
                 name = self.agents[self.varies_with.index("prev_agent")]
                 check.fail("Task", f"varies_with of {name!r}", "'prev_agent'", "None or 'time' in a team with takeover_delay")
             folded = fold(self.agents, self.switch_cost, delays, own)
-            for given in (folded.agents, folded.modes.tables):
-                checked_names("Task", given)
-            acting, table, members = np.array(folded.modes.acting), folded.modes.table, len(self.agents)
-            control_cost = np.ascontiguousarray(self.control_cost[..., acting])
-            for array in (control_cost, folded.switch_cost):
-                array.setflags(write=False)
-            put = object.__setattr__
-            put(self, "varies_with", tuple(self.varies_with[i] if i < members else None for i in table))
-            put(self, "control_cost", control_cost)
-            put(self, "switch_cost", folded.switch_cost)
-            put(self, "agents", folded.agents)
-            put(self, "modes", folded.modes)
-        object.__setattr__(self, "takeover_delay", None)
-        object.__setattr__(self, "on_takeover", ())
-
-    def _check_modes(self, modes: Any) -> None:
-        """Check modes that are given, as they are when a folded task is made again with other costs, or comes from a file.
-
-        Kernels find the row of an agent by what its policy varies with, so all agents that act by one policy must agree in that.
-        """
-        check.instance("Task", "modes", modes, Modes)
-        n, members, tables = self.n_agents, modes.members, modes.tables
-        if len(modes.table) != n:
-            check.fail("Task", "the number of agents of modes", len(modes.table), f"{n}, as of agents")
-        if tables[:members] != self.agents[:members] or len(set(tables)) < len(tables):
-            check.fail(
-                "Task", "the names in modes.tables", check.show(tables), f"different, {check.show(self.agents[:members])} first"
+            for names in (folded.agents, folded.modes.tables):
+                checked_names("Task", names)
+            modes, members = folded.modes, self.n_agents
+            self._set(
+                varies_with=tuple(self.varies_with[i] if i < members else None for i in modes.table),
+                control_cost=read_only(np.ascontiguousarray(self.control_cost[..., np.array(modes.acting)])),
+                switch_cost=read_only(folded.switch_cost),
+                agents=folded.agents,
+                modes=modes,
             )
-        assert self.varies_with is not None
-        for i, kind in enumerate(self.varies_with):
-            table = modes.table[i]
-            expected = self.varies_with[table] if table < members else None
-            if kind != expected or (n > members and kind == "prev_agent"):
-                fits = "None or 'time'" if kind == expected else f"{expected!r}, as of the policy that it acts by"
-                check.fail("Task", f"varies_with[{i}]", repr(kind), fits)
+        self._set(takeover_delay=None, on_takeover=())
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
             time = "no horizon" if self.horizon is None else f"horizon {self.horizon:,}"
             discount = None if self.discount is None else f"discount {self.discount:g}"
             ends = f"ends in {plural(len(self.terminal), 'state')}" if self.terminal else None
-            told = not np.isnan(self.env_cost[~self.is_terminal]).all() if self.learns_costs else None
-            costs = None if told is None else "some costs are learned" if told else "costs are learned"
+            some_known = not np.isnan(self.env_cost[~self.is_terminal]).all() if self.learns_costs else None
+            costs = None if some_known is None else "some costs are learned" if some_known else "costs are learned"
             sizes = f"{plural(self.n_states, 'state')}, {plural(self.n_actions, 'action')}"
             return sizes, time, discount, ends, costs, f"agents: {listed(self.agents)}"
 
@@ -284,49 +226,34 @@ class Task(Remade):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Return the names of the agents that the team consists of, without the steps of slow hand-overs.
-
-        In the example of this module: ("machine", "human").
-        """
+        """Return the names of the agents of the team, without steps of slow hand-overs; in the example: ("machine", "human")."""
         return tuple(self.agents[: max(self.roles.acting) + 1])
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the names of the T policies that there are to learn.
+        """Return the names of the T policies to learn: those of the members, then those for taking over (on_takeover).
 
-        These are the members' policies, and then the separate policies of those in on_takeover. In the example of this module:
-        ("machine", "human"); with on_takeover=["human"]: ("machine", "human", "human (taking over)").
+        In the example of this module: ("machine", "human"); with on_takeover=["human"]: ("machine", "human", "human (taking
+        over)").
         """
         return self.roles.tables
 
     @cached_property
     def acting(self) -> NDArray[np.int64]:
-        """Return for each agent the member who acts, and whose control is paid, while that agent is in control, (D,).
-
-        In the example of this module: [0, 1, 0, 0], since the machine acts while the human takes over.
+        """Return the member who acts, and whose control is paid, while each agent is in control, (D,); in the example: [0, 1, 0,
+        0].
         """
         return read_only(np.array(self.roles.acting, dtype=np.int64))
 
     @cached_property
-    def aim(self) -> NDArray[np.int64]:
-        """Return for each agent the member who has control or is getting it, (D,); a switch is where this changes.
-
-        In the example of this module: [0, 1, 1, 1], since both steps of the hand-over lead to the human.
-        """
-        return read_only(np.array(self.roles.aim, dtype=np.int64))
-
-    @cached_property
     def table(self) -> NDArray[np.int64]:
-        """Return for each agent the policy that it acts by, as an index into `tables`, (D,).
-
-        In the example of this module: [0, 1, 0, 0]; with on_takeover=["human"]: [0, 1, 2, 2].
-        """
+        """Return the policy that each agent acts by, an index into `tables`, (D,); in the example: [0, 1, 0, 0]."""
         return read_only(np.array(self.roles.table, dtype=np.int64))
 
     def control_costs(self, state: Any, prev_agent: Any, agent: Any) -> tuple[Any, Any]:
         """Return the costs of control and of the hand-over in a step. All arguments are indices, or arrays of indices.
 
-        A hand-over that the task says is not possible costs its grab_cost; nothing where the task does not say it (is_unpriced).
+        An impossible hand-over that happens costs its grab_cost, or nothing where that is not known (is_unpriced).
         """
         control = self.control_cost[agent] if self.control_cost.ndim == 1 else self.control_cost[state, agent]
         if self._paid.ndim == 2:
@@ -338,8 +265,10 @@ class Task(Remade):
         """Return what each hand-over costs if it happens, (D, D) or (S, D, D): switch_cost, or grab_cost where that is infinite."""
         if self.can_hand_over.all():
             return self.switch_cost  # type: ignore[no-any-return]
-        own = self.grab_cost if self.grab_cost is not None else price_of_members(self.switch_cost, self.aim)
-        return read_only(np.where(np.isinf(self.switch_cost), own[..., self.aim[:, None], self.aim], self.switch_cost))
+        own = self.grab_cost if self.grab_cost is not None else price_of_members(self.switch_cost, self.layout.aim)
+        return read_only(
+            np.where(np.isinf(self.switch_cost), own[..., self.layout.aim[:, None], self.layout.aim], self.switch_cost)
+        )
 
     @cached_property
     def _paid(self) -> Floats:
@@ -352,10 +281,10 @@ class Task(Remade):
         return read_only(np.isinf(self._prices if self._prices.ndim == 2 else self._prices[0]))
 
     def step_cost(self, state: Any, prev_agent: Any, agent: Any, env_cost: Any, enter_cost: Any = 0.0) -> Any:
-        """Return the cost of a step: environment, control and switching cost (Eq. 1), and that of arriving.
+        """Return the cost of a step (Eq. 1): environment, control and switching cost, and that of arriving.
 
-        state, prev_agent, agent: indices, or arrays of indices for several steps. env_cost, enter_cost: what the environment
-        charged. agent: who acted, also if that was not possible by the task; see `control_costs`.
+        state, prev_agent, agent: indices, or arrays of indices. agent: who acted, even if the task says that this is not possible
+        (see `control_costs`). env_cost, enter_cost: what the environment charged.
         """
         control, switching = self.control_costs(state, prev_agent, agent)
         return total_cost(env_cost, control, switching, enter_cost)
@@ -393,19 +322,6 @@ class Task(Remade):
         return float(low.min()), float(high.max())
 
     @property
-    def factor(self) -> float:
-        """Return by which factor less counts what comes one step later: the discount, or 1."""
-        return 1.0 if self.discount is None else self.discount
-
-    @cached_property
-    def left(self) -> Floats:
-        """Return what a cost of 1 in every step from t on adds up to, (L + 1,); empty where there is no horizon."""
-        result = np.zeros(0 if self.horizon is None else self.horizon + 1)
-        for t in range(len(result) - 2, -1, -1):
-            result[t] = 1.0 + self.factor * result[t + 1]
-        return read_only(result)
-
-    @property
     def weighs_steps(self) -> bool:
         """Return whether later steps of an episode cost less, though there is a last one: costs are weighed then, steps are not."""
         return self.horizon is not None and self.discount is not None
@@ -427,10 +343,7 @@ class Task(Remade):
         return 1 if self.periods is None else int(self.periods.max()) + 1
 
     def with_unknown_costs(self, cost_range: tuple[float, float] | None = None) -> "Task":
-        """Return the same task for somebody who does not know what the environment charges for actions.
-
-        cost_range: what it can be; by default from the least to the most that it is.
-        """
+        """Return the task with env_cost to be learned. cost_range: what it can be; by default from the least to the largest."""
         if cost_range is None:
             least, most = self.extremes_of_env_cost
             cost_range = float(least.min()), float(most.max())
@@ -460,11 +373,8 @@ class Task(Remade):
         return bool(np.isfinite(handovers_until(self.can_hand_over, agent)[self.start_agent]))
 
     def always(self, agent: int | str) -> NDArray[np.int16]:
-        """Return the switching policy that gives control to one agent as soon as possible and leaves it there, (L, S, D), or (S, D)
-        where there is no horizon.
-
-        agent: an index or a name. The result holds agents, indexed [t, s, prev_agent]. If control cannot come to the agent, that is
-        an error.
+        """Return the policy that gives control to one agent as soon as possible and leaves it there, (L, S, D) [t, s, prev_agent],
+        or (S, D) without a horizon. agent: an index or a name. Fails if control cannot come to the agent.
         """
         agent = self.agent_index("Task.always", "agent", agent)
         if not self.can_reach(agent):
@@ -513,10 +423,9 @@ class Task(Remade):
     @overload
     def who_acts(self, agent: str) -> str: ...
     def who_acts(self, agent: int | str) -> int | str:
-        """Return the member who acts while an agent is in control: the agent itself, or during a slow hand-over whoever acts then.
+        """Return the member who acts while an agent is in control, by name or by index as the agent is given.
 
-        By name if the agent is given by name, else by index. In the example of this module the machine acts while
-        "human (taking over from machine, 1 of 2)" is in control.
+        In the example of this module the machine acts while "human (taking over from machine, 1 of 2)" is in control.
         """
         member = int(self.acting[self.agent_index("Task.who_acts", "agent", agent)])
         result: int | str = in_kind(member, self.members, agent)
@@ -529,92 +438,11 @@ class Task(Remade):
         return tuple(self.varies_with[int(np.argmax(self.table == i))] for i in range(len(self.tables)))
 
     @cached_property
-    def n_slots(self) -> NDArray[np.int64]:
-        """Return the number of slots of each policy, (T,). A slot is one (S, A) table.
-
-        A policy has one slot; L slots if it varies with time; D slots if it varies with the previous agent.
-        """
-        sizes = {None: 1, "time": self.plan_steps, "prev_agent": self.n_agents}
-        return read_only(np.array([sizes[kind] for kind in self.table_varies], dtype=np.int64))
-
-    @cached_property
-    def first_slot(self) -> NDArray[np.int64]:
-        """Return the first slot of each policy, (T,): the slots of all policies lie one after the other in one array."""
-        return read_only(np.concatenate([[0], np.cumsum(self.n_slots)[:-1]]))
-
-    @cached_property
-    def slot(self) -> NDArray[np.int64]:
-        """Return the first slot of the policy that each agent acts by, (D,)."""
-        return read_only(np.ascontiguousarray(self.first_slot[self.table]))
-
-    @cached_property
-    def vary(self) -> NDArray[np.int64]:
-        """Return varies_with as the codes CONSTANT, BY_TIME, BY_PREV_AGENT that compiled code reads, (D,)."""
-        return read_only(np.array([KIND[kind] for kind in self.varies_with or ()], dtype=np.int64))
+    def layout(self) -> Layout:
+        """Return the arrays by which kernels and counts find the policies of the agents and the weight of later costs."""
+        return layout_of(self.roles.aim, self.table, self.varies_with or (), self.horizon, self.discount)
 
     def slot_shape(self, table: int) -> tuple[int, ...]:
         """Return the shape that a policy must have, given its index among `tables`: (S, A), (L, S, A) or (D, S, A)."""
         shape = (self.n_states, self.n_actions)
-        return shape if self.table_varies[table] is None else (int(self.n_slots[table]), *shape)
-
-    def known_agents(self, owner: str, policies: Mapping[str, ArrayLike]) -> dict[int, Floats]:
-        """Check policies that are given by name; return them by their index among `tables`, each as (slots, S, A)."""
-        result: dict[int, Floats] = {}
-        for name, policy in check.mapping(owner, "known_agents", policies, "policies by the agents' names").items():
-            check.name(owner, "an agent of known_agents", name)
-            table = name_index(owner, "an agent of known_agents", name, self.tables)
-            shape = self.slot_shape(table)
-            checked = checked_policy(f"{owner}, known agent {name!r}", policy, self.table_varies[table], shape)
-            result[table] = checked.reshape(-1, self.n_states, self.n_actions)
-        return result
-
-
-def with_cost_at_ends(env_cost: Floats, terminal: Sequence[int], endless: bool) -> Floats:
-    """Return env_cost in which each state where an episode ends has one known cost, that of a step that is left: 0 if it was not
-    known.
-    """
-    result = env_cost.copy()
-    for s in terminal:
-        if np.isnan(result[s]).all():
-            result[s] = 0.0
-        if np.isnan(result[s]).any() or (result[s] != result[s, 0]).any():
-            check.fail("Task", f"env_cost[{s}]", check.show(result[s].tolist()), "the same for all actions: an episode ends there")
-        if endless and result[s, 0] != 0.0:
-            check.fail("Task", f"env_cost[{s}]", result[s, 0], "0 where an episode ends and there is no horizon; use enter_cost")
-    return read_only(result)
-
-
-def names_one_agent(given: Any) -> bool:
-    """Return whether something stands for one agent, by index or name, and is no policy, nor has one as a Plan does."""
-    return check.ndim(given) == 0 and not hasattr(given, "policy") and not hasattr(given, "policies")
-
-
-def checked_switching_policy(owner: str, task: Task, policy: Any, argument: str = "policy") -> Policy:
-    """Check a switching policy, (L, S, D) agents, or (S, D) where there is no horizon, or something that has one, such as a Plan;
-    return it in the form that kernels read, in which (S, D) is (1, S, D). argument: what it is called in errors.
-    """
-    if hasattr(policy, "policies"):
-        expected = "one policy: of a Mixture one is drawn for each episode (mixture.draw), and mixture.cost is what that costs"
-        check.fail(owner, argument, f"a {type(policy).__name__}", expected)
-    given = check.unmasked(owner, argument, getattr(policy, "policy", policy))
-    shape, letters = task.policy_shape, "(L, S, D)" if task.horizon is not None else "(S, D)"
-    if given is None or given.dtype.kind == "O":
-        check.fail(owner, argument, check.show(policy), f"an array of integers of shape {letters} = {shape}")
-    if given.dtype.kind not in "iu":
-        check.fail(owner, f"the type of {argument}", given.dtype, f"an integer type: agents, of shape {letters} = {shape}")
-    if given.shape != shape:
-        check.fail(owner, f"the shape of {argument}", given.shape, f"{letters} = {shape}")
-    bad = np.argwhere((given < 0) | (given >= task.n_agents))
-    if len(bad):
-        place = check.place_of(argument, bad[0])
-        check.fail(owner, place, given[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
-    if not task.can_hand_over.all():
-        barred = ~task.can_hand_over[np.arange(task.n_agents), given]
-        barred[..., task.is_terminal, :] = False  # nobody acts there
-        if barred.any():
-            where = np.argwhere(barred)[0]
-            expected = f"an agent to whom {task.agents[where[-1]]!r} can hand control"
-            check.fail(
-                owner, check.place_of(argument, where), f"{given[tuple(where)]} ({task.agents[given[tuple(where)]]!r})", expected
-            )
-    return for_kernels(given.reshape(-1, *shape[-2:]))
+        return shape if self.table_varies[table] is None else (int(self.layout.n_slots[table]), *shape)

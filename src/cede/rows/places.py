@@ -26,12 +26,12 @@ def layer_shapes(task: Task, *, flat: bool = False, structure: Structure | None 
 
     flat: for UCRL2, whose environment has a row for each state and slot. structure: if declared, rows are cases.
     """
-    numbers = zip(task.tables, task.n_slots, cases_of(task, structure), strict=True)
+    numbers = zip(task.tables, task.layout.n_slots, cases_of(task, structure), strict=True)
     result = {f"{AGENT}{name}": (int(slots) * cases, task.n_actions) for name, slots, cases in numbers}
     if structure is not None and structure.environment is not None:
         result[ENVIRONMENT] = (structure.environment.n_cases, structure.environment.to.shape[1])
     else:
-        columns = int(task.n_slots.sum()) if flat else task.n_actions
+        columns = int(task.layout.n_slots.sum()) if flat else task.n_actions
         result[ENVIRONMENT] = (task.n_periods * task.n_states * columns, task.n_states)
     result[COSTS] = (len(cost_places(task, flat=flat, structure=structure).least), N_SUMS)
     result[START] = (1, task.n_states)
@@ -40,7 +40,7 @@ def layer_shapes(task: Task, *, flat: bool = False, structure: Structure | None 
 
 def agent_rows(task: Task, structure: Structure | None) -> list[int]:
     """Return how many rows each policy of `task.tables` has."""
-    return [int(slots) * cases for slots, cases in zip(task.n_slots, cases_of(task, structure), strict=True)]
+    return [int(slots) * cases for slots, cases in zip(task.layout.n_slots, cases_of(task, structure), strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def cost_places(task: Task, *, flat: bool = False, structure: Structure | None =
     low, high = task.extremes_of_env_cost
     unknown = np.isnan(task.env_cost)
     if flat:
-        unknown = np.repeat(((high > low) & ~task.is_terminal)[:, None], int(task.n_slots.sum()), axis=1)
+        unknown = np.repeat(((high > low) & ~task.is_terminal)[:, None], int(task.layout.n_slots.sum()), axis=1)
     labels = np.arange(unknown.size).reshape(unknown.shape)
     if structure is not None and structure.costs is not None and not flat:
         labels = structure.costs
@@ -133,17 +133,17 @@ def all_agents(task: Task, structure: Structure | None) -> Rows:
     """Return the cases of all agents of a task, agent by agent and slot by slot; without a declaration each state is a case."""
     declared = {} if structure is None else structure.agents
     same = np.arange(task.n_actions)[None, :]
-    row, case, to = np.empty((int(task.n_slots.sum()), task.n_states), dtype=np.int64), [], []
+    row, case, to = np.empty((int(task.layout.n_slots.sum()), task.n_states), dtype=np.int64), [], []
     rows, cases = 0, 0
     for d, name in enumerate(task.tables):
         seen = declared.get(name, np.arange(task.n_states))
-        for slot in range(int(task.n_slots[d])):
+        for slot in range(int(task.layout.n_slots[d])):
             if isinstance(seen, Outcomes):
                 own, here, means = seen.case, seen.row, seen.to.astype(np.int64)
             else:
                 own, here = np.arange(n_cases(seen)), seen
                 means = np.repeat(same, len(own), axis=0)
-            row[int(task.first_slot[d]) + slot] = rows + here
+            row[int(task.layout.first_slot[d]) + slot] = rows + here
             case.append(cases + own)
             to.append(means)
             rows, cases = rows + len(own), cases + n_cases(seen)

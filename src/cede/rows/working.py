@@ -13,8 +13,9 @@ from cede._base.arrays import Floats, Ints
 from cede._base.turns import Turn
 from cede._kernels.tables import Table
 from cede.problem.arrays import problem_of
+from cede.problem.layout import BY_PREV_AGENT, BY_TIME
 from cede.problem.structure import Structure, checked_structure
-from cede.problem.task import BY_PREV_AGENT, BY_TIME, Task
+from cede.problem.task import Task
 from cede.rows import cost_sums
 from cede.rows import counting as kernels
 from cede.rows.cost_sums import N_SUMS, CostLayer
@@ -169,8 +170,8 @@ class Working:
         charged = (np.zeros(n) if part is None else part for part in (costs, enter_costs))
         rows, parts = np.full(2 * n, -1, dtype=np.int64), np.stack([*charged], axis=1).reshape(-1)
         if layer.counts.place.size:
-            vary = self.task.vary[who]
-            slots = self.task.slot[who] + np.where(vary == BY_TIME, times, np.where(vary == BY_PREV_AGENT, prevs, 0))
+            vary = self.task.layout.vary[who]
+            slots = self.task.layout.slot[who] + np.where(vary == BY_TIME, times, np.where(vary == BY_PREV_AGENT, prevs, 0))
             rows[0::2] = layer.counts.place[states, slots if self.flat else actions]
         if layer.enter_place.size:
             rows[1::2] = layer.enter_place[nexts]

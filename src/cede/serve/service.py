@@ -1,28 +1,28 @@
-"""The service in one process: database, writer, planner, tokens and the cache of plans."""
+"""The service in one process: database, writer, planner, tokens, events and caches."""
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
 
 from cede import __version__
 from cede.learners.learner import Learner
-from cede.serve.planner.estimates import CountsKey, Estimates
+from cede.serve.events import Events
+from cede.serve.planner.estimates import CountsKey, Estimates, RecentlyUsed
 from cede.serve.planner.plans import CachedTeam, Decision, PlanCache, Planner
-from cede.serve.planner.work import ServedTeam
+from cede.serve.served import ServedTeam
 from cede.serve.store.audit import erase
 from cede.serve.store.database import Database, now_ms
+from cede.serve.store.history import HistorySums
 from cede.serve.store.log import begin_episode
 from cede.serve.store.schema import environments, plans, teams
 from cede.serve.store.store import Store
 from cede.serve.store.tokens import TokenCache
-from cede.serve.store.writer import Writer
+from cede.serve.store.writer import Work, Writer
 
 LEARNERS = 8  # cached, for explanations and summaries
 MOST_LOADING = 10_000  # plans that are loaded in the background
@@ -53,21 +53,20 @@ class Service:
         self.store, self.tokens = Store(database), TokenCache(database)
         self.plans = PlanCache(self.store, self.options.most_plans)
         self._stop = threading.Event()
-        self._loading: set[str] = set()
-        self._learners: OrderedDict[CountsKey, Learner] = OrderedDict()
+        self._loading: set[str] = set()  # teams whose plans are being loaded
+        self._learners = RecentlyUsed[Learner](LEARNERS)
         self._lock = threading.Lock()
-        self.refreshed = 0  # number of refreshes
-        self.when_counted: list[Callable[[dict[int, int]], None]] = []  # called with numbers of counted episodes by team
 
     def start(self) -> None:
         """Fill the caches, and start the threads."""
         self._stop.clear()
         self.tokens.refresh()
         self.plans.refresh()
-        self.pool = ThreadPoolExecutor(4, "cede-reader")
+        self.pool, self.events = ThreadPoolExecutor(4, "cede-reader"), Events(self.database)
         self.estimates = Estimates(self.counted_learner)
         self.writer = Writer(self.store, self.options.most_waiting, self._counted)
-        self.planner = Planner(self.store, lambda work: self.writer.call(work).result(), self.plans.published, self.failed)
+        self.history = HistorySums(self.store, self.write)
+        self.planner = Planner(self.store, self.write, self.plans.published, self.failed)
         if self.options.plans:
             self.planner.start(self.options.pause, self.options.planning_share)
         self._refresher = threading.Thread(target=self._refresh, name="cede-refresher", daemon=True)
@@ -76,19 +75,23 @@ class Service:
     def stop(self) -> None:
         """Write all queued reports, and stop the threads."""
         self._stop.set()
+        self.events.stop()
         self.planner.stop()
         self._refresher.join()
         self.writer.close()
         self.pool.shutdown()
         self.estimates.close()
 
+    def write(self, work: Work) -> Any:
+        """Call a function with a connection in a write transaction of the writer, and return its answer."""
+        return self.writer.call(work).result()
+
     def _refresh(self) -> None:
         """Refresh the caches until stopped."""
         while not self._stop.wait(self.options.pause):
             try:
                 self.tokens.refresh()
-                self.plans.refresh()
-                self.refreshed += 1
+                self.events.planned(self.plans.refresh())
             except Exception as error:
                 self.failed(error)
 
@@ -103,13 +106,11 @@ class Service:
 
     def _counted(self, numbers: dict[int, int]) -> None:
         """Handle counted episodes, in the thread of the writer: plans are due."""
-        self.plans.counted(numbers)
+        named = {self.store.team(number).name: n for number, n in numbers.items()}
+        self.plans.counted(named)
         self.planner.wake()
-        for call in self.when_counted:
-            try:
-                call(numbers)
-            except Exception as error:
-                self.failed(error)
+        if len(self.events):
+            self.events.counted(named)
 
     @property
     def ready(self) -> dict[str, bool]:
@@ -136,7 +137,7 @@ class Service:
             newest = connection.scalar(select(plans.c.made).order_by(plans.c.id.desc()).limit(1))
         now, totals = now_ms(), {"episodes": 0, "steps": 0}
         for name, n in counted:
-            totals[self.store.environment(name)[1].unit] += n
+            totals[self.store.environment(name).served.unit] += n
         return {
             "version": __version__,
             "ready": self.ready,
@@ -157,7 +158,7 @@ class Service:
 
     def begin(self, team: ServedTeam, key: str | None = None) -> Future[tuple[int, bool]]:
         """Begin an episode under an unused number, or the number of the same key; see `log.begin_episode`."""
-        return self.writer.call(lambda connection: begin_episode(connection, team, self.store.team_of, key))
+        return self.writer.call(lambda connection: begin_episode(connection, team, self.store.team, key))
 
     def decide(self, name: str, known: CachedTeam, t: int | None, state: int, prev_agent: int) -> Decision:
         """Return the agent that should act, from memory. An uncached plan is loaded in the background."""
@@ -192,15 +193,10 @@ class Service:
         with self.database.read() as connection:
             numbers = self.store.numbers(connection, team)
             key = (team.id, numbers.episodes, numbers.environment_episodes, numbers.erased)
-            with self._lock:
-                learner = self._learners.get(key)
+            learner = self._learners.get(key)
             if learner is None:
                 learner = self.store.learner(connection, team)
-        with self._lock:
-            self._learners[key] = learner
-            self._learners.move_to_end(key)
-            while len(self._learners) > LEARNERS:
-                self._learners.popitem(last=False)
+                self._learners.put(key, learner)
         return key, learner
 
     def erase(self, team: ServedTeam) -> Future[int]:
@@ -209,14 +205,10 @@ class Service:
         def done(future: Future[int]) -> None:
             if future.exception() is None:
                 self.plans.forget([team.name])
-                with self._lock:
-                    self._learners.clear()
-                self.estimates.clear()
+                self._learners.clear()
+                self.estimates.cache.clear()
                 self.planner.wake()
 
-        def work(connection: Connection) -> int:
-            return erase(connection, self.store, team)
-
-        future = self.writer.call(work)
+        future = self.writer.call(lambda connection: erase(connection, self.store, team))
         future.add_done_callback(done)
         return future

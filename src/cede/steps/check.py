@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from cede._base import check
-from cede._base.arrays import Floats
 from cede.problem.names import in_kind
 from cede.problem.structure import Structure
 from cede.problem.task import Task
@@ -138,14 +137,14 @@ def check_links(
     """
     wrong_agent, wrong_state = wrong_links(before, after)
     if (i := first(wrong_agent & linked)) is not None:
-        who = expected(before.agent, i, task.agents, "prev_agent", given)
+        who = wanted(before.agent, i, task.agents, "prev_agent", given)
         check.fail(owner, place("prev_agent", i), shown("prev_agent", after, i, given), f"{who}, {WHO}")
     if task.terminal and (i := first(task.is_terminal[before.next_state] & linked)) is not None:
-        where = expected(before.next_state, i, task.state_names or (), "state", given)
+        where = wanted(before.next_state, i, task.state_names or (), "state", given)
         step = "this episode" if given is not None else f"the episode of {place('state', i)}"
         check.fail(owner, step, f"over since state {where}", "ended first (end_episode)")
     if (i := first(wrong_state & linked)) is not None:
-        where = expected(before.next_state, i, task.state_names or (), "state", given)
+        where = wanted(before.next_state, i, task.state_names or (), "state", given)
         check.fail(owner, place("state", i), shown("state", after, i, given), f"{where}, {WHERE}; moved=True if it was moved since")
 
 
@@ -161,7 +160,7 @@ def shown(name: str, steps: Any, i: int, given: Mapping[str, Any] | None) -> str
     return check.show(np.atleast_1d(getattr(steps, name))[i] if given is None else given[name])
 
 
-def expected(indices: Any, i: int, names: Any, name: str, given: Mapping[str, Any] | None) -> str:
+def wanted(indices: Any, i: int, names: Any, name: str, given: Mapping[str, Any] | None) -> str:
     """Return how an error shows the index that it expects for step i: by name, if the field was given by name."""
     index = int(np.atleast_1d(indices)[i])
     return check.show(index if given is None else in_kind(index, names, given[name]))
@@ -193,8 +192,11 @@ def charged(owner: str, task: Task, steps: Any, place: Place = in_column, *, mea
     result = []
     for name, stated_cost, ends in zip(COSTS, (env_cost, arriving), (task.cost_range, task.enter_cost_range), strict=True):
         given = getattr(steps, name)
-        if measured:
-            check_known(owner, steps, name, stated_cost, given, place)
+        if measured and (i := first(abs(given - stated_cost) > SAME_COST * (1.0 + abs(stated_cost)))) is not None:  # never for NaN
+            stated = f"{np.atleast_1d(stated_cost)[i]:g}, as {entry(name, steps, i)} of the task says, or left out"
+            article = "a" if name == "cost" else "an"
+            expected = f"{stated}; a cost that is measured is declared unknown: NaN there and {article} {name}_range"
+            check.fail(owner, place(name, i), float(np.atleast_1d(given)[i]), expected)
         unknown = stated_cost != stated_cost  # noqa: PLR0124 (NaN)
         if first(unknown) is None:
             result.append(stated_cost)
@@ -206,15 +208,6 @@ def charged(owner: str, task: Task, steps: Any, place: Place = in_column, *, mea
             check.fail(owner, place(name, i), float(np.atleast_1d(given)[i]), allowed)
         result.append(np.where(unknown, given, stated_cost))
     return result[0], result[1]
-
-
-def check_known(owner: str, steps: Any, name: str, stated_cost: Floats, given: Any, place: Place) -> None:
-    """Check that costs that are given do not contradict what the task says of them. stated_cost, given: NaN where nothing is."""
-    different = abs(given - stated_cost) > SAME_COST * (1.0 + abs(stated_cost))  # never where one of them is NaN
-    if (i := first(different)) is not None:
-        stated = f"{np.atleast_1d(stated_cost)[i]:g}, as {entry(name, steps, i)} of the task says, or left out"
-        unknown = f"a cost that is measured is declared unknown: NaN there and {'a' if name == 'cost' else 'an'} {name}_range"
-        check.fail(owner, place(name, i), float(np.atleast_1d(given)[i]), f"{stated}; {unknown}")
 
 
 def entry(name: str, steps: Any, i: int) -> str:

@@ -29,14 +29,9 @@ def cost_parts(task: Task, steps: Any) -> CostParts:
     control, switching = task.control_costs(steps.state, steps.prev_agent, steps.agent)
     rest: Any = 0.0
     if task.terminal and task.horizon is not None:
-        to, left = steps.next_state, task.left[steps.t + 1]
-        rest = np.where(task.is_terminal[to], cost_after_end(task.factor, task.env_cost[to, 0], left), 0.0)
+        to, left = steps.next_state, task.layout.left[steps.t + 1]
+        rest = np.where(task.is_terminal[to], cost_after_end(task.layout.factor, task.env_cost[to, 0], left), 0.0)
     return CostParts(steps.cost, control, switching, steps.enter_cost, rest)
-
-
-def step_cost(task: Task, steps: Any) -> Any:
-    """Return what a Step, or Steps, cost, without what comes after an end."""
-    return task.step_cost(steps.state, steps.prev_agent, steps.agent, steps.cost, steps.enter_cost)
 
 
 class Account:
@@ -60,5 +55,5 @@ class Account:
         self.cost += self.weight * float(cost_parts(self.task, step).total)
         self.weight *= self.discount
         self.control[self.task.acting[step.agent]] += 1
-        self.switches += int(is_hand_over(self.task.aim, step.prev_agent, step.agent))
+        self.switches += int(is_hand_over(self.task.layout.aim, step.prev_agent, step.agent))
         self.steps += 1

@@ -10,6 +10,7 @@ import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
+from cede.problem.names import numbers_by_name
 from cede.problem.structure import Structure
 from cede.problem.task import Task
 from cede.steps.check import check_steps, checked_episode
@@ -105,15 +106,13 @@ def numbers(owner: str, name: str, column: Any, known: Any, size: int) -> Ints:
 
 def looked_up(owner: str, name: str, column: Any, known: Any, size: int) -> Any:
     """Return the number of each name in a column of names and numbers. Missing values are an error."""
-    index = {text: i for i, text in enumerate(known or ())}
-    twice = {text for text in known or () if list(known).count(text) > 1} if len(index) < len(known or ()) else set()
-    result = []
+    index, result = numbers_by_name(known), []
     for i, value in enumerate(column.tolist()):
         number = index.get(value) if isinstance(value, str) else value
         if isinstance(number, bool) or not isinstance(number, int | float | np.integer | np.floating):
             expected = f"an integer from 0 to {size - 1}" if known is None else check.one_of(known, value)
             check.fail(owner, f"{name}[{i}]", check.show(value), expected)
-        if isinstance(value, str) and value in twice:
+        if isinstance(value, str) and number < 0:
             check.fail(owner, f"{name}[{i}]", check.show(value), "a name that only one has; give the number")
         result.append(number)
     return np.array(result)
@@ -127,20 +126,20 @@ def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
     if n == 0:
         return []
     if episode is not None:
-        for i, value in enumerate(episode.tolist()):
+        values: list[Any] = episode.tolist()
+        first: dict[Any, int] = {}
+        for i, value in enumerate(values):
             if check.is_missing(value):
                 check.fail(owner, f"episode[{i}]", check.show(value), "there: which episode the step belongs to")
-        changes = [0, *(i for i in range(1, n) if episode[i] != episode[i - 1])]
-        met: dict[Any, int] = {}
-        for i in changes:
-            value = episode[i].item() if isinstance(episode[i], np.generic) else episode[i]
+            if i and value == values[i - 1]:
+                continue
             try:
-                before = met.setdefault(value, i)
+                before = first.setdefault(value, i)
             except TypeError:
                 check.fail(owner, f"episode[{i}]", check.show(value), "a number or a name")
             if before != i:
                 check.fail(owner, f"episode[{i}]", repr(episode[i]), f"another one: that of row {before} has ended already")
-        return changes
+        return list(first.values())
     if t is None:
         check.fail(owner, "log", "without 'episode' and 't'", "a log with one of them, to tell where an episode begins")
     return [0, *(i for i in range(1, n) if t[i] <= t[i - 1])]

@@ -51,7 +51,7 @@ def header_of(task: Task) -> dict[str, Any]:
         "agents": list(task.agents),
         "members": list(task.members),
         "acting": task.acting.tolist(),
-        "aim": task.aim.tolist(),
+        "aim": task.layout.aim.tolist(),
         "state_names": None if task.state_names is None else list(task.state_names),
         "action_names": None if task.action_names is None else list(task.action_names),
     }

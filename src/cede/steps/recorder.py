@@ -16,6 +16,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,27 +27,24 @@ from cede._base import check
 from cede._base.archive import RECORD, mode_of, path_to_write, sync_directory, try_lock, unlock
 from cede._base.reprs import short_repr
 from cede.problem.task import Task
-from cede.steps.cost import step_cost
 from cede.steps.read_record import is_record, read_record
 from cede.steps.record import NOT_ASKED, header_of, is_json
 from cede.steps.recorded import CountedRun, Place, Recorded
 from cede.steps.step import Step
 
 SYNCS = ("never", "episode", "step")
-TAIL = 1 << 16  # bytes that are read at once to find the last line
 _recorders: "WeakSet[Recorder]" = WeakSet()
 
 
 class Recorder:
     """Appends the steps of a control loop to a record, a file of JSON lines. `Learner.record_to` makes one for the learner.
 
-    path: the file; if it exists, it must be a record of the same task, and is continued. task: what is recorded. about: more to
-    write at the beginning, as a learner's settings. sync: when to wait until all is on the disk: "never" (the operating system
-    decides; a kill of the process loses no step that was written), after each "episode", or after each "step". recorded: what the
-    learner has counted of which records.
+    path: the file; an existing record of the same task is continued. task: what is recorded. about: more to write at the beginning,
+    as a learner's settings. sync: when to wait until all is on the disk: "never" (a kill of the process loses no step, a power
+    failure may), after each "episode", or after each "step". recorded: what the learner has counted of which records.
 
-    While it is open, a second recorder of the same file is refused, if the file system has locks. It is a context manager, closed
-    at the end; after that the learner is no longer recorded.
+    While it is open, a second recorder of the same file is refused, if the file system has locks. It is a context manager; after it
+    is closed, the learner is no longer recorded.
     """
 
     def __init__(
@@ -108,14 +106,14 @@ class Recorder:
             check.fail(owner, "path", repr(str(self.path)), "a file to which no other recorder writes")
         descriptor, size = self._file.fileno(), os.fstat(self._file.fileno()).st_size
         self._file.seek(0)
-        first = self._file.readline() if size else b""
-        if size and not first.endswith(b"\n") and (first.startswith(RECORD) or RECORD.startswith(first)):
+        first, second = self._file.readline(), self._file.readline()
+        if not size:
+            return 0, 0, None
+        if not first.endswith(b"\n") and (first.startswith(RECORD) or RECORD.startswith(first)):
             os.ftruncate(descriptor, 0)  # killed while it wrote the header
             return 0, size, None
-        second = self._file.readline()
-        if size:
-            check_continues(owner, self.path, first, self._header)
-        end = end_of_whole_lines(self._file, size)
+        check_continues(owner, self.path, first, self._header)
+        end = end_of_whole_lines(self._file)
         if end < size:
             os.ftruncate(descriptor, end)
         return end, size - end, name_of_run(second) if end > len(first) else None
@@ -197,7 +195,7 @@ class Recorder:
             self._counted += 1
         if not self._inside or t == 0:
             self._begun, self._inside = self._begun + 1, True
-        total = float(step_cost(self.task, step))
+        total = float(self.task.step_cost(state, prev, agent, cost, enter_cost))
         more = ',"unpriced":true' if self.task.is_unpriced[prev, agent] else ""  # the cost of the hand-over is not in the total
         more += "" if step.session is None else f',"session":{json.dumps(step.session)}'
         return (
@@ -305,27 +303,27 @@ def check_continues(owner: str, path: Path, line: bytes, header: Mapping[str, An
             check.fail(owner, place, check.show(first.get(name)), f"{check.show(value)}, as of the task; take another file")
 
 
-def end_of_whole_lines(file: Any, size: int) -> int:
-    """Return where the last whole line of a file ends: after its last line break, without blank lines, and without a last line that
-    is no JSON.
+def end_of_whole_lines(file: Any) -> int:
+    """Return where the last whole line of a file ends: after a line break, without blank lines, and without a last line that is no
+    JSON: after a power failure there may be anything.
     """
-    end, is_last = begin_of_last_line(file, size), True
-    while end:
-        begin = begin_of_last_line(file, end - 1)
-        file.seek(begin)
-        line = file.read(end - begin)
-        if line.strip():
-            if is_json(line) or not is_last:
-                return end
-            is_last = False  # after a power failure there may be anything
-        end = begin
+    with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+        end, is_last = data.rfind(b"\n") + 1, True
+        while end:
+            begin = data.rfind(b"\n", 0, end - 1) + 1
+            line = data[begin:end]
+            if line.strip():
+                if is_json(line) or not is_last:
+                    return end
+                is_last = False
+            end = begin
     return 0
 
 
 def check_still_runs(owner: str, path: Path, running: tuple[Place, ...]) -> None:
     """Check that the running episode of a learner has not ended in a record that is to be continued: it would be there twice.
 
-    running: where it is recorded. Only a learner from a file that was written in the middle of an episode can be so far behind.
+    running: where it is recorded. Only a learner loaded from a file that was saved within an episode can be so far behind.
     """
     if running and is_record(path):
         ended = {(entry.run, entry.begin) for entry in read_record(path).entries()}
@@ -339,18 +337,6 @@ def name_of_run(line: bytes) -> str | None:
     run = json.loads(line) if is_json(line) else None
     name = run.get("run") if isinstance(run, dict) and run.get("event") == "run" else None
     return name if isinstance(name, str) else None
-
-
-def begin_of_last_line(file: Any, size: int) -> int:
-    """Return where the last line of the first `size` bytes of a file begins: after the last line break in them."""
-    while size > 0:
-        begin = max(0, size - TAIL)
-        file.seek(begin)
-        at = file.read(size - begin).rfind(b"\n")
-        if at >= 0:
-            return int(begin + at + 1)
-        size = begin
-    return 0
 
 
 def _let_go() -> None:

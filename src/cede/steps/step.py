@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cede._base import check
-from cede._base.arrays import Floats, Ints
+from cede._base.arrays import Floats, Ints, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import plural, short_repr
 from cede._kernels.account import is_hand_over
@@ -101,7 +101,7 @@ class Episode(Remade):
     costs: Floats  # (n,) cost of each step: environment, control, hand-over and arriving together
     env_costs: Floats | None = None  # (n,) what the environment charged for each action; needed where that must be learned
     enter_costs: Floats | None = None  # (n,) what it charged for arriving; the same
-    aim: Ints | None = None  # (D,) `task.aim`, where hand-overs take time; None: every agent is a member of the team
+    aim: Ints | None = None  # (D,) `task.layout.aim`, where hand-overs take time; None: every agent is a member of the team
 
     def __post_init__(self) -> None:
         arrays: dict[str, Any] = {}
@@ -125,9 +125,7 @@ class Episode(Remade):
         for name in ("env_costs", "enter_costs"):
             if getattr(self, name) is not None:
                 arrays[name] = partly_known("Episode", name, getattr(self, name), (n,), "(n,)")
-        for name, array in arrays.items():
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        self._set(**{name: read_only(array) for name, array in arrays.items()})
         steps = self.steps
         wrong, _ = wrong_links(steps.part(slice(0, -1)), steps.part(slice(1, None)))
         if wrong.any():

@@ -8,11 +8,9 @@ support_desk                             two models and a person who answer tick
 by_name                                  all of them by name, for files and the command line
 """
 
-from cede.worlds.lane_driving import lane_driving as lane_driving
-from cede.worlds.lane_driving import lane_driving_teams as lane_driving_teams
-from cede.worlds.relay import relay as relay
-from cede.worlds.riverswim import riverswim as riverswim
-from cede.worlds.riverswim import riverswim_teams as riverswim_teams
-from cede.worlds.support_desk import support_desk as support_desk
+from cede.worlds.lane_driving import lane_driving, lane_driving_teams
+from cede.worlds.relay import relay
+from cede.worlds.riverswim import riverswim, riverswim_teams
+from cede.worlds.support_desk import support_desk
 
 __all__ = ["lane_driving", "lane_driving_teams", "relay", "riverswim", "riverswim_teams", "support_desk"]

@@ -56,33 +56,33 @@ def registered() -> dict[str, list[EntryPoint]]:
 
     Nothing is imported, so a broken package does no harm until its world is asked for.
     """
-    found: dict[str, list[EntryPoint]] = {}
-    for one in entry_points(group=GROUP):
-        if one not in found.setdefault(one.name, []):  # a package may be found twice, as when it is installed to be edited
-            found[one.name].append(one)
-    return dict(sorted(found.items()))
+    entries: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        if entry not in entries.setdefault(entry.name, []):  # a package may be found twice, as when it is installed to be edited
+            entries[entry.name].append(entry)
+    return dict(sorted(entries.items()))
 
 
 def load_registered(owner: str, name: str) -> Any:
     """Import what another package registered under a name, and return it; None if nothing is. owner: named in errors."""
-    found = registered().get(name, [])
-    if not found:
+    entries = registered().get(name, [])
+    if not entries:
         return None
-    if len(found) > 1:
-        sources = " and ".join(source_of(one) for one in found)
+    if len(entries) > 1:
+        sources = " and ".join(source_of(entry) for entry in entries)
         check.fail(owner, f"the entry point {check.show(name)} of {GROUP}", f"registered by {sources}", "registered once")
     try:
-        return found[0].load()
+        return entries[0].load()
     except (Exception, SystemExit) as error:  # whatever the package does when it is imported
         why = " ".join(check.printable(f"{type(error).__name__}: {error}").split())
-        place = f"the entry point {check.show(name)} of {GROUP}, registered by {source_of(found[0])},"
+        place = f"the entry point {check.show(name)} of {GROUP}, registered by {source_of(entries[0])},"
         raise ValueError(f"{owner}: {place} is broken, must be something that can be imported ({why})") from error
 
 
-def source_of(one: EntryPoint) -> str:
+def source_of(entry: EntryPoint) -> str:
     """Return who registered an entry point, and as what, for an error."""
-    package = "a package" if one.dist is None else one.dist.name
-    return check.printable(f"{package} as {one.value}")
+    package = "a package" if entry.dist is None else entry.dist.name
+    return check.printable(f"{package} as {entry.value}")
 
 
 def world_function(owner: str, place: str, name: Any) -> Callable[..., TwoLayerMDP]:
@@ -109,5 +109,5 @@ def world_function(owner: str, place: str, name: Any) -> Callable[..., TwoLayerM
 def made_world(owner: str, name: str, options: Mapping[str, Any]) -> TwoLayerMDP:
     """Make a world, and return it. options: values of those arguments that it has."""
     make = world_function(owner, "world", name)
-    given = {one: value for one, value in options.items() if one in inspect.signature(make).parameters}
-    return check.instance(owner, f"what the world {check.show(name)} returned", make(**given), TwoLayerMDP)
+    arguments = {option: value for option, value in options.items() if option in inspect.signature(make).parameters}
+    return check.instance(owner, f"what the world {check.show(name)} returned", make(**arguments), TwoLayerMDP)

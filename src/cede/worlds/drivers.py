@@ -9,7 +9,7 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats, Ints
 from cede.problem.model import Agent, TwoLayerMDP
-from cede.problem.solo import solo as solo_problem
+from cede.problem.model import solo as solo_problem
 from cede.worlds import road
 
 HORIZON = 10  # steps of an episode

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.arrays import Ints
 from cede.problem.model import Agent, Team, TwoLayerMDP
+from cede.problem.policies import checked_switching_policy
 from cede.problem.structure import Outcomes, Structure
-from cede.problem.task import checked_switching_policy
 from cede.worlds import road
 from cede.worlds.drivers import HORIZON, human_policy, machine_agent
 

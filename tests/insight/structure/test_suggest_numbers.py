@@ -10,6 +10,7 @@ import cede
 from cede.beliefs.trees import RuleData
 from cede.insight.structure.suggest import differs, tells_something
 from cede.problem.features import read_features
+from cede.rows.stored import Counts
 
 NAMES = [f"room={i % 3}, light={i // 3}" for i in range(6)]
 TASK = cede.Task(agents=["a"], env_cost=np.zeros((6, 1)), horizon=2, state_names=NAMES)
@@ -85,7 +86,7 @@ def test_labels_belong_to_the_agent_that_they_were_found_for():
     task = cede.Task(agents=["room", "light"], env_cost=np.zeros((16, 2)), horizon=2, state_names=names)
     rows = [[95, 5], [65, 35], [35, 65], [5, 95]]
     acted = [rows[i % 4] for i in range(16)] + [rows[i // 4] for i in range(16)]
-    counts = cede.Counts.of(task, sp.csr_array(np.array(acted)), cede.Counts.zeros(task).environment, 1600, 0)
+    counts = Counts.of(task, sp.csr_array(np.array(acted)), Counts.zeros(task).environment, 1600, 0)
     found = cede.insight.suggest_structure(task, counts).structure
     assert sorted(found.agents) == ["light", "room"]
     assert found.agents["room"].tolist() == [0, 1, 2, 3] * 4

@@ -8,7 +8,7 @@ random tables of the same sums, which is an exact test for any counts. p-values 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,8 @@ from scipy import stats
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.problem.structure import Structure, checked_structure
+from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.task import Task
-from cede.rows.places import all_agents, cases_of
 from cede.rows.stored import NOTHING, Counts
 from cede.rows.working import Working
 from cede.steps.log import read_log
@@ -80,8 +79,8 @@ def check_structure(task: Task, structure: Structure, data: Any, *, alpha: float
         check.fail(owner, "structure", check.show(structure), "a Structure")
     checked_structure(owner, structure, task.n_states, task.n_actions, task.tables)
     plain = whole_counts(owner, task, data) if isinstance(data, Counts) else counted(task, read_log(owner, task, data))
-    cases = [*agent_tables(task, structure, plain), *environment_tables(task, structure, plain)]
-    impossible = unforeseen(task, structure, plain.environment)
+    cases = list(declared_cases(task, structure, plain))
+    impossible = undeclared_steps(task, structure, plain.environment)
     testable = [case for case in cases if case.testable]
     draws, rng = most_draws(len(testable), alpha), np.random.default_rng(0)
     tested = [(case, homogeneity(case.table, draws, rng)) for case in testable]
@@ -91,7 +90,7 @@ def check_structure(task: Task, structure: Structure, data: Any, *, alpha: float
         case, p_value = tested[i]
         worst = max(worst, min(1.0, p_value * (len(tested) - rank)))
         if worst <= alpha:
-            suspicions.append(accuse(task, case, worst))
+            suspicions.append(suspicion_of(task, case, worst))
     return StructureCheck(tuple(suspicions), len(tested), len(cases) - len(tested), alpha)
 
 
@@ -135,38 +134,34 @@ class Case:
         return bool((rows > 0).sum() >= 2 and (columns > 0).sum() >= 2 and self.table.sum() > 3)
 
 
-def agent_tables(task: Task, structure: Structure, counts: Counts) -> list[Case]:
-    """Return the counts of each declared case of the agents, for each slot. counts: made without a structure."""
-    whole, seen, result = all_agents(task, structure), counts.agents.toarray().astype(np.float64), []
-    begin = 0
-    for d, cases in enumerate(cases_of(task, structure)):
-        for slot in range(int(task.first_slot[d]), int(task.first_slot[d] + task.n_slots[d])):
-            if task.tables[d] in structure.agents:
-                rows = whole.row[slot]
-                by_outcome = np.take_along_axis(seen[slot * task.n_states : (slot + 1) * task.n_states], whole.to[rows], axis=1)
-                for number in range(cases):
-                    states = np.flatnonzero(whole.case[rows] == begin + number)
-                    result.append(Case(task.tables[d], number, [(int(s),) for s in states], by_outcome[states]))
-            begin += cases
-    return result
+def declared_cases(task: Task, structure: Structure, counts: Counts) -> Iterator[Case]:
+    """Yield the counts of each declared case: of agents, slot by slot, and of the environment. counts: made without structure."""
+    n_states, actions = task.n_states, np.arange(task.n_actions)
+    for table, name in enumerate(task.tables):
+        declared = structure.agents.get(name)
+        if declared is None:
+            continue
+        if not isinstance(declared, Outcomes):  # labels: each outcome is its own action
+            cases = np.arange(int(declared.max()) + 1)
+            declared = Outcomes(declared, cases, np.tile(actions, (len(cases), 1)))
+        for slot in range(*task.layout.slots(table).indices(counts.agents.shape[0])):
+            seen = counts.agents[slot * n_states : (slot + 1) * n_states]
+            yield from cases_of(name, declared, seen, lambda place: (place,))
+    if structure.environment is not None:
+        yield from cases_of("environment", structure.environment, counts.environment, lambda place: divmod(place, task.n_actions))
 
 
-def environment_tables(task: Task, structure: Structure, counts: Counts) -> list[Case]:
-    """Return the counts of each declared case of the environment. counts: made without a structure."""
-    outcomes, result = structure.environment, []
-    if outcomes is None:
-        return []
-    by_case = outcomes.case[outcomes.row].ravel()
+def cases_of(layer: str, outcomes: Outcomes, seen: sp.csr_array, name: Callable[[int], tuple[int, ...]]) -> Iterator[Case]:
+    """Yield the counts of each case by place and outcome. seen: (places, next states or actions). name: returns (s,) or (s, a)."""
+    row = outcomes.row.ravel()
     for number in range(outcomes.n_cases):
-        rows = np.flatnonzero(by_case == number)
-        seen = counts.environment[rows].toarray().astype(np.float64)
-        to = outcomes.to[outcomes.row.ravel()[rows]][:, : outcomes.n_outcomes[number]]
-        places = [divmod(int(row), task.n_actions) for row in rows]
-        result.append(Case("environment", number, list(places), np.take_along_axis(seen, to.astype(np.int64), axis=1)))
-    return result
+        places = np.flatnonzero(outcomes.case[row] == number)
+        to = outcomes.to[row[places]][:, : outcomes.n_outcomes[number]].astype(np.int64)
+        table = np.take_along_axis(seen[places].toarray().astype(np.float64), to, axis=1)
+        yield Case(layer, number, [name(int(place)) for place in places], table)
 
 
-def unforeseen(task: Task, structure: Structure, environment: sp.csr_array) -> Suspicion | None:
+def undeclared_steps(task: Task, structure: Structure, environment: sp.csr_array) -> Suspicion | None:
     """Return a suspicion if steps were seen that the structure declares impossible; else None. environment: (S * A, S) counts."""
     outcomes = structure.environment
     if outcomes is None:
@@ -185,7 +180,7 @@ def unforeseen(task: Task, structure: Structure, environment: sp.csr_array) -> S
     return Suspicion("environment", case, 0.0, (s, a), int(beyond.data[0]), nothing, nothing, text)
 
 
-def accuse(task: Task, case: Case, p_value: float) -> Suspicion:
+def suspicion_of(task: Task, case: Case, p_value: float) -> Suspicion:
     """Return the suspicion of a case: it names the place that differs most from all others together, by `deviation`."""
     total = case.table.sum(axis=0)
     seen = [i for i in range(len(case.places)) if case.table[i].sum() > 0]

@@ -146,8 +146,8 @@ def set_apart(tree: Tree, data: RuleData, possible: Ints, before: Ints, rng: np.
     new = {}
     for leaf in doubtful:
         groups = possible if leaf.kind == "change" else np.zeros_like(possible)
-        for one in np.unique(groups[at == leaf.number]):
-            which = (at == leaf.number) & (groups == one)
+        for group in np.unique(groups[at == leaf.number]):
+            which = (at == leaf.number) & (groups == group)
             here = data.part(which)
             label = here.labels(leaf.kind)
             differ = homogeneity(counts_by(here.place, label, here.visits), DRAWS, rng) < alpha / len(doubtful)

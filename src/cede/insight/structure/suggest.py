@@ -231,9 +231,9 @@ def agent_rules(
     """Find which features an agent looks at. d: the agent, by its number in `task.tables`."""
     name = task.tables[d]
     now = state_variables(features)
-    variables = (*now, Variable("slot", tuple(range(int(task.n_slots[d])))))
-    first = int(task.first_slot[d]) * task.n_states
-    rows = slice(first, first + int(task.n_slots[d]) * task.n_states)
+    variables = (*now, Variable("slot", tuple(range(int(task.layout.n_slots[d])))))
+    first = int(task.layout.first_slot[d]) * task.n_states
+    rows = slice(first, first + int(task.layout.n_slots[d]) * task.n_states)
     steps, others = (acts_of(features, part.agents[rows]) for part in (train, test))
     if steps.visits.sum() < enough:
         return no_rule(name, f"it acted only {int(steps.visits.sum())} times")
@@ -247,14 +247,14 @@ def agent_rules(
     if used and not tells_something(features, describe, rng):
         return no_rule(name, "shuffled features would tell as much; learned state by state")
     labels = compressed(features.codes[:, used]) if used else np.zeros(task.n_states, dtype=np.int64)
-    cases = (int(labels.max()) + 1) * int(task.n_slots[d])
+    cases = (int(labels.max()) + 1) * int(task.layout.n_slots[d])
     if steps.visits.sum() < PER_CASE * cases:
         return no_rule(name, "too few steps to tell what it does not look at; learned state by state")
     if labels.max() + 1 > MOST_CASES * task.n_states:
         return no_rule(name, "it looks at almost everything; learned state by state")
     if differs(labels, task.n_states, steps, rng):
         return no_rule(name, "it acts differently where the features are alike; learned state by state")
-    unused = [one for i, one in enumerate(features.names) if i not in used]
+    unused = [feature for i, feature in enumerate(features.names) if i not in used]
     looks = f"looks at {', '.join(features.names[i] for i in used)}" if used else "acts alike everywhere"
     text = f"{name} {looks}" + (f"; not at {', '.join(unused)}" if used and unused else "")
     return LayerRules(labels, (measured(name, text, tree, steps, others, task.n_actions, len(variables)),))
@@ -265,5 +265,5 @@ def differs(labels: Ints, n_states: int, steps: RuleData, rng: np.random.Generat
     slot, state = np.divmod(steps.place, n_states)
     group = slot * (int(labels.max()) + 1) + labels[state]
     present = np.unique(group)
-    parts = (steps.part(group == one) for one in present)
+    parts = (steps.part(group == number) for number in present)
     return any(homogeneity(counts_by(here.place, here.value, here.visits), DRAWS, rng) < ALPHA / len(present) for here in parts)

@@ -53,7 +53,7 @@ def tell(name: str, tree: Tree, variables: Sequence[Variable]) -> str:
     used = list(dict.fromkeys(variables[v].name for v in sorted(used_variables(tree))))
     copied = {variables[leaf.copied].name for leaf in leaves(tree) if leaf.kind == "copy"}
     changed = {name for leaf in leaves(tree) if leaf.kind == "change"}
-    causes = [*used, *(one for one in sorted(copied | changed) if one not in used)]
+    causes = [*used, *(cause for cause in sorted(copied | changed) if cause not in used)]
     lines: dict[str, list[str]] = {}
     for leaf in sorted(leaves(tree), key=lambda leaf: not leaf.certain):
         lines.setdefault(what_comes(name, leaf, variables), []).append(conditions(tree, leaf))

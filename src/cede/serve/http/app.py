@@ -6,32 +6,28 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.responses import Response
+from pydantic.json_schema import models_json_schema
 from starlette.concurrency import run_in_threadpool
 
 from cede import __version__
-from cede.serve.http.events import Events
 from cede.serve.http.middleware import Metrics, OuterLayer, add_errors
 from cede.serve.http.page import add_page
-from cede.serve.http.requests import BODIES, PROBLEMS, answer, known_arguments, require
-from cede.serve.http.routes import QUICK, decisions, insight, reports, setup
-from cede.serve.http.views import views
+from cede.serve.http.requests import BODIES, PROBLEMS, answer, known_arguments, needs, service_of
+from cede.serve.http.routes import QUICK, decisions, reports, setup
+from cede.serve.http.views import insight, views
 from cede.serve.service import Service, ServiceOptions
 from cede.serve.store.database import Database
-from cede.serve.store.history import HistorySums
 
 
 def create_app(database: Database, options: ServiceOptions | None = None) -> FastAPI:
     """Make the application. Its threads run while it is served."""
     service = Service(database, options)
     metrics = Metrics(service)
-    events = Events(service.store, service.options.pause, service.failed)
-    service.when_counted.append(events.counted)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(service.start)
         yield
-        events.stop()
         await run_in_threadpool(service.stop)
 
     app = FastAPI(
@@ -43,8 +39,7 @@ def create_app(database: Database, options: ServiceOptions | None = None) -> Fas
         redoc_url=None,
         dependencies=[Depends(known_arguments)],
     )
-    app.state.service, app.state.events = service, events
-    app.state.history = HistorySums(service.store, lambda work: service.writer.call(work).result())
+    app.state.service = service
     add_errors(app, service)
     app.router.routes.insert(0, QUICK)
     for router in (setup, decisions, reports, insight):
@@ -66,15 +61,14 @@ def add_health(app: FastAPI) -> None:
         return answer({"live": True})
 
     @app.get("/readyz", tags=["health"])
-    async def ready(request: Request) -> Response:
+    def ready(request: Request) -> Response:
         """Readiness probe: 503 if a part does not work."""
-        parts = await run_in_threadpool(lambda: request.scope["service"].ready)
+        parts = service_of(request).ready
         return answer(parts, 200 if all(parts.values()) else 503)
 
-    @app.get("/metrics", tags=["health"], responses=PROBLEMS)
+    @app.get("/metrics", tags=["health"], responses=PROBLEMS, dependencies=needs("read"))
     async def measured(request: Request) -> Response:
         """Return metrics for Prometheus. Needs the scope read for all teams."""
-        require(request, "read")
         return Response(request.scope["metrics"].text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -85,13 +79,9 @@ def describe(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             document = usual()
-            parts = document.setdefault("components", {})
-            schemas = parts.setdefault("schemas", {})
-            for name, model in BODIES.items():
-                schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-                schemas |= schema.pop("$defs", {})
-                schemas[name] = schema
-            parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            _, bodies = models_json_schema([(model, "validation") for model in BODIES], ref_template="#/components/schemas/{model}")
+            document["components"]["schemas"] |= bodies["$defs"]
+            document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             document["security"] = [{"token": []}]
         return app.openapi_schema or document
 

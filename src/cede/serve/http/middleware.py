@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from cede._base import check
-from cede.serve.http.requests import Malformed
+from cede.serve.http.requests import Malformed, expected
 from cede.serve.store.database import Busy, Refused, Taken, Unavailable, Unknown
 
 if TYPE_CHECKING:
@@ -73,8 +73,10 @@ def add_errors(app: FastAPI, service: "Service") -> None:
     async def of_parameters(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        place, got = ".".join(str(part) for part in first["loc"]), check.show(first.get("input"))
-        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"request: {place} is {got}, must be right: {first['msg']}")
+        place, given = ".".join(map(str, first["loc"])).removeprefix("query."), first.get("input")
+        is_number = isinstance(given, str) and given.lstrip("-").isdecimal()
+        got = "missing" if first["type"] == "missing" else str(given)[:50] if is_number else check.show(given)
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"request: {place} is {got}, must be {expected(first)}")
 
     for kind in STATUS:
         app.add_exception_handler(kind, of_service)

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cede.serve.planner.work import BIG
+from cede.serve.served import BIG
 
 Whole = Annotated[int, Field(ge=0, lt=BIG)]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:-]{0,127}$")]

@@ -10,72 +10,89 @@ from typing import Any
 import numpy as np
 
 from cede._base import check
-from cede.serve.planner.work import BIG, Row, Served, ServedTeam
-from cede.serve.store.log import AMOUNTS, COLUMNS, EXTRA, PLACES, REASONS
+from cede.serve.served import BIG, Row, Served, ServedTeam
+from cede.serve.store.log import AMOUNTS, COLUMNS, EXTRA, PLACES, REASONS, StepReport
 from cede.steps.check import check_steps
 from cede.steps.step import Steps
 
 OWNER = "report"
 NEEDED = ("episode", "t", *PLACES)
 MOST_META, DEEPEST_META = 4096, 8  # characters, and levels of nesting
-TeamNamed = Callable[[str], ServedTeam]  # finds a team by its name
+Team = ServedTeam | Callable[[str], ServedTeam]  # the team of a report; or a function that finds the named team of each entry
 
 
-def read_steps(given: Any, team_of: TeamNamed, default: ServedTeam | None, most: int) -> tuple[Row, ...]:
-    """Check steps, a list of objects, and return them as rows of `log.COLUMNS`.
+def read_report(given: Any, team: Team, most: int) -> StepReport:
+    """Check a report, an object of steps and ends, against the tasks of its teams. most: steps."""
+    if not isinstance(given, dict) or given.keys() - {"steps", "ends"}:
+        check.fail(OWNER, "body", check.show(given), "an object of steps and ends")
+    steps, ends = given.get("steps", []), given.get("ends", [])
+    if not isinstance(ends, list):
+        check.fail(OWNER, "ends", check.show(ends), "a list of objects")
+    return StepReport(read_steps(steps, team, most), tuple(read_end(i, one, team) for i, one in enumerate(ends)))
 
-    default: the team of all steps; None: each step names its team. most: steps of a report.
-    """
+
+def read_steps(given: Any, team: Team, most: int) -> tuple[Row, ...]:
+    """Check steps, a list of objects, and return them as rows of `log.COLUMNS`."""
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         check.fail(OWNER, "steps", check.show(given), "a list of objects")
     if len(given) > most:
         check.fail(OWNER, "the number of steps", len(given), f"at most {most}")
-    names = (*COLUMNS[1:], *(() if default is not None else ("team",)))
-    if unknown := {name for one in given for name in one} - set(names):
-        check.fail(OWNER, "an entry of a step", check.show(sorted(unknown)[0]), check.one_of(names))
-    needed = names if default is None else NEEDED
-    for name in (*NEEDED, *(("team",) if default is None else ())):
+    named = () if isinstance(team, ServedTeam) else ("team",)
+    if unknown := {name for one in given for name in one} - {*COLUMNS[1:], *named}:
+        check.fail(OWNER, "an entry of a step", check.show(sorted(unknown)[0]), check.one_of((*COLUMNS[1:], *named)))
+    for name in (*NEEDED, *named):
         missing = next((i for i, one in enumerate(given) if name not in one), None)
         if missing is not None:
-            check.fail(OWNER, f"steps[{missing}].{name}", "missing", f"given; a step has {check.show(list(needed))}")
+            check.fail(OWNER, f"steps[{missing}].{name}", "missing", f"given; a step has {check.show([*NEEDED, *named])}")
     columns = {name: [one.get(name) for one in given] for name in COLUMNS[1:]}
-    for name in NEEDED:
-        check_whole(name, columns[name])
-    for name in EXTRA:
-        check_whole(name, [one for one in columns[name] if one is not None], columns[name])
+    for name in (*NEEDED, *EXTRA):
+        check_whole(name, columns[name], optional=name in EXTRA)
     for name in AMOUNTS:
         columns[name] = [None if one is None else amount(name, i, one) for i, one in enumerate(columns[name])]
     for i, one in enumerate(columns["reason"]):
         if one is not None and one not in REASONS:
             check.choice(OWNER, f"steps[{i}].reason", one, REASONS)
     columns["meta"] = [None if one is None else meta(i, one) for i, one in enumerate(columns["meta"])]
-    teams = [default] * len(given) if default is not None else named(given, team_of)
+    teams = teams_of("steps", given, team)
     by_task: dict[int, list[int]] = {}
-    for i, team in enumerate(teams):
-        by_task.setdefault(id(team.served), []).append(i)
+    for i, one in enumerate(teams):
+        by_task.setdefault(id(one.served), []).append(i)
     for indices in by_task.values():
         check_fit(teams[indices[0]].served, columns, None if len(indices) == len(given) else indices)
-    return tuple(zip([team.id for team in teams], *columns.values(), strict=True))
+    return tuple(zip([one.id for one in teams], *columns.values(), strict=True))
 
 
-def named(given: Sequence[Mapping[str, Any]], team_of: TeamNamed) -> list[ServedTeam]:
-    """Return the team of each step."""
+def read_end(i: int, given: Any, team: Team) -> tuple[int, int, int]:
+    """Check the end of an episode, an object; return team, episode and number of steps."""
+    names = ("episode", "steps") if isinstance(team, ServedTeam) else ("episode", "steps", "team")
+    if not isinstance(given, dict) or given.keys() != set(names):
+        check.fail(OWNER, f"ends[{i}]", check.show(given), f"an object of {', '.join(names)}")
+    [own] = teams_of("ends", [given], team, i)
+    episode = check.integer(OWNER, f"ends[{i}].episode", given["episode"], 0, BIG - 1)
+    return own.id, episode, check.integer(OWNER, f"ends[{i}].steps", given["steps"], 1, own.served.task.horizon or BIG - 1)
+
+
+def teams_of(place: str, given: Sequence[Mapping[str, Any]], team: Team, first: int = 0) -> list[ServedTeam]:
+    """Return the team of each entry. place: of the entries in the report. first: index of the first one there."""
+    if isinstance(team, ServedTeam):
+        return [team] * len(given)
     known: dict[str, ServedTeam] = {}
     for i, one in enumerate(given):
         name = one["team"]
         if not isinstance(name, str):
-            check.fail(OWNER, f"steps[{i}].team", check.show(name), "the name of a team")
+            check.fail(OWNER, f"{place}[{first + i}].team", check.show(name), "the name of a team")
         if name not in known:
-            known[name] = team_of(name)
+            known[name] = team(name)
     return [known[one["team"]] for one in given]
 
 
-def check_whole(name: str, values: Sequence[Any], all_values: Sequence[Any] | None = None) -> None:
-    """Check that values are integers from 0 to 2^53 - 1, no booleans. all_values: with None, to name the index in errors."""
-    if set(map(type, values)) <= {int} and (not values or (min(values) >= 0 and max(values) < BIG)):
+def check_whole(name: str, values: Sequence[Any], *, optional: bool) -> None:
+    """Check that values are integers from 0 to 2^53 - 1, no booleans. optional: None is allowed."""
+    given = [one for one in values if one is not None] if optional else values
+    if set(map(type, given)) <= {int} and (not given or (min(given) >= 0 and max(given) < BIG)):
         return
-    for i, one in enumerate(values if all_values is None else all_values):
-        if one is not None or all_values is None:
+    for i, one in enumerate(values):
+        if one is not None or not optional:
             check.integer(OWNER, f"steps[{i}].{name}", one, 0, BIG - 1)
 
 
@@ -127,23 +144,3 @@ def check_fit(served: Served, columns: Mapping[str, list[Any]], indices: list[in
     check_steps(
         OWNER, task, steps, structure=served.settings.structure, place=lambda name, i: f"steps[{at(i)}].{name}", linked=False
     )
-
-
-def read_ends(given: Any, team_of: TeamNamed, default: ServedTeam | None) -> tuple[tuple[int, int, int], ...]:
-    """Check ends of episodes, a list of objects with episode, steps, and team if there is no default."""
-    if not isinstance(given, list):
-        check.fail(OWNER, "ends", check.show(given), "a list of objects")
-    return tuple(read_end(i, one, team_of, default) for i, one in enumerate(given))
-
-
-def read_end(i: int, given: Any, team_of: TeamNamed, default: ServedTeam | None) -> tuple[int, int, int]:
-    """Check the end of an episode; return team, episode and number of steps."""
-    names = ("episode", "steps", *(() if default is not None else ("team",)))
-    if not isinstance(given, dict) or given.keys() != set(names):
-        check.fail(OWNER, f"ends[{i}]", check.show(given), f"an object of {', '.join(names)}")
-    if default is None and not isinstance(given["team"], str):
-        check.fail(OWNER, f"ends[{i}].team", check.show(given["team"]), "the name of a team")
-    team = default or team_of(given["team"])
-    episode = check.integer(OWNER, f"ends[{i}].episode", given["episode"], 0, BIG - 1)
-    most = team.served.task.horizon or BIG - 1
-    return team.id, episode, check.integer(OWNER, f"ends[{i}].steps", given["steps"], 1, most)

@@ -4,18 +4,20 @@ import asyncio
 import json
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import numpy as np
-from fastapi import HTTPException, Request
+from fastapi import Depends, Header, HTTPException, Query, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 from starlette.concurrency import run_in_threadpool
 
 from cede._base import check
 from cede.serve.http.models import Problem, Strict
-from cede.serve.planner.work import ServedPlan, ServedTeam, checked_name
+from cede.serve.served import BIG, ServedPlan, ServedTeam, checked_name
 from cede.serve.store.tokens import Access
 
 if TYPE_CHECKING:
@@ -40,21 +42,19 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         (503, "The database is not available; try again."),
     )
 }
-BODIES: dict[str, type[Strict]] = {}  # models of request bodies, by name; `body` adds to them
+BODIES: list[type[Strict]] = []  # models of request bodies; `body` adds to them
 MOST_NAMES = 100_000  # of states or actions in an answer
 MOST_KEY = 128  # characters of an Idempotency-Key
-IDEMPOTENCY_KEY = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "required": False,
-    "description": f"1 to {MOST_KEY} printable ASCII characters, new for each episode. The same key returns the same episode.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": MOST_KEY, "pattern": "^[!-~]([ -~]*[!-~])?$"},
-}
+OF_KEY = f"1 to {MOST_KEY} printable ASCII characters, new for each episode. The same key returns the same episode."
+
+Number = Annotated[int, Query(ge=0, lt=BIG)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+ShortText = Annotated[str, Query(max_length=200, pattern="^[^\0]*$")]
 
 
 def body(model: type[Strict]) -> dict[str, Any]:
     """Return the part of the OpenAPI document that describes a request body. Handlers read it themselves, by `model_of`."""
-    BODIES[model.__name__] = model
+    BODIES.append(model)
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
     return {"requestBody": {"required": True, "content": content}}
 
@@ -104,10 +104,27 @@ async def find_team(request: Request, name: str) -> ServedTeam:
     return known if known is not None else await run_in_threadpool(store.team, checked_name("team", "name", name))
 
 
-async def team_for(request: Request, scope: str, name: str) -> ServedTeam:
-    """Check that the token of a request has a scope for a team, and return the team."""
-    require(request, scope, name)
-    return await find_team(request, name)
+def team_with(scope: str) -> Any:
+    """Return the dependency that checks a scope for the team of the address, and returns the team."""
+
+    async def team_of_address(request: Request, name: str) -> ServedTeam:
+        require(request, scope, name)
+        return await find_team(request, name)
+
+    return Depends(team_of_address)
+
+
+def needs(scope: str) -> list[Any]:
+    """Return the dependencies of a route that needs a scope for all teams."""
+
+    async def check_scope(request: Request) -> None:
+        require(request, scope)
+
+    return [Depends(check_scope)]
+
+
+ReadableTeam = Annotated[ServedTeam, team_with("read")]
+ReportedTeam = Annotated[ServedTeam, team_with("report")]
 
 
 async def cached_team(request: Request, name: str) -> "CachedTeam":
@@ -205,8 +222,13 @@ async def model_of(request: Request, owner: str, model: type[Model], most: int |
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".") or "body"
-        got = "missing" if first["type"] == "missing" else check.show(first["input"])
-        check.fail(owner, place, got, f"right: {first['msg']}")
+        check.fail(owner, place, "missing" if first["type"] == "missing" else check.show(first["input"]), expected(first))
+
+
+def expected(error: Mapping[str, Any]) -> str:
+    """Return what a value must be, by an error of pydantic."""
+    text: str = error["msg"]
+    return "given" if error["type"] == "missing" else text.removeprefix("Input should be ").removeprefix("Input should ")
 
 
 # ------------------------------------------------------------------------------------------------- queries and headers
@@ -219,66 +241,49 @@ async def known_arguments(request: Request) -> None:
         return
     route = request.scope.get("route")
     known = [one.alias for one in route.dependant.query_params] if isinstance(route, APIRoute) else []
-    expected = f"one of {', '.join(known)}" if known else "left out"
     for name, n in Counter(name for name, _ in given).items():
         if name not in known:
-            check.fail("request", "argument", check.show(name), expected)
+            check.fail("request", "argument", check.show(name), f"one of {', '.join(known)}" if known else "left out")
         if n > 1:
             check.fail("request", f"the number of {name}", n, "1")
 
 
-def checked_text(place: str, given: str) -> str:
-    """Check a text of the query, and return it."""
-    if "\0" in given or not check.is_text(given) or len(given) > 200:
-        check.fail("request", place, check.show(given), "a short text")
-    return given
-
-
-def key_of(request: Request) -> str | None:
+def idempotency_key(
+    request: Request, key: Annotated[str | None, Header(alias="Idempotency-Key", description=OF_KEY)] = None
+) -> str | None:
     """Return the Idempotency-Key of a request; None: none."""
-    keys = request.headers.getlist("idempotency-key")
-    if len(keys) > 1:
-        check.fail("request", "the number of Idempotency-Keys", len(keys), "at most 1")
-    if keys and not (1 <= len(keys[0]) <= MOST_KEY and keys[0].isascii() and keys[0].isprintable()):
-        check.fail("request", "Idempotency-Key", check.show(keys[0]), f"1 to {MOST_KEY} printable ASCII characters")
-    return keys[0] if keys else None
+    n = len(request.headers.getlist("idempotency-key"))
+    if n > 1:
+        check.fail("request", "the number of Idempotency-Keys", n, "at most 1")
+    if key is not None and not (1 <= len(key) <= MOST_KEY and key.isascii() and key.isprintable()):
+        check.fail("request", "Idempotency-Key", check.show(key), f"1 to {MOST_KEY} printable ASCII characters")
+    return key
 
 
 # ------------------------------------------------------------------------------------------------- answers
 
 
 def answer(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Return data as JSON."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    """Return data as JSON: dictionaries, lists, dataclasses, numbers; null for numbers that are not finite."""
+    try:
+        text = to_json(data, inf_nan_mode="null", fallback=plain)
+    except PydanticSerializationError:  # half of a surrogate pair in metadata
+        text = json.dumps(data).encode()
     return Response(text, status, media_type="application/json", headers={"cache-control": "no-store", **(headers or {})})
+
+
+def plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, and anything else as text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def about(team: ServedTeam) -> dict[str, Any]:
     """Return the parts of a team's task that clients need."""
+
+    def short(names: Sequence[str] | None) -> Sequence[str] | None:
+        return names if names is None or len(names) <= MOST_NAMES else None
+
     task = team.served.task
-    named = {"state_names": task.state_names, "action_names": task.action_names}
-    return {
-        **{name: names if names is None or len(names) <= MOST_NAMES else None for name, names in named.items()},
-        "agents": list(task.agents),
-        "n_states": task.n_states,
-        "n_actions": task.n_actions,
-        "horizon": task.horizon,
-        "terminal": list(task.terminal),
-        "discount": task.discount,
-        "unit": team.served.unit,
-        "start_agent": task.start_agent,
-        "learns_costs": task.learns_costs,
-    }
-
-
-def plain(value: Any) -> Any:
-    """Convert data for JSON: numbers that are not finite become null, other types become text."""
-    if isinstance(value, dict):
-        return {str(name): plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    if isinstance(value, np.integer):
-        return int(value)
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
+    numbers = ("n_states", "n_actions", "horizon", "terminal", "discount", "start_agent", "learns_costs")
+    named = {"state_names": short(task.state_names), "action_names": short(task.action_names), "agents": task.agents}
+    return {**named, **{name: getattr(task, name) for name in numbers}, "unit": team.served.unit}

@@ -1,64 +1,57 @@
-"""Routes of clients: set-up, decisions, reports, and questions about what was learned."""
+"""Routes of clients: set-up, decisions, and reports."""
 
 import asyncio
 import io
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 from starlette.routing import Route
 
 from cede._base import check
-from cede.insight.explaining import explain
-from cede.insight.summary import summarise
 from cede.serve.http import models
-from cede.serve.http.reports import read_ends, read_steps
+from cede.serve.http.reports import read_report
 from cede.serve.http.requests import (
-    IDEMPOTENCY_KEY,
     PROBLEMS,
+    Limit,
+    ReportedTeam,
+    ShortText,
     about,
     access_of,
     answer,
     body,
     body_of,
     cached_team,
-    checked_text,
     find_team,
+    idempotency_key,
     json_of,
-    key_of,
     model_of,
+    needs,
     not_allowed,
-    plain,
     plan_of,
     require,
     require_any,
     service_of,
-    team_for,
 )
 from cede.serve.http.setup import checked_fallback, environment_from, environment_from_file, team_from
-from cede.serve.planner.estimates import check_no_truth, named_agent
-from cede.serve.planner.plans import check_time
-from cede.serve.planner.work import ServedTeam, checked_name
+from cede.serve.served import ServedTeam, checked_name
 from cede.serve.store.log import StepReport
 from cede.serve.store.tokens import Access
 
-LONGEST_LIST = 1000
 SMALL_BATCH = 50  # steps; larger batches are checked in a thread
 setup = APIRouter(tags=["set-up"], responses=PROBLEMS)
 decisions = APIRouter(tags=["decide"], responses=PROBLEMS)
 reports = APIRouter(tags=["report"], responses=PROBLEMS)
-insight = APIRouter(tags=["insight"], responses=PROBLEMS)
 
 # ------------------------------------------------------------------------------------------------- set-up
 
 
-@setup.put("/v1/environments/{name}", openapi_extra=body(models.EnvironmentIn))
+@setup.put("/v1/environments/{name}", openapi_extra=body(models.EnvironmentIn), dependencies=needs("admin"))
 async def put_environment(request: Request, name: str) -> Response:
     """Make an environment, from JSON, or from the file of a learner without counts (application/octet-stream)."""
-    require(request, "admin")
     checked_name("environment", "name", name)
     service = service_of(request)
     if request.headers.get("content-type", "").partition(";")[0].strip() == "application/octet-stream":
@@ -72,41 +65,36 @@ async def put_environment(request: Request, name: str) -> Response:
     return answer({"name": name, "created": new}, 201 if new else 200)
 
 
-@setup.get("/v1/environments")
-async def list_environments(request: Request, after: str = "", limit: int = 100) -> Response:
+@setup.get("/v1/environments", dependencies=needs("read"))
+def list_environments(request: Request, after: ShortText = "", limit: Limit = 100) -> Response:
     """List environments by name."""
-    require(request, "read")
-    most = check.integer("request", "limit", limit, 1, LONGEST_LIST)
-    store = service_of(request).store
-    return answer({"environments": await run_in_threadpool(store.environment_names, checked_text("after", after), most)})
+    return answer({"environments": service_of(request).store.environment_names(after, limit)})
 
 
-@setup.put("/v1/teams/{name}", openapi_extra=body(models.TeamIn))
+@setup.put("/v1/teams/{name}", openapi_extra=body(models.TeamIn), dependencies=needs("admin"))
 async def put_team(request: Request, name: str) -> Response:
     """Make a team."""
-    require(request, "admin")
     checked_name("team", "name", name)
     given, service = await model_of(request, "team", models.TeamIn), service_of(request)
-    store, home, seed = service.store, given.environment, given.seed
-    _, common, usual = await run_in_threadpool(store.environment, home)
-    served = await run_in_threadpool(team_from, "team", common, given.own)
-    fallback = usual if served is common and given.fallback is None else checked_fallback("team", served.task, given.fallback)
-    new = await asyncio.wrap_future(service.writer.call(lambda c: store.put_team(c, name, home, served, seed, fallback)))
+    home = await run_in_threadpool(service.store.environment, given.environment)
+    served = await run_in_threadpool(team_from, "team", home.served, given.own)
+    fallback = home.fallback
+    if served is not home.served or given.fallback is not None:
+        fallback = checked_fallback("team", served.task, given.fallback)
+    content = (name, home.name, served, given.seed, fallback)
+    new = await asyncio.wrap_future(service.writer.call(lambda c: service.store.put_team(c, *content)))
     service.planner.wake()
     await run_in_threadpool(service.plans.load, name)
     return answer({"name": name, "created": new}, 201 if new else 200)
 
 
 @setup.get("/v1/teams")
-async def list_teams(
-    request: Request, environment: str | None = None, search: str = "", after: str = "", limit: int = 100
+def list_teams(
+    request: Request, environment: ShortText | None = None, search: ShortText = "", after: ShortText = "", limit: Limit = 100
 ) -> Response:
     """List teams by name, of one environment or of all, whose names contain a text; only teams of the token."""
     access = require_any(request, "read")
-    most = check.integer("request", "limit", limit, 1, LONGEST_LIST)
-    home = None if environment is None else checked_text("environment", environment)
-    texts = checked_text("search", search), checked_text("after", after)
-    return answer({"teams": await run_in_threadpool(service_of(request).store.find_teams, home, *texts, most, access.teams)})
+    return answer({"teams": service_of(request).store.find_teams(environment, search, after, limit, access.teams)})
 
 
 @setup.get("/v1/teams/{name}")
@@ -120,14 +108,12 @@ async def get_team(request: Request, name: str) -> Response:
         with service.database.read() as connection:
             return asdict(service.store.numbers(connection, team))
 
-    towards = None if known.towards is None else list(known.towards)
-    return answer({"name": name, **about(team), **await run_in_threadpool(numbers), "towards": towards})
+    return answer({"name": name, **about(team), **await run_in_threadpool(numbers), "towards": known.towards})
 
 
-@setup.delete("/v1/teams/{name}/steps")
+@setup.delete("/v1/teams/{name}/steps", dependencies=needs("admin"))
 async def erase(request: Request, name: str) -> Response:
     """Erase all steps of a team, and subtract its counts."""
-    require(request, "admin")
     return answer({"erased": await asyncio.wrap_future(service_of(request).erase(await find_team(request, name)))})
 
 
@@ -143,7 +129,7 @@ async def decide(request: Request, name: str) -> Response:
     given = await model_of(request, "decide", models.DecideIn)
     decision = service_of(request).decide(name, await cached_team(request, name), given.t, given.state, given.prev_agent)
     request.scope["metrics"].decided[decision.plan].inc()
-    return answer(vars(decision))
+    return answer(decision)
 
 
 async def decide_quickly(request: Request) -> Response:
@@ -166,7 +152,7 @@ async def decide_many(request: Request) -> Response:
     for one in given.decisions:
         answers.append(service.decide(one.team, await cached_team(request, one.team), one.t, one.state, one.prev_agent))
         request.scope["metrics"].decided[answers[-1].plan].inc()
-    return answer({"decisions": [vars(one) for one in answers]})
+    return answer({"decisions": answers})
 
 
 @decisions.get("/v1/teams/{name}/policy")
@@ -201,44 +187,36 @@ BEGUN: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def take(request: Request, report: StepReport) -> Response:
-    """Write a report, and answer when it is on disk."""
-    outcome = await asyncio.wrap_future(service_of(request).writer.submit(report))
-    steps = request.scope["metrics"].steps
-    steps.labels("new").inc(outcome.new)
-    steps.labels("duplicate").inc(outcome.duplicates)
-    return answer(asdict(outcome))
+async def take(request: Request, data: Any, team: ServedTeam | None = None, access: Access | None = None) -> Response:
+    """Check a batch of steps and ends, write it, and answer when it is on disk.
 
-
-def read(request: Request, data: Any, access: Access | None, team: ServedTeam | None) -> StepReport:
-    """Check a batch of steps and ends. access: to check for each team; None: it was checked for the team."""
-    if not isinstance(data, dict) or data.keys() - {"steps", "ends"}:
-        check.fail("report", "body", check.show(data), "an object of steps and ends")
+    team: of all steps; None: each step names its team, for which `access` is checked.
+    """
     service = service_of(request)
 
-    def team_of(name: str) -> ServedTeam:
-        if access is not None and not access.allows("report", name):
+    def team_named(name: str) -> ServedTeam:
+        if access is None or not access.allows("report", name):
             not_allowed("report", "all of these teams")
         return service.store.team(checked_name("report", "team", name))
 
-    steps = read_steps(data.get("steps", []), team_of, team, service.options.most_steps)
-    return StepReport(steps, read_ends(data.get("ends", []), team_of, team))
+    arguments = (data, team or team_named, service.options.most_steps)
+    steps = data.get("steps", []) if isinstance(data, dict) else []
+    small = team is not None and isinstance(steps, list) and len(steps) < SMALL_BATCH
+    report = read_report(*arguments) if small else await run_in_threadpool(read_report, *arguments)
+    outcome = await asyncio.wrap_future(service.writer.submit(report))
+    counters = request.scope["metrics"].steps
+    counters.labels("new").inc(outcome.new)
+    counters.labels("duplicate").inc(outcome.duplicates)
+    return answer(outcome)
 
 
-@reports.post(
-    "/v1/teams/{name}/episodes",
-    openapi_extra={**body(models.BeginIn), "parameters": [IDEMPOTENCY_KEY]},
-    status_code=201,
-    responses=BEGUN,
-)
-async def begin(request: Request, name: str) -> Response:
+@reports.post("/v1/teams/{name}/episodes", openapi_extra=body(models.BeginIn), status_code=201, responses=BEGUN)
+async def begin(request: Request, team: ReportedTeam, key: Annotated[str | None, Depends(idempotency_key)]) -> Response:
     """Begin an episode, and load the team's plan into memory.
 
     To make the request repeatable, send a number of your own or an `Idempotency-Key`.
     """
-    require(request, "report", name)
-    given, key, service = await model_of(request, "begin", models.BeginIn), key_of(request), service_of(request)
-    team, new = await find_team(request, name), True
+    given, service, new = await model_of(request, "begin", models.BeginIn), service_of(request), True
     if given.episode is None:
         number, new = await asyncio.wrap_future(service.begin(team, key))
     elif key is not None:
@@ -246,111 +224,37 @@ async def begin(request: Request, name: str) -> Response:
     else:
         number = given.episode
         await asyncio.wrap_future(service.writer.submit(StepReport((), (), ((team.id, number),))))
-    known = service.plans.known(name)
+    known = service.plans.known(team.name)
     if known is None or known.plan is None:
-        known = await run_in_threadpool(service.plans.load, name)
+        known = await run_in_threadpool(service.plans.load, team.name)
     version = 0 if known.plan is None else known.plan.version
     return answer({"episode": number, "start_agent": team.served.task.start_agent, "version": version}, 201 if new else 200)
 
 
 @reports.post("/v1/teams/{name}/steps", openapi_extra=body(models.StepsIn), responses=TAKEN)
-async def report_steps(request: Request, name: str) -> Response:
+async def report_steps(request: Request, team: ReportedTeam) -> Response:
     """Report steps of one team, and ends of episodes, in any order. All or nothing is taken."""
-    require(request, "report", name)
-    data, team = await json_of(request, service_of(request).options.most_batch), await find_team(request, name)
-    if isinstance(data, dict) and isinstance(data.get("steps"), list) and len(data["steps"]) < SMALL_BATCH:
-        return await take(request, read(request, data, None, team))
-    return await take(request, await run_in_threadpool(read, request, data, None, team))
+    return await take(request, await json_of(request, service_of(request).options.most_batch), team)
 
 
 @reports.post("/v1/steps", openapi_extra=body(models.TeamStepsIn), responses=TAKEN)
 async def report_many(request: Request) -> Response:
     """Report steps of many teams, and ends of episodes, in any order. All or nothing is taken."""
     access = require_any(request, "report", "these teams")
-    data = await json_of(request, service_of(request).options.most_batch)
-    return await take(request, await run_in_threadpool(read, request, data, access, None))
+    return await take(request, await json_of(request, service_of(request).options.most_batch), access=access)
 
 
 @reports.put("/v1/teams/{name}/episodes/{episode}/steps/{t}", openapi_extra=body(models.StepContent), responses=TAKEN)
-async def report_step(request: Request, name: str, episode: int, t: int) -> Response:
+async def report_step(request: Request, team: ReportedTeam, episode: int, t: int) -> Response:
     """Report one step."""
-    require(request, "report", name)
-    data, team = await json_of(request), await find_team(request, name)
+    data = await json_of(request)
     if not isinstance(data, dict) or data.keys() & {"episode", "t"}:
         check.fail("report", "body", check.show(data), "an object, without episode and t, which the address has")
-    return await take(request, read(request, {"steps": [{**data, "episode": episode, "t": t}]}, None, team))
+    return await take(request, {"steps": [{**data, "episode": episode, "t": t}]}, team)
 
 
 @reports.post("/v1/teams/{name}/episodes/{episode}/end", openapi_extra=body(models.EndOneIn), responses=TAKEN)
-async def end(request: Request, name: str, episode: int) -> Response:
+async def end(request: Request, team: ReportedTeam, episode: int) -> Response:
     """Report the number of steps of an episode. It is counted once all its steps are in the log. Without a horizon, end a run."""
-    require(request, "report", name)
-    given, team = await model_of(request, "end", models.EndOneIn), await find_team(request, name)
-    return await take(request, read(request, {"ends": [{"episode": episode, "steps": given.steps}]}, None, team))
-
-
-# ------------------------------------------------------------------------------------------------- insight
-
-ESTIMATED: dict[int | str, dict[str, Any]] = {200: {"model": models.EstimateOut}}
-
-
-@insight.get("/v1/teams/{name}/explain")
-async def why(request: Request, name: str, state: int, prev_agent: int, t: int | None = None) -> Response:
-    """Explain a choice, from the current counts. t is left out without a horizon."""
-    team, service = await team_for(request, "read", name), service_of(request)
-    check_time("explain", t, team.served.endless)
-
-    def work() -> Any:
-        learner = service.learner(team)
-        return {"episodes": learner.episode - 1, "unit": team.served.unit, **asdict(explain(learner, t, state, prev_agent))}
-
-    return answer(plain(await run_in_threadpool(work)))
-
-
-async def estimated(request: Request, team: ServedTeam, given: dict[str, Any]) -> Response:
-    """Answer with the expected cost of a policy. given: arguments of `cede.estimate`; None: its default."""
-    asked = {name: one for name, one in given.items() if one is not None}
-    estimates = service_of(request).estimates
-    fields = await run_in_threadpool(estimates.find, team, asked)
-    if fields is None:
-        fields = await asyncio.wrap_future(estimates.ask(team, asked))
-    return answer(plain(fields))
-
-
-@insight.get("/v1/teams/{name}/estimate", responses=ESTIMATED)
-async def cost_of(
-    request: Request,
-    name: str,
-    policy: str = "plan",
-    against: str | None = None,
-    interval: str | None = None,
-    level: float | None = None,
-    draws: int | None = None,
-    prior: float | None = None,
-    seed: int | None = None,
-) -> Response:
-    """Estimate the cost of the plan, or of an agent that is always in control (by name or index), or the difference to another one.
-
-    The answer is `cede.estimate` of the current counts, with an interval. The plan is the one that follows from these counts.
-    """
-    team = await team_for(request, "read", name)
-    task, others = team.served.task, {"interval": interval, "level": level, "draws": draws, "prior": prior, "seed": seed}
-    policies = {"policy": named_agent(task, policy), "against": None if against is None else named_agent(task, against)}
-    return await estimated(request, team, {**policies, **others})
-
-
-@insight.post("/v1/teams/{name}/estimate", openapi_extra=body(models.EstimateIn), responses=ESTIMATED)
-async def cost_of_any(request: Request, name: str) -> Response:
-    """Estimate the cost of any switching policy, (L, S, D) agents by time, state and previous agent."""
-    require(request, "read", name)
-    given, team = await model_of(request, "estimate", models.EstimateIn), await find_team(request, name)
-    for place in ("policy", "against"):
-        check_no_truth(place, getattr(given, place))
-    return await estimated(request, team, given.model_dump())
-
-
-@insight.get("/v1/teams/{name}/summary")
-async def summary(request: Request, name: str) -> Response:
-    """Summarise what was learned: control by state, steps and costs of each agent, states where the belief is wide."""
-    team, service = await team_for(request, "read", name), service_of(request)
-    return answer(plain(await run_in_threadpool(lambda: asdict(summarise(service.learner(team))))))
+    given = await model_of(request, "end", models.EndOneIn)
+    return await take(request, {"ends": [{"episode": episode, "steps": given.steps}]}, team)

@@ -20,8 +20,9 @@ from cede.learners.reading import unpack_learner
 from cede.learners.recommended import recommended
 from cede.learners.settings import Settings, for_newcomer
 from cede.learners.ucrl2_mc import ucrl2_mc
+from cede.problem.policies import known_policies
 from cede.problem.task import Task
-from cede.serve.planner.work import Served
+from cede.serve.served import Served
 
 ALGORITHMS: dict[str, Callable[..., Learner]] = {one.__name__: one for one in (recommended, ucrl2_mc, posterior_sampling, greedy)}
 NOT_IN_JSON = ("task", "seed", "structure", "known_environment", "forget", "forget_environment")  # arguments of these
@@ -142,7 +143,7 @@ def team_from(owner: str, environment: Served, given: Mapping[str, Any]) -> Serv
             task = replace(task, **{**defaults, **without_null(own)})
         except (TypeError, OverflowError) as error:
             check.fail(owner, "the team", "of a wrong form", f"arguments of cede.Task ({error})")
-    known = task.known_agents(owner, given.get("known_agents", {}))
+    known = known_policies(owner, task, given.get("known_agents", {}))
     return checked(owner, task, for_newcomer(task, environment.settings, environment.task, known))
 
 

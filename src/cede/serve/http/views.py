@@ -1,96 +1,160 @@
-"""Routes of the dashboard: history, the log, the policy by state, live events, health. All need the scope read."""
+"""Routes that only read: history, the log, the policy by state, explanations, estimates, live events, health. Scope read."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from cede._base import check
 from cede._base.arrays import Floats
+from cede.insight.explaining import explain
+from cede.insight.summary import summarise
 from cede.learners.learner import Learner
 from cede.rows.places import places_of
-from cede.serve.http.events import Event
+from cede.serve.events import Event
+from cede.serve.http import models
 from cede.serve.http.requests import (
     PROBLEMS,
+    Limit,
+    Number,
+    ReadableTeam,
+    ShortText,
     access_of,
     answer,
-    checked_text,
+    body,
+    model_of,
     plan_of,
     require,
     require_any,
     service_of,
-    team_for,
 )
+from cede.serve.planner.estimates import check_no_truth, named_agent
 from cede.serve.planner.plans import check_time
-from cede.serve.planner.work import BIG, ServedPlan, ServedTeam, checked_name
+from cede.serve.served import BIG, OF_ENVIRONMENT, OF_TEAM, ServedPlan, ServedTeam, checked_name
 from cede.serve.store.database import now_ms
 from cede.serve.store.export import FORMATS, episodes_of, exported, parts, steps_of, teams_of
 from cede.serve.store.history import Owner, history_of
+from cede.serve.store.store import ServedEnvironment
 
-MOST_BUCKETS = 500
-MOST_ROWS = 1000
+insight = APIRouter(tags=["insight"], responses=PROBLEMS)
 views = APIRouter(tags=["look"], responses=PROBLEMS)
+Size = Annotated[int | None, Query(ge=1, lt=BIG)]
+Buckets = Annotated[int, Query(ge=1, le=500)]
 
 
-def within(place: str, value: int | None, least: int, most: int) -> int | None:
-    """Check an optional number of the query."""
-    return None if value is None else check.integer("request", place, value, least, most)
+def environment_of_address(request: Request, name: str) -> ServedEnvironment:
+    """Check the token, and return the environment of the address."""
+    require(request, "read")
+    return service_of(request).store.environment(checked_name("environment", "name", name))
+
+
+ReadableEnvironment = Annotated[ServedEnvironment, Depends(environment_of_address)]
+
+# ------------------------------------------------------------------------------------------------- insight
+
+ESTIMATED: dict[int | str, dict[str, Any]] = {200: {"model": models.EstimateOut}}
+
+
+@insight.get("/v1/teams/{name}/explain")
+def why(request: Request, team: ReadableTeam, state: int, prev_agent: int, t: int | None = None) -> Response:
+    """Explain a choice, from the current counts. t is left out without a horizon."""
+    check_time("explain", t, team.served.endless)
+    learner = service_of(request).learner(team)
+    return answer({"episodes": learner.episode - 1, "unit": team.served.unit, **asdict(explain(learner, t, state, prev_agent))})
+
+
+async def estimated(request: Request, team: ServedTeam, given: dict[str, Any]) -> Response:
+    """Answer with the expected cost of a policy. given: arguments of `cede.estimate`; None: its default."""
+    asked = {name: one for name, one in given.items() if one is not None}
+    estimates = service_of(request).estimates
+    fields = await run_in_threadpool(estimates.find, team, asked)
+    if fields is None:
+        fields = await asyncio.wrap_future(estimates.ask(team, asked))
+    return answer(fields)
+
+
+@insight.get("/v1/teams/{name}/estimate", responses=ESTIMATED)
+async def cost_of(
+    request: Request,
+    team: ReadableTeam,
+    policy: str = "plan",
+    against: str | None = None,
+    interval: str | None = None,
+    level: float | None = None,
+    draws: int | None = None,
+    prior: float | None = None,
+    seed: int | None = None,
+) -> Response:
+    """Estimate the cost of the plan, or of an agent that is always in control (by name or index), or the difference to another one.
+
+    The answer is `cede.estimate` of the current counts, with an interval. The plan is the one that follows from these counts.
+    """
+    task, others = team.served.task, {"interval": interval, "level": level, "draws": draws, "prior": prior, "seed": seed}
+    policies = {"policy": named_agent(task, policy), "against": None if against is None else named_agent(task, against)}
+    return await estimated(request, team, {**policies, **others})
+
+
+@insight.post("/v1/teams/{name}/estimate", openapi_extra=body(models.EstimateIn), responses=ESTIMATED)
+async def cost_of_any(request: Request, team: ReadableTeam) -> Response:
+    """Estimate the cost of any switching policy, (L, S, D) agents by time, state and previous agent."""
+    given = await model_of(request, "estimate", models.EstimateIn)
+    for place in ("policy", "against"):
+        check_no_truth(place, getattr(given, place))
+    return await estimated(request, team, given.model_dump())
+
+
+@insight.get("/v1/teams/{name}/summary")
+def summary(request: Request, team: ReadableTeam) -> Response:
+    """Summarise what was learned: control by state, steps and costs of each agent, states where the belief is wide."""
+    return answer(summarise(service_of(request).learner(team)))
 
 
 # ------------------------------------------------------------------------------------------------- history
 
 
-async def history_answer(request: Request, owner: Owner, size: int | None, before: int | None, limit: int) -> Response:
+def history(request: Request, owner: Owner, size: int | None, before: int | None, most: int) -> Response:
     """Answer with the history of a team or an environment."""
-    size, before = within("size", size, 1, BIG), within("before", before, 0, BIG)
-    most = check.integer("request", "limit", limit, 1, MOST_BUCKETS)
-    service, sums = service_of(request), request.app.state.history
-
-    def work() -> dict[str, Any]:
-        sums.catch_up()
-        with service.database.read() as connection:
-            result = history_of(connection, service.store, owner, size, before, most)
-        return {**result, "behind": sums.waiting(result["unit"])}
-
-    return answer(await run_in_threadpool(work))
+    service = service_of(request)
+    service.history.catch_up()
+    with service.database.read() as connection:
+        result = history_of(connection, service.store, owner, size, before, most)
+    return answer({**result, "behind": service.history.waiting(result["unit"])})
 
 
 @views.get("/v1/teams/{name}/history")
-async def team_history(
-    request: Request, name: str, size: int | None = None, before: int | None = None, limit: int = 100
+def team_history(
+    request: Request, team: ReadableTeam, size: Size = None, before: Number | None = None, limit: Buckets = 100
 ) -> Response:
     """Return cost and control of episodes, in buckets of `size` episodes, the newest ones before a bucket.
 
     Without a size there are at most 100 buckets. Sums are over the episodes of a bucket. behind: episodes that are not summed yet.
     Without a horizon, all of these are steps, in buckets of at most `size`, a multiple of 100.
     """
-    team = await team_for(request, "read", name)
-    return await history_answer(request, Owner.team(team.id), size, before, limit)
+    return history(request, Owner(OF_TEAM, team.id), size, before, limit)
 
 
 @views.get("/v1/environments/{name}/history")
-async def environment_history(
-    request: Request, name: str, size: int | None = None, before: int | None = None, limit: int = 100
+def environment_history(
+    request: Request, environment: ReadableEnvironment, size: Size = None, before: Number | None = None, limit: Buckets = 100
 ) -> Response:
     """Return the history of all teams of an environment, in the order in which their episodes began."""
-    require(request, "read")
-    number, *_ = await run_in_threadpool(service_of(request).store.environment, checked_name("environment", "name", name))
-    return await history_answer(request, Owner.environment(number), size, before, limit)
+    return history(request, Owner(OF_ENVIRONMENT, environment.id), size, before, limit)
 
 
 # ------------------------------------------------------------------------------------------------- the log
 
 FILES: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {} for kind in FORMATS.values()}}}
+Format = Literal["csv", "jsonl", "parquet"]
 
 
-def export(request: Request, name: str, kind: str, teams: Iterable[ServedTeam], since: int) -> Response:
+def export(request: Request, name: str, kind: Format, teams: Iterable[ServedTeam], since: int) -> Response:
     """Answer with the log of teams as a file."""
-    kind = check.choice("request", "format", kind, tuple(FORMATS))
-    since = check.integer("request", "since", since, 0, BIG - 1)
     try:
         content = exported(kind, parts(service_of(request).database, teams, since))
     except ImportError as error:
@@ -100,37 +164,29 @@ def export(request: Request, name: str, kind: str, teams: Iterable[ServedTeam], 
 
 
 @views.get("/v1/teams/{name}/steps", responses=FILES)
-async def team_steps(request: Request, name: str, format: str = "jsonl", since: int = 0) -> Response:
+def team_steps(request: Request, team: ReadableTeam, format: Format = "jsonl", since: Number = 0) -> Response:
     """Return the log of a team from an episode on, a row for each step: csv, jsonl or parquet."""
-    return await run_in_threadpool(export, request, name, format, [await team_for(request, "read", name)], since)
+    return export(request, team.name, format, [team], since)
 
 
 @views.get("/v1/environments/{name}/steps", responses=FILES)
-async def environment_steps(request: Request, name: str, format: str = "jsonl") -> Response:
+def environment_steps(request: Request, environment: ReadableEnvironment, format: Format = "jsonl") -> Response:
     """Return the logs of all teams of an environment, a row for each step: csv, jsonl or parquet."""
-    require(request, "read")
     service = service_of(request)
-    number, *_ = await run_in_threadpool(service.store.environment, checked_name("environment", "name", name))
-    teams = teams_of(service.database, number, service.store.team_of)
-    return await run_in_threadpool(export, request, name, format, teams, 0)
+    return export(request, environment.name, format, teams_of(service.database, environment.id, service.store.team), 0)
 
 
 @views.get("/v1/teams/{name}/episodes")
-async def episodes(request: Request, name: str, before: int | None = None, limit: int = 50) -> Response:
+def episodes(request: Request, team: ReadableTeam, before: Number | None = None, limit: Limit = 50) -> Response:
     """List episodes of a team, or runs, the greatest number first."""
-    team = await team_for(request, "read", name)
-    before, most = within("before", before, 0, BIG), check.integer("request", "limit", limit, 1, MOST_ROWS)
-    rows = await run_in_threadpool(episodes_of, service_of(request).database, team, before, most)
-    return answer({"episodes": rows, "unit": team.served.unit})
+    return answer({"episodes": episodes_of(service_of(request).database, team, before, limit), "unit": team.served.unit})
 
 
 @views.get("/v1/teams/{name}/episodes/{episode}/steps")
-async def steps(request: Request, name: str, episode: int, since: int = 0, limit: int = 100) -> Response:
+def steps(request: Request, team: ReadableTeam, episode: int, since: Number = 0, limit: Limit = 100) -> Response:
     """List steps of an episode, from t = since on."""
-    team = await team_for(request, "read", name)
-    number, since = (check.integer("request", *one, 0, BIG - 1) for one in (("episode", episode), ("since", since)))
-    most = check.integer("request", "limit", limit, 1, MOST_ROWS)
-    return answer({"steps": await run_in_threadpool(steps_of, service_of(request).database, team, number, since, most)})
+    number = check.integer("request", "episode", episode, 0, BIG - 1)
+    return answer({"steps": steps_of(service_of(request).database, team, number, since, limit)})
 
 
 # ------------------------------------------------------------------------------------------------- the policy by state
@@ -138,19 +194,24 @@ async def steps(request: Request, name: str, episode: int, since: int = 0, limit
 
 @views.get("/v1/teams/{name}/map")
 async def where(
-    request: Request, name: str, t: int | None = None, search: str = "", first: int = 0, limit: int = 100, order: str = "visits"
+    request: Request,
+    team: ReadableTeam,
+    t: int | None = None,
+    search: ShortText = "",
+    first: Number = 0,
+    limit: Limit = 100,
+    order: Literal["visits", "state"] = "visits",
 ) -> Response:
     """Return the agent in control by state at time t, by the newest plan, and the visits of each state; ordered by visits or state.
 
     Without t it is the first time step; t must be left out without a horizon.
     """
-    team = await team_for(request, "read", name)
-    begin, most = check.integer("request", "first", first, 0, BIG), check.integer("request", "limit", limit, 1, MOST_ROWS)
-    by_visits = check.choice("request", "order", order, ("visits", "state")) == "visits"
-    search, service = checked_text("search", search), service_of(request)
-    plan, _ = await plan_of(request, name, "map")
-    work = lambda: policy_map(plan, service.learner(team), t, search, begin, most, by_visits)  # noqa: E731
-    return answer(await run_in_threadpool(work))
+    plan, _ = await plan_of(request, team.name, "map")
+
+    def work() -> Response:
+        return answer(policy_map(plan, service_of(request).learner(team), t, search, first, limit, order == "visits"))
+
+    return await run_in_threadpool(work)
 
 
 def visits_of(learner: Learner) -> tuple[Floats, Floats]:
@@ -164,7 +225,7 @@ def visits_of(learner: Learner) -> tuple[Floats, Floats]:
     states = outcomes[environment_place].sum(axis=1).reshape(-1, task.n_states).sum(axis=0)
     acted = np.asarray(counts.agents.sum(axis=1)).ravel()
     members = np.zeros((task.n_states, len(task.members)))
-    for table, (first, n) in enumerate(zip(task.first_slot, task.n_slots, strict=True)):
+    for table, (first, n) in enumerate(zip(task.layout.first_slot, task.layout.n_slots, strict=True)):
         member = int(task.acting[np.argmax(task.table == table)])
         members[:, member] += acted[agents_place[first : first + n]].sum(axis=0)
     return states, members
@@ -178,10 +239,9 @@ def policy_map(
     t: None: the first time step; without a horizon it must be None. by_visits: most visited states first. first, most: the part of
     the list.
     """
-    task = plan.team.served.task
+    task, policy = plan.team.served.task, plan.policy
     if plan.team.served.endless:
         check_time("map", t, endless=True)
-        policy = plan.policy
     else:
         t = check.index("map", "t", t or 0, task.plan_steps)
         policy = plan.policy[t]
@@ -202,21 +262,20 @@ def policy_map(
         for s in matching[first : first + most]
     ]
     age = max(0, now_ms() - plan.made) / 1000
-    about: dict[str, Any] = {"version": plan.version, "reason": plan.reason, "made": plan.made, "age": age}
-    about |= {"episodes": plan.episodes, "unit": plan.team.served.unit}
+    about = {"version": plan.version, "reason": plan.reason, "made": plan.made, "age": age, "episodes": plan.episodes}
     sizes = {"t": t, "steps": task.horizon, "states": len(matching), "most_visits": float(states.max(initial=0.0))}
-    agents = {"agents": list(task.agents), "members": list(task.members), "acting": task.acting.tolist(), "aim": task.aim.tolist()}
-    return {**about, **sizes, **agents, "rows": rows}
+    agents = {"agents": task.agents, "members": task.members, "acting": task.acting.tolist(), "aim": task.layout.aim.tolist()}
+    return {**about, "unit": plan.team.served.unit, **sizes, **agents, "rows": rows}
 
 
 # ------------------------------------------------------------------------------------------------- health and events
 
 
 @views.get("/v1/health")
-async def health(request: Request) -> Response:
+def health(request: Request) -> Response:
     """Return the state of the service: queues, ages of plans, failures."""
     require_any(request, "read")
-    return answer(await run_in_threadpool(service_of(request).health))
+    return answer(service_of(request).health())
 
 
 def last_event(request: Request, team: str | None = None) -> int | None:
@@ -246,7 +305,7 @@ async def live(
         return event.team == team if team is not None else access.allows("read", event.team)
 
     yield ServerSentEvent(comment="welcome", retry=2000)
-    async for event in request.app.state.events.listen(wanted, last):
+    async for event in service_of(request).events.listen(wanted, last):
         try:
             access_of(request)
         except HTTPException:

@@ -11,14 +11,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cede._base import check
 from cede.insight.estimating import estimate
-from cede.learners.learner import Learner
-from cede.problem.task import Task
-from cede.serve.planner.work import ServedTeam
+from cede.serve.served import ServedTeam
 from cede.serve.store.database import Busy
+
+if TYPE_CHECKING:
+    from cede.learners.learner import Learner
+    from cede.problem.task import Task
 
 CACHED = 1000  # estimates
 MOST_WAITING = 100
@@ -26,10 +28,37 @@ MOST_DRAWS = 1000
 LONGEST_INDEX = 4  # digits
 
 CountsKey = tuple[int, int, int, int]  # number of a team, counted episodes of team and environment, erasures
-Key = tuple[CountsKey, bytes]
+Value = TypeVar("Value")
 
 
-def named_agent(task: Task, given: str) -> str | int:
+class RecentlyUsed(Generic[Value]):
+    """A cache of some values by key; the least recently used one is dropped first. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._values: OrderedDict[Any, Value] = OrderedDict()
+
+    def get(self, key: Any) -> Value | None:
+        """Return a value; None if it is not cached."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: Any, value: Value) -> None:
+        """Cache a value."""
+        with self._lock:
+            self._values[key] = value
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
+
+    def clear(self) -> None:
+        """Drop all values."""
+        with self._lock:
+            self._values.clear()
+
+
+def named_agent(task: "Task", given: str) -> str | int:
     """Return the agent that a query parameter names: a name, or digits as an index unless an agent has that name."""
     is_index = given.isascii() and given.isdecimal() and len(given) <= LONGEST_INDEX
     return int(given) if is_index and given not in task.agents else given
@@ -49,63 +78,40 @@ def check_no_truth(place: str, given: Any) -> None:
 class Estimates:
     """Computes and caches estimates. Thread-safe. learner_of: returns the learner of a team's current counts, and their key."""
 
-    def __init__(self, learner_of: Callable[[ServedTeam], tuple[CountsKey, Learner]]) -> None:
-        self._learner_of, self._lock = learner_of, threading.Lock()
-        self._cached: OrderedDict[Key, dict[str, Any]] = OrderedDict()
-        self._waiting = 0
+    def __init__(self, learner_of: "Callable[[ServedTeam], tuple[CountsKey, Learner]]") -> None:
+        self._learner_of, self.cache = learner_of, RecentlyUsed[dict[str, Any]](CACHED)
+        self._room = threading.Semaphore(MOST_WAITING)
         self._pool = ThreadPoolExecutor(1, "cede-estimator")
 
     def find(self, team: ServedTeam, asked: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return a cached estimate; None if there is none. asked: arguments of `cede.estimate`, from JSON."""
-        return self._find((self._learner_of(team)[0], digest(asked)))
+        return self.cache.get((self._learner_of(team)[0], digest(asked)))
 
     def ask(self, team: ServedTeam, asked: Mapping[str, Any]) -> Future[dict[str, Any]]:
         """Compute an estimate. The future holds its fields, and the number of the team's episodes."""
         check.integer("estimate", "draws", asked.get("draws", 2), 2, MOST_DRAWS)
-        with self._lock:
-            if self._waiting >= MOST_WAITING:
-                raise Busy(f"{self._waiting} estimates wait to be computed")
-            self._waiting += 1
+        if not self._room.acquire(blocking=False):
+            raise Busy(f"{MOST_WAITING} estimates wait to be computed")
         try:
             future = self._pool.submit(self._compute, team, asked)
         except RuntimeError:  # closed
-            self._done(None)
+            self._room.release()
             raise
-        future.add_done_callback(self._done)
+        future.add_done_callback(lambda _: self._room.release())
         return future
-
-    def clear(self) -> None:
-        """Drop all estimates, after steps were erased."""
-        with self._lock:
-            self._cached.clear()
 
     def close(self) -> None:
         """Stop after the estimate that is being computed."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _find(self, key: Key) -> dict[str, Any] | None:
-        """Return a cached estimate."""
-        with self._lock:
-            if key in self._cached:
-                self._cached.move_to_end(key)
-            return self._cached.get(key)
-
-    def _done(self, _: object) -> None:
-        """Reduce the number of waiting requests."""
-        with self._lock:
-            self._waiting -= 1
-
     def _compute(self, team: ServedTeam, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return an estimate from the cache, or compute and cache it."""
         counts, learner = self._learner_of(team)
         key = (counts, digest(asked))
-        fields = self._find(key)
+        fields = self.cache.get(key)
         if fields is None:
             fields = {"episodes": learner.episode - 1, **asdict(estimate(learner, **asked))}
-            with self._lock:
-                self._cached[key] = fields
-                while len(self._cached) > CACHED:
-                    self._cached.popitem(last=False)
+            self.cache.put(key, fields)
         return fields
 
 

@@ -15,21 +15,21 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, bindparam, case, func, insert, or_, select, update
+from sqlalchemy import Connection, case, func, insert, or_, select, update
 
 from cede._base import check
 from cede._base.arrays import Policy
-from cede.serve.planner.work import BIG, PlanWork, ServedPlan, ServedTeam, reason_of, unpacked_policy
-from cede.serve.store.database import Unknown, now_ms
+from cede.serve.served import BIG, ServedPlan, ServedTeam, reason_of, unpacked_policy
+from cede.serve.store.database import Unknown, now_ms, upsert
 from cede.serve.store.schema import plans, policies, teams
-from cede.serve.store.store import Layers, Store
 
 if TYPE_CHECKING:
     from cede.serve.planner.workers import PlanWorkers
+    from cede.serve.store.store import Store
 
 LEASE = 60_000  # milliseconds
 AT_ONCE = 16  # teams that are leased together
@@ -48,7 +48,7 @@ class Planner:
 
     def __init__(
         self,
-        store: Store,
+        store: "Store",
         transact: Transact | None = None,
         published: Callable[[ServedPlan], None] | None = None,
         failed: Callable[[Exception], None] = lambda error: None,
@@ -69,32 +69,29 @@ class Planner:
         free = select(c.id).where(c.due.is_not(None), or_(c.lease.is_(None), c.lease < now)).order_by(c.due, c.id).limit(most)
         leased = list(connection.scalars(free.with_for_update(skip_locked=True)))
         if leased:
-            taken = update(teams).where(c.id == bindparam("team")).values(lease=now + self._lease, planner=self.name)
-            connection.execute(taken, [{"team": team} for team in leased])
+            connection.execute(update(teams).where(c.id.in_(leased)).values(lease=now + self._lease, planner=self.name))
         return leased
 
     def make(self, numbers: Sequence[int]) -> list[ServedPlan]:
         """Make plans for teams, from one state of the database. A team whose plan fails waits until its lease expires."""
-        shared: dict[int, tuple[int, Layers]] = {}
+        members = [self.store.team(number) for number in numbers]
         with self.store.database.read() as connection:
-            jobs = [(team, *self.store.plan_work(connection, team, shared)) for team in map(self.store.team_of, numbers)]
+            works, versions = zip(*self.store.plan_works(connection, members), strict=True)
+        makers: list[Callable[[], Policy]] = [work.policy for work in works]
+        if self._workers is not None:
+            makers = [future.result for future in self._workers.policies(works)]
         result = []
-        for (team, work, version), policy_of in zip(jobs, self._policies([work for _, work, _ in jobs]), strict=True):
+        for team, work, version, policy_of in zip(members, works, versions, makers, strict=True):
             try:
                 policy = policy_of()
             except Exception as error:
                 self.failures += 1
                 self._failed(error)
-                continue
-            numbers = (work.counts.episodes, work.counts.environment_episodes)
-            result.append(ServedPlan(team, version + 1, policy, *numbers, now_ms(), reason_of(team, work.counts.episodes)))
+            else:
+                episodes = work.counts.episodes
+                counted = (episodes, work.counts.environment_episodes)
+                result.append(ServedPlan(team, version + 1, policy, *counted, now_ms(), reason_of(team, episodes)))
         return result
-
-    def _policies(self, works: Sequence[PlanWork]) -> list[Callable[[], Policy]]:
-        """Return for each work a function that returns its policy or raises its error."""
-        if self._workers is None:
-            return [work.policy for work in works]
-        return [future.result for future in self._workers.policies(works)]
 
     def publish(self, connection: Connection, made: Sequence[ServedPlan]) -> list[ServedPlan]:
         """Put plans into force and return the leases. Plans of teams that another planner has meanwhile are dropped."""
@@ -106,8 +103,9 @@ class Planner:
                 continue
             numbers = {name: getattr(plan, name) for name in ("version", "episodes", "environment_episodes", "made", "reason")}
             connection.execute(insert(plans).values(team=plan.team.id, planner=self.name, **numbers))
-            put_policy(connection, plan)
             result.append(plan)
+        rows = [(plan.team.id, plan.version, plan.packed) for plan in result]
+        upsert(connection, policies, ("team", "version", "policy"), rows, replace=("version", "policy"))
         return result
 
     def once(self, most: int | None = None) -> int:
@@ -161,11 +159,11 @@ class Planner:
             self._thread.join()
 
 
-def put_policy(connection: Connection, plan: ServedPlan) -> None:
-    """Write the policy of a plan, in place of the team's last one."""
-    values = {"version": plan.version, "policy": plan.packed}
-    if connection.execute(update(policies).where(policies.c.team == plan.team.id).values(values)).rowcount == 0:
-        connection.execute(insert(policies).values(team=plan.team.id, **values))
+def plans_after(connection: Connection, number: int, most: int | None = None) -> Sequence[Any]:
+    """Return the newest plans after a number, in order: rows of id, team (its name), version, episodes, ..., made."""
+    columns = [plans.c[name] for name in ("version", "episodes", "environment_episodes", "made")]
+    query = select(plans.c.id, teams.c.name.label("team"), *columns).join(teams, teams.c.id == plans.c.team)
+    return connection.execute(query.where(plans.c.id > number).order_by(plans.c.id.desc()).limit(most)).all()[::-1]
 
 
 # ------------------------------------------------------------------------------------------------- the cache
@@ -197,35 +195,35 @@ class Decision:
 class PlanCache:
     """The plans of teams, in memory. Thread-safe. most: bytes of policies; least recently used ones are dropped first."""
 
-    def __init__(self, store: Store, most: int = 1 << 30) -> None:
+    def __init__(self, store: "Store", most: int = 1 << 30) -> None:
         self.store, self._most = store, most
         self._lock = threading.Lock()
         self._known: dict[str, CachedTeam] = {}
         self._used: OrderedDict[str, int] = OrderedDict()  # bytes of policies by team, most recently used last
-        self._bytes, self._last_team, self._last_plan = 0, 0, 0
+        self._bytes, self._last_team = 0, 0
+        self._last_plan: int | None = None  # None: plans were not read yet
+        self._seen: set[int] = set()  # numbers of the last TAIL plans
 
-    def refresh(self) -> None:
-        """Read new teams, and new plans of other servers for teams whose plans are cached."""
-        c = teams.c
+    def refresh(self) -> list[Any]:
+        """Read new teams, and new plans of all servers; load those of cached teams. Return the new plans, rows of `plans_after`."""
+        c, first = teams.c, self._last_plan is None
         with self.store.database.read() as connection:
             new = select(c.id, c.name, c.fallback, c.episodes).where(c.id > max(0, self._last_team - TAIL)).order_by(c.id)
             new_teams = connection.execute(new).all()
-            made = select(c.name, plans.c.version).join(plans, plans.c.team == c.id)
-            made = made.where(plans.c.id > max(0, self._last_plan - TAIL))
-            versions = connection.execute(made.order_by(plans.c.id)).all() if self._last_plan else []
-            newest = int(connection.scalar(select(func.coalesce(func.max(plans.c.id), 0))) or 0)
+            last = self._last_plan if self._last_plan is not None else int(connection.scalar(select(func.max(plans.c.id))) or 0)
+            tail = plans_after(connection, last - TAIL)
         with self._lock:
             for number, name, fallback, episodes in new_teams:
                 self._known.setdefault(name, CachedTeam(fallback, episodes))
                 self._last_team = max(self._last_team, number)
-        self._last_plan = max(newest, 1)
-        newer = {}
-        for name, version in versions:
-            known = self._known.get(name)
-            if known is not None and known.plan is not None and known.plan.version < version:
-                newer[name] = version
-        for name in newer:
-            self.load(name)
+        for row in tail:
+            known = self._known.get(row.team)
+            if known is not None and known.plan is not None and known.plan.version < row.version:
+                self.load(row.team)
+        new_plans = [row for row in tail if not first and row.id not in self._seen]
+        self._seen = {row.id for row in tail}
+        self._last_plan = max(self._seen, default=last)
+        return new_plans
 
     def load(self, name: str) -> CachedTeam:
         """Read the newest plan of a team, and cache it."""
@@ -273,11 +271,10 @@ class PlanCache:
                 before = replace(before, towards=towards(plan.team, before.fallback), endless=plan.team.served.endless)
             self._keep(name, before, replace(before, plan=plan))
 
-    def counted(self, numbers: dict[int, int]) -> None:
-        """Add to the numbers of counted episodes, by the number of the team."""
+    def counted(self, numbers: Mapping[str, int]) -> None:
+        """Add to the numbers of counted episodes, by team."""
         with self._lock:
-            for number, n in numbers.items():
-                name = self.store.team_of(number).name
+            for name, n in numbers.items():
                 known = self._known.get(name)
                 if known is not None:
                     self._known[name] = replace(known, episodes=known.episodes + n)

@@ -1,6 +1,6 @@
 """Plan workers: processes of this machine, or actors of a Ray cluster, that make plans in parallel.
 
-A worker gets a `PlanWork` as bytes and returns the policy. Workers and clusters are those of fleets (`fleet/worker_engines.py`). A
+A worker gets a `PlanWork` as bytes and returns the policy. Workers and clusters are those of fleets (`fleet/workers.py`). A
 worker that dies is replaced; only its current plan is lost.
 """
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from cede._base import check
 from cede._base.arrays import Policy
-from cede.fleet.worker_engines import Processes, Ray, WorkerEngine
-from cede.fleet.workers import Lost
-from cede.serve.planner.work import PlanServer, PlanWork
+from cede.fleet.ray import Ray
+from cede.fleet.workers import Lost, Processes, WorkerEngine
+from cede.serve.served import PlanServer, PlanWork
 
 MOST_WORKERS = 10_000
 ENGINES = ("processes", "ray")

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, func, select, text, tuple_, update
 
 from cede._base import check
 from cede._base.progress import Progress
-from cede.serve.planner.work import BIG, OF_ENVIRONMENT, OF_TEAM, CountRow, Row, ServedTeam, unpack
+from cede.serve.served import BIG, OF_ENVIRONMENT, OF_TEAM, CountRow, Row, ServedTeam, unpack
 from cede.serve.store.database import among, look_up, now_ms, stream
 from cede.serve.store.history import forget_team
 from cede.serve.store.log import (
@@ -77,8 +77,7 @@ def recount(
     connection: Connection, store: "Store", only: ServedTeam | None = None, read: Callable[[int], None] = lambda _: None
 ) -> Iterator[LogPart]:
     """Read the log once, and count it, in parts. only: a team; None: all. read: called with numbers of steps as they are read."""
-    names: dict[int, str] = {row.id: row.name for row in connection.execute(select(environments.c.id, environments.c.name))}
-    learns = any(store.environment(name)[1].task.learns_costs for name in names.values())
+    learns = any(store.environment(number).served.task.learns_costs for number in connection.scalars(select(environments.c.id)))
     log = select(*(steps.c[name] for name in (*ORDERED, *(AMOUNTS if learns else ()))))
     log = log.order_by(*(steps.c[name] for name in KEY))
     before, end = ((-1, -1), (BIG, BIG)) if only is None else ((only.id, -1), (only.id, BIG))
@@ -87,7 +86,7 @@ def recount(
 
     def part(rows: list[Row], last: Key, ended: int) -> LogPart:
         numbers = {row[0] for row in rows} | (set() if unfinished is None else {unfinished.key[0]})
-        members = teams_of(connection, store, names, numbers)
+        members = teams_of(connection, store, numbers)
         stored = select(*STATE).where(tuple_(*STATE[:2]) > tuple_(*before), tuple_(*STATE[:2]) <= tuple_(*last))
         states = {(row[0], row[1]): tuple(row[2:]) for row in connection.execute(stored)}
         return counted(members, states, rows, last, ended, unfinished)
@@ -96,7 +95,7 @@ def recount(
         read(len(rows))
         rows[:0] = rest
         team, episode = rows[-1][:2]
-        if teams_of(connection, store, names, {team})[team].served.endless:
+        if teams_of(connection, store, {team})[team].served.endless:
             cut, last = len(rows), (team, episode - 1)
         else:
             cut = next((i for i in range(len(rows) - 1, -1, -1) if rows[i][:2] != (team, episode)), -1) + 1
@@ -109,11 +108,11 @@ def recount(
     yield part(rest, end, end[0])
 
 
-def teams_of(connection: Connection, store: "Store", names: Mapping[int, str], numbers: set[int]) -> dict[int, ServedTeam]:
-    """Return teams by number, read at once and not cached. names: of environments, by number."""
+def teams_of(connection: Connection, store: "Store", numbers: set[int]) -> dict[int, ServedTeam]:
+    """Return teams by number, read at once and not cached."""
     result = {}
     for number, name, environment, settings in look_up(connection, TEAMS, [(one,) for one in sorted(numbers)]):
-        served = store.environment(names[environment])[1] if settings is None else unpack(bytes(settings))
+        served = store.environment(environment).served if settings is None else unpack(bytes(settings))
         result[number] = ServedTeam(number, name, environment, served)
     if gone := numbers - result.keys():
         check.fail("log", "the number of a team", min(gone), "that of a team that exists")
@@ -176,7 +175,7 @@ def verify(connection: Connection, store: "Store", progress: ProgressTo = False)
     before = -1
 
     def name(key: Row) -> str:
-        return f"team {check.show(store.team_of(key[0]).name)}"
+        return f"team {check.show(store.team(key[0]).name)}"
 
     with progress_bar(connection, "verify: steps", progress) as bar:
         for part in recount(connection, store, None, bar.advance):

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import case, func, select, tuple_
 
 from cede._base.extras import need
-from cede.serve.planner.work import Row, ServedTeam, TeamOf
+from cede.serve.served import Row, ServedTeam, TeamOf
 from cede.serve.store.database import Database
 from cede.serve.store.log import COLUMNS
 from cede.serve.store.schema import episodes, plans, steps, teams

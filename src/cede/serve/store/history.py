@@ -10,9 +10,8 @@ Numbers in answers are numbers of steps.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from sqlalchemy import BigInteger, Connection, Table, TextClause, bindparam, del
 from cede._base import check
 from cede._base.arrays import Ints
 from cede._kernels.account import is_hand_over
-from cede.serve.planner.work import OF_ENVIRONMENT, OF_TEAM, Row, ServedTeam, TeamOf
+from cede.serve.served import OF_ENVIRONMENT, OF_TEAM, Row, ServedTeam, TeamOf
 from cede.serve.store.database import Busy, among, look_up, stream, upsert
 from cede.serve.store.schema import PIECE, PIECE_WAITS, WAITS, environments, episodes, history, pieces, steps, teams
 from cede.steps.check import charged
@@ -54,18 +53,8 @@ Write = Callable[[Callable[[Connection], Any]], Any]
 class Owner:
     """The owner of a history: a team, or all teams of an environment."""
 
-    kind: int
+    kind: int  # OF_TEAM or OF_ENVIRONMENT
     id: int
-
-    @classmethod
-    def team(cls, number: int) -> "Owner":
-        """Return a team, by its number."""
-        return cls(OF_TEAM, number)
-
-    @classmethod
-    def environment(cls, number: int) -> "Owner":
-        """Return an environment, by its number."""
-        return cls(OF_ENVIRONMENT, number)
 
     def rows(self, size: int, first: int, end: int) -> tuple[Any, ...]:
         """Return the conditions for its buckets of a size, from the first to the one before the end."""
@@ -87,17 +76,11 @@ class Source:
         """Return the key, and more columns."""
         return [self.table.c[name] for name in (*self.key, *names)]
 
-    @cached_property
-    def stored(self) -> Any:
-        """Return the query for the current state of units, by their keys."""
-        return select(*self.columns("begun", self.mark, "place")).where(among(*self.columns()))
 
-
+UNSUMMED = func.coalesce(func.sum(pieces.c.received - pieces.c.summed), 0)
 SOURCES = {
     "episodes": Source(episodes, ("team", "episode"), "counted", WAITS, func.count()),
-    "steps": Source(
-        pieces, ("team", "episode", "piece"), "summed", PIECE_WAITS, func.coalesce(func.sum(pieces.c.received - pieces.c.summed), 0)
-    ),
+    "steps": Source(pieces, ("team", "episode", "piece"), "summed", PIECE_WAITS, UNSUMMED),
 }
 
 
@@ -110,17 +93,6 @@ class HistoryUnit:
     received: int
     number: int  # in the team's history; -1: not there yet
     place: int  # in the environment's history
-
-
-@dataclass(frozen=True)
-class Summed:
-    """The sums of an episode or a piece, and its place in both histories."""
-
-    team: ServedTeam
-    whose: int  # the team whose agents these are; 0: agents of the environment
-    number: int
-    place: int
-    sums: list[Row]  # prev_agent, agent, SUMS; also of the row that counts
 
 
 class HistorySums:
@@ -163,7 +135,7 @@ class HistorySums:
             else:
                 every = ((*key[:2], t) for key in sorted(units) for t in range(key[2] * PIECE, (key[2] + 1) * PIECE))
                 rows = look_up(connection, OF_PIECES, every)
-        sums = summed(rows, self._store.team_of)
+        sums = summed(rows, self._store.team)
         self._write(lambda connection: put(connection, self._store, source, units, sums))
 
 
@@ -209,35 +181,34 @@ def put(connection: Connection, store: "Store", source: Source, units: dict[Key,
 
     units: as they were read. Rows are locked in the order of `log.take_in`.
     """
-    members = {team: store.team_of(team) for team in sorted({team for team, *_ in units})}
+    members = {team: store.team(team) for team in sorted({team for team, *_ in units})}
     homes = sorted({team.environment for team in members.values()})
     for table, ids in ((teams, list(members)), (environments, homes)):
         look_up(connection, LOCKS[table.name], [(one,) for one in ids])
     n = len(source.key)
-    stored = look_up(connection, source.stored, [key[:n] for key in sorted(units)])
-    now = {(*row[:n], 0)[:3]: tuple(row[n:]) for row in stored}
+    stored = select(*source.columns("begun", source.mark, "place")).where(among(*source.columns()))
+    now = {(*row[:n], 0)[:3]: tuple(row[n:]) for row in look_up(connection, stored, [key[:n] for key in sorted(units)])}
     same = [key for key, unit in units.items() if now.get(key) == (unit.begun, unit.mark, unit.place)]
-    number = {team: following(connection, Owner.team(team)) for team in members}
-    place = {home: following(connection, Owner.environment(home)) for home in homes}
-    common = {home: store.environment(environment_name(connection, home))[1] for home in homes}
+    number = {team: following(connection, Owner(OF_TEAM, team)) for team in members}
+    place = {home: following(connection, Owner(OF_ENVIRONMENT, home)) for home in homes}
     before = sums_before(connection, [(key[0], units[key].number) for key in same if units[key].place >= 0])
     placed, added = [], []
     for key in sorted(same, key=lambda key: (units[key].begun, key)):
         team, unit = members[key[0]], units[key]
-        whose = 0 if team.served is common[team.environment] else team.id
-        spot = (unit.number, unit.place)
+        spot, gone = (unit.number, unit.place), []
         if unit.place < 0:
             spot = (number[team.id], place[team.environment])
             number[team.id] += 1
             place[team.environment] += 1
-        count = sum(row[2] for row in sums[key]) if team.served.endless else 1
-        added.append(Summed(team, whose, *spot, [(EPISODES, EPISODES, count, 0, 0.0, 0.0, 0.0), *sums[key]]))
-        if unit.place >= 0:
+        else:
             gone = [(prev, agent, *(-one for one in rest)) for prev, agent, *rest in before[team.id, unit.number]]
-            added.append(Summed(team, whose, *spot, gone))
+        whose = 0 if team.served is store.environment(team.environment).served else team.id
+        count = sum(row[2] for row in sums[key]) if team.served.endless else 1
+        for row in ((EPISODES, EPISODES, count, 0, 0.0, 0.0, 0.0), *sums[key], *gone):
+            added.append((team.id, team.environment, *spot, whose, *row))
         names = {f"of_{name}": one for name, one in zip(source.key, key, strict=False)}
         placed.append({**names, "number": spot[0], "place": spot[1]} | ({"summed": unit.received} if team.served.endless else {}))
-    add_units(connection, added)
+    add_sums(connection, added)
     if placed:
         match = (column == bindparam(f"of_{column.name}") for column in source.columns())
         connection.execute(update(source.table).where(*match), placed)
@@ -251,36 +222,28 @@ def sums_before(connection: Connection, keys: list[tuple[int, int]]) -> dict[tup
     return result
 
 
-def environment_name(connection: Connection, number: int) -> str:
-    """Return the name of an environment."""
-    return str(connection.scalar(select(environments.c.name).where(environments.c.id == number)))
+def add_sums(connection: Connection, rows: Sequence[Row], sign: int = 1) -> None:
+    """Add sums of episodes or pieces to all their buckets; with sign -1, subtract them.
 
-
-def add_units(connection: Connection, units: Iterable[Summed], sign: int = 1) -> None:
-    """Add the sums of episodes or pieces to all their buckets; with sign -1, subtract them."""
-    keys, values = [], []
-    for unit in units:
-        for prev, agent, *rest in unit.sums:
-            keys.append((OF_TEAM, unit.team.id, 1, unit.number, unit.whose, prev, agent))
-            keys.append((OF_ENVIRONMENT, unit.team.environment, 1, unit.place, unit.whose, prev, agent))
-            values += [rest, rest]
-    if not keys:
+    rows: team, environment, number and place in their histories, whose, prev_agent, agent, SUMS.
+    """
+    if not rows:
         return
-    single, amounts = np.array(keys, dtype=np.int64), sign * np.array(values, dtype=np.float64)
-    every = []
+    team, environment, number, place, *pair = np.array([row[:7] for row in rows], dtype=np.int64).T
+    amounts = sign * np.array([row[7:] for row in rows], dtype=np.float64).T
+    ones, every = np.ones_like(team), []
     for size in SIZES:
-        every.append(single.copy())
-        every[-1][:, 2] = size
-        every[-1][:, 3] //= size
-    buckets, bucket_of = unique_columns(np.concatenate(every).T)
-    sums = [np.bincount(bucket_of, np.tile(column, len(SIZES)), buckets.shape[1]) for column in amounts.T]
+        every.append(np.stack([OF_TEAM * ones, team, size * ones, number // size, *pair]))
+        every.append(np.stack([OF_ENVIRONMENT * ones, environment, size * ones, place // size, *pair]))
+    buckets, bucket_of = unique_columns(np.concatenate(every, axis=1))
+    sums = [np.bincount(bucket_of, np.tile(amount, len(every)), buckets.shape[1]) for amount in amounts]
     columns = [one.astype(np.int64).tolist() for one in sums[:2]] + [one.tolist() for one in sums[2:]]
     upsert(connection, history, history.c.keys(), zip(*buckets.tolist(), *columns, strict=True), add=SUMS)
 
 
 def forget_team(connection: Connection, team: ServedTeam) -> None:
     """Subtract the episodes or pieces of a team from the history of its environment, and delete its own history."""
-    table, owner = pieces if team.served.endless else episodes, Owner.team(team.id)
+    table, owner = pieces if team.served.endless else episodes, Owner(OF_TEAM, team.id)
     total = following(connection, owner)
     place = np.full(total, -1)
     placed = select(table.c.number, table.c.place).where(table.c.team == team.id, table.c.place >= 0)
@@ -289,10 +252,8 @@ def forget_team(connection: Connection, team: ServedTeam) -> None:
         place[number] = there
     columns = [history.c[name] for name in ("bucket", "whose", "prev_agent", "agent", *SUMS)]
     for first in range(0, total, ERASED_AT_ONCE):
-        units: dict[int, Summed] = {}
-        for bucket, whose, *rest in connection.execute(select(*columns).where(*owner.rows(1, first, first + ERASED_AT_ONCE))):
-            units.setdefault(bucket, Summed(team, whose, bucket, int(place[bucket]), [])).sums.append(tuple(rest))
-        add_units(connection, units.values(), -1)
+        rows = connection.execute(select(*columns).where(*owner.rows(1, first, first + ERASED_AT_ONCE)))
+        add_sums(connection, [(team.id, team.environment, row[0], place[row[0]], *row[1:]) for row in rows], -1)
     c = history.c
     connection.execute(delete(history).where(c.kind == OF_TEAM, c.owner == team.id))
     connection.execute(delete(history).where(c.kind == OF_ENVIRONMENT, c.owner == team.environment, c.steps == 0))
@@ -317,12 +278,8 @@ def counted_before(connection: Connection, owner: Owner, number: int) -> int:
 
 def fitting(total: int) -> int:
     """Return the smallest size of buckets, of 1, 2, 5, 10, 20, ... episodes, with which there are at most POINTS buckets."""
-
-    def sizes() -> Iterator[int]:
-        for i in range(60):
-            yield (1, 2, 5)[i % 3] * 10 ** (i // 3)
-
-    return next(size for size in sizes() if total <= size * POINTS)
+    sizes = ((1, 2, 5)[i % 3] * int(10 ** (i // 3)) for i in range(60))
+    return next(size for size in sizes if total <= size * POINTS)
 
 
 def history_of(
@@ -332,7 +289,7 @@ def history_of(
 
     size: episodes of a bucket, or steps at most; None: as `fitting`. before: the bucket after the last one; None: all buckets.
     """
-    endless = task_of(connection, store, owner, 0).horizon is None
+    endless = task_of(store, owner, 0).horizon is None
     number, unit = following(connection, owner), PIECE if endless else 1
     if size is not None and size % unit:
         check.fail("request", "size", size, f"a multiple of {unit}: histories of runs have pieces of so many steps")
@@ -345,7 +302,7 @@ def history_of(
     query = select(*key, *(func.sum(history.c[name]) for name in SUMS)).group_by(*key).order_by(*key)
     ends = [min(one * (size // stored), number) for one in (first, last)]
     cells = connection.execute(query.where(*owner.rows(stored, ends[0], ends[1]))).all()
-    tasks = {one: task_of(connection, store, owner, one) for one in {cell[1] for cell in cells}}
+    tasks = {one: task_of(store, owner, one) for one in {cell[1] for cell in cells}}
     agents, names = agents_of(cells, tasks)
     buckets: dict[int, dict[str, Any]] = {}
     for cell in cells:
@@ -362,11 +319,11 @@ def history_of(
     return {"unit": "steps" if endless else "episodes", **more, "buckets": list(buckets.values())}
 
 
-def task_of(connection: Connection, store: "Store", owner: Owner, whose: int) -> Any:
+def task_of(store: "Store", owner: Owner, whose: int) -> Any:
     """Return the task whose agents are in some rows. whose: a team; 0: agents of the environment."""
     if whose or owner.kind:
-        return store.team_of(whose or owner.id).served.task
-    return store.environment(environment_name(connection, owner.id))[1].task
+        return store.team(whose or owner.id).served.task
+    return store.environment(owner.id).served.task
 
 
 def agents_of(cells: Any, tasks: dict[int, Any]) -> tuple[list[str | None], dict[str, int]]:
@@ -412,8 +369,8 @@ def add(bucket: dict[str, Any], cell: Any, task: Any, names: dict[str, int]) -> 
     for name, amount in zip(bucket["parts"], (environment, control, switching), strict=True):
         bucket["parts"][name] += amount
         bucket["cost"] += amount
-    if is_hand_over(task.aim, prev, agent):
+    if is_hand_over(task.layout.aim, prev, agent):
         bucket["switches"] += n_steps
         bucket["hand_overs"] += n_steps
-        pair = (names[task.members[task.aim[prev]]], names[task.members[task.aim[agent]]])
+        pair = (names[task.members[task.layout.aim[prev]]], names[task.members[task.layout.aim[agent]]])
         bucket["pairs"][pair] = bucket["pairs"].get(pair, 0) + n_steps

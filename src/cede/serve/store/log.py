@@ -18,7 +18,7 @@ from sqlalchemy import Connection, bindparam, delete, except_, func, insert, lit
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede.serve.planner.work import CountRow, Row, ServedTeam, TeamOf
+from cede.serve.served import CountRow, Row, ServedTeam, TeamOf
 from cede.serve.store.database import Refused, among, insert_new, look_up, now_ms, run_many, upsert
 from cede.serve.store.schema import PIECE, counts, environments, episodes, pieces, steps, teams
 from cede.steps.step import WHERE, WHO, Step, wrong_links

@@ -8,17 +8,29 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from cede.serve.store.database import Busy, Refused, Unavailable
+from cede.serve.store.database import Busy, Unavailable
 from cede.serve.store.log import Accepted, StepReport, take_in
-from cede.serve.store.store import Store
+
+if TYPE_CHECKING:
+    from cede.serve.store.store import Store
 
 Work = Callable[[Connection], Any]
 GROUP = 20_000  # most steps of a commit
 WEIGHT = 4  # cost of a request beside its steps, in steps
+
+
+@dataclass(frozen=True, eq=False)
+class Queued:
+    """A report, or a function that writes, in the queue."""
+
+    work: Any
+    size: int  # in steps
+    future: Future[Any] = field(default_factory=Future)
 
 
 class Writer:
@@ -27,19 +39,15 @@ class Writer:
     most: steps that may be queued. counted: called after a commit with the number of counted episodes by team.
     """
 
-    def __init__(self, store: Store, most: int = 200_000, counted: Callable[[dict[int, int]], None] | None = None) -> None:
+    def __init__(self, store: "Store", most: int = 200_000, counted: Callable[[dict[int, int]], None] | None = None) -> None:
         self.store, self.most, self._counted = store, most, counted
         self._more = threading.Condition()
-        self._reports: deque[tuple[StepReport, Future[Accepted]]] = deque()
-        self._works: deque[tuple[Work, Future[Any]]] = deque()
-        self._waiting, self._closed, self.failures = 0, False, 0
+        self._reports: deque[Queued] = deque()
+        self._works: deque[Queued] = deque()
+        self.waiting, self.failures = 0, 0  # queued steps; commits that failed
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name="cede-writer", daemon=True)
         self._thread.start()
-
-    @property
-    def waiting(self) -> int:
-        """Return the number of queued steps."""
-        return self._waiting
 
     @property
     def alive(self) -> bool:
@@ -48,24 +56,11 @@ class Writer:
 
     def submit(self, report: StepReport) -> Future[Accepted]:
         """Queue a report. The future holds its outcome once it is on disk; Refused if it contradicts the log."""
-        return self._queue(self._reports, report, WEIGHT + len(report.steps))
+        return self._put(self._reports, Queued(report, WEIGHT + len(report.steps)))
 
     def call(self, work: Work) -> Future[Any]:
         """Queue a function that is called with a connection in a write transaction of its own. The future holds its answer."""
-        return self._queue(self._works, work, WEIGHT)
-
-    def _queue(self, queue: deque[tuple[Any, Future[Any]]], work: Any, size: int) -> Future[Any]:
-        """Queue work of a size, if there is room."""
-        future = Future[Any]()
-        with self._more:
-            if self._closed:
-                raise Unavailable("the service is being stopped")
-            if self._waiting and self._waiting + size > self.most:
-                raise Busy(f"{self._waiting} steps wait to be written")
-            self._waiting += size
-            queue.append((work, future))
-            self._more.notify()
-        return future
+        return self._put(self._works, Queued(work, WEIGHT))
 
     def close(self) -> None:
         """Write all that is queued, and stop."""
@@ -74,69 +69,81 @@ class Writer:
             self._more.notify()
         self._thread.join()
 
+    def _put(self, queue: deque[Queued], new: Queued) -> Future[Any]:
+        """Add to a queue, if there is room."""
+        with self._more:
+            if self._closed:
+                raise Unavailable("the service is being stopped")
+            if self.waiting and self.waiting + new.size > self.most:
+                raise Busy(f"{self.waiting} steps wait to be written")
+            self.waiting += new.size
+            queue.append(new)
+            self._more.notify()
+        return new.future
+
+    def _take(self, queue: deque[Queued]) -> list[Queued]:
+        """Remove the first entries of a queue, about GROUP steps. They cannot be cancelled any more; cancelled ones are dropped."""
+        group, size = [], 0
+        while queue and size < GROUP:
+            first = queue.popleft()
+            if first.future.set_running_or_notify_cancel():
+                group.append(first)
+                size += first.size
+            else:  # the client is gone: the report was not acknowledged, and is not taken
+                self.waiting -= first.size
+        return group
+
     def _run(self) -> None:
         """Write until closed. An error of the database is passed to the callers, and does not end the thread."""
         while True:
             with self._more:
-                while not self._reports and not self._works and not self._closed:
-                    self._more.wait()
+                self._more.wait_for(lambda: self._reports or self._works or self._closed)
                 if not self._reports and not self._works:
                     return
-                group, size = [], 0
-                while self._reports and size < GROUP:
-                    report, future = self._reports.popleft()
-                    if future.set_running_or_notify_cancel():  # from here on it cannot be cancelled
-                        group.append((report, future))
-                        size += WEIGHT + len(report.steps)
-                    else:  # the client is gone: the report was not acknowledged, and is not taken
-                        self._waiting -= WEIGHT + len(report.steps)
-                works = [one for one in self._works if one[1].set_running_or_notify_cancel()]
-                self._waiting -= WEIGHT * (len(self._works) - len(works))
-                self._works.clear()
-            if group:
-                self._write(group, size)
-            for work, future in works:
-                self._do(work, future)
+                reports, works = self._take(self._reports), self._take(self._works)
+            if reports:
+                self._write_reports(reports)
+            for one in works:
+                self._write_one(one)
 
-    def _settle(self, size: int) -> None:
-        """Reduce the number of queued steps. Called before the futures are set."""
-        with self._more:
-            self._waiting -= size
+    def _write_one(self, one: Queued) -> None:
+        """Call a function in a transaction of its own."""
+        self._commit([one], lambda connection: [one.work(connection)], ValueError)
 
-    def _write(self, group: list[tuple[StepReport, Future[Accepted]]], size: int) -> None:
-        """Write a group of reports in one transaction, and set their futures."""
-        reports = [report for report, _ in group]
-        try:
-            outcomes, counted = self.store.database.write(lambda c: take_in(c, self.store.team_of, reports))
-        except Exception as error:
-            self.failures += 1
-            self._settle(size)
-            for _, future in group:
-                future.set_exception(unavailable(error))
-            return
-        self._settle(size)
-        for (_, future), outcome in zip(group, outcomes, strict=True):
-            if isinstance(outcome, Refused):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
-        if counted and self._counted is not None:
+    def _write_reports(self, group: list[Queued]) -> None:
+        """Write reports in one transaction."""
+        counted: dict[int, int] = {}
+
+        def work(connection: Connection) -> list[Any]:
+            outcomes, numbers = take_in(connection, self.store.team, [one.work for one in group])
+            counted.update(numbers)
+            return outcomes
+
+        if self._commit(group, work) and counted and self._counted is not None:
             self._counted(counted)
 
-    def _do(self, work: Work, future: Future[Any]) -> None:
-        """Call a function in a write transaction, and set its future."""
+    def _commit(self, group: list[Queued], work: Work, passed: type[Exception] | tuple[()] = ()) -> bool:
+        """Call a function in a write transaction, and set the futures of a group to its answers. Return whether it was committed.
+
+        passed: errors of wrong requests, which callers get as they are.
+        """
+        committed = False
         try:
-            result = self.store.database.write(work)
+            outcomes = self.store.database.write(work)
+            committed = True
+        except passed as error:
+            outcomes = [error] * len(group)
         except Exception as error:
-            self._settle(WEIGHT)
-            if isinstance(error, ValueError):  # a wrong request
-                future.set_exception(error)
+            self.failures += 1
+            outcomes = [unavailable(error)] * len(group)
+        with self._more:
+            self.waiting -= sum(one.size for one in group)
+        for one, outcome in zip(group, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                one.future.set_exception(outcome)
             else:
-                self.failures += 1
-                future.set_exception(unavailable(error))
-        else:
-            self._settle(WEIGHT)
-            future.set_result(result)
+                one.future.set_result(outcome)
+        return committed
 
 
 def unavailable(error: Exception) -> Unavailable:

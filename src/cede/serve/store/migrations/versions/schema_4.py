@@ -6,7 +6,7 @@ from alembic import op
 from sqlalchemy import BigInteger, Column, Connection, Integer, Select, Text, column, func, insert, literal, select, table
 
 from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START
-from cede.serve.planner.work import unpack
+from cede.serve.served import unpack
 
 revision = "4"
 down_revision = "3"

@@ -1,4 +1,4 @@
-"""The input of a plan: task and settings of a served team, counts of its steps, and its seed.
+"""Served teams: task and settings, counts of their steps as database rows, and plans.
 
 A plan worker imports this module alone; it needs neither a database nor the extra `serve`. The database and the messages to plan
 workers hold the layers, keys and numbers of `rows/stored.py`. In the database all numbers are whole, also sums of learned costs, in
@@ -21,15 +21,16 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import Arrays, load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
-from cede.insight.estimating import trial_at
 from cede.learners.files import OLDEST, SCHEMA, pack_settings
-from cede.learners.learner import Learner
+from cede.learners.promises import trial_at
 from cede.learners.reading import unpack_settings
 from cede.learners.settings import Settings
+from cede.learners.state import LearnerState
+from cede.learners.working import WorkingLearner
 from cede.problem.task import Task
 from cede.rows import counting as kernels
-from cede.rows.cost_sums import COARSE, COUNT, FINE, N_SUMS, REST, SQUARE_UNIT, SQUARES, SUM
-from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, CostPlaces, Shape, cost_places, layer_shapes
+from cede.rows.cost_sums import COARSE, FINE, N_SUMS, SQUARE_UNIT
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, Shape, layer_shapes
 from cede.rows.stored import NOTHING, Counts, LayerCounts
 from cede.rows.working import Working
 from cede.steps.check import charged
@@ -118,10 +119,8 @@ class StepCounter:
     """Counts the steps of teams with one task and one structure, as a learner does, into rows of the table `counts`."""
 
     def __init__(self, served: Served) -> None:
-        self.task = served.task
-        structure = served.settings.structure
-        self.working = Working(self.task, NOTHING, structure=structure)
-        self.costs: CostPlaces = cost_places(self.task, structure=structure)
+        self.task, self.structure = served.task, served.settings.structure
+        self.working = Working(self.task, NOTHING, structure=self.structure)
         self.agents = [name for name in served.shapes if name.startswith(AGENT)]
         sizes = (rows * columns for rows, columns in (served.shapes[name] for name in self.agents))
         self.begins = np.cumsum([0, *sizes])  # (agents + 1,) first key of each agent among the keys of all agents
@@ -132,8 +131,8 @@ class StepCounter:
         teams: (n,) the team of each step. steps: (6, n) t, state, prev_agent, agent, action, next_state. amounts: (2, n) costs of
         the action and of arriving, NaN where not given. Return rows whose keys differ.
         """
-        keys = np.empty((2, len(teams)), dtype=np.int64)
-        kernels.keys_of_steps(*self.working.layers, self.working.problem, 0, *map(np.ascontiguousarray, steps), *keys)
+        keys, columns = np.empty((2, len(teams)), dtype=np.int64), [np.ascontiguousarray(column) for column in steps]
+        kernels.keys_of_steps(*self.working.layers, self.working.problem, 0, *columns, *keys)
         team, key, n = tally(teams, keys[0], int(self.begins[-1]))
         agent = np.searchsorted(self.begins, key, side="right") - 1
         result = count_rows(OF_TEAM, team, [self.agents[i] for i in agent], key - self.begins[agent], n)
@@ -141,40 +140,16 @@ class StepCounter:
             first = steps[0] == 0
             team, key, n = tally(teams[first], steps[1, first], self.task.n_states)
             result += count_rows(OF_TEAM, team, repeat(START), key, n)
-        key, n = np.unique(keys[1], return_counts=True)
-        result += count_rows(OF_ENVIRONMENT, np.full(len(key), environment), repeat(ENVIRONMENT), key, n)
-        if len(self.costs.least):
-            sums = self.sum_costs(steps, amounts).ravel()
-            key = np.flatnonzero(sums)
-            result += count_rows(OF_ENVIRONMENT, np.full(len(key), environment), repeat(COSTS), key, sums[key])
+        shared = [(ENVIRONMENT, *np.unique(keys[1], return_counts=True))]
+        if self.task.learns_costs:
+            costs, arriving = charged("report", self.task, Steps(*columns, *amounts))
+            working = Working(self.task, NOTHING, structure=self.structure)
+            working.add(*columns, costs=costs, enter_costs=arriving)
+            sums = working.shared.store()[COSTS]
+            shared.append((COSTS, sums.key, np.rint(sums.number * UNITS[sums.key % N_SUMS]).astype(np.int64)))
+        for layer, key, n in shared:
+            result += count_rows(OF_ENVIRONMENT, np.full(len(key), environment), repeat(layer), key, n)
         return result
-
-    def sum_costs(self, steps: Ints, amounts: Floats) -> Ints:
-        """Sum learned costs, as the kernel `add_part` does. Arguments as for `count`; return (rows, 4) sums in UNITS."""
-        _, states, _, _, actions, nexts = steps
-        costs, arriving = charged("report", self.task, Steps(*steps, *amounts))
-        rows, values = [], []
-        if self.costs.place.size:
-            rows.append(self.costs.place[states, actions])
-            values.append(costs)
-        if self.costs.enter_place.size:
-            rows.append(self.costs.enter_place[nexts])
-            values.append(arriving)
-        row, value = np.concatenate(rows), np.concatenate(values)
-        row, value = row[row >= 0], value[row >= 0]
-        least, spread = self.costs.least[row], self.costs.spread[row]
-        part = np.clip(np.divide(value - least, spread, out=np.zeros_like(value), where=spread > 0.0), 0.0, 1.0)
-        part = np.floor(part * FINE + 0.5) / FINE
-        coarse = np.floor(part * COARSE) / COARSE
-        sums = np.zeros((len(self.costs.least), N_SUMS), dtype=np.int64)
-        for column, amount in (
-            (COUNT, np.ones_like(part)),
-            (SUM, coarse * COARSE),
-            (REST, (part - coarse) * FINE),
-            (SQUARES, np.floor(part * part * SQUARE_UNIT + 0.5)),
-        ):
-            np.add.at(sums[:, column], row, amount.astype(np.int64))
-        return sums
 
 
 def tally(teams: Ints, keys: Ints, size: int) -> tuple[Ints, Ints, Ints]:
@@ -208,13 +183,9 @@ class PlanWork:
     seed: int
     counts: Counts
 
-    def learner(self) -> Learner:
-        """Return a learner with these counts."""
-        return Learner(self.served.task, self.served.settings, seed=self.seed, counts=self.counts)
-
     def policy(self) -> Policy:
         """Plan, and return the policy, (L, S, D); (S, D) without a horizon."""
-        return self.learner().plan.policy
+        return WorkingLearner(self.served.task, self.served.settings, LearnerState(self.counts), None, self.seed).make_plan().policy
 
     @property
     def packed(self) -> bytes:
@@ -279,4 +250,4 @@ def unpacked_policy(team: ServedTeam, data: bytes) -> Policy:
 
 def reason_of(team: ServedTeam, episodes: int) -> str:
     """Return the reason of a plan's choices: "audition" in a trial episode, else "plan". episodes: counted for the plan."""
-    return "plan" if trial_at(team.served.task, team.served.settings, episodes + 1) is None else "audition"
+    return "plan" if trial_at(team.served.task, team.served.settings.promise, episodes + 1) is None else "audition"

@@ -1,0 +1,77 @@
+"""Checks of policies: of agents, which choose actions, and of a team, which choose agents."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from cede._base import check
+from cede._base.arrays import Floats, Policy, for_kernels
+from cede.problem.layout import VariesWith
+from cede.problem.names import name_index
+
+if TYPE_CHECKING:
+    from cede.problem.task import Task
+
+LETTERS = {None: "(S, A)", "time": "(L, S, A)", "prev_agent": "(D, S, A)"}
+
+
+def checked_policy(owner: str, policy: ArrayLike, varies_with: VariesWith, shape: Sequence[int] | None = None) -> Floats:
+    """Check an agent's policy and return it as a read-only float array, (S, A), (L, S, A) or (D, S, A) by `varies_with`.
+
+    owner: who is named in the error. shape: the exact shape that it must have; None if any sizes will do.
+    """
+    letters = LETTERS[varies_with]
+    sides = shape if shape is not None else (None,) * (2 if varies_with is None else 3)
+    return check.probabilities(owner, "policy", policy, sides, letters)
+
+
+def known_policies(owner: str, task: "Task", policies: Mapping[str, ArrayLike]) -> dict[int, Floats]:
+    """Check policies that are given by name; return them by their index among `tables`, each as (slots, S, A)."""
+    result: dict[int, Floats] = {}
+    for name, policy in check.mapping(owner, "known_agents", policies, "policies by the agents' names").items():
+        check.name(owner, "an agent of known_agents", name)
+        table = name_index(owner, "an agent of known_agents", name, task.tables)
+        shape = task.slot_shape(table)
+        checked = checked_policy(f"{owner}, known agent {name!r}", policy, task.table_varies[table], shape)
+        result[table] = checked.reshape(-1, task.n_states, task.n_actions)
+    return result
+
+
+def names_one_agent(given: Any) -> bool:
+    """Return whether something stands for one agent, by index or name, and is no policy, nor has one as a Plan does."""
+    return check.ndim(given) == 0 and not hasattr(given, "policy") and not hasattr(given, "policies")
+
+
+def checked_switching_policy(owner: str, task: "Task", policy: Any, argument: str = "policy") -> Policy:
+    """Check a switching policy, (L, S, D), or (S, D) without a horizon, or a Plan; return it as (L, S, D) int16, L = 1 without a
+    horizon.
+
+    argument: its name in errors.
+    """
+    if hasattr(policy, "policies"):
+        expected = "one policy: of a Mixture one is drawn for each episode (mixture.draw), and mixture.cost is what that costs"
+        check.fail(owner, argument, f"a {type(policy).__name__}", expected)
+    given = check.unmasked(owner, argument, getattr(policy, "policy", policy))
+    shape, letters = task.policy_shape, "(L, S, D)" if task.horizon is not None else "(S, D)"
+    if given is None or given.dtype.kind == "O":
+        check.fail(owner, argument, check.show(policy), f"an array of integers of shape {letters} = {shape}")
+    if given.dtype.kind not in "iu":
+        check.fail(owner, f"the type of {argument}", given.dtype, f"an integer type: agents, of shape {letters} = {shape}")
+    if given.shape != shape:
+        check.fail(owner, f"the shape of {argument}", given.shape, f"{letters} = {shape}")
+    bad = np.argwhere((given < 0) | (given >= task.n_agents))
+    if len(bad):
+        place = check.place_of(argument, bad[0])
+        check.fail(owner, place, given[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
+    if not task.can_hand_over.all():
+        barred = ~task.can_hand_over[np.arange(task.n_agents), given]
+        barred[..., task.is_terminal, :] = False  # nobody acts there
+        if barred.any():
+            where = np.argwhere(barred)[0]
+            expected = f"an agent to whom {task.agents[where[-1]]!r} can hand control"
+            check.fail(
+                owner, check.place_of(argument, where), f"{given[tuple(where)]} ({task.agents[given[tuple(where)]]!r})", expected
+            )
+    return for_kernels(given.reshape(-1, *shape[-2:]))
