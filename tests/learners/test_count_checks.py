@@ -150,7 +150,7 @@ def test_a_step_has_two_costs_at_most():
     learner = cede.ucrl2_mc(TASK.with_unknown_costs((0.0, 1.0)))
     sizes = Sizes(learner.task, learner.settings)
     for n, fits in ((40.0, True), (41.0, False)):
-        sums = np.zeros(sizes.layers[2])
+        sums = np.zeros(sizes.seen["costs"])
         sums[0, 0] = n
         if fits:
             check_cost_sums("x", sizes, LayerCounts.of_matrix(sp.csr_array(sums)), 1)

@@ -57,7 +57,7 @@ def load_counts(task: Task, settings: Settings, state: LearnerState, shared: Sha
     """
     rules, rows = settings.forgetting, agent_rows(task, settings.structure)
     agents = [(n, rules.agents.get(name)) for name, n in zip(task.tables, rows, strict=True)]
-    environment = [(Sizes(task, settings).layers[1][0], rules.environment)]
+    environment = [(Sizes(task, settings).seen["environment"][0], rules.environment)]
     forgetting = (
         forgetting_arrays(agents, task.plan_steps, state.agents_recent.copy()),
         forgetting_arrays(environment, task.plan_steps, state.environment_recent.copy()),
@@ -92,7 +92,7 @@ def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArray
         environment=environment,
         costs=costs,
         model=model,
-        auditions=auditions_of(task) if settings.trial_episodes else np.empty((0, 0), dtype=np.int64),
+        trials=trials_of(task) if settings.trial_episodes else np.empty((0, 0), dtype=np.int64),
         flat=int(settings.flat),
         prior=float(settings.prior),
         sticks=sticks_for(settings.prior),
@@ -127,7 +127,7 @@ def endless_of(task: Task, settings: Settings) -> Endless:
     return endless
 
 
-def auditions_of(task: Task) -> Ints:
+def trials_of(task: Task) -> Ints:
     """Return who gets control next, given who had it, if a member is to have it, (members, D); of those whom control can reach."""
     able = [member for member in range(len(task.members)) if task.can_reach(member)]
     return np.array([next_agent_towards(task.can_hand_over, member) for member in able], dtype=np.int64)

@@ -44,7 +44,7 @@ class LearnerArrays(Bundle):
     environment: LayerArrays
     costs: CostLayer
     model: ModelArrays  # the beliefs of both layers, and what things cost
-    auditions: Int2  # (members, D) who gets control next if a member is to have it, given who had it; empty: there are none
+    trials: Int2  # (members, D) who gets control next if a member is to have it, given who had it; empty: there are none
     driving: int  # the member who is to have control in the whole episode that is planned; -1: the plan decides
     flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
     prior: float  # pseudo-counts of a row from which tables are sampled; 0: they are not
@@ -102,12 +102,12 @@ def believe(learner, seed):
 
 
 @kernel
-def auditioned(learner, episode):
+def trial_member(learner, episode):
     """Return which of n members is to have control in the whole of an episode, k = 1, 2, ...; -1: nobody is.
 
     Each is in turn, in the first n episodes and in those from 8 n + 1, 64 n + 1, 512 n + 1, ... on: ever more seldom, but for ever.
     """
-    n = learner.auditions.shape[0]
+    n = learner.trials.shape[0]
     begin = np.int64(0)
     while n > 0 and begin < episode:
         if episode <= begin + n:
@@ -117,22 +117,22 @@ def auditioned(learner, episode):
 
 
 @kernel
-def begin_audition(learner, policy):
-    """Find out whether the episode that is planned is an audition; if so, write the policy that gives control to the member."""
+def begin_trial(learner, policy):
+    """Find out whether the planned episode is a trial episode; if so, write the policy that gives control to the member."""
     learner.driving = -1
-    if learner.auditions.size > 0:
-        learner.driving = auditioned(learner, np.int64(learner.radii.steps / learner.sizes.horizon + 0.5) + 1)
+    if learner.trials.size > 0:
+        learner.driving = trial_member(learner, np.int64(learner.radii.steps / learner.sizes.horizon + 0.5) + 1)
     if learner.driving >= 0:
         for t in range(policy.shape[0]):
             for s in range(policy.shape[1]):
                 for prev in range(policy.shape[2]):
-                    policy[t, s, prev] = learner.auditions[learner.driving, prev]
+                    policy[t, s, prev] = learner.trials[learner.driving, prev]
 
 
 @kernel
 def is_due(learner, episode, planned):
     """Return whether there must be a new plan for this episode. planned: the episode for which the last one was made, 0: none."""
-    if planned == 0 or auditioned(learner, episode) >= 0 or auditioned(learner, planned) >= 0:
+    if planned == 0 or trial_member(learner, episode) >= 0 or trial_member(learner, planned) >= 0:
         return True
     if learner.replan == DOUBLING:
         return has_doubled(learner.agents) or has_doubled(learner.environment)
@@ -157,9 +157,9 @@ def move_prices(learner):
 
 @kernel
 def prepare_plan(learner, policy, value, seed, scratch):
-    """Do all that comes before the pass of a plan: beliefs, prices, an audition, and the start of the pass."""
+    """Do all that comes before the pass of a plan: beliefs, prices, a trial episode, and the start of the pass."""
     believe(learner, seed)
-    begin_audition(learner, policy)
+    begin_trial(learner, policy)
     if learner.limits.priced.size > 0:
         if learner.limits.taken.size > 0:
             move_prices(learner)

@@ -5,6 +5,7 @@ could make.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -103,44 +104,34 @@ def settings_from_fields(
     Options that the algorithm does not have must be empty there. features: since schema 5. auditions: trial episodes, since 4.
     """
     check.choice("file", "planning", planning, ("full",) if replan not in ("every", 1) else ("full", "greedy"))
-    plans = GreedyBackups() if planning == "greedy" else FullPlans(replan)
-    limited = None if limits is None else ShareLimits(*limits)
-    promises = [one for one in (limited, baseline, TrialEpisodes() if auditions else None) if one is not None]
+    limited, trials = None if limits is None else ShareLimits(*limits), TrialEpisodes() if auditions else None
+    promises = [one for one in (limited, baseline, trials) if one is not None]
     options: dict[str, Any] = {
+        "belief": None if radius is None else BeliefNames(radius, agents_radius),
+        "delta": delta,
+        "scale": scale,
+        "prior": prior,
+        "features": features,
         "knowledge": Knowledge(known_agents, known_environment, structure),
         "forgetting": ForgetRules(forget, forget_environment),
         "promise": promises[0] if promises else None,
-        "plans": plans,
+        "plans": GreedyBackups() if planning == "greedy" else FullPlans(replan),
     }
-    empty: dict[str, bool] = {  # what must be left out, by algorithm
-        "prior": prior == 0.0,
-        "features": features is None,
-        "sets": radius is None and agents_radius is None,
-        "options": not (known_agents or known_environment or structure or forget or forget_environment or promises),
-    }
-
-    def must_be_empty(*names: str) -> None:
-        for one in names:
-            if not empty[one]:
-                check.fail("file", f"{one} of {check.printable(name)[:60]}", "given", "left out")
-
-    if len(promises) > 1:
-        check.fail("file", "the number of promises", len(promises), "at most 1")
+    algorithm: type[Settings] = Greedy if radius is None else UCRL2MC
     if policy is not None:
-        must_be_empty(*empty)
-        return Fixed(policy, name)
-    if flat:
-        must_be_empty("prior", "features", "options")
+        algorithm, options["switching"], options["title"] = Fixed, policy, name
+    elif flat:
         forms = {kind: form for form, kind in FORMS.items()}
-        return UCRL2(forms[check.choice("file", "radius", radius, tuple(forms))], delta, scale, plans)
-    if prior:
-        must_be_empty("sets")
-        return PosteriorSampling(prior, features, **options)
-    must_be_empty("features")
-    if radius is None:
-        must_be_empty("sets")
-        return Greedy(**options)
-    belief = BeliefNames(radius, agents_radius)
-    if name == "recommended" and belief == CALIBRATED and (delta, scale) == (0.1, Scale()):
-        return Recommended(**options)
-    return UCRL2MC(belief, delta, scale, **options)
+        algorithm, options["form"] = UCRL2, forms[check.choice("file", "radius", radius, tuple(forms))]
+    elif prior:
+        algorithm = PosteriorSampling
+    elif name == "recommended" and options["belief"] == CALIBRATED and (delta, scale) == (0.1, Scale()):
+        algorithm = Recommended
+    own = {one.name for one in fields(algorithm)}
+    in_every_file = {"delta", "scale", "plans"} | ({"belief"} if algorithm in (UCRL2, Recommended) else set())
+    if len(promises) > 1 or (radius is None and agents_radius is not None):
+        check.fail("file", f"the settings of {check.printable(name)[:60]}", "contradictory", "one promise, sets of both layers")
+    for option, value in options.items():
+        if option not in own | in_every_file and getattr(value, "arguments", value):
+            check.fail("file", f"{option} of {check.printable(name)[:60]}", "given", "left out")
+    return algorithm(**{option: value for option, value in options.items() if option in own})

@@ -3,7 +3,7 @@
 Each algorithm has a settings type of its own in its file (ucrl2_mc.py, ...): a frozen dataclass with the options that it has, as
 its function makes them (options.py, promises.py). `Settings` is what they have in common: the value of an option that an algorithm
 does not have, and which options and tasks go together (`conflicts`, `conflicts_with_task`). A new option of one algorithm is a
-field of its type, and a line in each of these.
+field of its type, its value for the others here, and a line in `shown`; files and groups of learners follow from the fields.
 """
 
 import hashlib
@@ -30,6 +30,7 @@ from cede.problem.policies import checked_switching_policy
 from cede.problem.structure import Outcomes, Structure
 from cede.problem.task import Task
 
+TEAMS_OWN = ("switching", "title")  # fields that are a team's own, see `alike_key`
 Conflict = tuple[Any, str, Any, str]  # whether there is one; which option, its value, and what it must be instead
 
 
@@ -326,18 +327,20 @@ def alike_key(task: Task, settings: Settings, memo: Memo) -> tuple[Any, ...]:
     Agents are compared by their place in the task, since teams may name them differently. Names and fixed policies are a team's own
     and left out. Functions, as scales may be, are compared by identity.
     """
-    structure, baseline, scale = settings.structure, settings.baseline, settings.scale
+    knowledge, structure, forgetting, scale = settings.knowledge, settings.structure, settings.forgetting, settings.scale
     declared = {} if structure is None else structure.agents
-    options = (
-        (settings.policy is None, settings.flat, settings.belief, settings.delta, settings.prior, settings.features),
-        tuple(one if isinstance(one, float | StepDown) else id(one) for one in (scale.agents, scale.environment)),
-        (settings.knowledge.agents, settings.knowledge.environment),
-        (tuple(declared.get(name) for name in task.tables), structure and (structure.environment, structure.costs)),
-        (tuple(settings.forgetting.agents.get(name) for name in task.tables), settings.forgetting.environment),
-        (settings.limits, baseline and (baseline.policy, baseline.alpha, baseline.start), settings.trial_episodes),
-        settings.plans,
-    )
-    return tuple(key_of(one, memo) for one in options)
+    baseline = settings.baseline and (settings.baseline.policy, settings.baseline.alpha, settings.baseline.start)
+    compared: dict[str, Any] = {
+        "scale": tuple(one if isinstance(one, float | StepDown) else id(one) for one in (scale.agents, scale.environment)),
+        "knowledge": (
+            (knowledge.agents, knowledge.environment),
+            (tuple(declared.get(name) for name in task.tables), structure and (structure.environment, structure.costs)),
+        ),
+        "forgetting": (tuple(forgetting.agents.get(name) for name in task.tables), forgetting.environment),
+        "promise": (settings.limits, baseline, settings.trial_episodes),
+    }
+    names = (one.name for one in fields(settings) if one.name not in TEAMS_OWN)
+    return type(settings), *(key_of(compared.get(name, getattr(settings, name)), memo) for name in names)
 
 
 def for_newcomer(task: Task, settings: Settings, like: Task, known_agents: Mapping[int, Floats]) -> Settings:

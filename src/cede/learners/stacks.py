@@ -51,7 +51,6 @@ def unstack_states(
     """
     result = []
     ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in STACKED}
-    shapes = dict(zip(STACKED, (*sizes.layers, sizes.shapes[START]), strict=True))
     rows = agent_rows(sizes.task, sizes.settings.structure)
     extras = unstack_extras(sizes.extras, stacked, len(before))
     for i, state in enumerate(before):
@@ -61,10 +60,10 @@ def unstack_states(
             part = slice(end[i] - stacked[f"{name}_size"][i], end[i])
             key, number = stacked[f"{name}_key"][part].copy(), stacked[f"{name}_number"][part].copy()
             if name == "agents":
-                parts = apart(LayerCounts(shapes[name], key, number), rows)
+                parts = apart(LayerCounts(sizes.seen[name], key, number), rows)
                 layers |= {f"{AGENT}{agent}": part for agent, part in zip(names[i], parts, strict=True)}
             elif len(key):
-                layers[STACKED[name]] = LayerCounts(shapes[name], key, number)
+                layers[STACKED[name]] = LayerCounts(sizes.seen[name], key, number)
         if "value" in stacked and stacked["planned"][i] > 0:
             found |= {name: stacked[name][i] for name in PLAN}
             found |= {"planned": int(stacked["planned"][i]), "stale": not stacked["fresh"][i]}

@@ -8,6 +8,7 @@ A new field is a line here and the code that uses it.
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -53,16 +54,11 @@ class Sizes:
         return layer_shapes(self.task, flat=self.settings.flat, structure=self.settings.structure)
 
     @cached_property
-    def layers(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-        """Return (rows, columns) of the counts of all agents, of those of the environment, and of the sums of costs."""
-        rows = sum(agent_rows(self.task, self.settings.structure))
-        return (rows, self.task.n_actions), self.shapes[ENVIRONMENT], self.shapes[COSTS]
-
-    @cached_property
     def seen(self) -> dict[str, tuple[int, int]]:
-        """Return (rows, columns) of every field of sparse numbers, by name."""
-        agents, environment, costs = self.layers
-        return {"agents": agents, "environment": environment, "costs": costs, "starts": (1, self.task.n_states)}
+        """Return (rows, columns) of the counts of all agents, of the environment, of the sums of costs and of first states."""
+        agents = sum(agent_rows(self.task, self.settings.structure)), self.task.n_actions
+        others = {"environment": self.shapes[ENVIRONMENT], "costs": self.shapes[COSTS], "starts": self.shapes[START]}
+        return {"agents": agents, **others}
 
     @cached_property
     def option(self) -> FeaturePrior | None:
@@ -70,7 +66,7 @@ class Sizes:
         task, settings = self.task, self.settings
         if settings.features is None:
             return None
-        own, (agents, environment, _) = settings.modelled_agents(task), self.layers
+        own, agents, environment = settings.modelled_agents(task), self.seen["agents"], self.seen["environment"]
         rows = agent_rows(task, settings.structure)
         ends = np.cumsum(rows).tolist()
         blocks = {name: (end - n, end if name in own else end - n) for name, n, end in zip(task.tables, rows, ends, strict=True)}
@@ -96,7 +92,7 @@ class Sizes:
     @property
     def cost_window(self) -> int:
         """Return for how many episodes a cost that is learned counts; 0: for ever, or there is none."""
-        return longest_window([self.settings.forgetting.environment]) if self.layers[2][0] else 0
+        return longest_window([self.settings.forgetting.environment]) if self.seen["costs"][0] else 0
 
 
 Shape = Callable[[Sizes], tuple[int, ...]]
@@ -127,25 +123,31 @@ class LearnerState:
     policy: Policy = kept(np.int16, lambda s: s.plan, lambda s: True)
     value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.policy is None)
     found: Floats = kept(float, lambda s: (2,), lambda s: s.endless and s.settings.policy is None)  # gain and error of the plan
-    agents_planned_visits: Floats = kept(float, lambda s: (s.layers[0][0],), lambda s: s.settings.replan == "doubling")
-    environment_planned_visits: Floats = kept(float, lambda s: (s.layers[1][0],), lambda s: s.settings.replan == "doubling")
+    agents_planned_visits: Floats = kept(float, lambda s: (s.seen["agents"][0],), lambda s: s.settings.replan == "doubling")
+    environment_planned_visits: Floats = kept(
+        float, lambda s: (s.seen["environment"][0],), lambda s: s.settings.replan == "doubling"
+    )
     bounds: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.planning == "greedy", start=np.nan)
     agents_recent: Ints = kept(
         int,
         lambda s: (longest_window(s.settings.forgetting.agents.values()), s.task.plan_steps),
         lambda s: longest_window(s.settings.forgetting.agents.values()) > 0,
         start=-1,
-        limit=lambda s: s.layers[0][0] * s.layers[0][1],
+        limit=lambda s: prod(s.seen["agents"]),
     )
     environment_recent: Ints = kept(
         int,
         lambda s: (longest_window([s.settings.forgetting.environment]), s.task.plan_steps),
         lambda s: longest_window([s.settings.forgetting.environment]) > 0,
         start=-1,
-        limit=lambda s: s.layers[1][0] * s.layers[1][1],
+        limit=lambda s: prod(s.seen["environment"]),
     )
     costs_recent_row: Ints = kept(
-        int, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0, start=-1, limit=lambda s: s.layers[2][0]
+        int,
+        lambda s: (s.cost_window, 2 * s.task.plan_steps),
+        lambda s: s.cost_window > 0,
+        start=-1,
+        limit=lambda s: s.seen["costs"][0],
     )
     costs_recent_part: Floats = kept(float, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0)
     prices: Floats = kept(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda s: s.settings.limits is not None)
@@ -261,7 +263,7 @@ def unpack_layers(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str,
             shape = sizes.shapes[check.choice("file", "a layer", name, tuple(sizes.shapes))]
             layers[name] = LayerCounts(shape, arrays[f"counts/{i}/key"], arrays[f"counts/{i}/number"])
     else:
-        fused = LayerCounts(sizes.layers[0], arrays["agents_key"], arrays["agents_number"])
+        fused = LayerCounts(sizes.seen["agents"], arrays["agents_key"], arrays["agents_number"])
         check_layer("file", "agents", fused)
         rows = agent_rows(sizes.task, sizes.settings.structure)
         layers = dict(zip((f"{AGENT}{name}" for name in sizes.task.tables), apart(fused, rows), strict=True))

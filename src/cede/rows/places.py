@@ -95,21 +95,23 @@ def new_layers(task: Task, *, flat: bool = False, structure: Structure | None = 
     These are `place`, `outcomes`, `counted` and `n_columns`. Rows of the agents are ordered by agent, then slot, then case; rows of
     the environment by state and action, or as the structure numbers its cases.
     """
-    whole = all_agents(task, structure)
-    rows, columns = layer_shapes(task, flat=flat, structure=structure)[ENVIRONMENT]
+    whole, outcomes = all_agents(task, structure), None if structure is None else structure.environment
     relabelled = structure is not None and any(isinstance(seen, Outcomes) for seen in structure.agents.values())
-    agents = {"place": whole.case[whole.row], "outcomes": outcome_index(whole if relabelled else None)}
-    outcomes = None if structure is None else structure.environment
-    if outcomes is not None:
-        environment = {"place": outcomes.case[outcomes.row], "outcomes": outcome_index(outcomes)}
-    else:
-        places = np.arange(rows).reshape(task.n_periods * task.n_states, -1)
-        environment = {"place": places, "outcomes": outcome_index(None)}
-    return {**agents, "counted": sum(agent_rows(task, structure)), "n_columns": task.n_actions}, {
-        **environment,
+    agents = {
+        "place": whole.case[whole.row],
+        "outcomes": outcome_index(whole if relabelled else None),
+        "counted": sum(agent_rows(task, structure)),
+        "n_columns": task.n_actions,
+    }
+    rows, columns = layer_shapes(task, flat=flat, structure=structure)[ENVIRONMENT]
+    each = np.arange(rows).reshape(task.n_periods * task.n_states, -1) if outcomes is None else outcomes.case[outcomes.row]
+    environment = {
+        "place": each,
+        "outcomes": outcome_index(outcomes),
         "counted": rows,
         "n_columns": columns,
     }
+    return agents, environment
 
 
 def places_of(task: Task, *, structure: Structure | None = None) -> tuple[Ints, Ints]:
