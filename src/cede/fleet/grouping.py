@@ -113,15 +113,8 @@ def group_teams(mdps: Sequence[TwoLayerMDP], learners: Sequence[Learner], stream
         shared = learner.shared_environment is not None
         bare = with_options(learner.settings, scale=Scale())  # a scale may be a function; its values come with every order
         steps = learner.task.horizon or block
-        group = TeamGroup(
-            learner.task,
-            bare,
-            mdp.task.layout.vary,
-            mdp.environment,
-            shared,
-            keeps_plan(learner.task, learner.settings, state),
-            steps,
-        )
+        vary, keeps = mdp.task.layout.vary, keeps_plan(learner.task, learner.settings, state)
+        group = TeamGroup(learner.task, bare, vary, mdp.environment, shared, keeps, steps)
         policies = [policy for i in places if (policy := learners[i].settings.policy) is not None]
         groups.append(group)
         names = [learners[i].task.tables for i in places]
@@ -140,16 +133,8 @@ def group_key(mdp: TwoLayerMDP, learner: Learner, state: LearnerState, memo: Mem
     task, settings, roles = learner.task, learner.settings, learner.task.roles
     sides = (task.control_cost.ndim, task.switch_cost.ndim, task.horizon, task.discount, task.learns_costs)
     costs = key_of((task.env_cost, task.enter_cost, task.cost_range, task.enter_cost_range), memo) if task.learns_costs else None
-    problem = (
-        roles.table,
-        roles.acting,
-        roles.aim,
-        tuple(task.layout.vary),
-        tuple(mdp.task.layout.vary),
-        id(mdp.environment),
-        sides,
-        costs,
-    )
+    vary = (tuple(task.layout.vary), tuple(mdp.task.layout.vary))
+    problem = (roles.table, roles.acting, roles.aim, *vary, id(mdp.environment), sides, costs)
     return problem, alike_key(task, settings, memo), learner.shared_environment is not None, keeps_plan(task, settings, state)
 
 

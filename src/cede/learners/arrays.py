@@ -122,7 +122,7 @@ def endless_of(task: Task, settings: Settings) -> Endless:
     if known is not None and task.horizon is None and task.discount is None:
         anything = np.ones((int(task.layout.n_slots.sum()), task.n_states, task.n_actions)) / task.n_actions
         for number, policy in settings.known_agents.items():
-            anything[task.layout.first_slot[number] : task.layout.first_slot[number] + task.layout.n_slots[number]] = policy
+            anything[task.layout.slots(number)] = policy
         agents = Belief.of(anything.reshape(-1, task.n_actions), 0.0, anything.shape[:2])
         find_reached(model_of(task, agents, true_environment(known)), known.start, task.start_agent, endless.reached)
     return endless
@@ -243,7 +243,7 @@ def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArray
     whole = all_agents(task, settings.structure)
     row, behind = (whole.row, len(whole.case)) if apart else (counts.place.copy(), counts.counted)
     for number, policy in settings.known_agents.items():
-        places = slice(task.layout.first_slot[number], task.layout.first_slot[number] + task.layout.n_slots[number])
+        places = task.layout.slots(number)
         row[places] = behind + np.arange(len(policy) * task.n_states).reshape(-1, task.n_states)
         behind += len(policy) * task.n_states
     case = np.concatenate([whole.case if apart else np.arange(counts.counted), np.arange(counts.counted, counts.seen.n_rows)])
@@ -253,9 +253,8 @@ def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArray
     if settings.flat:
         belief = certain_belief(task).arrays
     outcomes = np.full(counts.counted, float(task.n_actions))
-    users = np.repeat(np.bincount(task.table, minlength=len(task.layout.n_slots)), task.layout.n_slots)[
-        :, None
-    ]  # agents who act by each slot
+    n_slots = task.layout.n_slots
+    users = np.repeat(np.bincount(task.table, minlength=len(n_slots)), n_slots)[:, None]  # agents who act by each slot
     name, doubling = settings.agents_radius or settings.radius, settings.replan == "doubling"
     return new_layer(AGENTS_LAYER, name, counts, belief, case, outcomes, users, doubling=doubling)
 
