@@ -122,7 +122,7 @@ class Turn:
             wait_for(before)
 
     def let_others_go_first(self) -> None:
-        """Wait a moment while other threads wait for the lock. The list may name interrupted threads: it is emptied at the end."""
+        """Wait a moment while other threads wait for the lock. The list may hold interrupted threads: it is emptied at the end."""
         if not self.lock._is_owned():  # type: ignore[attr-defined]  # as threading.Condition asks it
             for _ in range(PATIENCE):
                 time.sleep(MOMENT)

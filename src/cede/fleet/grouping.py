@@ -140,16 +140,8 @@ def group_key(mdp: TwoLayerMDP, learner: "Learner", state: LearnerState, memo: M
     task, settings, roles = learner.task, learner.settings, learner.task.roles
     sides = (task.control_cost.ndim, task.switch_cost.ndim, task.horizon, task.discount, task.learns_costs)
     costs = key_of((task.env_cost, task.enter_cost, task.cost_range, task.enter_cost_range), memo) if task.learns_costs else None
-    problem = (
-        roles.table,
-        roles.acting,
-        roles.aim,
-        tuple(task.layout.vary),
-        tuple(mdp.task.layout.vary),
-        id(mdp.environment),
-        sides,
-        costs,
-    )
+    vary = (tuple(task.layout.vary), tuple(mdp.task.layout.vary))
+    problem = (roles.table, roles.acting, roles.aim, *vary, id(mdp.environment), sides, costs)
     return problem, alike_key(task, settings, memo), learner.shared_environment is not None, keeps_plan(task, settings, state)
 
 

@@ -120,7 +120,7 @@ def endless_of(task: Task, settings: Settings) -> Endless:
     if known is not None and task.horizon is None and task.discount is None:
         anything = np.ones((int(task.layout.n_slots.sum()), task.n_states, task.n_actions)) / task.n_actions
         for number, policy in settings.knowledge.agents.items():
-            anything[task.layout.first_slot[number] : task.layout.first_slot[number] + task.layout.n_slots[number]] = policy
+            anything[task.layout.slots(number)] = policy
         agents = Belief.of(anything.reshape(-1, task.n_actions), 0.0, anything.shape[:2])
         model = ModelArrays(agents=agents.arrays, environment=true_environment(known).arrays, problem=problem_of(task))
         find_reached(model, known.start, task.start_agent, endless.reached)
@@ -176,7 +176,7 @@ def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArray
     whole = all_agents(task, settings.structure)
     row, behind = (whole.row, len(whole.case)) if apart else (counts.place.copy(), counts.counted)
     for number, policy in settings.knowledge.agents.items():
-        places = slice(task.layout.first_slot[number], task.layout.first_slot[number] + task.layout.n_slots[number])
+        places = task.layout.slots(number)
         row[places] = behind + np.arange(len(policy) * task.n_states).reshape(-1, task.n_states)
         behind += len(policy) * task.n_states
     case = np.concatenate([whole.case if apart else np.arange(counts.counted), np.arange(counts.counted, counts.seen.n_rows)])

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cede._base import check
 from cede._base.arrays import Floats, Ints, read_only
 
 VariesWith = Literal["time", "prev_agent"] | None
@@ -15,6 +16,20 @@ VariesWith = Literal["time", "prev_agent"] | None
 # They are repeated here so that describing a problem does not load Numba.
 CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
 KIND: dict[VariesWith, int] = {None: CONSTANT, "time": BY_TIME, "prev_agent": BY_PREV_AGENT}
+
+
+def checked_varies_with(owner: str, value: Any, n_agents: int, horizon: int | None) -> tuple[VariesWith, ...]:
+    """Check what the policy of each agent varies with, None for nothing, and return it, (D,)."""
+    given = (None,) * n_agents if value is None else value
+    result = tuple(check.items(owner, "varies_with", given, "None, 'time' or 'prev_agent' for each agent"))
+    if len(result) != n_agents:
+        check.fail(owner, "the length of varies_with", len(result), str(n_agents))
+    for i, kind in enumerate(result):
+        check.choice(owner, f"varies_with[{i}]", kind, tuple(KIND))
+        if kind == "time" and horizon is None:
+            expected = "None or 'prev_agent' without a horizon: there is no time of an episode"
+            check.fail(owner, f"varies_with[{i}]", "'time'", expected)
+    return result
 
 
 @dataclass(frozen=True, eq=False)

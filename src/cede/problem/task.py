@@ -37,7 +37,7 @@ from cede.problem.costs import (
     names_given,
     with_cost_at_ends,
 )
-from cede.problem.layout import KIND, Layout, VariesWith, layout_of
+from cede.problem.layout import Layout, VariesWith, checked_varies_with, layout_of
 from cede.problem.names import checked_names, in_kind, name_index, numbers_by_name, place_index
 from cede.problem.takeover import (
     Modes,
@@ -134,7 +134,7 @@ class Task(Remade):
         n_states, n_actions = checked_sizes("Task", self.env_cost, self.n_states, self.n_actions, named)
         self._set(agents=names, horizon=horizon, n_states=n_states, n_actions=n_actions)
         self._set(
-            varies_with=self._checked_varies_with(),
+            varies_with=checked_varies_with("Task", self.varies_with, len(names), horizon),
             discount=None if self.discount is None else check.probability("Task", "discount", self.discount),
             control_cost=checked_control_cost("Task", self.control_cost, names, n_states),
             switch_cost=checked_switch_cost("Task", self.switch_cost, names, n_states),
@@ -157,19 +157,6 @@ class Task(Remade):
         if values > MOST_VALUES:
             check.fail("Task", "(horizon + 1) x states x agents", values, f"at most {MOST_VALUES}")
         self._set(start_agent=self.agent_index("Task", "start_agent", self.start_agent))
-
-    def _checked_varies_with(self) -> tuple[VariesWith, ...]:
-        """Check varies_with, and return it for each agent, (D,)."""
-        given = (None,) * self.n_agents if self.varies_with is None else self.varies_with
-        result = tuple(check.items("Task", "varies_with", given, "None, 'time' or 'prev_agent' for each agent"))
-        if len(result) != self.n_agents:
-            check.fail("Task", "the length of varies_with", len(result), str(self.n_agents))
-        for i, kind in enumerate(result):
-            check.choice("Task", f"varies_with[{i}]", kind, tuple(KIND))
-            if kind == "time" and self.horizon is None:
-                expected = "None or 'prev_agent' without a horizon: there is no time of an episode"
-                check.fail("Task", f"varies_with[{i}]", "'time'", expected)
-        return result
 
     def _check_costs(self) -> None:
         """Check costs of actions and of arriving, their ranges, and the states in which episodes end."""
@@ -226,23 +213,20 @@ class Task(Remade):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Return the names of the agents of the team, without steps of slow hand-overs; in the example: ("machine", "human")."""
+        """Return the names of the agents of the team, without steps of slow hand-overs: ("machine", "human") in the example."""
         return tuple(self.agents[: max(self.roles.acting) + 1])
 
     @property
     def tables(self) -> tuple[str, ...]:
         """Return the names of the T policies to learn: those of the members, then those for taking over (on_takeover).
 
-        In the example of this module: ("machine", "human"); with on_takeover=["human"]: ("machine", "human", "human (taking
-        over)").
+        With on_takeover=["human"] in the example of this module: ("machine", "human", "human (taking over)").
         """
         return self.roles.tables
 
     @cached_property
     def acting(self) -> NDArray[np.int64]:
-        """Return the member who acts, and whose control is paid, while each agent is in control, (D,); in the example: [0, 1, 0,
-        0].
-        """
+        """Return the member who acts, and whose control is paid, while each agent is in control, (D,): [0, 1, 0, 0] in the example."""
         return read_only(np.array(self.roles.acting, dtype=np.int64))
 
     @cached_property

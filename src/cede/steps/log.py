@@ -126,8 +126,8 @@ def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
     if n == 0:
         return []
     if episode is not None:
-        values: list[Any] = episode.tolist()
-        first: dict[Any, int] = {}
+        values = episode.tolist()
+        first: dict[Any, int] = {}  # the first row of each episode
         for i, value in enumerate(values):
             if check.is_missing(value):
                 check.fail(owner, f"episode[{i}]", check.show(value), "there: which episode the step belongs to")

@@ -18,6 +18,7 @@ from cede.steps.record import SCHEMA, Record, header_of, is_json
 INTEGERS = ("episode", "t", "state", "prev_agent", "asked", "agent", "action", "next_state", "planned")
 FLOATS = ("time", "cost", "enter_cost", "step_cost")
 LEFT_OUT = {"unpriced": False, "session": None}  # values that are not written in a line
+ADDED = ("run", "number", "learner_episode")  # to the line of a step when it is read
 ORDER = ("time", *INTEGERS, *FLOATS[1:], "reason", *LEFT_OUT)
 OF_EPISODES: dict[str, Any] = {"ended": np.bool_, "dropped": np.bool_, "run_of": np.int64, "place": np.int64}  # see `Record`
 LONGEST = 60  # of a reason
@@ -59,14 +60,11 @@ class Lines:
         self.runs: list[dict[str, Any]] = []
         self.steps: list[dict[str, Any]] = []  # those that are not columns yet
         self.parts: list[dict[str, NDArray[Any]]] = []
-        self.run: list[int] = []  # of each step
-        self.number: list[int] = []
-        self.learner_episode: list[int] = []
         self.next_step = 1  # without horizon: the learner's number of the next step
         self.ended: list[bool] = []  # of each episode
         self.dropped: list[bool] = []
         self.run_of: list[int] = []
-        self.place: list[int] = []  # of each step in its run without a horizon, else of each episode
+        self.place: list[int] = []  # of each episode in its run; without a horizon of each step
         self.next_place = 0
         self.gaps = 0
         self.elsewhere = 0  # how many episodes the learner had counted that are not in the record
@@ -111,10 +109,8 @@ class Lines:
             self.begin()
         if not self.has_horizon:
             self.take_place()
-        self.steps.append(line)
-        self.run.append(len(self.runs) - 1)
-        self.number.append(len(self.ended) - 1)
-        self.learner_episode.append(line["episode"] if self.has_horizon else self.next_step)
+        own = line["episode"] if self.has_horizon else self.next_step
+        self.steps.append(line | {"run": len(self.runs) - 1, "number": len(self.ended) - 1, "learner_episode": own})
         self.next_step += 1
         if len(self.steps) == CHUNK:
             self.pack()
@@ -135,7 +131,7 @@ class Lines:
 
     def pack(self) -> None:
         """Turn the steps that were taken since the last time into columns."""
-        needed = {name: [step[name] for step in self.steps] for name in ORDER if name not in LEFT_OUT}
+        needed = {name: [step[name] for step in self.steps] for name in (*ORDER, *ADDED) if name not in LEFT_OUT}
         optional = {name: [step.get(name, usual) for step in self.steps] for name, usual in LEFT_OUT.items()}
         for name in INTEGERS:
             if not all(type(value) is int for value in needed[name]):
@@ -154,7 +150,7 @@ def typed(name: str, values: Any) -> NDArray[Any]:
         none = {None: None} if name == "session" else {}
         known = none | {text: check.name("record", name, text)[:longest] for text in set(texts) - set(none)}
         return np.array([known[text] for text in texts], dtype=object)
-    return np.asarray(values, dtype=np.int64 if name in (*INTEGERS, "run") else np.float64 if name in FLOATS else np.bool_)
+    return np.asarray(values, dtype=np.int64 if name in (*INTEGERS, *ADDED) else np.float64 if name in FLOATS else np.bool_)
 
 
 def from_lines(path: Path) -> Record:
@@ -181,9 +177,8 @@ def from_lines(path: Path) -> Record:
 def made(path: Path, lines: Lines, torn: int) -> Record:
     """Make a record of all lines of a file, after checks."""
     lines.pack()
-    columns = {name: np.concatenate([part[name] for part in lines.parts]) for name in ORDER}
-    columns["run"] = typed("run", lines.run)
-    number, learner_episode = (np.array(values, dtype=np.int64) for values in (lines.number, lines.learner_episode))
+    columns = {name: np.concatenate([part[name] for part in lines.parts]) for name in (*ORDER, *ADDED)}
+    number, learner_episode = columns.pop("number"), columns.pop("learner_episode")
     more: dict[str, Any] = {name: np.array(getattr(lines, name), dtype=kind) for name, kind in OF_EPISODES.items()}
     more |= {"gaps": lines.gaps, "torn": torn}
     return checked(Record(path, lines.header, tuple(lines.runs), columns, number, learner_episode, **more))
