@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -11,14 +12,6 @@ from cede.worlds.lane_driving import lane_driving, lane_driving_teams
 from cede.worlds.relay import relay
 from cede.worlds.riverswim import riverswim, riverswim_teams
 from cede.worlds.support_desk import support_desk
-
-
-def two_swimmers(agents: Any = (0.3, 0.7), **more: Any) -> TwoLayerMDP:
-    """Return `riverswim` with two agents of whom neither is perfect, unless others are given."""
-    return riverswim(list(agents), **more)
-
-
-two_swimmers.__signature__ = inspect.signature(riverswim)  # type: ignore[attr-defined]
 
 
 def riverswim_team(*, seed: int = 0, switch_cost: Any = 0.0) -> TwoLayerMDP:
@@ -33,7 +26,7 @@ def lane_driving_team(*, seed: int = 0, control_cost: float = 0.0, switch_cost: 
 
 # Functions that return a TwoLayerMDP, by name. One that has an argument `seed` draws a problem anew for every seed.
 WORLDS: Mapping[str, Callable[..., TwoLayerMDP]] = {
-    "riverswim": two_swimmers,
+    "riverswim": partial(riverswim, agents=(0.3, 0.7)),  # two agents of whom neither is perfect
     "lane-driving": lane_driving,
     "support-desk": support_desk,
     "relay": relay,
