@@ -57,7 +57,7 @@ def registered() -> dict[str, list[EntryPoint]]:
 
 
 def load_registered(owner: str, name: str) -> Any:
-    """Import what another package registered under a name, and return it; None if nothing is. owner: named in errors."""
+    """Import the world that another package registered under a name; None if there is none. owner: for errors."""
     entries = registered().get(name, [])
     if not entries:
         return None
@@ -73,7 +73,7 @@ def load_registered(owner: str, name: str) -> Any:
 
 
 def source_of(entry: EntryPoint) -> str:
-    """Return who registered an entry point, and as what, for an error."""
+    """Return the package and the value of an entry point, for errors."""
     package = "a package" if entry.dist is None else entry.dist.name
     return check.printable(f"{package} as {entry.value}")
 
@@ -100,7 +100,7 @@ def world_function(owner: str, place: str, name: Any) -> Callable[..., TwoLayerM
 
 
 def made_world(owner: str, name: str, options: Mapping[str, Any]) -> TwoLayerMDP:
-    """Make a world, and return it. options: values of those arguments that it has."""
+    """Make a world. options: values by name; those that the world does not take are ignored."""
     make = world_function(owner, "world", name)
     arguments = {option: value for option, value in options.items() if option in inspect.signature(make).parameters}
     return check.instance(owner, f"what the world {check.show(name)} returned", make(**arguments), TwoLayerMDP)
