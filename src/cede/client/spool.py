@@ -175,11 +175,7 @@ class Spool:
     def suspend(self) -> None:
         """Block all calls until `resume`. The connection to a file is closed; the next call opens a new one."""
         self._lock.acquire()
-        if self.path is not None:
-            self._disconnect()
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
+        if self._connection is not None and self.path is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
@@ -189,9 +185,9 @@ class Spool:
         self._lock.release()
 
     def close(self) -> None:
-        """Close the file. Unsent rows stay in it for the next client."""
-        with self._lock:
-            self._disconnect()
+        """Close the file. Unsent rows stay in it for the next client. Memory is freed with the object."""
+        self.suspend()
+        self.resume()
         OPEN_SPOOLS.discard(self)
         release(self.path, self.owner)
 
