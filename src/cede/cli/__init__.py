@@ -22,10 +22,10 @@ COMMANDS = {
 FIRST = """cede learns who should be in control.
 
 Try first:
-  cede demo                          a page with the recommended learner at work, in half a minute
-  cede learn support-desk            a learner beside each agent alone
+  cede demo                          run the recommended learner, and write a page about it: half a minute
+  cede learn support-desk            compare a learner with each agent alone
   cede learn lane-driving --save driver.cede, then cede show driver.cede
-  cede serve                         a service that other systems ask who should act
+  cede serve                         start a service that tells other systems who should act
 
 All commands: cede --help"""
 

@@ -1,4 +1,4 @@
-"""`cede demo`: the recommended learner at work, told on one page. It needs the extra `plots`, and compiles one kind of learner."""
+"""`cede demo`: runs the recommended learner on three problems, and writes a page. Needs the extra `plots`."""
 
 from base64 import b64encode
 from collections.abc import Callable
@@ -52,18 +52,18 @@ pre { background: #F5F5F5; padding: .8rem 1rem; overflow-x: auto; font-size: .85
 
 @dataclass(frozen=True)
 class Story:
-    """A part of the page: what was run, a picture of it, and sentences with its numbers."""
+    """A section of the page: a picture of a run, and text with its numbers."""
 
     title: str
     before: str  # text above the picture
     picture: Path
     after: str  # text below it
-    quote: str = ""  # what the learner says
+    quote: str = ""  # an explanation by the learner
 
 
 @commands.command(cls=Command)
 def demo(seed: Seed = 0, out: Out = Path("out/demo")) -> None:
-    """Let the recommended learner share a car, run a support desk and welcome a driver; write a page. Takes half a minute."""
+    """Run the recommended learner in a car, at a support desk and in a fleet, and write a page. Takes half a minute."""
     with clear_errors():
         from cede._base.extras import need
 
@@ -152,7 +152,7 @@ def typical_road(mdp: "TwoLayerMDP", learner: "Learner", seed: int) -> "Road":
 
 
 def largest_saving(mdp: "TwoLayerMDP", learner: "Learner", along: "Road", seed: int) -> str:
-    """Return what the learner says about the hand-over on a road that saves most; empty if there is none."""
+    """Return the learner's explanation of the hand-over on a road that saves most; empty if there is no hand-over."""
     from cede.insight.explaining import explain
     from cede.worlds import road
     from cede.worlds.lane_driving import drive
@@ -182,7 +182,7 @@ def support(seed: int, out: Path) -> Story:
     return Story(
         "A support desk",
         "A small model, a large model and a person answer tickets, and each can hand a ticket on. The learner is told the costs, "
-        "and nothing about tickets or answers.",
+        "but no probabilities of tickets or answers.",
         demo_pictures.draw_desk(out / "desk.png", history, costs),
         f"A ticket costs {costs['person alone']:.2f} with the person alone. In the last {TICKETS // 10:,} tickets it costs "
         f"{last:.2f}; the best possible is {costs['best possible']:.2f}. Shares of steps: {', '.join(shares)}.",
@@ -190,7 +190,7 @@ def support(seed: int, out: Path) -> Story:
 
 
 def newcomer(seed: int, out: Path) -> Story:
-    """Let a fleet of drivers learn a road, then run a new driver with and without what the fleet knows."""
+    """Let a fleet of drivers learn a road, then run a new driver with and without the fleet's counts."""
     from cede.cli import demo_pictures
     from cede.fleet.fleet import Fleet
     from cede.fleet.simulate import simulate, simulate_fleet
@@ -207,8 +207,8 @@ def newcomer(seed: int, out: Path) -> Story:
     means = {name: history.expected_cost.mean() for name, history in histories.items()}
     return Story(
         "A new driver joins",
-        f"{TEAMS} cars with humans of their own have driven {BEFORE} times each. They share what they have learned about the road. "
-        "The learner of a new driver starts with it, and must learn the new human only.",
+        f"{TEAMS} cars with humans of their own have driven {BEFORE} times each. They share their counts of the road. "
+        "The learner of a new driver starts with these counts, and must learn the new human only.",
         demo_pictures.draw_newcomer(out / "newcomer.png", histories, costs),
         f"In its first {JOINED} drives the new driver costs {means['alone']:.1f} in the mean without the fleet, and "
         f"{means['welcomed by the fleet']:.1f} with it.",
@@ -228,7 +228,7 @@ def page_of(stories: list[Story]) -> str:
 system runs, whom to hand control to, so that the total cost is lowest. All numbers on this page were computed just now.</p>
 {"".join(map(section, stories))}
 <h2>In your own system</h2>
-<p>Sizes and costs are all that a learner must be told. The rest is a loop:</p>
+<p>A learner needs sizes and costs. The rest is a loop:</p>
 <pre>{escape(CODE)}</pre>
 </body></html>
 """
@@ -237,7 +237,7 @@ system runs, whom to hand control to, so that the total cost is lowest. All numb
 def section(story: Story) -> str:
     """Return a story as HTML."""
     picture = f'<img alt="{escape(story.title)}" src="data:image/png;base64,{b64encode(story.picture.read_bytes()).decode()}">'
-    asked = "<p>Asked about the hand-over that saves most on this road, the learner says:</p>"
+    asked = "<p>The learner explains the hand-over that saves most on this road:</p>"
     quote = f"{asked}<blockquote>{escape(story.quote)}</blockquote>" if story.quote else ""
     paragraphs = f"<p>{escape(story.before)}</p>{picture}<p>{escape(story.after)}</p>{quote}"
     return f"<h2>{escape(story.title)}</h2>{paragraphs}"

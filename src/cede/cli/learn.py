@@ -1,4 +1,4 @@
-"""`cede learn` and `cede compare`: one learner beside each agent alone, and several learners beside one another."""
+"""`cede learn`: compare a learner with each agent alone. `cede compare`: compare learners with one another."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,10 +31,10 @@ commands = typer.Typer(cls=CommandGroup)
 def learn(
     context: typer.Context,
     world: Annotated[
-        str, typer.Argument(help="The problem: support-desk, lane-driving, riverswim, or one that an installed package registers.")
+        str, typer.Argument(help="support-desk, lane-driving, riverswim, relay, or a world that an installed package registers.")
     ],
     method: Annotated[Method, typer.Option(help="The learner.")] = Method.recommended,
-    radii: Annotated[str, typer.Option(help="Confidence sets, by a name of the list below.")] = "printed",
+    radii: Annotated[str, typer.Option(help="Confidence sets: a name of the list below.")] = "printed",
     episodes: Annotated[int, typer.Option(help="Number of episodes.", min=1)] = 2000,
     agents: Annotated[
         str | None,
@@ -73,7 +73,7 @@ def learn(
     save: Annotated[str | None, typer.Option(help="Write the learner to this file, for `cede show` and `cede.load`.")] = None,
     seed: Seed = 0,
 ) -> None:
-    """Let a learner run in a problem, and compare it with each agent alone and with the best possible."""
+    """Run a learner in a problem, and compare it with each agent alone and with the best possible."""
     import cede
 
     with clear_errors():
@@ -136,7 +136,7 @@ def compare(
 
 
 def make_world(world: str, agents: str | None, control_cost: float | None, switch_cost: float | None) -> Any:
-    """Return the TwoLayerMDP of a problem by its name; what is None is the world's own.
+    """Return the TwoLayerMDP of a problem by its name. None stands for the world's default.
 
     agents: for RiverSwim, probabilities of swimming right, as in "0.3,0.7".
     """
@@ -168,7 +168,7 @@ def numbers_by_name(option: str, given: list[str] | None) -> dict[str, float] | 
 
 
 def slowed_down(mdp: Any, delays: dict[str, float] | None) -> Any:
-    """Return the same problem with agents that need some steps to take over. delays: steps by name; None: the problem itself."""
+    """Return the problem with agents that need some steps to take over. delays: steps by name; None: the problem as it is."""
     if delays is None:
         return mdp
     import cede

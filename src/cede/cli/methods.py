@@ -44,12 +44,12 @@ def make_learner(
     structured: bool = False,
     **ways: Any,
 ) -> Learner:
-    """Make the learner that the command line asks for.
+    """Make a learner from options of the command line.
 
     method: recommended, ucrl2-mc, posterior-sampling, ucrl2, ucrl2-same-form or greedy; known: names of agents whose policies it
     knows (UCRL2 cannot use them: it learns one table for each agent, pooled over time, as in the appendix); structured: use the
     structure that comes with the world; ways: planning, replan, at_most, at_least, and for UCRL2-MC baseline, alpha and start.
-    Raises ValueError where a method cannot do what is asked.
+    Raises ValueError if a method does not have an option.
     """
     limits = {name: ways.pop(name, None) for name in ("at_most", "at_least")}
     if "baseline" in ways and method not in ("ucrl2-mc", "recommended"):

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -54,11 +54,8 @@ def opened(url: str | None, *, used: bool = False) -> "Iterator[Database]":
         from cede.serve.store.database import Database
 
         try:
-            database = Database(url or default_url(), used=used)
-            try:
+            with closing(Database(url or default_url(), used=used)) as database:
                 yield database
-            finally:
-                database.close()
         except errors.SQLAlchemyError as error:
             reason = str(getattr(error, "orig", error)).strip().split("\n")[0]
             raise ValueError(f"database: it is not usable ({reason}), must be reachable and writable") from error
@@ -152,19 +149,13 @@ class PlanEngines(StrEnum):
     ray = "ray"
 
 
-@contextmanager
-def plan_workers(engine: str, jobs: int | None, address: str | None) -> "Iterator[PlanWorkers | None]":
-    """Start plan workers; None: the planner plans itself."""
+def plan_workers(engine: str, jobs: int | None, address: str | None) -> "AbstractContextManager[PlanWorkers | None]":
+    """Start plan workers; return them as a context. None: the planner plans itself."""
+    if engine == "processes" and jobs in (None, 1) and address is None:
+        return nullcontext()
     from cede.serve.planner.workers import PlanWorkers
 
-    if engine == "processes" and jobs in (None, 1) and address is None:
-        yield None
-        return
-    workers = PlanWorkers(engine, jobs, address)
-    try:
-        yield workers
-    finally:
-        workers.close()
+    return closing(PlanWorkers(engine, jobs, address))
 
 
 @commands.command(cls=Command)

@@ -1,4 +1,4 @@
-"""`cede show`: what is in a file."""
+"""`cede show`: the contents of a file."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,8 +22,8 @@ def show(
     by: Annotated[str | None, typer.Option(help="Group states by what a regular expression matches in their names.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write a picture of who is in control where to this file.")] = None,
 ) -> None:
-    """Show what a saved learner knows: who is in control where, how often each agent was, what it costs, where belief is wide. Of a
-    record: how many steps and episodes, shares of control, costs, overrides.
+    """Show a saved learner: who is in control where, steps of each agent, expected costs, uncertain states. Of a record: numbers of
+    steps and episodes, shares of control, costs, overrides. Of an encoder: features and states.
     """
     with clear_errors():
         import cede
@@ -60,7 +60,7 @@ def show(
 
 
 def show_record(context: typer.Context, file: Path, picture: Path | None) -> None:
-    """Print what a record holds. picture: where to draw it, or None."""
+    """Print a summary of a record. picture: the file for a picture of it, or None."""
     import cede
     from cede._base.extras import save_picture
 
@@ -90,7 +90,7 @@ def show_record(context: typer.Context, file: Path, picture: Path | None) -> Non
 
 
 def show_encoder(encoder: Any) -> None:
-    """Print what an encoder makes of numbers: its features with their values, and its states."""
+    """Print the features of an encoder with their values, and its states."""
     say(f"{encoder!r}, digest {encoder.digest[:16]}")
     rows = [(name, f"{len(values):,}", "; ".join(values[:MOST_SHOWN])) for name, values in encoder.parts]
     print_table("Features of a state", ("feature", "values", "which"), rows)
@@ -101,8 +101,8 @@ def show_encoder(encoder: Any) -> None:
 
 
 def expected_costs(learner: Any) -> list[str]:
-    """Return lines: what the plan and each member alone are expected to cost, with intervals, of which kind these are, and what
-    warns of these numbers beside what warns of the learner.
+    """Return lines with the expected costs of the plan and of each member alone, with intervals and their kind; then warnings about
+    these numbers.
     """
     import cede
     from cede.insight.figures import interval

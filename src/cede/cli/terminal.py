@@ -1,4 +1,4 @@
-"""What commands share: how they print, how they answer a user's mistakes, and options that several of them have."""
+"""Shared by the commands: printing, messages of errors, common options."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,12 +11,12 @@ from typer.core import TyperCommand, TyperGroup
 
 
 def flag(name: str, *, help: str, **more: Any) -> Any:
-    """Return an option that is given or not, and takes no value."""
+    """Return an option without a value."""
     return typer.Option(name, help=help, metavar="", **more)
 
 
 class HelpIsFlag:
-    """Shows --help as a flag, without a type. For classes of Typer."""
+    """Mixin for commands of Typer: --help is shown without the type of a value."""
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the option --help."""
@@ -41,7 +41,7 @@ LearnMachine = Annotated[
     flag("--learn-machine", help="Lane driving: learn the machine's policy, too; without this it is known, as in the paper."),
 ]
 Structured = Annotated[
-    bool, flag("--structured", help="Tell the learner which states, and which pairs of state and action, behave alike.")
+    bool, flag("--structured", help="Declare which states, and which pairs of state and action, behave alike in this world.")
 ]
 
 
@@ -78,7 +78,7 @@ class Ways(StrEnum):
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Return a context in which a mistake of the user ends the command with one line and exit code 2, without a traceback."""
+    """Return a context in which an error of the user ends the command with one line and exit code 2, without a traceback."""
     try:
         yield
     except BrokenPipeError:  # the reader of the output has closed it
@@ -89,7 +89,7 @@ def clear_errors() -> Iterator[None]:
 
 
 def say(text: str) -> None:
-    """Print a line of text. Names and paths in it are data: what could move the cursor or hide something is written out."""
+    """Print a line of text. Control characters in names and paths are escaped."""
     typer.echo(printable(text))
 
 
@@ -116,14 +116,14 @@ def print_table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 
 
 def printable(text: object) -> str:
-    """Return a text as it can be shown in a terminal without harm."""
+    """Return a text with escaped control characters."""
     from cede._base.check import printable as shown
 
     return shown(text)
 
 
 def must_be_used(context: typer.Context, command: str, unused: Mapping[str, str]) -> None:
-    """Refuse options that were given and would have no effect. unused: such options, each with the words why."""
+    """Raise an error for options that were given and would have no effect. unused: the reason for each such option."""
     for name, why in unused.items():
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
@@ -132,7 +132,7 @@ def must_be_used(context: typer.Context, command: str, unused: Mapping[str, str]
 
 
 def unused_options(world: str, make: Callable[..., Any], method: Method) -> dict[str, str]:
-    """Return the options that have no effect in a world or with a learner, each with the words why. make: makes the world."""
+    """Return the options that have no effect in a world or with a learner, with the reason for each. make: makes the world."""
     from inspect import signature
 
     from cede.worlds.by_name import OPTIONS

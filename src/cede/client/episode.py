@@ -104,10 +104,10 @@ class RunningEpisode:
 
     def choose(self, *where: Any, **named: Any) -> Any:
         """Return the agent to put in control, from t, state and prev_agent; without a horizon, from state and prev_agent."""
-        n = len(where) + len(named)
-        if self.is_endless and ("t" in named or n > 2):
+        has_time = "t" in named or len(where) + len(named) > 2
+        if has_time and self.is_endless:
             check.fail("choose", "t", check.show(named.get("t", where[0] if where else None)), "left out: the task has no horizon")
-        if not self.is_endless and "t" not in named and n < 3:
+        if not has_time and not self.is_endless:
             check.fail("choose", "t", "missing", "a time step of the episode: the task has a horizon")
         return self._choose(None, *where, **named) if self.is_endless else self._choose(*where, **named)
 

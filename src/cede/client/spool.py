@@ -96,11 +96,11 @@ class Spool:
         if self.path is not None:
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         self._do(self._check_kind)
-        self._do(lambda c: c.execute("PRAGMA journal_mode = WAL").fetchone())
+        self._query("PRAGMA journal_mode = WAL")
         self._transact(self._create_tables)
-        if (result := self._do(lambda c: c.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
+        if (result := self._query("PRAGMA quick_check(1)")[0][0]) != "ok":
             self._damaged(result)
-        urls = self._do(lambda c: [row[0] for row in c.execute("SELECT url FROM service")])
+        urls = [url for (url,) in self._query("SELECT url FROM service")]
         if urls != [self._url]:
             expected = f"that of the service at {check.show(self._url)}: a spool belongs to one service"
             check.fail("Client", "spool", f"that of {check.show(urls[0] if urls else None)}", expected)
@@ -155,9 +155,9 @@ class Spool:
 
         self._do(call)
 
-    def _value(self, sql: str, *values: Any) -> Any:
-        """Return the first column of the first row of a query."""
-        return self._do(lambda c: c.execute(sql, values).fetchone()[0])
+    def _query(self, sql: str, *values: Any) -> list[Any]:
+        """Execute a statement; return its rows."""
+        return self._do(lambda c: c.execute(sql, values).fetchall())
 
     def _fail(self, error: sqlite3.Error) -> NoReturn:
         """Raise an error of SQLite as OSError or UnreadableFile, with the name of the file."""
@@ -175,11 +175,7 @@ class Spool:
     def suspend(self) -> None:
         """Block all calls until `resume`. The connection to a file is closed; the next call opens a new one."""
         self._lock.acquire()
-        if self.path is not None:
-            self._disconnect()
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
+        if self._connection is not None and self.path is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
@@ -189,9 +185,9 @@ class Spool:
         self._lock.release()
 
     def close(self) -> None:
-        """Close the file. Unsent rows stay in it for the next client."""
-        with self._lock:
-            self._disconnect()
+        """Close the file. Unsent rows stay in it for the next client. Memory is freed with the object."""
+        self.suspend()
+        self.resume()
         OPEN_SPOOLS.discard(self)
         release(self.path, self.owner)
 
@@ -199,11 +195,11 @@ class Spool:
 
     def adopt(self) -> None:
         """Become the owner of rows whose owners are dead, and of postponed rows, to send them. Steps of unfinished episodes too."""
-        owners = self._do(lambda c: [row[0] for row in c.execute("SELECT DISTINCT owner FROM unsent")])
-        dead = [(self.owner, owner) for owner in owners if owner != self.owner and is_dead(self.path, owner)]
+        owners = self._query("SELECT DISTINCT owner FROM unsent")
+        dead = [(self.owner, owner) for (owner,) in owners if owner != self.owner and is_dead(self.path, owner)]
         if dead:
             self._transact(lambda c: c.executemany("UPDATE unsent SET owner = ?, held = 0 WHERE owner = ?", dead))
-            self._steps = self._value("SELECT COUNT(*) FROM unsent WHERE owner = ? AND steps IS NULL", self.owner)
+            ((self._steps,),) = self._query("SELECT COUNT(*) FROM unsent WHERE owner = ? AND steps IS NULL", self.owner)
 
     def put(self, team: str, episode: int, step: Mapping[str, Any], *, held: bool) -> None:
         """Add a step. From now on it survives the end of the process; a power cut, from the end of the episode on."""
@@ -211,8 +207,8 @@ class Spool:
         if self._steps >= most:
             expected = f"at most {most}: the service does not accept them"
             check.fail("Client", "the number of unsent steps", self._steps + 1, expected)
-        values = (self.owner, int(held), team, episode, None, json.dumps(step, separators=(",", ":"), allow_nan=False))
-        self._do(lambda c: c.execute(INSERT, values))
+        body = json.dumps(step, separators=(",", ":"), allow_nan=False)
+        self._query(INSERT, self.owner, int(held), team, episode, None, body)
         self._steps += 1
 
     def end(self, team: str, episode: int, steps: int) -> None:
@@ -227,7 +223,7 @@ class Spool:
 
     def sync(self) -> None:
         """Sync all steps to the disk."""
-        self._do(lambda c: c.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone())
+        self._query("PRAGMA wal_checkpoint(PASSIVE)")
 
     def drop(self, team: str, episode: int) -> None:
         """Delete the held steps of an episode."""
@@ -237,7 +233,7 @@ class Spool:
     def batch(self, most: int) -> list[UnsentRow]:
         """Return the oldest rows to send, at most so many."""
         sql = f"SELECT id, {COLUMNS} FROM unsent WHERE owner = ? AND held = 0 ORDER BY id LIMIT ?"
-        rows = self._do(lambda c: c.execute(sql, (self.owner, most)).fetchall())
+        rows = self._query(sql, self.owner, most)
         try:
             return [UnsentRow(number, team, n, steps, json.loads(body)) for number, team, n, steps, body in rows]
         except ValueError:
@@ -270,12 +266,13 @@ class Spool:
     @property
     def pending(self) -> bool:
         """Return whether there are rows to send."""
-        return bool(self._value("SELECT EXISTS (SELECT 1 FROM unsent WHERE owner = ? AND held = 0)", self.owner))
+        return bool(self._query("SELECT 1 FROM unsent WHERE owner = ? AND held = 0 LIMIT 1", self.owner))
 
     @property
     def waiting(self) -> int:
         """Return the number of steps to send."""
-        return int(self._value("SELECT COUNT(*) FROM unsent WHERE owner = ? AND held = 0 AND steps IS NULL", self.owner))
+        sql = "SELECT COUNT(*) FROM unsent WHERE owner = ? AND held = 0 AND steps IS NULL"
+        return int(self._query(sql, self.owner)[0][0])
 
     async def unblocked(self, call: Callable[Given, Answer], *args: Given.args, **kwargs: Given.kwargs) -> Answer:
         """Call a function that may use the spool. One that uses a file runs in a thread, so that the event loop is not blocked.
@@ -297,19 +294,18 @@ class Spool:
         """Store a copy of a policy; time_only: only the time at which it was confirmed."""
         confirmed = int(1000 * (time.time() - (time.monotonic() - copy.confirmed)))
         if time_only:
-            self._do(lambda c: c.execute("UPDATE policies SET got = ? WHERE team = ?", (confirmed, team)))
+            self._query("UPDATE policies SET got = ? WHERE team = ?", confirmed, team)
             return
         policy = None if copy.policy is None else zlib.compress(copy.policy.astype("<i2").tobytes(), 1)
-        values = (team, copy.tag, confirmed, json.dumps(dict(copy.about), separators=(",", ":")), policy)
-        self._do(lambda c: c.execute("INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?, ?)", values))
+        about = json.dumps(dict(copy.about), separators=(",", ":"))
+        self._query("INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?, ?)", team, copy.tag, confirmed, about, policy)
 
     def policy(self, team: str) -> PolicyCopy | None:
         """Return the stored policy of a team; None if there is none. Its age follows the system clock."""
-        sql = "SELECT tag, got, about, policy FROM policies WHERE team = ?"
-        row = self._do(lambda c: c.execute(sql, (team,)).fetchone())
-        if row is None:
+        rows = self._query("SELECT tag, got, about, policy FROM policies WHERE team = ?", team)
+        if not rows:
             return None
-        tag, confirmed, about, data = row
+        tag, confirmed, about, data = rows[0]
         try:
             about, policy = json.loads(about), None
             if data is not None:

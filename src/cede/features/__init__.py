@@ -1,5 +1,5 @@
 """Continuous situations: encoders turn what a system measures into the states of a task.
 
 encode     the encoders (`cede.encode`): bins, scores, clusters, grids and products of them
-encoder    Encoder: what all encoders have in common
+encoder    Encoder: the base class of encoders
 """

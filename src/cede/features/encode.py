@@ -1,6 +1,6 @@
-"""Encoders: they turn what a system measures into a state, an integer from 0.
+"""Encoders turn measured numbers into a state, an integer from 0.
 
-A learner needs states that are few enough to be seen often. An encoder says in which state a row of numbers is:
+A learner needs few states, each of which is seen often. An encoder computes the state of a row of numbers:
 
 uniform_bins, quantile_bins, Bins   divide each number into bins; each combination of bins is a state
 Score                               adds up weighted numbers to one score, and divides that at cuts
@@ -8,7 +8,7 @@ clusters, Clusters                  finds centres in data; the state is the near
 Grid                                numbers the combinations of whole numbers without loss
 Product                             combines encoders of different numbers
 
-`encoder(x)` returns the state of one row, `encoder.states(rows)` those of many. NaN is always refused, by the name of the number.
+`encoder(x)` returns the state of one row, `encoder.states(rows)` those of many. NaN is an error that names the number.
 An encoder is data: `encoder.save(path)` writes it to a file, which `cede.encode.load` and `cede.load` read; nothing is pickled.
 """
 

@@ -1,4 +1,4 @@
-"""What all encoders have in common (`Encoder`), and the checks of what they are made of; encode.py has the encoders themselves."""
+"""The base class of encoders (`Encoder`), and checks of their arguments. The encoders are in encode.py."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ SCHEMA = 1  # of files
 
 
 class Encoder(Remade):
-    """What all encoders can do. Each says which numbers it reads (`inputs`), which features it makes of them (`parts`), and how."""
+    """Base class: an encoder reads F numbers (`inputs`) and computes G features (`parts`, `places`), which make up the state."""
 
     name: str | None
     labels: Sequence[str] | None = None  # a name for each number; None: x0, x1, ...

@@ -24,7 +24,7 @@ Act = Callable[[Any, int, np.random.Generator], int]  # act(observation, state, 
 
 @dataclass(frozen=True, eq=False)
 class Actor:
-    """Somebody who acts in an environment: a name, and a function act(observation, state, rng) that returns the action."""
+    """An agent in a real environment: a name, and a function act(observation, state, rng) that returns the action."""
 
     name: str
     act: Act
@@ -46,7 +46,7 @@ def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
 
 
 def act_of(owner: str, how: Any, *, by_observation: bool = False, n_actions: int | None = None) -> Act:
-    """Return the `act` of anything that `actor` takes. by_observation: a function gets the observation, not the state.
+    """Return the function `act` for a table, an Agent, a function or an Actor. by_observation: a function gets the observation.
 
     n_actions: how many probabilities a function must return; None: not known yet.
     """
@@ -69,7 +69,7 @@ def act_of(owner: str, how: Any, *, by_observation: bool = False, n_actions: int
 
 
 def action_from_answer(owner: str, answer: Any, rng: np.random.Generator, n_actions: int | None) -> int:
-    """Return the action that a function answered; if it answered probabilities, (A,), draw one."""
+    """Return the action in the answer of a function; draw it if the answer is the probabilities of all actions, (A,)."""
     values = np.asarray(answer) if check.ndim(answer) >= 0 else np.empty(0)
     if values.shape == (1,) and values.dtype.kind in "iu":  # an array of one action, as policies for batches return
         return int(values[0])
@@ -125,9 +125,9 @@ _keyboards: dict[int, tuple[TextIO, "queue.SimpleQueue[str | None]"]] = {}
 
 
 def keyboard(source: TextIO) -> "queue.SimpleQueue[str | None]":
-    """Return a queue of the lines that are typed into a stream, with None at its end; the same queue for all who ask.
+    """Return a queue of the lines that are typed into a stream, with None at its end. Each stream has one queue.
 
-    A thread of its own reads the stream, since not every system can read with a time limit.
+    A thread reads the stream, since not every system can read with a time limit.
     """
     if id(source) not in _keyboards:
         lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -187,7 +187,7 @@ class ConsoleAgent(Actor):
         object.__setattr__(self, name, value)  # the base class is frozen, but taken_by_fallback changes
 
     def _ask(self, observation: Any, state: int, rng: np.random.Generator) -> int:
-        """Ask the person until there is a valid answer or the time is over; return the action, or else the fallback's."""
+        """Ask the person until there is a valid answer or the time is over; return the action, or that of the fallback."""
         from time import monotonic
 
         lines = keyboard(sys.stdin if self.source is None else self.source)

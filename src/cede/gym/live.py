@@ -1,4 +1,4 @@
-"""A real environment with actors in it, step by step: what `run` and `SwitchingEnv` share.
+"""Steps of actors in a real environment, for `run` and `SwitchingEnv`.
 
 An encoder turns an observation of the environment into a state, an integer from 0. Any function of the observation can be one;
 `cede.encode` makes some. If it has parameters named `env`, `info`, `reward` or `terminated`, it gets these too: the environment
@@ -42,7 +42,7 @@ def actions_of(owner: str, env: Any) -> int:
 
 @dataclass(eq=False)
 class LiveTeam:
-    """A team of actors in an environment: it begins episodes and takes steps, and tells in which states they lead.
+    """A team of actors in an environment: begins episodes and takes steps.
 
     Make one with `live_team`, which checks that everything fits together.
     """
@@ -60,7 +60,7 @@ class LiveTeam:
     truncated: bool = False  # whether a time limit ended it
 
     def begin(self, seed: int | None) -> int:
-        """Begin an episode; return its first state. seed: None goes on with the environment's own random numbers."""
+        """Begin an episode; return its first state. seed: None continues the environment's random numbers."""
         if self.begun is not None:
             first, self.begun = self.begun, None
             return first
@@ -92,8 +92,8 @@ class LiveTeam:
     def next_state(self, info: Any) -> int:
         """Return the state in which the last step has led.
 
-        If it ended the episode that is the one for after the end, or one that the task declares to be terminal. Where the task has
-        no ends, it is the one in which the next episode begins, and that is begun.
+        A step that ends the episode leads to the added last state, or to a state that the task declares to be terminal. If the task
+        has no ends, the next episode begins, and the result is its first state.
         """
         task = self.task
         if self.terminated and self.over is not None:
@@ -110,7 +110,7 @@ class LiveTeam:
         return to
 
     def state_of(self, info: Any, reward: float, terminated: bool) -> int:
-        """Return the state of the last observation; check that it is one of the task's, and not the one for after the end."""
+        """Return the state of the last observation; check that it is a state of the task, and not the added last state."""
         below = self.task.n_states if self.over is None else self.over
         inner = getattr(self.env, "unwrapped", self.env)
         state = self.encode(self.observation, env=inner, info=info, reward=reward, terminated=terminated)
@@ -135,7 +135,7 @@ def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, task_own
 
 
 def encoder_of(owner: str, space: Any) -> Any:
-    """Return the encoder of a Discrete or MultiDiscrete space; for any other space it is an error that `encode` was not given."""
+    """Return the encoder of a Discrete or MultiDiscrete space. Raises ValueError for any other space: it needs `encode`."""
     spaces = need("gymnasium.spaces", "gym")
     if isinstance(space, spaces.Discrete):
         return Grid((int(space.n),), (int(space.start),))
@@ -147,10 +147,10 @@ def encoder_of(owner: str, space: Any) -> Any:
 
 
 def with_what_it_sees(owner: str, encode: Any) -> Callable[..., int]:
-    """Return a function encode(observation, env=, info=, reward=, terminated=) that passes on only those that an encoder asks for.
+    """Return a function encode(observation, env=, info=, reward=, terminated=) that passes on only what an encoder asks for.
 
-    Its signature is looked at once. Its first parameter is the observation, whatever its name; functions without a signature, such
-    as some that are built in, get the observation alone.
+    The first parameter of the encoder is the observation, whatever its name. Functions without a signature, such as some built-in
+    ones, get the observation alone.
     """
     try:
         parameters = list(inspect.signature(encode).parameters.values())

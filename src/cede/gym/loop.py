@@ -65,7 +65,7 @@ def task_for(
     start_agent: Any = 0,
     **more: Any,
 ) -> Task:
-    """Return the Task for a Gymnasium environment: the states of `encode`, and "over", where terminated episodes end.
+    """Return the Task for a Gymnasium environment: its states are those of `encode`, and "over", where terminated episodes end.
 
     env: with a Discrete action space. agents: names of the members. encode: an encoder with n_states, such as `uniform_bins`
     makes; not needed for Discrete and MultiDiscrete observations.
@@ -130,7 +130,7 @@ def run(
     record: str | Path | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> GymHistory:
-    """Run episodes of a Gymnasium environment in which a learner decides who of a team acts, and learns; return what happened.
+    """Run episodes of a Gymnasium environment in which a learner decides who acts, and learns; return the results.
 
     team: a Team, a sequence of actors, or a mapping from names to actors, functions or tables (see `actor`); the names are those
     of `learner.task.tables`. encode: a function from observations to states, not needed for Discrete and MultiDiscrete spaces. It
@@ -183,7 +183,7 @@ def run(
 
 
 def task_of(owner: str, learner: Any, task: Any) -> Task:
-    """Return the task of a learner: its own, else the given one."""
+    """Return the task of a learner, or `task` if the learner has none."""
     own = getattr(learner, "task", None)
     if isinstance(own, Task):
         if task is not None and task is not own:

@@ -67,7 +67,7 @@ class MiniGridStates:
         return len(self.names)
 
     def __call__(self, observation: Any, *, env: Any, reward: float = 0.0, terminated: bool = False) -> int:
-        """Return the state in which an environment is now. The observation does not matter; reward: of the step that led here."""
+        """Return the current state of an environment. The observation is ignored. reward: of the last step."""
         if terminated:
             return self._named(SUCCESS if reward > 0 else FAILURE)
         state = self.number.get(situation(env.unwrapped))
@@ -223,14 +223,14 @@ def copied(inner: Any) -> dict[str, Any]:
 
 
 def restore(inner: Any, saved: dict[str, Any]) -> None:
-    """Put an environment back to where it was when `copied` was called, with no step counted."""
+    """Restore an environment from a copy made by `copied`, with a step count of 0."""
     same = {id(inner): inner, **{id(thing): thing for thing in saved["grid"].grid if thing and thing.type in NEVER_CHANGE}}
     vars(inner).update(deepcopy(saved, same))
     inner.step_count = 0
 
 
 def situation(inner: Any) -> Situation:
-    """Return what decides the future of a MiniGrid environment, with the things in an order of their own."""
+    """Return all that decides the future of a MiniGrid environment; things are sorted."""
     things: list[Any] = []
     for i, thing in enumerate(inner.grid.grid):
         if thing is not None and thing.type not in NEVER_CHANGE:
@@ -255,7 +255,7 @@ def told(thing: Any, place: tuple[int, int] | None) -> Iterator[tuple[Any, str]]
 
 
 def labels_of(things: Sequence[Any]) -> list[str]:
-    """Return a short name for each of the things that there are: "key", or if that is not enough "red key" or "red key 2"."""
+    """Return a short unique name for each thing: "key", or if there are several "red key" or "red key 2"."""
     kinds, colours = [what[0] for what in things], [what[:2] for what in things]
     result = []
     for i, (kind, colour) in enumerate(zip(kinds, colours, strict=True)):
@@ -285,6 +285,6 @@ def state_names(situations: Sequence[Situation]) -> list[str]:
 
 
 def described(place: Situation) -> str:
-    """Return one situation in words, with all its features, for errors."""
+    """Return a situation in words, with all its features, for errors."""
     labels, (row,) = features([place])
     return ", ".join(f"{label}={value}" for label, value in zip(labels, row, strict=True))

@@ -1,4 +1,4 @@
-"""A switching problem as a Gymnasium environment, in which the action is who gets control.
+"""A switching problem as a Gymnasium environment. Its action is the member of the team who gets control.
 
 Steps come from the tables of a TwoLayerMDP (`TableTeam`), or from another environment and actors in it (live.py: `LiveTeam`).
 """
@@ -36,7 +36,7 @@ class TableTeam:
         return drawn(self.mdp.environment.cumulated_start, rng)
 
     def step(self, t: int, s: int, prev: int, agent: int, rng: np.random.Generator) -> Step:
-        """Let the agent in control act; return what happened."""
+        """Let the agent in control act; return the step."""
         task, environment = self.task, self.mdp.environment
         table = self._cumulated[task.table[agent]]
         varies = task.table_varies[task.table[agent]]
@@ -55,7 +55,7 @@ def drawn(cumulated: Any, rng: np.random.Generator) -> int:
 
 
 class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see Any
-    """A switching problem as a Gymnasium environment, for any method that learns in those.
+    """A switching problem as a Gymnasium environment, for any method that learns in such environments.
 
     mdp: a TwoLayerMDP, whose tables are followed. Or a Gymnasium environment with discrete actions; then give also the team that
     acts in it, anything that `run` takes, the task, as `task_for` makes one, and encode, as in `run`.
@@ -116,7 +116,7 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         self.path: list[tuple[int, int]] = []  # for each step the state and the member who acted in it, for pictures
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return the first observation and an empty `info`, as Gymnasium wants it. Options are ignored."""
+        """Begin an episode; return the first observation and an empty `info`, as Gymnasium requires. Options are ignored."""
         super().reset(seed=seed)
         self.t, self.agent, self.path, self.is_over = 0, int(self.task.start_agent), [], False
         self.state = self.source.begin(seed) if isinstance(self.source, LiveTeam) else self.source.begin(self.np_random)
@@ -172,7 +172,7 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
 
 
 def is_road(task: Task) -> bool:
-    """Tell by the names of the states whether a problem is lane driving, with any team."""
+    """Return whether a problem is lane driving, with any team, by the names of its states."""
     return tuple(task.state_names or ()) == tuple(road.states().names)
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -11,14 +12,6 @@ from cede.worlds.lane_driving import lane_driving, lane_driving_teams
 from cede.worlds.relay import relay
 from cede.worlds.riverswim import riverswim, riverswim_teams
 from cede.worlds.support_desk import support_desk
-
-
-def two_swimmers(agents: Any = (0.3, 0.7), **more: Any) -> TwoLayerMDP:
-    """Return `riverswim` with two agents of whom neither is perfect, unless others are given."""
-    return riverswim(list(agents), **more)
-
-
-two_swimmers.__signature__ = inspect.signature(riverswim)  # type: ignore[attr-defined]
 
 
 def riverswim_team(*, seed: int = 0, switch_cost: Any = 0.0) -> TwoLayerMDP:
@@ -33,7 +26,7 @@ def lane_driving_team(*, seed: int = 0, control_cost: float = 0.0, switch_cost: 
 
 # Functions that return a TwoLayerMDP, by name. One that has an argument `seed` draws a problem anew for every seed.
 WORLDS: Mapping[str, Callable[..., TwoLayerMDP]] = {
-    "riverswim": two_swimmers,
+    "riverswim": partial(riverswim, agents=(0.3, 0.7)),  # two agents of whom neither is perfect
     "lane-driving": lane_driving,
     "support-desk": support_desk,
     "relay": relay,
@@ -64,7 +57,7 @@ def registered() -> dict[str, list[EntryPoint]]:
 
 
 def load_registered(owner: str, name: str) -> Any:
-    """Import what another package registered under a name, and return it; None if nothing is. owner: named in errors."""
+    """Import the world that another package registered under a name; None if there is none. owner: for errors."""
     entries = registered().get(name, [])
     if not entries:
         return None
@@ -80,7 +73,7 @@ def load_registered(owner: str, name: str) -> Any:
 
 
 def source_of(entry: EntryPoint) -> str:
-    """Return who registered an entry point, and as what, for an error."""
+    """Return the package and the value of an entry point, for errors."""
     package = "a package" if entry.dist is None else entry.dist.name
     return check.printable(f"{package} as {entry.value}")
 
@@ -107,7 +100,7 @@ def world_function(owner: str, place: str, name: Any) -> Callable[..., TwoLayerM
 
 
 def made_world(owner: str, name: str, options: Mapping[str, Any]) -> TwoLayerMDP:
-    """Make a world, and return it. options: values of those arguments that it has."""
+    """Make a world. options: values by name; those that the world does not take are ignored."""
     make = world_function(owner, "world", name)
     arguments = {option: value for option, value in options.items() if option in inspect.signature(make).parameters}
     return check.instance(owner, f"what the world {check.show(name)} returned", make(**arguments), TwoLayerMDP)

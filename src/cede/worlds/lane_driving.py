@@ -55,12 +55,12 @@ def lane_driving(
 
 @cache
 def lane_structure() -> Structure:
-    """Return what may be declared of the human (`human_cases`) and of the road (`road.outcomes`); the same for all teams."""
+    """Return the structure of the human (`human_cases`) and of the road (`road.outcomes`); the same object for all teams."""
     return Structure({"human": human_cases()}, road.outcomes())
 
 
 def human_cases() -> Outcomes:
-    """Return in which states a human acts alike: where the same three types of cells are ahead, in whatever order.
+    """Return the states in which a human acts alike: those with the same three types of cells ahead, in any order.
 
     The cells are sorted by type, which is by cost. Outcome i of a case is to steer to the i-th of the sorted cells. There are 30
     cases instead of 1,152 states.
@@ -86,7 +86,7 @@ def lane_driving_teams(n: int, *, seed: int = 0, control_cost: float = 0.0, swit
 
 @dataclass(frozen=True, eq=False)
 class Drive:
-    """What happened in one episode of lane driving along a given road."""
+    """One episode of lane driving along a given road."""
 
     road: road.Road
     lanes: Ints  # (L + 1,) the car's lane in each row: 0 left, 1 middle, 2 right
@@ -95,7 +95,7 @@ class Drive:
 
 
 def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.random.Generator = 0) -> Drive:
-    """Drive along a given road by a switching policy, (L, S, D), and return what happened.
+    """Drive along a given road by a switching policy, (L, S, D), and return the drive.
 
     along: a road of L + 1 rows, from `road.sample_road`. seed: for the drivers' actions; the road is given.
     """
