@@ -10,8 +10,8 @@ import pytest
 
 import cede
 from cede.learners.endless import new_learner
+from cede.serve.names import BIG
 from cede.serve.planner.plans import PlanCache, Planner
-from cede.serve.served import BIG
 from cede.serve.store.database import Database
 from cede.serve.store.store import Store
 from serving import Server

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 import cede
 from cede.serve.http.setup import team_from
-from cede.serve.served import OF_ENVIRONMENT, OF_TEAM
+from cede.serve.names import OF_ENVIRONMENT, OF_TEAM
 from cede.serve.store.audit import erase, rebuild
 from cede.serve.store.history import SIZES, HistorySums, Owner, fitting, history_of
 from cede.serve.store.log import take_in

@@ -6,15 +6,24 @@ that reconnects gets the plans it missed. Counted episodes are sent by the serve
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cede.serve.planner.plans import plans_after
+from sqlalchemy import Connection, select
+
 from cede.serve.store.database import Database
+from cede.serve.store.schema import plans, teams
 
 QUEUE = 256  # events queued for a slow client; further ones are dropped, and the client gets the event `missed`
 REPLAY = 1000  # plans that are sent to a client that reconnects
+
+
+def plans_after(connection: Connection, number: int, most: int | None = None) -> Sequence[Any]:
+    """Return the newest plans after a number, in order: rows of id, team (its name), version, episodes, ..., made."""
+    columns = [plans.c[name] for name in ("version", "episodes", "environment_episodes", "made")]
+    query = select(plans.c.id, teams.c.name.label("team"), *columns).join(teams, teams.c.id == plans.c.team)
+    return connection.execute(query.where(plans.c.id > number).order_by(plans.c.id.desc()).limit(most)).all()[::-1]
 
 
 @dataclass(frozen=True)

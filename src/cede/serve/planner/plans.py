@@ -23,7 +23,9 @@ from sqlalchemy import Connection, case, func, insert, or_, select, update
 
 from cede._base import check
 from cede._base.arrays import Policy
-from cede.serve.served import BIG, ServedPlan, ServedTeam, reason_of, unpacked_policy
+from cede.serve.events import plans_after
+from cede.serve.names import BIG
+from cede.serve.served import ServedPlan, ServedTeam, reason_of, unpacked_policy
 from cede.serve.store.database import Unknown, now_ms, upsert
 from cede.serve.store.schema import plans, policies, teams
 
@@ -157,13 +159,6 @@ class Planner:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-
-
-def plans_after(connection: Connection, number: int, most: int | None = None) -> Sequence[Any]:
-    """Return the newest plans after a number, in order: rows of id, team (its name), version, episodes, ..., made."""
-    columns = [plans.c[name] for name in ("version", "episodes", "environment_episodes", "made")]
-    query = select(plans.c.id, teams.c.name.label("team"), *columns).join(teams, teams.c.id == plans.c.team)
-    return connection.execute(query.where(plans.c.id > number).order_by(plans.c.id.desc()).limit(most)).all()[::-1]
 
 
 # ------------------------------------------------------------------------------------------------- the cache

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, delete, func, select, text, tuple_, update
 
 from cede._base import check
 from cede._base.progress import Progress
-from cede.serve.served import BIG, OF_ENVIRONMENT, OF_TEAM, CountRow, Row, ServedTeam, unpack
+from cede.serve.names import BIG, OF_ENVIRONMENT, OF_TEAM, CountRow, Row
+from cede.serve.served import ServedTeam, unpack
 from cede.serve.store.database import among, look_up, now_ms, stream
 from cede.serve.store.history import forget_team
 from cede.serve.store.log import (
