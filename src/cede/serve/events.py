@@ -6,24 +6,15 @@ that reconnects gets the plans it missed. Counted episodes are sent by the serve
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, select
-
-from cede.serve.store.database import Database
-from cede.serve.store.schema import plans, teams
+if TYPE_CHECKING:
+    from cede.serve.planner.plans import PlanCache
 
 QUEUE = 256  # events queued for a slow client; further ones are dropped, and the client gets the event `missed`
 REPLAY = 1000  # plans that are sent to a client that reconnects
-
-
-def plans_after(connection: Connection, number: int, most: int | None = None) -> Sequence[Any]:
-    """Return the newest plans after a number, in order: rows of id, team (its name), version, episodes, ..., made."""
-    columns = [plans.c[name] for name in ("version", "episodes", "environment_episodes", "made")]
-    query = select(plans.c.id, teams.c.name.label("team"), *columns).join(teams, teams.c.id == plans.c.team)
-    return connection.execute(query.where(plans.c.id > number).order_by(plans.c.id.desc()).limit(most)).all()[::-1]
 
 
 @dataclass(frozen=True)
@@ -37,7 +28,7 @@ class Event:
 
     @classmethod
     def of_plan(cls, row: Any) -> "Event":
-        """Return the event of a new plan, a row of `plans_after`."""
+        """Return the event of a new plan, a row of `PlanCache.made_after`."""
         data = dict(row._mapping)
         return cls("plan", row.team, data, data.pop("id"))
 
@@ -60,15 +51,11 @@ class Listener:
 
 
 class Events:
-    """Sends events to clients. Thread-safe."""
+    """Sends events to clients. Thread-safe. plans: reads the plans that a client missed."""
 
-    def __init__(self, database: Database) -> None:
-        self._database, self._stop = database, threading.Event()
-        self._listeners: set[Listener] = set()
-
-    def __len__(self) -> int:
-        """Return the number of clients."""
-        return len(self._listeners)
+    def __init__(self, plans: "PlanCache") -> None:
+        self._plans, self._stop = plans, threading.Event()
+        self.listeners: set[Listener] = set()
 
     def counted(self, numbers: Mapping[str, int]) -> None:
         """Send numbers of counted episodes, by team."""
@@ -76,36 +63,30 @@ class Events:
             self._send(Event("counted", team, {"team": team, "episodes": n}))
 
     def planned(self, rows: Iterable[Any]) -> None:
-        """Send new plans, rows of `plans_after`."""
+        """Send new plans, rows of `PlanCache.made_after`."""
         for row in rows:
             self._send(Event.of_plan(row))
 
     def _send(self, event: Event) -> None:
         """Send an event to all clients that want it."""
-        for listener in list(self._listeners):
+        for listener in list(self.listeners):
             if listener.wanted(event):
                 try:
                     listener.loop.call_soon_threadsafe(listener.put, event)
                 except RuntimeError:  # its loop is closed
-                    self._listeners.discard(listener)
+                    self.listeners.discard(listener)
 
     def stop(self) -> None:
         """End all streams."""
         self._stop.set()
 
-    def _missed(self, after: int | None) -> list[Event]:
-        """Return the newest plans after a number, at most REPLAY + 1 of them; none after None."""
-        if after is None:
-            return []
-        with self._database.read() as connection:
-            return [Event.of_plan(row) for row in plans_after(connection, after, REPLAY + 1)]
-
     async def listen(self, wanted: Callable[[Event], bool], after: int | None, wait: float = 15.0) -> AsyncIterator[Event | None]:
         """Return events as they happen; None after some seconds without one. after: the last plan that the client got."""
         listener = Listener(wanted, asyncio.get_running_loop())
-        self._listeners.add(listener)
+        self.listeners.add(listener)
         try:
-            missed = await asyncio.to_thread(self._missed, after)
+            rows = [] if after is None else await asyncio.to_thread(self._plans.made_after, after, REPLAY + 1)
+            missed = [Event.of_plan(row) for row in rows]
             if len(missed) > REPLAY:
                 yield Event("missed", "", {})
             for event in missed[-REPLAY:]:
@@ -124,4 +105,4 @@ class Events:
                 if event.id is None or event.id not in sent:
                     yield event
         finally:
-            self._listeners.discard(listener)
+            self.listeners.discard(listener)

@@ -23,7 +23,6 @@ from sqlalchemy import Connection, case, func, insert, or_, select, update
 
 from cede._base import check
 from cede._base.arrays import Policy
-from cede.serve.events import plans_after
 from cede.serve.names import BIG
 from cede.serve.served import ServedPlan, ServedTeam, reason_of, unpacked_policy
 from cede.serve.store.database import Unknown, now_ms, upsert
@@ -161,6 +160,13 @@ class Planner:
             self._thread.join()
 
 
+def plans_after(connection: Connection, number: int, most: int | None = None) -> Sequence[Any]:
+    """Return the newest plans after a number, in order: rows of id, team (its name), version, episodes, ..., made."""
+    columns = [plans.c[name] for name in ("version", "episodes", "environment_episodes", "made")]
+    query = select(plans.c.id, teams.c.name.label("team"), *columns).join(teams, teams.c.id == plans.c.team)
+    return connection.execute(query.where(plans.c.id > number).order_by(plans.c.id.desc()).limit(most)).all()[::-1]
+
+
 # ------------------------------------------------------------------------------------------------- the cache
 
 
@@ -219,6 +225,11 @@ class PlanCache:
         self._seen = {row.id for row in tail}
         self._last_plan = max(self._seen, default=last)
         return new_plans
+
+    def made_after(self, number: int, most: int) -> Sequence[Any]:
+        """Return the newest plans of all teams after a number, rows of `plans_after`."""
+        with self.store.database.read() as connection:
+            return plans_after(connection, number, most)
 
     def load(self, name: str) -> CachedTeam:
         """Read the newest plan of a team, and cache it."""

@@ -252,7 +252,7 @@ def rebuild(connection: Connection, store: "Store", progress: ProgressTo = False
             add_counts(connection, part.counts)
             put_states(connection, ((*key, *one) for key, one in part.states.items()), now_ms())
             runs |= part.endless
-            add_episodes(connection, {team: n for team, n in part.counted.items() if n}, part.teams.__getitem__, None)
+            add_episodes(connection, {team: n for team, n in part.counted.items() if n}, part.teams.__getitem__, now_ms())
     for team in sorted(runs):
         rebuild_pieces(connection, team)
 

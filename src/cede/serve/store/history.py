@@ -279,7 +279,7 @@ def counted_before(connection: Connection, owner: Owner, number: int) -> int:
 
 def fitting(total: int) -> int:
     """Return the smallest size of buckets, of 1, 2, 5, 10, 20, ... episodes, with which there are at most POINTS buckets."""
-    sizes = ((1, 2, 5)[i % 3] * 10 ** (i // 3) for i in range(60))
+    sizes = ((1, 2, 5)[i % 3] * int(10 ** (i // 3)) for i in range(60))
     return next(size for size in sizes if total <= size * POINTS)
 
 

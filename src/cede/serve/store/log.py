@@ -9,7 +9,7 @@ declared end ends a run, too. A run may have any number of steps, so its history
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -287,22 +287,20 @@ def add_to(sums: dict[Row, int], rows: Iterable[Row]) -> None:
 
 
 MORE: Any = bindparam("n")
-MORE_OF_TEAM = update(teams).where(teams.c.id == bindparam("owner")).values(episodes=teams.c.episodes + MORE)
-MORE_OF_TEAM_DUE = MORE_OF_TEAM.values(due=func.coalesce(teams.c.due, bindparam("now")))
+DUE = func.coalesce(teams.c.due, bindparam("now"))
+MORE_OF_TEAM = update(teams).where(teams.c.id == bindparam("owner")).values(episodes=teams.c.episodes + MORE, due=DUE)
 MORE_OF_ENVIRONMENT = (
     update(environments).where(environments.c.id == bindparam("owner")).values(episodes=environments.c.episodes + MORE)
 )
 
 
-def add_episodes(connection: Connection, counted: dict[int, int], team_of: "TeamOf", now: int | None) -> None:
-    """Add to the numbers of episodes, or steps, of teams and environments. now: the teams become due; None: they do not."""
+def add_episodes(connection: Connection, counted: Mapping[int, int], team_of: "TeamOf", now: int) -> None:
+    """Add to the numbers of episodes, or steps, of teams and environments. The teams become due for a plan."""
     sums: Counter[int] = Counter()
     for team, n in counted.items():
         sums[team_of(team).environment] += n
-    if sums:
-        of_teams = [{"owner": team, "n": n} | ({} if now is None else {"now": now}) for team, n in sorted(counted.items())]
-        run_many(connection, MORE_OF_TEAM if now is None else MORE_OF_TEAM_DUE, of_teams)
-        run_many(connection, MORE_OF_ENVIRONMENT, [{"owner": environment, "n": n} for environment, n in sorted(sums.items())])
+    run_many(connection, MORE_OF_TEAM, [{"owner": team, "n": n, "now": now} for team, n in sorted(counted.items())])
+    run_many(connection, MORE_OF_ENVIRONMENT, [{"owner": environment, "n": n} for environment, n in sorted(sums.items())])
 
 
 # ------------------------------------------------------------------------------------------------- pieces of runs
