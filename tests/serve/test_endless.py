@@ -10,8 +10,9 @@ import pytest
 import cede
 from cede.learners.learner import Learner
 from cede.serve.http.setup import checked, environment_from, environment_from_file, team_from
+from cede.serve.names import BIG, OF_ENVIRONMENT, OF_TEAM
 from cede.serve.planner.plans import Planner
-from cede.serve.served import BIG, OF_ENVIRONMENT, OF_TEAM, unpacked_policy
+from cede.serve.served import unpacked_policy
 from cede.serve.store import audit, history
 from cede.serve.store.audit import erase, rebuild, verify
 from cede.serve.store.database import Database, Refused

@@ -10,8 +10,8 @@ import pytest
 
 import cede
 from cede.learners.learner import Learner
+from cede.serve.names import BIG
 from cede.serve.planner.plans import PlanCache, Planner
-from cede.serve.served import BIG
 from cede.serve.store.database import Database
 from cede.serve.store.store import Store
 from serving import Server
@@ -132,7 +132,7 @@ def test_steps_that_were_counted_are_told_to_those_who_listen(server):
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
     assert welcome.wait(600)
-    while not len(server.app.state.service.events):  # who listens is noted after the welcome
+    while not server.app.state.service.events.listeners:  # who listens is noted after the welcome
         pass
     assert server("POST", "/v1/teams/canoe/steps", {"steps": told(3, 7)}).json()["counted"] == 7
     thread.join(600)

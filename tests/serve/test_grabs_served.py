@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.serve.served import OF_TEAM
+from cede.serve.names import OF_TEAM
 from cede.serve.store.history import HistorySums, Owner, history_of
 from cede.serve.store.log import take_in
 from serving import Server

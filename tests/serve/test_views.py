@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 import cede
 from cede.serve.http.setup import team_from
-from cede.serve.served import OF_ENVIRONMENT, OF_TEAM
+from cede.serve.names import OF_ENVIRONMENT, OF_TEAM
 from cede.serve.store.audit import erase, rebuild
 from cede.serve.store.history import SIZES, HistorySums, Owner, fitting, history_of
 from cede.serve.store.log import take_in
@@ -346,9 +346,10 @@ def test_one_who_reads_slowly_is_told_that_it_missed_something(store):
     import asyncio
 
     from cede.serve.events import QUEUE, Events
+    from cede.serve.planner.plans import PlanCache
 
     (team,) = put(store, cede.recommended(river().task), {"a": 0})
-    events = Events(store.database)
+    events = Events(PlanCache(store))
 
     async def listen():
         stream = events.listen(lambda event: True, None, 0.05)
@@ -362,4 +363,4 @@ def test_one_who_reads_slowly_is_told_that_it_missed_something(store):
 
     assert asyncio.run(listen()) == ["missed", *["counted"] * QUEUE]
     events.stop()
-    assert len(events) == 0
+    assert not events.listeners

@@ -8,10 +8,10 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cede.serve.planner.plans import plans_after
-from cede.serve.store.database import Database
+if TYPE_CHECKING:
+    from cede.serve.planner.plans import PlanCache
 
 QUEUE = 256  # events queued for a slow client; further ones are dropped, and the client gets the event `missed`
 REPLAY = 1000  # plans that are sent to a client that reconnects
@@ -28,7 +28,7 @@ class Event:
 
     @classmethod
     def of_plan(cls, row: Any) -> "Event":
-        """Return the event of a new plan, a row of `plans_after`."""
+        """Return the event of a new plan, a row of `PlanCache.made_after`."""
         data = dict(row._mapping)
         return cls("plan", row.team, data, data.pop("id"))
 
@@ -51,15 +51,11 @@ class Listener:
 
 
 class Events:
-    """Sends events to clients. Thread-safe."""
+    """Sends events to clients. Thread-safe. plans: reads the plans that a client missed."""
 
-    def __init__(self, database: Database) -> None:
-        self._database, self._stop = database, threading.Event()
-        self._listeners: set[Listener] = set()
-
-    def __len__(self) -> int:
-        """Return the number of clients."""
-        return len(self._listeners)
+    def __init__(self, plans: "PlanCache") -> None:
+        self._plans, self._stop = plans, threading.Event()
+        self.listeners: set[Listener] = set()
 
     def counted(self, numbers: Mapping[str, int]) -> None:
         """Send numbers of counted episodes, by team."""
@@ -67,36 +63,30 @@ class Events:
             self._send(Event("counted", team, {"team": team, "episodes": n}))
 
     def planned(self, rows: Iterable[Any]) -> None:
-        """Send new plans, rows of `plans_after`."""
+        """Send new plans, rows of `PlanCache.made_after`."""
         for row in rows:
             self._send(Event.of_plan(row))
 
     def _send(self, event: Event) -> None:
         """Send an event to all clients that want it."""
-        for listener in list(self._listeners):
+        for listener in list(self.listeners):
             if listener.wanted(event):
                 try:
                     listener.loop.call_soon_threadsafe(listener.put, event)
                 except RuntimeError:  # its loop is closed
-                    self._listeners.discard(listener)
+                    self.listeners.discard(listener)
 
     def stop(self) -> None:
         """End all streams."""
         self._stop.set()
 
-    def _missed(self, after: int | None) -> list[Event]:
-        """Return the newest plans after a number, at most REPLAY + 1 of them; none after None."""
-        if after is None:
-            return []
-        with self._database.read() as connection:
-            return [Event.of_plan(row) for row in plans_after(connection, after, REPLAY + 1)]
-
     async def listen(self, wanted: Callable[[Event], bool], after: int | None, wait: float = 15.0) -> AsyncIterator[Event | None]:
         """Return events as they happen; None after some seconds without one. after: the last plan that the client got."""
         listener = Listener(wanted, asyncio.get_running_loop())
-        self._listeners.add(listener)
+        self.listeners.add(listener)
         try:
-            missed = await asyncio.to_thread(self._missed, after)
+            rows = [] if after is None else await asyncio.to_thread(self._plans.made_after, after, REPLAY + 1)
+            missed = [Event.of_plan(row) for row in rows]
             if len(missed) > REPLAY:
                 yield Event("missed", "", {})
             for event in missed[-REPLAY:]:
@@ -115,4 +105,4 @@ class Events:
                 if event.id is None or event.id not in sent:
                     yield event
         finally:
-            self._listeners.discard(listener)
+            self.listeners.discard(listener)

@@ -6,7 +6,6 @@ the units of `rows/cost_sums.py`, so that they may be added and subtracted in an
 """
 
 import io
-import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from cede import __version__
-from cede._base import check
 from cede._base.archive import Arrays, load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
 from cede.learners.files import OLDEST, SCHEMA, pack_settings
@@ -33,23 +31,12 @@ from cede.rows.cost_sums import COARSE, FINE, N_SUMS, SQUARE_UNIT
 from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, Shape, layer_shapes
 from cede.rows.stored import NOTHING, Counts, LayerCounts
 from cede.rows.working import Working
+from cede.serve.names import OF_ENVIRONMENT, OF_TEAM, CountRow, Row
 from cede.steps.check import charged
 from cede.steps.step import Steps
 
-BIG = 2**53  # whole numbers below it are exact in every language
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~:-]{0,127}")
-OF_ENVIRONMENT, OF_TEAM = 0, 1  # kinds of owners of counts and histories
 UNITS = np.array([1.0, COARSE, FINE, SQUARE_UNIT])  # columns of cost sums: this many units are 1
 MESSAGE, MESSAGE_SCHEMA = "plan to make", 2  # archive kind and schema of a message to a plan worker
-CountRow = tuple[int, int, str, int, int]  # of the table `counts`: kind and number of the owner, layer, key, n
-Row = tuple[Any, ...]  # of a database table
-
-
-def checked_name(owner: str, place: str, name: Any) -> str:
-    """Check the name of an environment or a team, which is part of a URL, and return it."""
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        check.fail(owner, place, check.show(name), "1 to 128 letters, digits and . _ ~ : -, a letter or a digit first")
-    return name
 
 
 @dataclass(frozen=True, eq=False)

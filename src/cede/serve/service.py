@@ -62,7 +62,7 @@ class Service:
         self._stop.clear()
         self.tokens.refresh()
         self.plans.refresh()
-        self.pool, self.events = ThreadPoolExecutor(4, "cede-reader"), Events(self.database)
+        self.pool, self.events = ThreadPoolExecutor(4, "cede-reader"), Events(self.plans)
         self.estimates = Estimates(self.counted_learner)
         self.writer = Writer(self.store, self.options.most_waiting, self._counted)
         self.history = HistorySums(self.store, self.write)
@@ -91,7 +91,9 @@ class Service:
         while not self._stop.wait(self.options.pause):
             try:
                 self.tokens.refresh()
-                self.events.planned(self.plans.refresh())
+                new = self.plans.refresh()
+                if self.events.listeners:
+                    self.events.planned(new)
             except Exception as error:
                 self.failed(error)
 
@@ -109,7 +111,7 @@ class Service:
         named = {self.store.team(number).name: n for number, n in numbers.items()}
         self.plans.counted(named)
         self.planner.wake()
-        if len(self.events):
+        if self.events.listeners:
             self.events.counted(named)
 
     @property

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cede.serve.served import BIG
+from cede.serve.names import BIG
 
 Whole = Annotated[int, Field(ge=0, lt=BIG)]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._~:-]{0,127}$")]
@@ -17,27 +17,25 @@ class Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
+def example(*values: Any) -> ConfigDict:
+    """Return the part of a model's configuration that holds examples."""
+    return ConfigDict(json_schema_extra={"examples": list(values)})
+
+
+TASK = {
+    "env_cost": [[0.0, 0.1], [1.0, None]],
+    "cost_range": [0.0, 1.0],
+    "agents": ["robot", "operator"],
+    "control_cost": {"operator": 0.2},
+    "switch_cost": 0.1,
+    "horizon": 10,
+}
+
+
 class EnvironmentIn(Strict):
     """An environment: task and settings that its teams share."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "task": {
-                        "env_cost": [[0.0, 0.1], [1.0, None]],
-                        "cost_range": [0.0, 1.0],
-                        "agents": ["robot", "operator"],
-                        "control_cost": {"operator": 0.2},
-                        "switch_cost": 0.1,
-                        "horizon": 10,
-                    },
-                    "learner": {"algorithm": "recommended"},
-                    "fallback": "operator",
-                }
-            ]
-        }
-    )
+    model_config = example({"task": TASK, "learner": {"algorithm": "recommended"}, "fallback": "operator"})
     task: dict[str, Any] = Field(description="Arguments of cede.Task by name; null for an unknown cost.")
     learner: dict[str, Any] = Field(
         default_factory=dict, description="algorithm, the name of a function of cede, and its arguments."
@@ -48,7 +46,7 @@ class EnvironmentIn(Strict):
 class TeamIn(Strict):
     """A team of an environment. Agents and their costs are those of the environment unless given."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"environment": "road", "seed": 17}]})
+    model_config = example({"environment": "road", "seed": 17})
     environment: Name
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     fallback: AgentGiven | None = None
@@ -62,16 +60,14 @@ class TeamIn(Strict):
 class BeginIn(Strict):
     """The beginning of an episode."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"episode": 12}, {}]})
+    model_config = example({"episode": 12}, {})
     episode: Whole | None = Field(None, description="The client's number of it; without it, the server chooses one.")
 
 
 class DecideIn(Strict):
     """A request for a decision: which agent should act?"""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"t": 0, "state": 3, "prev_agent": 0}, {"state": 3, "prev_agent": 0}]}
-    )
+    model_config = example({"t": 0, "state": 3, "prev_agent": 0}, {"state": 3, "prev_agent": 0})
     t: Whole | None = Field(None, description="The time step; left out where the task has no horizon.")
     state: Whole
     prev_agent: Whole
@@ -80,7 +76,7 @@ class DecideIn(Strict):
 class DecideOneIn(DecideIn):
     """A request for a decision for one of several teams."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"team": "truck-17", "t": 0, "state": 3, "prev_agent": 0}]})
+    model_config = example({"team": "truck-17", "t": 0, "state": 3, "prev_agent": 0})
     team: Name
 
 
@@ -113,7 +109,7 @@ STEP: dict[str, Any] = {"episode": 12, "t": 0, "state": 3, "prev_agent": 0, "age
 class StepIn(StepContent):
     """A step. Its key is episode and t; without a horizon, its run and its number in the run, from 0."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [STEP]})
+    model_config = example(STEP)
     episode: Whole
     t: Whole
 
@@ -121,14 +117,14 @@ class StepIn(StepContent):
 class TeamStepIn(StepIn):
     """A step of one of several teams."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"team": "truck-17", **STEP}]})
+    model_config = example({"team": "truck-17", **STEP})
     team: Name
 
 
 class EndIn(Strict):
     """The end of an episode."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"episode": 12, "steps": 1}]})
+    model_config = example({"episode": 12, "steps": 1})
     episode: Whole
     steps: Annotated[int, Field(ge=1, lt=BIG, description="Number of steps of the episode, or run.")]
 
@@ -136,14 +132,14 @@ class EndIn(Strict):
 class TeamEndIn(EndIn):
     """The end of an episode of one of several teams."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"team": "truck-17", "episode": 12, "steps": 1}]})
+    model_config = example({"team": "truck-17", "episode": 12, "steps": 1})
     team: Name
 
 
 class EndOneIn(Strict):
     """The end of the episode in the address."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"steps": 1}]})
+    model_config = example({"steps": 1})
     steps: Annotated[int, Field(ge=1, lt=BIG)]
 
 
@@ -170,7 +166,7 @@ PolicyGiven = Annotated[
 class EstimateIn(Strict):
     """A request for the expected cost of a policy. All but the policies are as in `cede.estimate`."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"policy": [[[0, 0], [1, 1]]], "against": "plan"}, {"policy": 1}]})
+    model_config = example({"policy": [[[0, 0], [1, 1]]], "against": "plan"}, {"policy": 1})
     policy: PolicyGiven = "plan"
     against: PolicyGiven | None = Field(None, description="Another policy, whose cost is subtracted.")
     start: list[float] | None = Field(None, description="Probabilities of the first state; by default the observed frequencies.")

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from cede._base import check
-from cede.serve.served import BIG, Row, Served, ServedTeam
+from cede.serve.names import BIG, Row
+from cede.serve.served import Served, ServedTeam
 from cede.serve.store.log import AMOUNTS, COLUMNS, EXTRA, PLACES, REASONS, StepReport
 from cede.steps.check import check_steps
 from cede.steps.step import Steps

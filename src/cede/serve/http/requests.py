@@ -17,7 +17,8 @@ from starlette.concurrency import run_in_threadpool
 
 from cede._base import check
 from cede.serve.http.models import Problem, Strict
-from cede.serve.served import BIG, ServedPlan, ServedTeam, checked_name
+from cede.serve.names import BIG, checked_name
+from cede.serve.served import ServedPlan, ServedTeam
 from cede.serve.store.tokens import Access
 
 if TYPE_CHECKING:

@@ -37,7 +37,8 @@ from cede.serve.http.requests import (
     service_of,
 )
 from cede.serve.http.setup import checked_fallback, environment_from, environment_from_file, team_from
-from cede.serve.served import ServedTeam, checked_name
+from cede.serve.names import checked_name
+from cede.serve.served import ServedTeam
 from cede.serve.store.log import StepReport
 from cede.serve.store.tokens import Access
 

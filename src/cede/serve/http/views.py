@@ -34,11 +34,12 @@ from cede.serve.http.requests import (
     require_any,
     service_of,
 )
+from cede.serve.names import BIG, OF_ENVIRONMENT, OF_TEAM, checked_name
 from cede.serve.planner.estimates import check_no_truth, named_agent
 from cede.serve.planner.plans import check_time
-from cede.serve.served import BIG, OF_ENVIRONMENT, OF_TEAM, ServedPlan, ServedTeam, checked_name
+from cede.serve.served import ServedPlan, ServedTeam
 from cede.serve.store.database import now_ms
-from cede.serve.store.export import FORMATS, episodes_of, exported, parts, steps_of, teams_of
+from cede.serve.store.export import EXPORTS, FORMATS, episodes_of, parts, steps_of, teams_of
 from cede.serve.store.history import Owner, history_of
 from cede.serve.store.store import ServedEnvironment
 
@@ -156,7 +157,7 @@ Format = Literal["csv", "jsonl", "parquet"]
 def export(request: Request, name: str, kind: Format, teams: Iterable[ServedTeam], since: int) -> Response:
     """Answer with the log of teams as a file."""
     try:
-        content = exported(kind, parts(service_of(request).database, teams, since))
+        content = EXPORTS[kind](parts(service_of(request).database, teams, since))
     except ImportError as error:
         raise HTTPException(501, f"request: format is 'parquet', must be another one: {error}") from None
     headers = {"content-disposition": f'attachment; filename="{name}.{kind}"', "cache-control": "no-store"}

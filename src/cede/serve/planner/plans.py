@@ -23,7 +23,8 @@ from sqlalchemy import Connection, case, func, insert, or_, select, update
 
 from cede._base import check
 from cede._base.arrays import Policy
-from cede.serve.served import BIG, ServedPlan, ServedTeam, reason_of, unpacked_policy
+from cede.serve.names import BIG
+from cede.serve.served import ServedPlan, ServedTeam, reason_of, unpacked_policy
 from cede.serve.store.database import Unknown, now_ms, upsert
 from cede.serve.store.schema import plans, policies, teams
 
@@ -224,6 +225,11 @@ class PlanCache:
         self._seen = {row.id for row in tail}
         self._last_plan = max(self._seen, default=last)
         return new_plans
+
+    def made_after(self, number: int, most: int) -> Sequence[Any]:
+        """Return the newest plans of all teams after a number, rows of `plans_after`."""
+        with self.store.database.read() as connection:
+            return plans_after(connection, number, most)
 
     def load(self, name: str) -> CachedTeam:
         """Read the newest plan of a team, and cache it."""

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, delete, func, select, text, tuple_, update
 
 from cede._base import check
 from cede._base.progress import Progress
-from cede.serve.served import BIG, OF_ENVIRONMENT, OF_TEAM, CountRow, Row, ServedTeam, unpack
+from cede.serve.names import BIG, OF_ENVIRONMENT, OF_TEAM, CountRow, Row
+from cede.serve.served import ServedTeam, unpack
 from cede.serve.store.database import among, look_up, now_ms, stream
 from cede.serve.store.history import forget_team
 from cede.serve.store.log import (
@@ -251,7 +252,7 @@ def rebuild(connection: Connection, store: "Store", progress: ProgressTo = False
             add_counts(connection, part.counts)
             put_states(connection, ((*key, *one) for key, one in part.states.items()), now_ms())
             runs |= part.endless
-            add_episodes(connection, {team: n for team, n in part.counted.items() if n}, part.teams.__getitem__, None)
+            add_episodes(connection, {team: n for team, n in part.counted.items() if n}, part.teams.__getitem__, now_ms())
     for team in sorted(runs):
         rebuild_pieces(connection, team)
 

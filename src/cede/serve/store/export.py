@@ -7,15 +7,18 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import case, func, select, tuple_
 
 from cede._base.extras import need
-from cede.serve.served import Row, ServedTeam, TeamOf
+from cede.serve.names import Row
 from cede.serve.store.database import Database
 from cede.serve.store.log import COLUMNS
 from cede.serve.store.schema import episodes, plans, steps, teams
+
+if TYPE_CHECKING:
+    from cede.serve.served import ServedTeam, TeamOf
 
 FIELDS = (*COLUMNS, "received")
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl", "parquet": "application/vnd.apache.parquet"}
@@ -29,7 +32,7 @@ TYPES = dict.fromkeys(("team", "reason", "meta"), "string") | dict.fromkeys(("co
 EPISODE = tuple(episodes.c[name] for name in ("episode", "length", "received", "counted", "begun", "last"))
 
 
-def episodes_of(database: Database, team: ServedTeam, before: int | None, most: int) -> list[dict[str, Any]]:
+def episodes_of(database: Database, team: "ServedTeam", before: int | None, most: int) -> list[dict[str, Any]]:
     """Return episodes of a team, or runs, the greatest number first, from the one before `before` on.
 
     counted: whether all steps in the log are counted; always true for runs. last: the greatest t, -1: none.
@@ -42,7 +45,7 @@ def episodes_of(database: Database, team: ServedTeam, before: int | None, most: 
     return [{**row, "counted": bool(row["counted"]) or team.served.endless} for row in rows]
 
 
-def steps_of(database: Database, team: ServedTeam, episode: int, since: int, most: int) -> list[dict[str, Any]]:
+def steps_of(database: Database, team: "ServedTeam", episode: int, since: int, most: int) -> list[dict[str, Any]]:
     """Return steps of an episode, from t = since on."""
     c = steps.c
     query = SHOWN.where(c.team == team.id, c.episode == episode, c.t >= since).order_by(c.t).limit(most)
@@ -50,7 +53,7 @@ def steps_of(database: Database, team: ServedTeam, episode: int, since: int, mos
         return [as_object((team.name, *row)) for row in connection.execute(query)]
 
 
-def parts(database: Database, members: Iterable[ServedTeam], since: int = 0) -> Iterator[list[Row]]:
+def parts(database: Database, members: "Iterable[ServedTeam]", since: int = 0) -> Iterator[list[Row]]:
     """Return the steps of teams, ordered by episode and t, in parts: rows of FIELDS, with the name of the team.
 
     since: the first episode. Each part has a transaction of its own, so that a slow client blocks nothing; all steps that exist at
@@ -70,7 +73,7 @@ def parts(database: Database, members: Iterable[ServedTeam], since: int = 0) -> 
             last = rows[-1][1], rows[-1][2]
 
 
-def teams_of(database: Database, environment: int, team_of: TeamOf) -> Iterator[ServedTeam]:
+def teams_of(database: Database, environment: int, team_of: "TeamOf") -> "Iterator[ServedTeam]":
     """Return the teams of an environment, in the order in which they were made."""
     numbers, last = [-1], -1
     while numbers:
@@ -79,11 +82,6 @@ def teams_of(database: Database, environment: int, team_of: TeamOf) -> Iterator[
         with database.read() as connection:
             numbers = list(connection.scalars(wanted))
         yield from map(team_of, numbers)
-
-
-def exported(kind: str, rows: Iterator[list[Row]]) -> Iterator[bytes]:
-    """Return steps in a format, in parts. kind: one of FORMATS."""
-    return {"csv": as_csv, "jsonl": as_lines, "parquet": as_parquet}[kind](rows)
 
 
 def as_csv(rows: Iterator[list[Row]]) -> Iterator[bytes]:
@@ -111,31 +109,21 @@ def as_lines(rows: Iterator[list[Row]]) -> Iterator[bytes]:
         yield "".join(json.dumps(as_object(row), separators=(",", ":")) + "\n" for row in part).encode()
 
 
-class ByteBuffer(io.RawIOBase):
-    """A file for writing, whose content is taken out in between."""
+class TakenOut(io.BytesIO):
+    """A file in memory whose content is taken out in between; positions go on."""
 
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
+    before = 0  # bytes that were taken out
 
     def tell(self) -> int:
         """Return the number of bytes that were written."""
-        return self._size
+        return self.before + super().tell()
 
-    def write(self, data: Any) -> int:
-        """Append bytes; return their number."""
-        self._parts.append(bytes(data))
-        self._size += len(self._parts[-1])
-        return len(self._parts[-1])
-
-    def taken(self) -> bytes:
-        """Return the bytes that were written since the last call."""
-        data = b"".join(self._parts)
-        self._parts.clear()
+    def take(self) -> bytes:
+        """Remove and return the bytes that were written since the last call."""
+        data = self.getvalue()
+        self.before += len(data)
+        self.seek(0)
+        self.truncate()
         return data
 
 
@@ -143,14 +131,17 @@ def as_parquet(rows: Iterator[list[Row]]) -> Iterator[bytes]:
     """Return steps as a Parquet file, one row group for each part. Metadata are JSON, as text."""
     arrow, parquet = need("pyarrow", "data"), need("pyarrow.parquet", "data")
     schema = arrow.schema([(name, getattr(arrow, TYPES.get(name, "int64"))()) for name in FIELDS])
-    buffer = ByteBuffer()
+    file = TakenOut()
 
     def written() -> Iterator[bytes]:
-        with parquet.ParquetWriter(buffer, schema) as writer:
+        with parquet.ParquetWriter(file, schema) as writer:
             for part in rows:
                 columns = zip(zip(*part, strict=True), schema.types, strict=True)
                 writer.write_table(arrow.table([arrow.array(*column) for column in columns], schema=schema))
-                yield buffer.taken()
-        yield buffer.taken()
+                yield file.take()
+        yield file.take()
 
     return written()
+
+
+EXPORTS = {"csv": as_csv, "jsonl": as_lines, "parquet": as_parquet}

@@ -21,13 +21,14 @@ from sqlalchemy import BigInteger, Connection, Table, TextClause, bindparam, del
 from cede._base import check
 from cede._base.arrays import Ints
 from cede._kernels.account import is_hand_over
-from cede.serve.served import OF_ENVIRONMENT, OF_TEAM, Row, ServedTeam, TeamOf
+from cede.serve.names import OF_ENVIRONMENT, OF_TEAM, Row
 from cede.serve.store.database import Busy, among, look_up, stream, upsert
 from cede.serve.store.schema import PIECE, PIECE_WAITS, WAITS, environments, episodes, history, pieces, steps, teams
 from cede.steps.check import charged
 from cede.steps.step import Steps
 
 if TYPE_CHECKING:
+    from cede.serve.served import ServedTeam, TeamOf
     from cede.serve.store.store import Store
 
 AT_ONCE = 500  # episodes, or pieces, that are summed in one transaction
@@ -139,7 +140,7 @@ class HistorySums:
         self._write(lambda connection: put(connection, self._store, source, units, sums))
 
 
-def summed(rows: list[Row], team_of: TeamOf) -> dict[Key, list[Row]]:
+def summed(rows: list[Row], team_of: "TeamOf") -> dict[Key, list[Row]]:
     """Sum steps, rows of STEPS. Return for each episode or piece rows of prev_agent, agent, and SUMS."""
     groups: dict[int, list[Row]] = {}
     for row in rows:
@@ -241,7 +242,7 @@ def add_sums(connection: Connection, rows: Sequence[Row], sign: int = 1) -> None
     upsert(connection, history, history.c.keys(), zip(*buckets.tolist(), *columns, strict=True), add=SUMS)
 
 
-def forget_team(connection: Connection, team: ServedTeam) -> None:
+def forget_team(connection: Connection, team: "ServedTeam") -> None:
     """Subtract the episodes or pieces of a team from the history of its environment, and delete its own history."""
     table, owner = pieces if team.served.endless else episodes, Owner(OF_TEAM, team.id)
     total = following(connection, owner)

@@ -9,19 +9,22 @@ declared end ends a run, too. A run may have any number of steps, so its history
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from sqlalchemy import Connection, bindparam, delete, except_, func, insert, literal, literal_column, select, update
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede.serve.served import CountRow, Row, ServedTeam, TeamOf
+from cede.serve.names import CountRow, Row
 from cede.serve.store.database import Refused, among, insert_new, look_up, now_ms, run_many, upsert
 from cede.serve.store.schema import PIECE, counts, environments, episodes, pieces, steps, teams
 from cede.steps.step import WHERE, WHO, Step, wrong_links
+
+if TYPE_CHECKING:
+    from cede.serve.served import ServedTeam, TeamOf
 
 KEY = ("team", "episode", "t")
 PLACES = ("state", "prev_agent", "agent", "action", "next_state")
@@ -87,7 +90,7 @@ def refuse(place: str, got: object, expected: str) -> NoReturn:
 class EpisodeLog:
     """The part of the log that a transaction reads, and its additions."""
 
-    team_of: TeamOf
+    team_of: "TeamOf"
     known: dict[Row, Row]  # steps by team, episode and t
     episodes: dict[Key, EpisodeState]
     new: list[Row] = field(default_factory=list)
@@ -166,7 +169,7 @@ class EpisodeLog:
         states[key] = replace(state, length=length)
 
 
-def open_log(connection: Connection, reports: Sequence[StepReport], team_of: TeamOf) -> tuple[EpisodeLog, set[int]]:
+def open_log(connection: Connection, reports: Sequence[StepReport], team_of: "TeamOf") -> tuple[EpisodeLog, set[int]]:
     """Read the part of the log that reports may contradict. Return it, and the numbers of their teams that exist.
 
     These teams are locked until the end of the transaction.
@@ -185,7 +188,7 @@ def open_log(connection: Connection, reports: Sequence[StepReport], team_of: Tea
 
 
 def take_in(
-    connection: Connection, team_of: TeamOf, reports: Sequence[StepReport]
+    connection: Connection, team_of: "TeamOf", reports: Sequence[StepReport]
 ) -> tuple[list[Accepted | Refused], dict[int, int]]:
     """Take in reports in one write transaction.
 
@@ -216,7 +219,7 @@ def take_in(
     return outcomes, counted
 
 
-def begin_episode(connection: Connection, team: ServedTeam, team_of: TeamOf, key: str | None = None) -> tuple[int, bool]:
+def begin_episode(connection: Connection, team: "ServedTeam", team_of: "TeamOf", key: str | None = None) -> tuple[int, bool]:
     """Begin an episode under an unused number; return the number, and whether it is new.
 
     key: idempotency key; the same key returns the same number. The team is locked until the end of the transaction.
@@ -259,7 +262,7 @@ def add_counts(connection: Connection, rows: Iterable[CountRow], sign: int = 1) 
     upsert(connection, counts, counts.c.keys(), [(*row[:-1], sign * row[-1]) for row in rows], add=["n"])
 
 
-def count_steps(columns: Ints, amounts: Floats, team_of: TeamOf) -> list[CountRow]:
+def count_steps(columns: Ints, amounts: Floats, team_of: "TeamOf") -> list[CountRow]:
     """Count steps; return rows of the table `counts`, each key once.
 
     columns: (8, n) KEY and PLACES. amounts: (2, n) AMOUNTS, NaN where not given.
@@ -284,22 +287,20 @@ def add_to(sums: dict[Row, int], rows: Iterable[Row]) -> None:
 
 
 MORE: Any = bindparam("n")
-MORE_OF_TEAM = update(teams).where(teams.c.id == bindparam("owner")).values(episodes=teams.c.episodes + MORE)
-MORE_OF_TEAM_DUE = MORE_OF_TEAM.values(due=func.coalesce(teams.c.due, bindparam("now")))
+DUE = func.coalesce(teams.c.due, bindparam("now"))
+MORE_OF_TEAM = update(teams).where(teams.c.id == bindparam("owner")).values(episodes=teams.c.episodes + MORE, due=DUE)
 MORE_OF_ENVIRONMENT = (
     update(environments).where(environments.c.id == bindparam("owner")).values(episodes=environments.c.episodes + MORE)
 )
 
 
-def add_episodes(connection: Connection, counted: dict[int, int], team_of: TeamOf, now: int | None) -> None:
-    """Add to the numbers of episodes, or steps, of teams and environments. now: the teams become due; None: they do not."""
+def add_episodes(connection: Connection, counted: Mapping[int, int], team_of: "TeamOf", now: int) -> None:
+    """Add to the numbers of episodes, or steps, of teams and environments. The teams become due for a plan."""
     sums: Counter[int] = Counter()
     for team, n in counted.items():
         sums[team_of(team).environment] += n
-    if sums:
-        of_teams = [{"owner": team, "n": n} | ({} if now is None else {"now": now}) for team, n in sorted(counted.items())]
-        run_many(connection, MORE_OF_TEAM if now is None else MORE_OF_TEAM_DUE, of_teams)
-        run_many(connection, MORE_OF_ENVIRONMENT, [{"owner": environment, "n": n} for environment, n in sorted(sums.items())])
+    run_many(connection, MORE_OF_TEAM, [{"owner": team, "n": n, "now": now} for team, n in sorted(counted.items())])
+    run_many(connection, MORE_OF_ENVIRONMENT, [{"owner": environment, "n": n} for environment, n in sorted(sums.items())])
 
 
 # ------------------------------------------------------------------------------------------------- pieces of runs

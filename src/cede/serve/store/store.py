@@ -13,7 +13,8 @@ from sqlalchemy import Connection, Row, Table, bindparam, func, insert, select
 from cede._base import check
 from cede.learners.learner import Learner
 from cede.rows.stored import Counts, LayerCounts
-from cede.serve.served import OF_ENVIRONMENT, OF_TEAM, PlanWork, Served, ServedTeam, stored_layers, unpack
+from cede.serve.names import OF_ENVIRONMENT, OF_TEAM
+from cede.serve.served import PlanWork, Served, ServedTeam, stored_layers, unpack
 from cede.serve.store.database import Database, Taken, Unknown, now_ms, run
 from cede.serve.store.schema import counts, environments, teams
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select, update
 
 from cede._base import check
-from cede.serve.served import checked_name
+from cede.serve.names import checked_name
 from cede.serve.store.database import Database, now_ms
 from cede.serve.store.schema import tokens
 
