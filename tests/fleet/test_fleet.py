@@ -196,7 +196,7 @@ def test_a_newcomer_starts_with_what_the_fleet_knows_of_the_environment_and_noth
     assert newcomer.counts.environment_episodes == 60
     assert newcomer.counts.agents.nnz == 0
     assert newcomer.episode == 1
-    settings = newcomer.settings
+    settings = newcomer.about
     assert (settings["delta"], settings["replan"], settings["seed"], settings["known_agents"]) == (0.05, 2, 9, [])
     mdps.append(riverswim(agents=[0.2, 0.5, 0.9]))
     cede.simulate_fleet(mdps, fleet, 5, progress=False)
