@@ -197,7 +197,7 @@ def test_a_newcomer_starts_with_what_the_fleet_knows_of_the_environment_and_noth
     assert newcomer.counts.environment_episodes == 60
     assert newcomer.counts.agents.nnz == 0
     assert newcomer.episode == 1
-    settings = newcomer.settings
+    settings = newcomer.about
     assert (settings["delta"], settings["replan"], settings["seed"], settings["known_agents"]) == (0.05, 2, 9, [])
     mdps.append(riverswim(agents=[0.2, 0.5, 0.9]))
     cede.simulate_fleet(mdps, fleet, 5, progress=False)
@@ -425,15 +425,15 @@ def test_other_things_than_problems_and_fleets(arguments, message):
 
 def test_teams_of_every_age_share_one_workspace():
     """Ten teams of ten ages are one group: what a workspace costs, they cost once."""
-    from cede.fleet.grouping import group_teams, streams_of
+    from cede.fleet.grouping import streams_of
+    from cede.fleet.run import Run
 
     mdps = teams(10)
     learners = [cede.ucrl2_mc(m.task, scale=0.2) for m in mdps]
     for i, (mdp, learner) in enumerate(zip(mdps, learners, strict=True)):
         if i:
             cede.simulate(mdp, learner, i, progress=False)
-    fleet = cede.Fleet(learners)
-    groups = group_teams(mdps, fleet.learners, [learner._packed() for learner in fleet], streams_of(0, 10))
+    groups = Run(mdps, cede.Fleet(learners).learners, 1, streams_of(0, 10)).groups
     assert len(groups) == 1
     assert groups[0].ages == [(i, 0) for i in range(10)]
 

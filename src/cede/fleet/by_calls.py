@@ -52,17 +52,25 @@ def truth_of(mdp: TwoLayerMDP) -> Truth:
     return Truth.of(mdp.task, mdp.environment, model_of(mdp.task, *true_beliefs(mdp)))
 
 
-class Judge:
-    """Evaluates the policies that a learner shows, and checks that it follows them."""
+class Player:
+    """The true tables as a `World` in which any learner plays. It draws the random numbers of the compiled runs in their order,
+    evaluates the policies that the learner shows, and checks that it follows them.
+    """
 
-    def __init__(self, mdp: TwoLayerMDP) -> None:
-        self.mdp, self.task = mdp, mdp.task
+    def __init__(self, mdp: TwoLayerMDP, learner: Any, rng: np.random.Generator) -> None:
+        self.mdp, self.task, self.learner, self.rng = mdp, mdp.task, learner, rng
         plan = solve(mdp)
         self.best = plan.value.reshape(-1, self.task.n_states, self.task.n_agents)
         self.optimum = start_cost(mdp, self.best) if plan.gain is None else plan.gain
         self.policy: Policy | None = None  # that the learner shows now
         self.evaluated: Policy | None = None  # the policy that `value` is the value of
         self.value: Floats = self.best
+        self.truth, self.steps = truth_of(mdp), EpisodeArrays.empty(mdp.task.plan_steps)
+        self.drawn = numbers_drawn(mdp.environment, mdp.task)
+        self.chance: Floats = rng.random(self.drawn if mdp.horizon is None else 0)  # of the episode; without a horizon, of a step
+        self.agent = int(self.task.start_agent)  # without a horizon: the last agent, and the state
+        self.state = int(first_state(self.truth, self.chance[2])) if mdp.horizon is None else 0
+        self.expected, self.regret = 0.0, 0.0  # without a horizon: sums over the steps of a block
 
     def evaluate(self) -> float:
         """Return the expected cost of `policy`, and keep its value; NaN if there is none."""
@@ -71,6 +79,20 @@ class Judge:
         if self.evaluated is None or not np.array_equal(self.evaluated, self.policy):
             self.value, self.evaluated = true_value(self.mdp, self.policy), self.policy.copy()
         return start_cost(self.mdp, self.value)
+
+    def choose(self, t: int, state: int, prev_agent: int) -> int:
+        """Return the agent that the learner chooses, after checks. Without a horizon, evaluate its policy first."""
+        if self.task.horizon is not None:
+            return self.checked_choice(self.learner.choose(t, state, prev_agent), t, state, prev_agent)
+        self.policy, place = shown_policy(self.task, self.learner), (0, state, prev_agent)
+        cost_from_start = self.evaluate()
+        value = np.nan if self.policy is None else self.value[place]
+        if self.task.discount is None:
+            self.expected += value
+        else:
+            self.expected += cost_from_start
+            self.regret += value - self.best[place]
+        return self.checked_choice(self.learner.choose(state, prev_agent), *place)
 
     def checked_choice(self, choice: Any, t: int, state: int, prev: int) -> int:
         """Check what a learner chose: an agent who can get control, and the one that its policy says."""
@@ -83,39 +105,6 @@ class Judge:
             expected = f"{self.policy[t, state, prev]}, as the learner shows; one that chooses otherwise must show no policy"
             check.fail(OWNER, place, agent, expected)
         return agent
-
-
-class Player:
-    """The true tables as a `World`: it draws the random numbers of the compiled runs in their order."""
-
-    def __init__(self, mdp: TwoLayerMDP, learner: Any, rng: np.random.Generator) -> None:
-        self.mdp, self.task, self.learner, self.rng = mdp, mdp.task, learner, rng
-        self.truth = truth_of(mdp)
-        self.steps = EpisodeArrays.empty(mdp.task.plan_steps)
-        self.drawn = numbers_drawn(mdp.environment, mdp.task)
-        self.chance: Floats = rng.random(self.drawn if mdp.horizon is None else 0)  # of the episode; without a horizon, of a step
-        self.judge = Judge(mdp)
-        self.agent = int(self.task.start_agent)  # without a horizon: the last agent, and the state
-        self.state = int(first_state(self.truth, self.chance[2])) if mdp.horizon is None else 0
-        self.expected, self.regret = 0.0, 0.0  # without a horizon: sums over the steps of a block
-
-    def choose(self, t: int, state: int, prev_agent: int) -> int:
-        """Return the agent that the learner chooses, after checks. Without a horizon, evaluate its policy first."""
-        if self.task.horizon is not None:
-            return self.judge.checked_choice(self.learner.choose(t, state, prev_agent), t, state, prev_agent)
-        self.evaluate_step(state, prev_agent)
-        return self.judge.checked_choice(self.learner.choose(state, prev_agent), 0, state, prev_agent)
-
-    def evaluate_step(self, state: int, prev: int) -> None:
-        """Add the expected cost and, with a discount, the regret of the policy in force to the sums of the block."""
-        judge = self.judge
-        judge.policy = shown_policy(self.task, self.learner)
-        cost_from_start, shown = judge.evaluate(), judge.policy is not None
-        if self.task.discount is None:
-            self.expected += judge.value[0, state, prev] if shown else np.nan
-        else:
-            self.expected += cost_from_start
-            self.regret += judge.value[0, state, prev] - judge.best[0, state, prev] if shown else np.nan
 
     def act(self, t: int, state: int, prev_agent: int, agent: int) -> tuple[Step, bool]:
         """Play a step under the true tables; return it, and whether the episode is over."""
@@ -167,20 +156,20 @@ def play_by_calls(
     episodes, block = length
     evaluations = Evaluations(stream_of(rng.bit_generator), episodes, 1 if mdp.horizon is None else evaluate_every)
     player, record = Player(mdp, learner, rng), RunRecord.empty([mdp], episodes)
-    judge, ledger, is_shown = player.judge, record.ledger, np.ones(episodes, dtype=np.bool_)
-    record.optimum[0] = judge.optimum
+    optimum, ledger, is_shown = player.optimum, record.ledger, np.ones(episodes, dtype=np.bool_)
+    record.optimum[0] = optimum
     with Progress(type(learner).__name__, episodes, progress) as bar:
         for k in range(episodes):
             try:
                 if mdp.horizon is None:
                     account, expected = player.play_block(block), player.expected / block
-                    averaged = block * (expected - judge.optimum)
+                    averaged = block * (expected - optimum)
                     ledger.expected_cost[0, k] = expected
                     ledger.regret[0, k] = averaged if mdp.discount is None else player.regret
                 else:
-                    judge.policy = shown_policy(mdp.task, learner)
-                    ledger.expected_cost[0, k] = judge.evaluate() if evaluations.is_chosen[k] else 0.0
-                    is_shown[k] = judge.policy is not None
+                    player.policy = shown_policy(mdp.task, learner)
+                    ledger.expected_cost[0, k] = player.evaluate() if evaluations.is_chosen[k] else 0.0
+                    is_shown[k] = player.policy is not None
                     account = player.play_episode()
                 ledger.cost[0, k], ledger.control[0, k], ledger.switches[0, k] = account.cost, account.control, account.switches
             except BaseException:
@@ -192,7 +181,7 @@ def play_by_calls(
     else:
         evaluations.carry(ledger)
         ledger.expected_cost[0, ~is_shown] = np.nan
-        ledger.regret[0] = ledger.expected_cost[0] - judge.optimum
+        ledger.regret[0] = ledger.expected_cost[0] - optimum
     every = evaluations.every
     exact = EXACT if every == 1 else f"{EXACT} in one of {every} episodes, drawn at random, which stands for all of them"
     return record, NOT_KNOWN if np.isnan(ledger.regret).any() else exact
