@@ -2,14 +2,14 @@
 
 bundle           arrays and numbers that are passed by reference
 compiling        how kernels are compiled, kept on disk and called by one another
-backend          which of the next two makes them
+backend          which of the next two is used
 numba_private    kernels with names that Numba keeps private
 numba_plain      the same kernels without them, slower to compile
 vectors          sums in vector registers, in a fixed order
 tables           sparse rows that grow in place
 random_streams   random numbers
 scratch          arrays to work in
-problem          costs, where the rows of agents are, where and when an episode ends
+problem          costs, where the rows of agents are, where and when an episode ends; the model of a plan
 limits           shares of control within limits
 account          what a step costs and what a hand-over is, for kernels and for NumPy
 

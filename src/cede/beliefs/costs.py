@@ -10,7 +10,7 @@ learned, delta is split: delta_c = delta / 3, and the sets around agents and env
 split it, as in its own paper. Posterior sampling draws means instead (`sample_mean`).
 """
 
-from math import exp, log, sqrt
+from math import exp, sqrt
 
 from numba import types
 
@@ -18,22 +18,12 @@ from cede._kernels.compiling import inlined, kernel, unit
 from cede._kernels.problem import ProblemArrays
 from cede._kernels.random_streams import next_log_gamma, stream_at
 from cede.beliefs.bernstein import BERNSTEIN, bernstein_width
+from cede.beliefs.constants import BERNSTEIN_INTERVALS, NO_INTERVALS, UCRL2_INTERVALS
 from cede.beliefs.l1 import l1_width
 from cede.rows.cost_sums import CostLayer, sums_of
 
-NO_INTERVALS, UCRL2_INTERVALS, BERNSTEIN_INTERVALS = 0, 1, 2  # kinds of intervals around costs
-LOG_2, LOG_3, LINEAR = log(2.0), log(3.0), BERNSTEIN.linear
+LINEAR = BERNSTEIN.linear
 FIRST_STREAM = 2**40  # number of the first random stream for costs: beyond those of all tables
-
-
-@kernel
-def cost_constant_of(kind, steps, rows, delta):
-    """Return the constant of the intervals around costs after so many steps."""
-    if kind == BERNSTEIN_INTERVALS:
-        return LOG_3 + log(max(1, rows)) - log(delta)
-    if kind == UCRL2_INTERVALS:
-        return 3.5 * (LOG_2 + log(steps) + log(rows) - log(delta))
-    return 0.0
 
 
 @kernel

@@ -6,8 +6,10 @@ from numba import types
 from cede._base.arrays import Floats, Ints
 from cede._kernels.bundle import Bundle, Float1, Int1
 from cede._kernels.compiling import inlined, kernel, unit
+from cede._kernels.random_streams import stream_at
 from cede._kernels.tables import BeliefArrays, Table
 from cede.beliefs.kl import surprise
+from cede.beliefs.posterior import sample_closed, sample_open
 from cede.beliefs.registry import BY_NAME, code_of, form_of, width_of
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
@@ -76,6 +78,32 @@ def believe_layer(layer, constant, scale, unfolds):
                 unfold(layer.counts.seen, layer.case[r], belief.table, r)
 
 
+@unit(types.none, BeliefArrays, CountsArrays, Table, types.int64[::1], types.float64, types.int64, types.int64, types.int64)
+def sample_layer(belief, counts, expected, cases, prior, sticks, seed, first):
+    """Sample every row of a layer's belief that is not known, each from random numbers of its own: the order does not matter.
+
+    expected, cases: of the layer, see `LayerArrays`; rows that share a case are the same sample. sticks: how many outcomes without
+    counts share their mass, at most. first: the number of the layer's first case among those of both layers.
+    """
+    table, seen, columns = belief.table, counts.seen, counts.n_columns
+    to = 0
+    for r in range(table.start.size):
+        case = cases[r]
+        if case >= counts.counted:
+            continue
+        stream = stream_at(seed, first + case)
+        if not belief.closed:
+            if columns > sticks:
+                to = sample_open(seen, expected, r, table, to, columns, prior, sticks, stream)
+                continue
+            table.start[r] = to  # all columns are outcomes
+            table.size[r] = columns
+            for j in range(columns):
+                table.column[to + j] = j
+            to += columns
+        sample_closed(seen, expected, case, table, r, prior, stream)
+
+
 @kernel
 def believe_row(layer, r, constant, scale):
     """`believe_layer`, for one row of the belief."""
@@ -128,8 +156,7 @@ def new_layer(
 
     which: AGENTS_LAYER or ENVIRONMENT_LAYER. name: of the kind of belief; None: no sets. case: (belief's rows,) see `LayerArrays`.
     n_outcomes: (counted,) how many outcomes each counted row can have. users: how many agents act by each place of the counts.
-    doubling:
-    whether the doubling rule needs the visits at the last plan.
+    doubling: whether the doubling rule needs the visits at the last plan.
     """
     kind, counted = None if name is None else BY_NAME[name], counts.counted
     extra = np.zeros(counted)

@@ -1,7 +1,4 @@
-"""Known rows: a table of width 0, for policies and environments that are known, and for the true problem.
-
-Steps in known rows are counted all the same; only their belief differs.
-"""
+"""The true tables of a problem as beliefs of width 0."""
 
 from weakref import WeakKeyDictionary
 
@@ -10,16 +7,7 @@ import numpy as np
 from cede._base.arrays import distinct_rows
 from cede._kernels.tables import Table
 from cede.beliefs.belief import Belief
-from cede.beliefs.kind import BeliefKind
 from cede.problem.model import Environment, TwoLayerMDP
-
-KNOWN = BeliefKind(
-    "known",
-    "point",
-    about="a table that is known",
-    assumes="The table is the true one.",
-    allows=frozenset(("two layers", "bounds", "fading", "greedy planning", "guarantee")),
-)
 
 _truths: "WeakKeyDictionary[TwoLayerMDP, tuple[Belief, Belief]]" = WeakKeyDictionary()  # made once for each problem
 _true_environments: "WeakKeyDictionary[Environment, Belief]" = WeakKeyDictionary()

@@ -15,12 +15,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Ints
+from cede._kernels.problem import ModelArrays
 from cede._kernels.random_streams import tie_seed
 from cede._kernels.tables import KeyTable, Table, growth
 from cede.beliefs.belief import Belief
 from cede.beliefs.constants import RadiiAhead
 from cede.beliefs.extras import Extras, stack_extras, unstack_extras
-from cede.beliefs.known import true_environment
+from cede.beliefs.truth import true_environment
 from cede.fleet import teams as kernels
 from cede.fleet.episodes import EpisodeArrays, Truth
 from cede.fleet.grouping import RUN_FIELDS, GroupMembers, ShardPlan, TeamGroup
@@ -30,8 +31,7 @@ from cede.fleet.teams import LedgerArrays, TeamArrays, Workspace
 from cede.learners.arrays import arrivals, load_counts, make_plan, new_arrays, optimistic_start, refresh_layer
 from cede.learners.compiled import NEVER, finish_plan, is_due
 from cede.learners.state import ARRAYS, STACKED, Arrays, LearnerState
-from cede.planning.endless import accuracy_for, new_endless
-from cede.planning.model import ModelArrays
+from cede.planning.fixed_point import accuracy_for, new_endless
 from cede.planning.passes import empty_plan, pass_scratch, thread_scratch, threads_for
 from cede.problem.arrays import problem_of
 from cede.problem.model import Environment

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.arrays import Policy
 from cede._base.turns import Change
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.fleet.by_calls import is_own, play_by_calls
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import Engine, engine_of
@@ -26,8 +26,8 @@ from cede.fleet.shard import new_steps, numbers_drawn, true_problem
 from cede.learners.learner import Learner
 from cede.learners.options import MOST_EPISODES
 from cede.learners.protocol import SwitchingLearner, checked_learner, settings_of
-from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, model_of
+from cede.planning.planner import check_connected
 from cede.problem.model import TwoLayerMDP, check_support
 from cede.problem.task import Task, checked_switching_policy
 from cede.steps.step import Episode

@@ -22,8 +22,7 @@ from cede.fleet.episodes import EpisodeArrays, Truth, add_step, enter, first_sta
 from cede.fleet.share import Share, load_layer, reserve, store_costs, store_layer
 from cede.learners.compiled import DOUBLING, NEVER, LearnerArrays, is_due, may_deviate, plan_step, visit
 from cede.learners.proof import RECORD, negate_costs, record_episode
-from cede.planning.backup import CHOOSE, FOLLOW
-from cede.planning.backward import POLICY, VALUE, backward, begin, start_mean
+from cede.planning.backup import CHOOSE, FOLLOW, POLICY, VALUE, backward, begin, start_mean
 from cede.planning.fixed_point import Endless, find_reached, settle, settle_gains
 from cede.rows.cost_sums import N_SUMS, count_costs, forget_costs, rows_of_costs
 from cede.rows.counting import LEAST_WEIGHT, cells_of, forget, part_kept, slot_of

@@ -23,7 +23,7 @@ from cede.insight.frequencies import frequencies, prices_in_force
 from cede.learners.baseline import is_kept_to
 from cede.learners.learner import Learner
 from cede.planning.chains import chain_of, chain_value
-from cede.planning.passes import follow_once, negated, value_under
+from cede.planning.passes import backup, negated, value_under
 from cede.problem.task import NOT_GIVEN, Task
 from cede.rows.places import places_of
 
@@ -154,7 +154,8 @@ class Ahead:
         task, after, gain = self.values[kind]
         policy = self.plan[self.t].copy()
         policy[state, prev] = agent
-        return float(follow_once(task, *self.sets, after, policy, t=self.t, prices=prices)[state, prev]) - gain
+        value, _ = backup(task, *self.sets, after, t=self.t, follow=policy, prices=prices)
+        return float(value[state, prev]) - gain
 
 
 def kept_to(learner: Learner) -> str:
