@@ -9,8 +9,8 @@ import pytest
 import cede
 from cede.beliefs.appendix import appendix_constant
 from cede.beliefs.belief import Belief, holds
-from cede.beliefs.constants import UCRL2_INTERVALS, constants_of, cost_constant_of
-from cede.beliefs.costs import interval_of_mean
+from cede.beliefs.constants import constants_of
+from cede.beliefs.costs import UCRL2_INTERVALS, cost_constant_of, interval_of_mean
 from cede.beliefs.l1 import l1_width
 from cede.beliefs.printed import printed_constant
 from cede.beliefs.truth import true_beliefs

@@ -5,16 +5,8 @@ from math import lgamma, log, pi, sqrt
 import numpy as np
 import pytest
 
-from cede.beliefs.constants import (
-    BERNSTEIN_INTERVALS,
-    NO_INTERVALS,
-    UCRL2_INTERVALS,
-    RadiiAhead,
-    RadiusSizes,
-    constants_ahead,
-    constants_of,
-    cost_constant_of,
-)
+from cede.beliefs.constants import RadiiAhead, RadiusSizes, constants_ahead, constants_of
+from cede.beliefs.costs import BERNSTEIN_INTERVALS, NO_INTERVALS, UCRL2_INTERVALS, cost_constant_of
 from cede.beliefs.registry import constant_of, form_of, width_of
 
 PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, CALIBRATED, NONE = 0, 1, 2, 3, 4, 5, -1

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import cede
-from cede.beliefs.constants import UCRL2_INTERVALS, cost_constant_of, put_radii
+from cede.beliefs.constants import put_radii
+from cede.beliefs.costs import UCRL2_INTERVALS, cost_constant_of
 from cede.learners.arrays import load_counts, new_arrays, radius_sizes
 from cede.learners.compiled import believe
 from cede.planning.planner import optimistic_plan

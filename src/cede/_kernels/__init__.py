@@ -9,7 +9,7 @@ vectors          sums in vector registers, in a fixed order
 tables           sparse rows that grow in place
 random_streams   random numbers
 scratch          arrays to work in
-problem          costs, where the rows of agents are, where and when an episode ends; the model of a plan
+problem          costs, where the rows of agents are, where and when an episode ends
 limits           shares of control within limits
 account          what a step costs and what a hand-over is, for kernels and for NumPy
 

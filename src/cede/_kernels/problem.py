@@ -4,7 +4,6 @@ import numpy as np
 
 from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Float3, Int1
 from cede._kernels.compiling import inlined
-from cede._kernels.tables import BeliefArrays
 
 # How an agent's policy varies: its row among the agent's slots is 0, t or prev_agent.
 CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
@@ -25,14 +24,6 @@ class ProblemArrays(Bundle):
     price: Float1  # (D,) what a step of each counts beyond its cost, whenever it is, as seen from the first step; empty: nothing
     worth: Float1  # (L,) how much more a price counts at time t, where costs are discounted: discount^-t; empty: nothing
     discount: float  # by how much less counts what comes one step later; 1: not less
-
-
-class ModelArrays(Bundle):
-    """All that a plan follows from: what is believed of both layers, and the problem."""
-
-    agents: BeliefArrays
-    environment: BeliefArrays
-    problem: ProblemArrays
 
 
 @inlined

@@ -3,19 +3,15 @@
 `sizes` are fixed for a learner, the constants follow from the steps that were counted before the episode.
 """
 
-from math import log
-
 import numpy as np
 from numba import types
 
 from cede._base.arrays import Floats
 from cede._kernels.bundle import Bundle, Float2
 from cede._kernels.compiling import inlined, kernel, unit
+from cede.beliefs.costs import cost_constant_of
 from cede.beliefs.registry import constant_of
 from cede.beliefs.scale import Scale
-
-NO_INTERVALS, UCRL2_INTERVALS, BERNSTEIN_INTERVALS = 0, 1, 2  # kinds of intervals around costs
-LOG_2, LOG_3 = log(2.0), log(3.0)
 
 
 class RadiusSizes(Bundle):
@@ -70,16 +66,6 @@ def set_radii(radii, ahead, age, i):
     radii.common = ahead.common[age, i]
     radii.agents_scale = ahead.agents_scale[age, i]
     radii.environment_scale = ahead.environment_scale[age, i]
-
-
-@kernel
-def cost_constant_of(kind, steps, rows, delta):
-    """Return the constant of the intervals around costs after so many steps."""
-    if kind == BERNSTEIN_INTERVALS:
-        return LOG_3 + log(max(1, rows)) - log(delta)
-    if kind == UCRL2_INTERVALS:
-        return 3.5 * (LOG_2 + log(steps) + log(rows) - log(delta))
-    return 0.0
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""One layer of a learner, agents or environment: the belief that follows from its counts."""
+"""From counts to beliefs: one layer of a learner, agents or environment, and costs that are learned."""
 
 import numpy as np
 from numba import types
@@ -6,16 +6,20 @@ from numba import types
 from cede._base.arrays import Floats, Ints
 from cede._kernels.bundle import Bundle, Float1, Int1
 from cede._kernels.compiling import inlined, kernel, unit
+from cede._kernels.problem import ProblemArrays
 from cede._kernels.random_streams import stream_at
 from cede._kernels.tables import BeliefArrays, Table
+from cede.beliefs.costs import interval_of_mean, sample_mean
 from cede.beliefs.kl import surprise
 from cede.beliefs.posterior import sample_closed, sample_open
 from cede.beliefs.registry import BY_NAME, code_of, form_of, width_of
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
+from cede.rows.cost_sums import CostLayer, sums_of
 from cede.rows.counting import CountsArrays
 
 AGENTS_LAYER, ENVIRONMENT_LAYER = 0, 1  # the two layers
+FIRST_STREAM = 2**40  # number of the first random stream for costs: beyond those of all tables
 
 
 class LayerArrays(Bundle):
@@ -136,6 +140,50 @@ def note_visits(layer):
     """Keep the visits with which the doubling rule compares."""
     for r in range(layer.planned_visits.size):
         layer.planned_visits[r] = layer.counts.seen.total[r]
+
+
+# ------------------------------------------------------------------------------------------------- costs
+
+
+@kernel
+def believe_cost(costs, r, constant, scale):
+    """Write the interval of the costs of row r. constant, scale: of the intervals."""
+    n, total, squares = sums_of(costs.counts.seen, r)
+    low, high, mean = interval_of_mean(costs.kind, n, total, squares, constant, scale)
+    least, spread = costs.least[r], costs.spread[r]
+    costs.low[r], costs.high[r], costs.mean[r] = least + spread * low, least + spread * high, least + spread * mean
+
+
+@unit(types.none, CostLayer, types.float64, types.float64, types.float64, types.int64)
+def believe_costs(costs, constant, scale, prior, seed):
+    """Write the belief of every row: its interval, or with a prior a draw from its posterior, by the seed."""
+    for r in range(costs.least.size):
+        if prior > 0.0:
+            n, total, squares = sums_of(costs.counts.seen, r)
+            part = sample_mean(n, total, squares, prior, stream_at(seed, FIRST_STREAM + r))
+            costs.low[r] = costs.high[r] = costs.least[r] + costs.spread[r] * part
+            costs.mean[r] = costs.least[r] + costs.spread[r] * (min(total / n, 1.0) if n > 0.0 else 0.5)
+        else:
+            believe_cost(costs, r, constant, scale)
+
+
+@inlined
+def put_cost(costs, problem, s, j, believed, sign):
+    """Write the believed cost of a place that is not known, times a sign, into the costs of a problem."""
+    problem.env_cost[s, j] = sign * believed[costs.counts.place[s, j]]
+
+
+@unit(types.none, CostLayer, ProblemArrays, types.float64[::1], types.float64)
+def put_costs(costs, problem, believed, sign):
+    """Write the believed cost of each row, times a sign, into the costs of a problem."""
+    place, enter_cost = costs.counts.place, problem.enter_cost
+    for s in range(place.shape[0]):
+        for j in range(place.shape[1]):
+            if place[s, j] >= 0:
+                put_cost(costs, problem, s, j, believed, sign)
+    for s in range(costs.enter_place.size):
+        if costs.enter_place[s] >= 0:
+            enter_cost[s] = sign * believed[costs.enter_place[s]]
 
 
 # ------------------------------------------------------------------------------------------------- new layers

@@ -6,7 +6,8 @@ from numba import types
 from cede._kernels.account import cost_after_end, is_hand_over, total_cost
 from cede._kernels.bundle import Bundle, Float1, Float3, Int1
 from cede._kernels.compiling import inlined, kernel, unit
-from cede._kernels.problem import ModelArrays, block_at, ends_in
+from cede._kernels.problem import block_at, ends_in
+from cede.planning.model import ModelArrays
 from cede.rows.counting import slot_of
 
 

@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Ints
-from cede._kernels.problem import ModelArrays
 from cede._kernels.random_streams import tie_seed
 from cede._kernels.tables import KeyTable, Table, growth
 from cede.beliefs.belief import Belief
@@ -32,6 +31,7 @@ from cede.learners.arrays import arrivals, load_counts, make_plan, new_arrays, o
 from cede.learners.compiled import NEVER, finish_plan, is_due
 from cede.learners.state import ARRAYS, STACKED, Arrays, LearnerState
 from cede.planning.fixed_point import accuracy_for, new_endless
+from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, pass_scratch, thread_scratch, threads_for
 from cede.problem.arrays import problem_of
 from cede.problem.model import Environment

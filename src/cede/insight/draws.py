@@ -20,11 +20,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from cede._base.arrays import Floats, Ints, Policy
-from cede._kernels.problem import ModelArrays
 from cede._kernels.random_streams import tie_seed
 from cede.beliefs.constants import put_radii
-from cede.beliefs.costs import put_costs
-from cede.beliefs.layer import LayerArrays
+from cede.beliefs.layer import LayerArrays, put_costs
 from cede.beliefs.scale import Scale
 from cede.learners import compiled as kernels
 from cede.learners.learner import Learner
@@ -35,6 +33,7 @@ from cede.learners.state import LearnerState
 from cede.learners.working import WorkingLearner
 from cede.planning.backup import FOLLOW
 from cede.planning.flatten import certain_policies
+from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, negated, run_endless, run_pass
 from cede.problem.arrays import problem_of
 from cede.problem.task import Task

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Ints, Policy
-from cede._kernels.problem import ModelArrays
 from cede.beliefs.belief import Belief
-from cede.beliefs.constants import BERNSTEIN_INTERVALS, NO_INTERVALS, UCRL2_INTERVALS, Radii, RadiusSizes
+from cede.beliefs.constants import Radii, RadiusSizes
+from cede.beliefs.costs import BERNSTEIN_INTERVALS, NO_INTERVALS, UCRL2_INTERVALS
 from cede.beliefs.layer import (
     AGENTS_LAYER,
     ENVIRONMENT_LAYER,
@@ -38,6 +38,7 @@ from cede.learners.state import LearnerState, Sizes
 from cede.planning.backup import CHOOSE
 from cede.planning.fixed_point import Endless, find_reached, new_endless
 from cede.planning.flatten import certain_policies
+from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, model_of, pass_scratch, run_pass, share_pass, thread_scratch
 from cede.problem.arrays import problem_of, worth_of
 from cede.problem.structure import Outcomes

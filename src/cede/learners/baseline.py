@@ -10,11 +10,11 @@ import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
-from cede._kernels.problem import ModelArrays
 from cede.learners import proof as kernels
 from cede.learners.compiled import LearnerArrays
 from cede.learners.limits import ends_of_step_costs
 from cede.learners.promises import Baseline
+from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, negated
 from cede.problem.arrays import problem_of
 from cede.problem.task import Task

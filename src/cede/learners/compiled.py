@@ -11,12 +11,23 @@ from numba import types
 from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.limits import Limits, set_prices, step_costs, update_prices
-from cede._kernels.problem import ModelArrays, block_at
+from cede._kernels.problem import block_at
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.beliefs.calibrated import calibrated_scale
 from cede.beliefs.constants import Radii, RadiusSizes
-from cede.beliefs.costs import believe_cost, believe_costs, put_cost, put_costs
-from cede.beliefs.layer import LayerArrays, believe_layer, believe_row, has_doubled, note_visits, sample_layer, set_form
+from cede.beliefs.layer import (
+    LayerArrays,
+    believe_cost,
+    believe_costs,
+    believe_layer,
+    believe_row,
+    has_doubled,
+    note_visits,
+    put_cost,
+    put_costs,
+    sample_layer,
+    set_form,
+)
 from cede.learners.proof import DEVIATE, KEEP_TO, UNDECIDED, BaselineArrays, least_cost_within, proven_by_costs
 from cede.planning.backup import (
     CHOOSE,
@@ -33,6 +44,7 @@ from cede.planning.backup import (
     slots_at,
 )
 from cede.planning.fixed_point import Endless, settle
+from cede.planning.model import ModelArrays
 from cede.rows.cost_sums import CostLayer
 
 DOUBLING, NEVER = 0, -1  # when a learner plans anew: after so many episodes, or one of these

@@ -15,10 +15,11 @@ import numpy as np
 from numba import types
 
 from cede._kernels.compiling import fetch_add, inlined, kernel, unit
-from cede._kernels.problem import BY_PREV_AGENT, BY_TIME, ModelArrays, block_at, ends_in
+from cede._kernels.problem import BY_PREV_AGENT, BY_TIME, block_at, ends_in
 from cede._kernels.random_streams import tie_break
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.planning.minima import agent_minimum, environment_minima, known_mean, look_ahead, smallest
+from cede.planning.model import ModelArrays
 
 # What is done with the policy.
 CHOOSE = 0  # the best agent everywhere, from v_{t+1}

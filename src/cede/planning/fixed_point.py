@@ -25,10 +25,11 @@ from numba import types
 from cede._kernels.bundle import Bool2, Bundle, Float2, Float3, Int2
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.limits import step_costs
-from cede._kernels.problem import BY_PREV_AGENT, ModelArrays, ends_in
+from cede._kernels.problem import BY_PREV_AGENT, ends_in
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.planning.backup import FOLLOW, POLICY_NOW, backup, find_same_start
 from cede.planning.iteration import EXTRA, LEVEL, RELATIVE, RIGHT, eliminate, solve_eliminated, solve_normal, write_chain
+from cede.planning.model import ModelArrays
 from cede.problem.task import Task
 
 MEMORY = 6  # points that are remembered

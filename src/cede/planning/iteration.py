@@ -18,12 +18,13 @@ import numpy as np
 from numba import types
 
 from cede._kernels.compiling import kernel, unit
-from cede._kernels.problem import BY_PREV_AGENT, ModelArrays, ends_in
+from cede._kernels.problem import BY_PREV_AGENT, ends_in
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede._kernels.tables import BeliefArrays
 from cede.beliefs.intervals import interval, rank
 from cede.beliefs.kl import lean_in_kl_ball
 from cede.planning.minima import pad, says_nothing
+from cede.planning.model import ModelArrays
 
 EXTRA = 6  # rows of a system beyond its matrix, in this order
 ENDS, OUT, RIGHT, TIME, LEVEL, RELATIVE = -6, -5, -4, -3, -2, -1  # chance of an end, way out, right side, steps, and the solution

@@ -19,7 +19,7 @@ from cede._base import check
 from cede._base.arrays import Floats, Policy, for_kernels
 from cede._base.remade import Remade
 from cede._base.reprs import short_repr
-from cede._kernels.problem import ModelArrays, ProblemArrays
+from cede._kernels.problem import ProblemArrays
 from cede._kernels.scratch import PassScratch, ThreadScratch, nbytes, new_pass_scratch, new_thread_scratch
 from cede._kernels.tables import BeliefArrays
 from cede.beliefs.belief import Belief
@@ -28,6 +28,7 @@ from cede.planning import backup as kernels
 from cede.planning.backup import CHOOSE, FOLLOW, PHASES, begin, run_backward, start_mean
 from cede.planning.chains import chain_of, chain_value, improved, is_point
 from cede.planning.fixed_point import SOLVED_ONCE, Endless, accuracy_for, find_reached, is_exact, new_endless, settle
+from cede.planning.model import ModelArrays
 from cede.problem.arrays import problem_of
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
