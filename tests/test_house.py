@@ -173,11 +173,11 @@ def test_an_edit_compiles_anew_what_rests_on_it_and_nothing_else(tmp_path, monke
         return {path.relative_to(tmp_path).as_posix(): compiling.digest_of(path) for path in copies}
 
     before = digests()
-    edited = tmp_path / "planning" / "backward.py"
+    edited = tmp_path / "planning" / "backup.py"
     edited.write_text(edited.read_text() + "\nMORE = 1\n")
     after = digests()
     changed = [name for name in sorted(before) if before[name] != after[name]]
-    above = ("fleet/teams", "fleet/workspace", "learners/compiled", "learners/proof", "planning/backward", "planning/fixed_point")
+    above = ("fleet/teams", "fleet/workspace", "learners/compiled", "learners/proof", "planning/backup", "planning/fixed_point")
     assert changed == [f"{name}.py" for name in above]
     compiling.imported_by.cache_clear()
     compiling.digest_of.cache_clear()

@@ -9,7 +9,7 @@ import numpy as np
 
 from cede import Learner, Scale, TwoLayerMDP, fixed, greedy, posterior_sampling, ucrl2, ucrl2_mc
 from cede.beliefs.belief import holds
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.fleet.simulate import generator, play
 from cede.planning.passes import start_cost
 from cede.worlds import lane_driving, riverswim

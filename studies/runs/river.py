@@ -8,7 +8,7 @@ import numpy as np
 
 from cede import Fleet, Learner, Task, TwoLayerMDP, fixed, simulate, simulate_fleet, ucrl2, ucrl2_mc
 from cede.beliefs.belief import holds
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.fleet.simulate import play
 from cede.worlds import riverswim
 from cede.worlds.riverswim import riverswim_teams

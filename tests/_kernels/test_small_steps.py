@@ -10,13 +10,13 @@ from cede._kernels.problem import BY_PREV_AGENT
 from cede._kernels.random_streams import stream_at
 from cede.beliefs.costs import sample_mean
 from cede.beliefs.kl import log_sum_over_supports
-from cede.beliefs.known import true_beliefs
 from cede.beliefs.l1 import least_sum
+from cede.beliefs.truth import true_beliefs
 from cede.learners.arrays import load_counts, new_arrays
 from cede.learners.compiled import believe
-from cede.planning.backup import CHOOSE
-from cede.planning.backward import find_same_start
-from cede.planning.fixed_point import MEMORY, solve_normal
+from cede.planning.backup import CHOOSE, find_same_start
+from cede.planning.fixed_point import MEMORY
+from cede.planning.iteration import solve_normal
 from cede.planning.passes import empty_plan, model_of, run_endless
 from problems import random_rows
 

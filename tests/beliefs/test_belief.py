@@ -11,9 +11,9 @@ from cede.beliefs.appendix import appendix_constant
 from cede.beliefs.belief import Belief, holds
 from cede.beliefs.constants import constants_of
 from cede.beliefs.costs import UCRL2_INTERVALS, cost_constant_of, interval_of_mean
-from cede.beliefs.known import true_beliefs
 from cede.beliefs.l1 import l1_width
 from cede.beliefs.printed import printed_constant
+from cede.beliefs.truth import true_beliefs
 from cede.learners.arrays import radius_sizes
 from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp

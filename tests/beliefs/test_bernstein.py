@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede._kernels.scratch import BLOCK
+from cede._kernels.vectors import BLOCK
 from cede.beliefs.belief import Belief, holds
 from cede.beliefs.intervals import least_in_intervals, rank
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.planning.passes import set_threads
 from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp, random_structured

@@ -128,7 +128,7 @@ def test_a_batch_is_scored_before_it_is_counted():
     assert option.fit("environment", first, lambda: counts[1], 14) is first  # not due before 15
     both = counts[0] + counts[1]
     second = option.fit("environment", first, lambda: both, 15)
-    wanted = log_predictive(counts[0], counts[1], environment_model(PLACES, counts[0], 4), 1.0)
+    wanted = log_predictive(counts[0], counts[1], environment_model(PLACES, counts[0]), 1.0)
     np.testing.assert_allclose(second["environment/scores"], wanted)
     again = option.fit("environment", {**second, "environment/episodes": np.array([1])}, lambda: both, 15)
     for name, array in second.items():
@@ -156,7 +156,7 @@ def fitted_with(best, rows_seen):
 )
 def test_gates(best, rows_seen, alpha):
     """A prior that is weak, or as strong as few rows allow, is not used at all."""
-    fitted, option = fitted_with(best, rows_seen), FeaturePrior(PLACES, 1.0, 20, 3, {"agents": LayerRows((40, 3), {"x": (0, 40)})})
+    fitted, option = fitted_with(best, rows_seen), FeaturePrior(PLACES, 1.0, 20, {"agents": LayerRows((40, 3), {"x": (0, 40)})})
     assert strength(fitted, 0, (0, 40), 10.0) == (1, pytest.approx(alpha))
     np.testing.assert_allclose(option.pseudo_counts("agents", fitted).toarray(), np.full((40, 3), alpha / 3))
     extras = option.store("agents", replace(fitted, episodes=1))
@@ -174,7 +174,7 @@ def test_the_environments_model_knows_rows_that_were_never_seen():
     truth = GRID.environment.transition.toarray()
     rows = np.random.default_rng(1).permutation(4 * (SIDE * SIDE - 1))
     seen, unseen = rows[: len(rows) // 2], rows[len(rows) // 2 :]
-    found = environment_model(PLACES, counted(truth, 60, 0, seen), 4).toarray()
+    found = environment_model(PLACES, counted(truth, 60, 0, seen)).toarray()
     total = found.sum(axis=1)
     assert (np.isclose(total, 1.0) | (total == 0.0)).all()
     off = np.abs(found - truth)[unseen].sum(axis=1)
@@ -184,7 +184,7 @@ def test_the_environments_model_knows_rows_that_were_never_seen():
 
 def test_models_of_nothing_say_nothing():
     nothing = sp.csr_array((4 * SIDE * SIDE, SIDE * SIDE))
-    assert environment_model(PLACES, nothing, 4).nnz == 0
+    assert environment_model(PLACES, nothing).nnz == 0
     for model in (tree_model, softmax_model):
         assert model(PLACES, sp.csr_array((SIDE * SIDE, 4))).nnz == 0
 

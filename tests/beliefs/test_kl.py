@@ -10,12 +10,12 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import comb, gammaln
 
 import cede
-from cede._kernels.scratch import BLOCK
 from cede._kernels.tables import Table
+from cede._kernels.vectors import BLOCK
 from cede.beliefs.belief import Belief, holds
 from cede.beliefs.kl import least_in_kl_ball, log_sum_over_supports, sums_of_blocks, surprise
-from cede.beliefs.known import true_beliefs
 from cede.beliefs.l1 import FEW
+from cede.beliefs.truth import true_beliefs
 from cede.planning.planner import optimistic_plan
 from problems import random_mdp
 

@@ -8,8 +8,8 @@ from scipy.stats import binom
 
 import cede
 from cede.beliefs.belief import holds
-from cede.beliefs.known import true_beliefs
 from cede.beliefs.printed import printed_constant
+from cede.beliefs.truth import true_beliefs
 from cede.beliefs.weissman import weissman_constant, weissman_width
 
 

@@ -471,7 +471,7 @@ def test_options_without_effect_are_refused(options, message):
 
 def test_a_small_type_of_seed_compiles_nothing():
     """`solve(seed=np.int8(1))` compiled the planner for that type, for 20 seconds."""
-    from cede.planning.backward import run_backward
+    from cede.planning.backup import run_backward
 
     cede.solve(mdp(), seed=1)
     before = len(run_backward.entry.signatures)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.insight.occupancy import occupancy
 from cede.planning.control_shares import shares_of
 from problems import random_mdp, random_rows, random_structured

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.insight.occupancy import occupancy
 
 

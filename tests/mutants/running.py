@@ -53,13 +53,8 @@ MORE = (
 SMALL_STEPS = "_kernels/test_small_steps.py"
 OF_KERNELS = {
     "planning/backup.py": (
-        "planning/test_backup.py",
-        "planning/test_same_start.py",
-        "planning/test_planner.py",
-        "planning/test_costs_ends_time.py",
-    ),
-    "planning/backward.py": (
         SMALL_STEPS,
+        "planning/test_backup.py",
         "planning/test_same_start.py",
         "planning/test_planner.py",
         "planning/test_costs_ends_time.py",

@@ -5,7 +5,7 @@ import pytest
 
 import cede
 from cede.beliefs.belief import Belief
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.planning.passes import backup
 from cede.planning.planner import optimistic_plan
 from problems import random_mdp, random_rows

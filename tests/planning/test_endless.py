@@ -8,11 +8,11 @@ from scipy.optimize import linprog
 
 import cede
 from cede.beliefs.belief import Belief
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.planning.backup import CHOOSE
 from cede.planning.chains import chain_of, chain_value
-from cede.planning.endless import fixed_point, new_endless
-from cede.planning.passes import backup, model_of, pass_scratch, thread_scratch, work_done
+from cede.planning.fixed_point import new_endless
+from cede.planning.passes import backup, model_of, pass_scratch, run_endless, thread_scratch, work_done
 from cede.planning.planner import optimistic_plan
 from planning.test_costs_ends_time import options, parts, rich_mdp
 from problems import random_mdp, random_rows
@@ -205,14 +205,14 @@ def test_one_application_is_the_operator():
     mdp = rich_mdp(5, horizon=None, ends=False)
     task = mdp.task
     after = np.random.default_rng(0).normal(size=(task.n_states, task.n_agents))
-    value, _ = backup(task, *cede.beliefs.known.true_beliefs(mdp), after)
+    value, _ = backup(task, *cede.beliefs.truth.true_beliefs(mdp), after)
     np.testing.assert_allclose(value, options(mdp, 0, after).min(axis=2), atol=1e-12)
 
 
 def test_the_certificate_holds_when_it_is_cut_short():
     """After any number of applications the value is as close to the end as it says."""
     mdp = replace(cede.worlds.riverswim(agents=[0.2, 0.8]), horizon=None, discount=0.999)
-    model, exact = model_of(mdp.task, *cede.beliefs.known.true_beliefs(mdp)), cede.solve(mdp).value
+    model, exact = model_of(mdp.task, *cede.beliefs.truth.true_beliefs(mdp)), cede.solve(mdp).value
     scratch, thread = pass_scratch(model, (1, 6, 2)), thread_scratch(6, 2, 2)
     for sweeps in (1, 2, 5, 20):
         policy, value, endless = np.zeros((1, 6, 2), dtype=np.int16), np.zeros((2, 6, 2)), new_endless(mdp.task)
@@ -223,4 +223,4 @@ def test_the_certificate_holds_when_it_is_cut_short():
         assert np.abs(value[0] - exact).max() <= endless.error + 1e-9
         cost = cede.evaluate(mdp, policy[0])
         assert (cost - exact).max() <= 2 * endless.error + 1e-9
-    assert fixed_point(mdp.task, model, CHOOSE, policy, value, 0, scratch, thread).error < 1e-6
+    assert run_endless(mdp.task, model, CHOOSE, policy, value, 0).error < 1e-6

@@ -7,10 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cede
-from cede._kernels.scratch import BLOCK, FEW
+from cede._kernels.vectors import BLOCK, FEW
 from cede.beliefs.belief import Belief
-from cede.beliefs.known import true_beliefs
 from cede.beliefs.l1 import least_sum
+from cede.beliefs.truth import true_beliefs
 from cede.planning.flatten import flatten
 from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp, random_rows

@@ -7,8 +7,8 @@ import pytest
 
 import cede
 from cede.beliefs.belief import Belief
+from cede.planning.chains import improved
 from cede.planning.passes import backup
-from cede.planning.policy_iteration import improved
 from problems import random_mdp
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import cede
 from cede.beliefs.belief import Belief
-from cede.beliefs.known import true_environment
+from cede.beliefs.truth import true_environment
 from cede.planning import passes
 from cede.planning.passes import Work, set_threads, work_done
 from cede.planning.planner import optimistic_plan

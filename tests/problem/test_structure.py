@@ -10,7 +10,7 @@ from scipy import stats
 
 import cede
 from cede.beliefs.belief import holds
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.insight.structure.checking import homogeneity, moments
 from cede.learners.learner import Learner
 from cede.rows.stored import Counts

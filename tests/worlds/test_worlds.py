@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import cede
-from cede.beliefs.known import true_environment
+from cede.beliefs.truth import true_environment
 from cede.worlds import drivers, lane_driving, relay, riverswim, road
 from cede.worlds.lane_driving import drive
 

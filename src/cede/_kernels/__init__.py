@@ -2,7 +2,7 @@
 
 bundle           arrays and numbers that are passed by reference
 compiling        how kernels are compiled, kept on disk and called by one another
-backend          which of the next two makes them
+backend          which of the next two is used
 numba_private    kernels with names that Numba keeps private
 numba_plain      the same kernels without them, slower to compile
 vectors          sums in vector registers, in a fixed order

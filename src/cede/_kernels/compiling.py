@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import signal
 import sys
 import tempfile
 import threading
@@ -18,8 +19,8 @@ import numba
 from numba import types
 from numba.extending import intrinsic, typeof_impl
 
-from cede._base.interrupts import interrupts_later
-from cede._kernels.backend import backend
+from cede._base.interrupts import interrupts_later, raise_soon
+from cede._kernels.backend import backend, config
 
 Function = Any  # a Python function, or what Numba makes of it
 
@@ -73,6 +74,21 @@ def kept_name(function: Function) -> str:
     return f"{function.__qualname__}_{digest_of(Path(function.__code__.co_filename))}_{backend.NAME}"
 
 
+_disable_jit = threading.Lock()
+
+
+def compiled(function: Function, for_python: bool, **options: Any) -> Any:
+    """Let Numba compile a function on first use, also where NUMBA_DISABLE_JIT is set: that is for functions that users debug."""
+    with _disable_jit:
+        disabled, config.DISABLE_JIT = config.DISABLE_JIT, 0
+        try:
+            result = numba.njit(error_model="numpy", nogil=True, **backend.options(for_python), **options)(function)
+        finally:
+            config.DISABLE_JIT = disabled
+    backend.keep(result, function)
+    return result
+
+
 class Kernel:
     """A compiled function that releases the GIL. It is compiled on first use and kept on disk where a directory can be written.
 
@@ -88,12 +104,12 @@ class Kernel:
     @cached_property
     def entry(self) -> Any:
         """The function for Python, compiled when it is first called from there."""
-        return backend.compiled(renamed(self.py_func, f"{self.qualname}_entry"), for_python=True, **self.options)
+        return compiled(renamed(self.py_func, f"{self.qualname}_entry"), for_python=True, **self.options)
 
     @cached_property
     def inner(self) -> Any:
         """The function for other kernels."""
-        return backend.compiled(renamed(self.py_func, self.qualname), for_python=False, **self.options)
+        return compiled(renamed(self.py_func, self.qualname), for_python=False, **self.options)
 
     @cached_property
     def numba_type(self) -> Any:
@@ -132,7 +148,7 @@ def vector_kernel(function: Function) -> Kernel:
 
 def inlined(function: Function) -> Function:
     """Paste a function into its callers; for a few lines that are called from one or two places."""
-    return backend.compiled(renamed(function, kept_name(function)), for_python=False, inline="always")
+    return compiled(renamed(function, kept_name(function)), for_python=False, inline="always")
 
 
 class Unit(Kernel):
@@ -159,6 +175,22 @@ class Unit(Kernel):
             with compile_notice(self.inner):
                 self.inner.compile(self.kinds)
         return self.inner.overloads[self.kinds]
+
+    @staticmethod
+    def uninterrupted(action: Callable[[], None]) -> None:
+        """Finish an action that compiled code asks for. Interrupts (Ctrl-C) cannot pass through that: they come a moment later."""
+        late: list[int] = []
+        while True:
+            try:
+                with interrupts_later() as came:
+                    action()
+                    late += came
+                    came.clear()
+                break
+            except KeyboardInterrupt:  # in the moment before, or after
+                late.append(signal.SIGINT)
+        for number in late[:1]:
+            raise_soon(number)
 
 
 def unit(result: Any, *kinds: Any) -> Callable[[Function], Unit]:

@@ -1,42 +1,30 @@
 """Kernels without Numba's private names: slower to compile than with numba_private.py, the same bits.
 
-Both modules define `NAME`, `compiled`, `add_fields`, `add_unit` and `sums_over_blocks`.
+Both modules define `NAME`, `options`, `keep`, `add_fields` and `add_unit`.
 """
 
-import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import numba
-from llvmlite import ir
 from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic, lower_setattr_generic, overload_attribute
 
 NAME = "plain"  # part of the names under which compiled code is kept
 SHAPE = 5  # words of an array in a bundle before its shape; the last of them is the address of its elements
 
-_config: Any = numba.config
-_disable_jit = threading.Lock()
+
+def options(for_python: bool) -> dict[str, Any]:
+    """Return the options with which a kernel is compiled: none, Numba compiles the wrapper for Python in any case."""
+    return {}
 
 
-def njit(function: Any, **options: Any) -> Any:
-    """Let Numba compile a function on first use, also where NUMBA_DISABLE_JIT is set: that is for functions that users debug."""
-    with _disable_jit:
-        disabled, _config.DISABLE_JIT = _config.DISABLE_JIT, 0
-        try:
-            return numba.njit(error_model="numpy", nogil=True, **options)(function)
-        finally:
-            _config.DISABLE_JIT = disabled
-
-
-def compiled(function: Any, for_python: bool, **options: Any) -> Any:
-    """Make a kernel; keep its code on disk where a directory can be written."""
-    del for_python  # Numba compiles the wrapper for Python in any case
-    try:
-        return njit(function, cache=True, **options)
-    except RuntimeError:  # Numba finds no directory
-        return njit(function, **options)
+def keep(dispatcher: Any, function: Any) -> None:
+    """Keep the compiled code of a function on disk where a directory can be written."""
+    with suppress(RuntimeError):  # Numba finds no directory
+        dispatcher.enable_caching()
 
 
 def add_unit(unit: Any) -> Callable[[], Any]:
@@ -127,50 +115,3 @@ def add_fields(bundle_type: type) -> Callable[[Any], None]:
             add_name(name)
 
     return add
-
-
-# ------------------------------------------------------------------------------------------------- sums
-
-
-def sums_over_blocks(terms: Callable[..., Any], n_sums: int, lanes: int) -> Any:
-    """As in numba_private.py, with one lane after the other: each lane and their sum have the same bits."""
-
-    def term(which: int) -> Any:
-        @intrinsic
-        def emit(context, u, p, theta):
-            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-                return terms(builder, *arguments, ir.Constant(ir.DoubleType(), 0.0))[which]
-
-            return types.float64(types.float64, types.float64, types.float64), generate
-
-        return emit
-
-    def total(which: int) -> Any:
-        one = term(which)
-
-        @njit
-        def lane(u, p, n, theta, first):
-            result = 0.0
-            for j in range(first, n - n % lanes, lanes):
-                result += one(u[j], p[j], theta)
-            return result
-
-        @njit
-        def add_up(u, p, n, theta):
-            even, odd = 0.0, 0.0
-            for first in range(4):
-                quarter = lane(u, p, n, theta, first)
-                for j in range(first + 4, lanes, 4):
-                    quarter += lane(u, p, n, theta, j)
-                if first % 2 == 0:
-                    even += quarter
-                else:
-                    odd += quarter
-            return even + odd
-
-        return add_up
-
-    first, second, last = (total(min(which, n_sums - 1)) for which in range(3))
-    if n_sums == 2:
-        return njit(lambda u, p, n, theta: (first(u, p, n, theta), second(u, p, n, theta)))
-    return njit(lambda u, p, n, theta: (first(u, p, n, theta), second(u, p, n, theta), last(u, p, n, theta)))

@@ -6,7 +6,6 @@ an array looks different in memory.
 """
 
 import ctypes
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -22,14 +21,11 @@ from numba.core.caching import FunctionCache
 from numba.core.cpu import CPUTargetOptions
 from numba.core.datamodel import default_manager  # type: ignore[attr-defined]
 from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, signature
-from numba.extending import infer_getattr, intrinsic, lower_builtin, lower_getattr_generic, lower_setattr_generic
-
-from cede._base.interrupts import interrupts_later, raise_soon
-from cede._kernels.numba_plain import njit
+from numba.extending import infer_getattr, lower_builtin, lower_getattr_generic, lower_setattr_generic
 
 NAME = "private"
 TRIES = 3  # to compile a unit
-DOUBLE, WORD, INDEX = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
+WORD = ir.IntType(64)
 
 ARRAY = ("meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides")  # as bundle.py writes it
 if default_manager.lookup(types.float64[::1])._fields != ARRAY:
@@ -39,16 +35,19 @@ for option in ("_nrt", "no_cfunc_wrapper", "no_cpython_wrapper"):
         raise ImportError(f"njit has no option {option}")
 
 
-def compiled(function: Any, for_python: bool, **options: Any) -> Any:
-    """Make a kernel; keep its code on disk where a directory can be written.
+def options(for_python: bool) -> dict[str, Any]:
+    """Return the options with which a kernel is compiled. for_python: whether to compile the wrapper that Python calls.
 
     Kernels allocate nothing: what they need is passed in. So Numba need not count references to arrays, which in small functions
-    costs more than the work itself. for_python: whether to compile the wrapper that Python calls.
+    costs more than the work itself.
     """
-    result = njit(function, _nrt=False, no_cfunc_wrapper=True, no_cpython_wrapper=not for_python, **options)
+    return {"_nrt": False, "no_cfunc_wrapper": True, "no_cpython_wrapper": not for_python}
+
+
+def keep(dispatcher: Any, function: Any) -> None:
+    """Keep the compiled code of a function on disk where a directory can be written."""
     with suppress(Exception):  # no directory can be written, or its name is no text
-        result._cache = CodeCache(function)
-    return result
+        dispatcher._cache = CodeCache(function)
 
 
 class CodeCache(FunctionCache):
@@ -132,24 +131,14 @@ _units: dict[int, tuple[Any, Any]] = {}  # slots and units, by the address of th
 
 
 def resolve(place: int) -> None:
-    """Compile a unit and put its address into its slot. Called by compiled code that finds the slot empty.
+    """Compile a unit and put its address into its slot. Called by compiled code that finds the slot empty."""
+    slot, unit = _units[place]
 
-    An interrupt (Ctrl-C) cannot be raised through compiled code: the unit is finished, and the interrupt comes a moment later.
-    """
-    late: list[int] = []
-    while True:
-        try:
-            with interrupts_later() as came:
-                slot, unit = _units[place]
-                done = unit.compile_inner()
-                slot[0] = done.library.get_pointer_to_function(done.fndesc.llvm_func_name)
-                late += came
-                came.clear()
-            break
-        except KeyboardInterrupt:  # in the moment before, or after
-            late.append(signal.SIGINT)
-    for number in late[:1]:
-        raise_soon(number)
+    def put_address() -> None:
+        done = unit.compile_inner()
+        slot[0] = done.library.get_pointer_to_function(done.fndesc.llvm_func_name)
+
+    unit.uninterrupted(put_address)
 
 
 _resolve = ctypes.CFUNCTYPE(None, ctypes.c_int64)(resolve)
@@ -174,49 +163,3 @@ def generate_call(name: str, context: Any, builder: Any, called: Any, arguments:
     with cgutils.if_unlikely(builder, status.is_error):
         convention.return_status_propagate(builder, status)
     return result
-
-
-# ------------------------------------------------------------------------------------------------- sums
-
-
-def sums_over_blocks(terms: Callable[..., Any], n_sums: int, lanes: int) -> Any:
-    """See vectors.py. LLVM maps the lanes to the registers of the processor."""
-    block = ir.VectorType(DOUBLE, lanes)
-
-    def load(builder: Any, row: Any, first: Any) -> Any:
-        vector = builder.load(builder.bitcast(builder.gep(row, [first]), block.as_pointer()))
-        vector.align = 8  # arrays of doubles need not be aligned to more
-        return vector
-
-    def splat(builder: Any, number: Any) -> Any:
-        vector = builder.insert_element(ir.Constant(block, ir.Undefined), number, INDEX(0))
-        return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(INDEX, lanes), [0] * lanes))
-
-    def add_up(builder: Any, vector: Any) -> Any:
-        lane = [builder.extract_element(vector, INDEX(j)) for j in range(lanes)]
-        for j in range(4, lanes):
-            lane[j % 4] = builder.fadd(lane[j % 4], lane[j])
-        return builder.fadd(builder.fadd(lane[0], lane[2]), builder.fadd(lane[1], lane[3]))
-
-    @intrinsic
-    def sums(context, u, p, n, theta):
-        """Return the sums over the whole blocks of u[:n] and p[:n]."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            rows = [
-                context.make_array(kind)(context, builder, one).data
-                for kind, one in zip(signature.args[:2], arguments[:2], strict=True)
-            ]
-            theta, zero = splat(builder, arguments[3]), ir.Constant(block, [0.0] * lanes)
-            totals = [cgutils.alloca_once_value(builder, zero) for _ in range(n_sums)]
-            with cgutils.for_range(builder, builder.sdiv(arguments[2], WORD(lanes))) as loop:
-                first = builder.mul(loop.index, WORD(lanes))
-                u, p = (load(builder, row, first) for row in rows)
-                for total, term in zip(totals, terms(builder, u, p, theta, zero), strict=True):
-                    builder.store(builder.fadd(builder.load(total), term), total)
-            found = [add_up(builder, builder.load(total)) for total in totals]
-            return context.make_tuple(builder, signature.return_type, found)
-
-        return types.UniTuple(types.float64, n_sums)(u, p, types.int64, types.float64), generate
-
-    return sums

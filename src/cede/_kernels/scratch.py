@@ -5,11 +5,7 @@ from typing import Any
 import numpy as np
 
 from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Int1, Int2, Int16s2, Int32s1, Int32s2, Int32s3
-from cede._kernels.compiling import inlined
-
-FEW = 6  # outcomes up to which a row is short
-BLOCK = 16  # passes over long rows run over whole blocks, so that all of them can use vector registers
-LANES = 8  # in which sums over long rows run; BLOCK is a multiple
+from cede._kernels.vectors import BLOCK
 
 
 class PassScratch(Bundle):
@@ -109,13 +105,3 @@ def new_thread_scratch(n_states: int, n_actions: int, n_agents: int, work: Any) 
 def nbytes(scratch: Bundle) -> int:
     """Return the bytes of the arrays of a bundle."""
     return sum(array.nbytes for array in scratch._values.values())
-
-
-@inlined
-def pad(u, p, n):
-    """Fill u and p of a long row with zeros up to a whole block, and return the padded length."""
-    padded = n if n <= FEW else (n + BLOCK - 1) // BLOCK * BLOCK
-    for j in range(n, padded):
-        u[j] = 0.0
-        p[j] = 0.0
-    return padded

@@ -37,11 +37,8 @@ class GrowingRows:
 
     def copy(self) -> Self:
         """Return a table with arrays of its own, as long as what they hold."""
-        rows = (self.start.copy(), self.size.copy())
-        result = self.from_arrays(
-            self.n_columns, *rows, self.column[: self.end].copy(), self.weight[: self.end].copy(), self.total.copy()
-        )
-        result.capacity = self.capacity.copy()
+        make, arguments = self.__reduce__()
+        result: Self = make(*arguments)
         return result
 
     def __reduce__(self) -> Any:
@@ -105,7 +102,7 @@ class GrowingRows:
 
 
 def rebuilt(cls: type[GrowingRows], given: Any, capacity: Ints) -> GrowingRows:
-    """Make a table again that was sent from another process."""
+    """Make a table with arrays of its own: of a copy, or where it was sent from another process."""
     n_columns, *arrays = given
     table = cls.from_arrays(n_columns, *(array.copy() for array in arrays))
     table.capacity = capacity.copy()
@@ -273,16 +270,11 @@ def add_sums(table, rows, columns, amounts):
 
 @kernel
 def growth(entries, rows, columns, steps):
-    """Return so many places as are enough for all rows that some steps change, each time a row moves to twice its room: by the
-    outcomes that there are now, and by those that there can be.
-    """
+    """Return how many places are enough for all rows that some steps change, each time a row moves to twice its room."""
     return min(4 * (entries + steps) + 8 * min(rows, steps), rows * (4 * columns + 8))
 
 
 # ------------------------------------------------------------------------------------------------- beliefs
-
-ANYTHING = 1e300  # width of a set that excludes nothing
-NOTHING = 700.0  # a ball of relative entropy this large excludes nothing that a float could tell
 
 
 class BeliefArrays(Bundle):

@@ -1,7 +1,7 @@
 """Sums in vector registers whose bits do not depend on the processor.
 
 If a compiler may reorder a sum, the order follows from the width of the processor's registers, and so do the last bits of the
-result. Here the order is fixed: element j of a row is added to lane j mod `lanes`. Then lane j > 3 is added to lane j mod 4, and
+result. Here the order is fixed: element j of a row is added to lane j mod LANES. Then lane j > 3 is added to lane j mod 4, and
 the four lanes that are left are added as (0 + 2) + (1 + 3).
 """
 
@@ -9,17 +9,77 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
-from cede._kernels.backend import backend
+FEW = 6  # outcomes up to which a row is short
+BLOCK = 16  # long rows are padded to whole blocks, so that all passes over them can use vector registers
+LANES = 8  # in which sums over long rows run; BLOCK is a multiple
+
+DOUBLE, WORD, INDEX = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 
 
-def sums_over_blocks(terms: Callable[..., Any], n_sums: int, lanes: int) -> Any:
-    """Make a function (u, p, n, theta) for kernels that returns 2 or 3 sums over the whole blocks of the first n elements.
+def address_of(array):
+    """Return where the elements of an array begin; for `context.compile_internal`."""
+    return array.ctypes.data
 
-    terms(builder, u, p, theta, zero) emits, with the methods of LLVM's builder, what a block adds to each sum: from vectors of as
-    many doubles as there are lanes, or from single doubles.
+
+def sums_over_blocks(terms: Callable[..., Any], n_sums: int) -> Any:
+    """Make a function (u, p, n, theta) for kernels that returns n_sums sums over the whole blocks of the first n elements.
+
+    terms(builder, u, p, theta, zero) emits, with the methods of LLVM's builder, what a block adds to each sum: from vectors of
+    LANES doubles. LLVM maps the lanes to the registers of the processor.
     """
-    return backend.sums_over_blocks(terms, n_sums, lanes)
+    block = ir.VectorType(DOUBLE, LANES)
+
+    def splat(builder: Any, number: Any) -> Any:
+        vector = builder.insert_element(ir.Constant(block, ir.Undefined), number, INDEX(0))
+        return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(INDEX, LANES), [0] * LANES))
+
+    def add_up(builder: Any, vector: Any) -> Any:
+        lane = [builder.extract_element(vector, INDEX(j)) for j in range(LANES)]
+        for j in range(4, LANES):
+            lane[j % 4] = builder.fadd(lane[j % 4], lane[j])
+        return builder.fadd(builder.fadd(lane[0], lane[2]), builder.fadd(lane[1], lane[3]))
+
+    @intrinsic
+    def sums(context, u, p, n, theta):
+        """Return the sums over the whole blocks of u[:n] and p[:n]."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            starts = [
+                context.compile_internal(builder, address_of, types.uintp(kind), [array])
+                for kind, array in zip(signature.args[:2], arguments[:2], strict=True)
+            ]
+            theta, zero = splat(builder, arguments[3]), ir.Constant(block, [0.0] * LANES)
+            n_blocks, before = builder.sdiv(arguments[2], WORD(LANES)), builder.block
+            loop, after = builder.append_basic_block("blocks"), builder.append_basic_block("after_blocks")
+            builder.cbranch(builder.icmp_signed(">", n_blocks, WORD(0)), loop, after)
+
+            builder.position_at_end(loop)
+            i, totals = builder.phi(WORD), [builder.phi(block) for _ in range(n_sums)]
+            offset = builder.mul(i, WORD(8 * LANES))
+            pointers = [builder.inttoptr(builder.add(start, offset), block.as_pointer()) for start in starts]
+            u, p = (builder.load(pointer, align=8) for pointer in pointers)  # doubles need not be aligned to more
+            added = [builder.fadd(old, term) for old, term in zip(totals, terms(builder, u, p, theta, zero), strict=True)]
+            following = builder.add(i, WORD(1))
+            builder.cbranch(builder.icmp_signed("<", following, n_blocks), loop, after)
+            for phi, first, again in zip([i, *totals], [WORD(0), *[zero] * n_sums], [following, *added], strict=True):
+                phi.add_incoming(first, before)
+                phi.add_incoming(again, loop)
+
+            builder.position_at_end(after)
+            totals = [builder.phi(block) for _ in range(n_sums)]
+            result = ir.Constant(context.get_value_type(signature.return_type), ir.Undefined)
+            for which, (total, new) in enumerate(zip(totals, added, strict=True)):
+                total.add_incoming(zero, before)
+                total.add_incoming(new, loop)
+                result = builder.insert_value(result, add_up(builder, total), which)
+            return result
+
+        return types.UniTuple(types.float64, n_sums)(u, p, types.int64, types.float64), generate
+
+    return sums
 
 
 # log(1 + x) = x - x^2 / 2 + x^3 P(x) / Q(x) for sqrt(1/2) <= 1 + x < sqrt(2), to the last bit or so (Moshier's Cephes).
@@ -42,13 +102,12 @@ LOG_Q = (
 LOG_2_HIGH, LOG_2_LOW = 0.693359375, -2.121944400546905827679e-4  # their sum is log 2; multiples of the first are exact
 
 
-def logarithm(builder: Any, number: Any, lanes: int) -> Any:
-    """Emit the logarithm of a positive normal number, or of each lane of a vector. Its bits are the same on every processor."""
-    is_vector, block = isinstance(number.type, ir.VectorType), number.type
-    words = ir.VectorType(ir.IntType(64), lanes) if is_vector else ir.IntType(64)
+def logarithm(builder: Any, number: Any) -> Any:
+    """Emit the logarithm of each lane of a vector of positive normal numbers. Its bits are the same on every processor."""
+    block, words = number.type, ir.VectorType(WORD, LANES)
 
     def same(value: float, kind: Any = block) -> Any:
-        return ir.Constant(kind, [value] * lanes if is_vector else value)
+        return ir.Constant(kind, [value] * LANES)
 
     def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
         result = same(coefficients[0])

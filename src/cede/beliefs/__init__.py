@@ -16,7 +16,7 @@ feature_prior   a posterior whose prior is learned from features of the states; 
 
 l1, intervals   the inner minimum of two forms of sets; that of the third is in kl
 belief        `Belief` and `CostBelief`, which users see
-arrays        the belief of one layer for compiled code
+truth         the true tables of a problem as beliefs
 scale         factors of widths
 constants     the constants of an episode
 layer         counts in, belief out, for one layer

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.arrays import Floats, Ints
 from cede._base.remade import Remade
-from cede._kernels.tables import NOTHING, BeliefArrays, Table
+from cede._kernels.tables import BeliefArrays, Table
+from cede.beliefs.kl import NOTHING
 from cede.problem.task import Task
 
 

@@ -14,10 +14,9 @@ from math import log
 
 import numpy as np
 
-from cede._base.arrays import Floats
 from cede._kernels.compiling import kernel
-from cede._kernels.tables import ANYTHING
 from cede.beliefs.kind import BeliefKind
+from cede.beliefs.kl import ANYTHING
 
 LOG_6 = log(6.0)
 
@@ -37,12 +36,6 @@ def bernstein_width(visits, constant, scale):
     return scale * scale * (constant + log(n) + log(n + 1.0)) / n
 
 
-def fewer_outcomes(n_outcomes: Floats, most: int, functions: Floats) -> Floats:
-    """Return by how much the constant of each row is smaller because the row has fewer outcomes than the most."""
-    less: Floats = np.log(n_outcomes / most)
-    return less
-
-
 BERNSTEIN = BeliefKind(
     "bernstein",
     "intervals",
@@ -52,5 +45,5 @@ BERNSTEIN = BeliefKind(
     constant=bernstein_constant,
     width=bernstein_width,
     linear=3.0,
-    more=fewer_outcomes,
+    more=lambda outcomes, most, functions: np.log(outcomes / most),
 )

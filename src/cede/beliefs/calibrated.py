@@ -23,9 +23,7 @@ def calibrated_constant(steps, rows, outcomes, values, delta):
 
 @kernel
 def rows_met(counts, most):
-    """Return how many different rows an episode meets, about: the effective number of rows by their visits, (sum n)^2 / sum n^2,
-    from 1 to `most`.
-    """
+    """Return about how many different rows an episode meets: (sum n)^2 / sum n^2 over the visits n of rows, from 1 to `most`."""
     total, squares = 0.0, 0.0
     for r in range(counts.counted):
         total += counts.seen.total[r]

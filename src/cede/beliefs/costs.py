@@ -12,18 +12,13 @@ split it, as in its own paper. Posterior sampling draws means instead (`sample_m
 
 from math import exp, log, sqrt
 
-from numba import types
-
-from cede._kernels.compiling import inlined, kernel, unit
-from cede._kernels.problem import ProblemArrays
-from cede._kernels.random_streams import next_log_gamma, stream_at
+from cede._kernels.compiling import kernel
+from cede._kernels.random_streams import next_log_gamma
 from cede.beliefs.bernstein import BERNSTEIN, bernstein_width
 from cede.beliefs.l1 import l1_width
-from cede.rows.cost_sums import CostLayer, sums_of
 
 NO_INTERVALS, UCRL2_INTERVALS, BERNSTEIN_INTERVALS = 0, 1, 2  # kinds of intervals around costs
 LOG_2, LOG_3, LINEAR = log(2.0), log(3.0), BERNSTEIN.linear
-FIRST_STREAM = 2**40  # number of the first random stream for costs: beyond those of all tables
 
 
 @kernel
@@ -72,44 +67,3 @@ def sample_mean(n, total, squares, prior, stream):
     stream, b = next_log_gamma(stream, (1.0 - mean) * strength)
     most = max(a, b)
     return exp(a - most) / (exp(a - most) + exp(b - most))
-
-
-@kernel
-def believe_cost(costs, r, constant, scale):
-    """Write the interval of the costs of row r. constant, scale: of the intervals."""
-    n, total, squares = sums_of(costs.counts.seen, r)
-    low, high, mean = interval_of_mean(costs.kind, n, total, squares, constant, scale)
-    least, spread = costs.least[r], costs.spread[r]
-    costs.low[r], costs.high[r], costs.mean[r] = least + spread * low, least + spread * high, least + spread * mean
-
-
-@unit(types.none, CostLayer, types.float64, types.float64, types.float64, types.int64)
-def believe_costs(costs, constant, scale, prior, seed):
-    """Write the belief of every row: its interval, or with a prior a draw from its posterior, by the seed."""
-    for r in range(costs.least.size):
-        if prior > 0.0:
-            n, total, squares = sums_of(costs.counts.seen, r)
-            part = sample_mean(n, total, squares, prior, stream_at(seed, FIRST_STREAM + r))
-            costs.low[r] = costs.high[r] = costs.least[r] + costs.spread[r] * part
-            costs.mean[r] = costs.least[r] + costs.spread[r] * (min(total / n, 1.0) if n > 0.0 else 0.5)
-        else:
-            believe_cost(costs, r, constant, scale)
-
-
-@inlined
-def put_cost(costs, problem, s, j, believed, sign):
-    """Write the believed cost of a place that is not known, times a sign, into the costs of a problem."""
-    problem.env_cost[s, j] = sign * believed[costs.counts.place[s, j]]
-
-
-@unit(types.none, CostLayer, ProblemArrays, types.float64[::1], types.float64)
-def put_costs(costs, problem, believed, sign):
-    """Write the believed cost of each row, times a sign, into the costs of a problem."""
-    place, enter_cost = costs.counts.place, problem.enter_cost
-    for s in range(place.shape[0]):
-        for j in range(place.shape[1]):
-            if place[s, j] >= 0:
-                put_cost(costs, problem, s, j, believed, sign)
-    for s in range(costs.enter_place.size):
-        if costs.enter_place[s] >= 0:
-            enter_cost[s] = sign * believed[costs.enter_place[s]]

@@ -12,13 +12,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from cede._base.arrays import Floats, Ints
+from cede._base.arrays import Floats
 from cede.beliefs.transition_trees import (
-    MOST_OUTCOMES,
+    HALF,
     TransitionTrees,
     acts_of,
-    codes_after,
-    given_by,
+    draw_all,
     grow_for_each_feature,
     moves_of,
     state_variables,
@@ -26,25 +25,27 @@ from cede.beliefs.transition_trees import (
     steps_for,
     variables_of,
 )
-from cede.beliefs.trees import Leaf, RuleData, Tree, Variable, certain_first, grow, grow_from, leaves, route, score
+from cede.beliefs.trees import RuleData, Tree, Variable, certain_first, grow, grow_from, leaves, route, score
 from cede.problem.features import Features
 
 ENOUGH = 30  # visits with one outcome only, from which on a leaf counts as certain
 FEWEST = 4  # places below which a node is not split: a tree that tells every place apart says nothing of others
 MOST_VALUES = 64  # of a feature that trees may ask for
-HALF = 0.5  # added to each count of a leaf
 RARE = 1e-3  # outcomes of a row that are less likely than this are left out
 PENALTY = 1.0  # of the squares of all weights of a softmax, halved: a standard normal prior
 ITERATIONS, ACCURACY = 100, 1e-6  # at which the search for these weights stops
 
 
-def environment_model(features: Features, counts: sp.csr_array, n_actions: int) -> sp.csr_array:
+def environment_model(features: Features, counts: sp.csr_array) -> sp.csr_array:
     """Return m(s, a), (S * A, S), from counts of the same shape. Rows of which the trees say nothing are zeros."""
-    drawn = draw_likely(transition_trees(features, counts, n_actions), n_actions) if counts.nnz else None
+    places, n_actions = np.arange(counts.shape[0]), counts.shape[0] // counts.shape[1]
+    drawn = draw_all(transition_trees(features, counts, n_actions), places, n_actions, RARE) if counts.nnz else None
     if drawn is None:
         return sp.csr_array(counts.shape, dtype=np.float64)
-    place, to, chance = drawn
-    result = sp.csr_array(sp.coo_array((chance, (place, to)), shape=counts.shape), dtype=np.float64)
+    place, codes, _, chance = drawn
+    to, silent = states_with(features, codes), np.isin(place, place[(codes < 0).any(axis=1)])
+    known = (to >= 0) & ~silent
+    result = sp.csr_array(sp.coo_array((chance[known], (place[known], to[known])), shape=counts.shape), dtype=np.float64)
     result.sum_duplicates()
     result.data /= np.repeat(np.asarray(result.sum(axis=1)).ravel(), np.diff(result.indptr))
     return result
@@ -84,46 +85,6 @@ def is_wide(features: Features) -> NDArray[np.bool_]:
 def without_tests(data: RuleData, never: NDArray[np.bool_]) -> RuleData:
     """Return data in which some variables, (variables,), are constant, so that no test can ask for them."""
     return replace(data, given=np.where(never, 0, data.given))
-
-
-def draw_likely(rules: TransitionTrees, n_actions: int) -> tuple[Ints, Ints, Floats] | None:
-    """Return all likely steps: (place, next state, probability), (n,) each; None if they are too many.
-
-    Places that meet a value which a tree has never seen are left out.
-    """
-    features, n_states = rules.features, len(rules.features.codes)
-    place, chance = np.arange(n_states * n_actions), np.ones(n_states * n_actions)
-    codes, silent = np.full((len(place), len(features.names)), -1, dtype=np.int64), np.zeros(len(place), dtype=bool)
-    for i, f in enumerate(rules.order):
-        before = features.codes[place // n_actions]
-        at = route(rules.trees[f], given_by(before, place % n_actions, codes, rules.order[:i]))
-        silent[place[at < 0]] = True
-        rows, new, likely = outcomes_of_leaves(features, f, leaves(rules.trees[f]), at, before, chance)
-        if len(rows) > MOST_OUTCOMES:
-            return None
-        place, codes, chance = place[rows], codes[rows], likely
-        codes[:, f] = new
-    to = states_with(features, codes)
-    known = (to >= 0) & ~silent[place]
-    return place[known], to[known], chance[known]
-
-
-def outcomes_of_leaves(
-    features: Features, f: int, ends: Sequence[Leaf], at: Ints, before: Ints, chance: Floats
-) -> tuple[Ints, Ints, Floats]:
-    """Return the possible values of feature f: (row, code, probability), (n,) each, for rows that reach the leaves `at`.
-
-    before: (rows, F) codes of the state. chance: (rows,) the probability of the features that were drawn before.
-    """
-    rows, codes, likely = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], [np.empty(0)]
-    for leaf in ends:
-        here, p = np.flatnonzero(at == leaf.number), (leaf.counts + HALF) / (leaf.counts + HALF).sum()
-        row = np.repeat(here, len(p))
-        code = codes_after(features, f, leaf, before[row], np.tile(leaf.labels, len(here)))
-        both = chance[row] * np.tile(p, len(here))
-        kept = (code >= 0) & (both >= RARE)
-        rows, codes, likely = [*rows, row[kept]], [*codes, code[kept]], [*likely, both[kept]]
-    return np.concatenate(rows), np.concatenate(codes), np.concatenate(likely)
 
 
 def tree_model(features: Features, counts: sp.csr_array) -> sp.csr_array:

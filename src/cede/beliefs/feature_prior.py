@@ -24,7 +24,7 @@ from cede.problem.features import Features
 from cede.rows.stored import LayerCounts
 
 ALPHAS = np.array([0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0])  # strengths that are compared; 0: the plain prior
-MODELS = {"agents": ("softmax", "tree"), "environment": ("trees",)}  # of each layer
+MODELS = {"agents": {"softmax": softmax_model, "tree": tree_model}, "environment": {"trees": environment_model}}  # of each layer
 ROWS_PER_ALPHA = 3  # a prior has at most one pseudo-count for so many rows that were seen
 LEAST_ALPHA = {"agents": 10.0, "environment": 30.0}  # a weaker prior is not used
 FIRST_EPISODES, FIRST_STEPS = 10, 100  # models are fitted first after so many
@@ -63,7 +63,6 @@ class FeaturePrior:
     features: Features
     prior: float  # pseudo-counts of a row that are spread evenly
     steps: int  # of an episode
-    n_actions: int
     layers: dict[str, LayerRows]  # by the names of MODELS
     _tables: dict[tuple[str, int], tuple[Extras, Table]] = field(default_factory=dict)
 
@@ -108,16 +107,10 @@ class FeaturePrior:
 
     def models(self, layer: str, counts: sp.csr_array) -> sp.csr_array:
         """Return m of each model, one below the other, (models * rows, columns), fitted to counts."""
-        features, n_actions = self.features, self.n_actions
-        fits: dict[str, Callable[[sp.csr_array], sp.csr_array]] = {
-            "softmax": lambda rows: softmax_model(features, rows),
-            "tree": lambda rows: tree_model(features, rows),
-            "trees": lambda rows: environment_model(features, rows, n_actions),
-        }
         blocks = [block for block in self.layers[layer].blocks.values() if block[1] > block[0]]
-        parts = [
-            in_rows(counts.shape, [(block, fits[name](counts[block[0] : block[1]])) for block in blocks]) for name in MODELS[layer]
-        ]
+        parts = []
+        for model in MODELS[layer].values():
+            parts.append(in_rows(counts.shape, [(block, model(self.features, counts[slice(*block)])) for block in blocks]))
         return sp.csr_array(sp.vstack(parts, format="csr"))
 
     def expected(self, layer: str, extras: Extras, owner: int = 0) -> Table:
@@ -133,22 +126,24 @@ class FeaturePrior:
 
     def pseudo_counts(self, layer: str, fitted: FittedLayer) -> sp.csr_array:
         """Return alpha m of all rows, (rows, columns)."""
-        parts = []
-        for owner, block in enumerate(self.layers[layer].blocks.values()):
+        chosen = self.strengths(layer, fitted).values()
+        return in_rows(fitted.counts.shape, [(block, alpha * fitted.model(kind, block)) for block, kind, alpha in chosen])
+
+    def strengths(self, layer: str, fitted: FittedLayer) -> dict[str, tuple[Block, int, float]]:
+        """Return (rows, number of the model, alpha) of each owner of rows that has a prior from features."""
+        result = {}
+        for owner, (name, block) in enumerate(self.layers[layer].blocks.items()):
             kind, alpha = strength(fitted, owner, block, LEAST_ALPHA[layer])
             if alpha > 0.0 and block[1] > block[0]:
-                parts.append((block, alpha * fitted.model(kind, block)))
-        return in_rows(fitted.counts.shape, parts)
+                result[name] = block, kind, alpha
+        return result
 
     def in_force(self, extras: Extras) -> dict[str, tuple[str, float]]:
         """Return (model, alpha) of each owner of rows that has a prior from features, by name of the agent or "environment"."""
         result = {}
-        for layer, rows in self.layers.items():
-            fitted = self.load(layer, extras)
-            for owner, (name, block) in enumerate(rows.blocks.items()):
-                kind, alpha = strength(fitted, owner, block, LEAST_ALPHA[layer])
-                if alpha > 0.0 and block[1] > block[0]:
-                    result[name] = (MODELS[layer][kind], alpha)
+        for layer in self.layers:
+            for name, (_, kind, alpha) in self.strengths(layer, self.load(layer, extras)).items():
+                result[name] = (list(MODELS[layer])[kind], alpha)
         return result
 
     def load(self, layer: str, extras: Extras) -> FittedLayer:
@@ -158,14 +153,13 @@ class FeaturePrior:
         own = {name.removeprefix(f"{layer}/"): array for name, array in extras.items() if name.startswith(f"{layer}/")}
         if "episodes" not in own:
             return FittedLayer(sp.csr_array((rows, columns)), sp.csr_array((kinds * rows, columns)), scores)
-        counts, models = (
-            LayerCounts((n, columns), own.get(f"{name}_key", NO_KEYS), own.get(f"{name}_number", np.empty(0))).matrix.astype(
-                np.float64
-            )
-            for name, n in (("counts", rows), ("models", kinds * rows))
-        )
+
+        def matrix(name: str, n: int) -> sp.csr_array:
+            key, number = own.get(f"{name}_key", np.empty(0, dtype=np.int64)), own.get(f"{name}_number", np.empty(0))
+            return LayerCounts((n, columns), key, number).matrix.astype(np.float64)
+
         scores = own["scores"].reshape(scores.shape) if "scores" in own else scores
-        return FittedLayer(counts, models, scores, int(own["episodes"][0]))
+        return FittedLayer(matrix("counts", rows), matrix("models", kinds * rows), scores, int(own["episodes"][0]))
 
     def store(self, layer: str, fitted: FittedLayer) -> Extras:
         """Return the models of a layer as extras."""
@@ -174,9 +168,6 @@ class FeaturePrior:
             layer_counts = LayerCounts.of_matrix(matrix)
             arrays |= {f"{name}_key": layer_counts.key, f"{name}_number": layer_counts.number}
         return {f"{layer}/{name}": array for name, array in arrays.items()}
-
-
-NO_KEYS: Ints = np.empty(0, dtype=np.int64)
 
 
 def in_rows(shape: tuple[int, int], parts: list[tuple[Block, sp.csr_array]]) -> sp.csr_array:

@@ -6,12 +6,7 @@ those which get something are sorted.
 
 from math import sqrt
 
-import numpy as np
-from numba import types
-
-from cede._kernels.compiling import kernel, unit
-from cede._kernels.scratch import ThreadScratch
-from cede._kernels.tables import BeliefArrays
+from cede._kernels.compiling import kernel
 
 
 @kernel
@@ -87,45 +82,3 @@ def least_in_intervals(u, p, n, total, width, linear, heap, others, values, best
         value += taken * x
         left -= taken
     return value
-
-
-@unit(types.float64, BeliefArrays, types.int64, types.float64[:, ::1], types.int64, types.float64, ThreadScratch)
-def environment_in_intervals(belief, r, after, d, best, thread):
-    """Return the least mean of after[:, d] - best over the intervals of environment row r. after: (S, D) v_{t+1}."""
-    columns, weights = belief.table.column, belief.table.weight
-    start, n, closed = belief.table.start[r], belief.table.size[r], belief.closed
-    u, p, seen, heap = thread.u, thread.p, thread.seen, thread.heap
-    ranked, ranked_value = thread.ranked[d], thread.ranked_value[d]
-    n_states = after.shape[0]
-    if not closed and not thread.is_ranked[d]:
-        for s in range(n_states):
-            u[s] = after[s, d]
-        rank(u, n_states, ranked, heap)
-        for i in range(n_states):
-            ranked_value[i] = u[ranked[i]]
-        thread.is_ranked[d] = True
-    thread.row_number += 1
-    number = thread.row_number
-    for j in range(n):
-        s = columns[start + j]
-        u[j] = after[s, d] - best
-        p[j] = weights[start + j]
-        seen[s] = number
-    others = np.int64(0 if closed else n_states)
-    total, width, linear = belief.table.total[r], belief.width[r], belief.linear
-    return least_in_intervals(u, p, n, total, width, linear, heap, others, ranked_value, best, ranked, seen, number)
-
-
-@unit(types.float64, BeliefArrays, types.int64, types.float64[::1], types.float64, ThreadScratch)
-def agent_in_intervals(belief, r, y, least, thread):
-    """Return the least mean of y - least over the intervals of agents' row r. y: (A,) what each action leads to; least: of y."""
-    columns, weights, start = belief.table.column, belief.table.weight, belief.table.start[r]
-    u, p = thread.u, thread.p
-    for a in range(y.size):
-        u[a] = y[a] - least
-        p[a] = 0.0
-    for j in range(start, start + belief.table.size[r]):
-        p[columns[j]] = weights[j]
-    total, width, linear, none = belief.table.total[r], belief.width[r], belief.linear, np.int64(0)
-    ranked, values = thread.ranked[0], thread.ranked_value[0]
-    return least_in_intervals(u, p, y.size, total, width, linear, thread.heap, none, values, least, ranked, thread.seen, none)

@@ -33,7 +33,8 @@ class BeliefKind:
     constant: Callable[..., Any] | None = None  # kernel (steps, rows, outcomes, values, delta) -> constant of a layer
     width: Callable[..., Any] | None = None  # kernel (visits, constant, scale) -> width of a row
     linear: float = 0.0  # of intervals, at scale 1
-    # (outcomes of each row, the most of any row, functions of each row that plans use) -> what is added to each row's constant
+    # (outcomes of each row, the most of any row, functions of each row that plans use) -> what is added to each row's constant:
+    # less where a row has fewer outcomes, more where several places use it
     more: Callable[[Floats, int, Floats], Floats] | None = None
     surprise: bool = False  # whether the constant of a row grows by `kl.surprise` of its counts
     part: tuple[float, float] = (0.0, 0.0)  # agents, environment: the scale is this over sqrt(rows met in an episode); 0: it is not

@@ -35,18 +35,17 @@ one of the environment, times the places that the row serves. docs/guarantees.md
 from math import exp, expm1, inf, lgamma, log, pi, sqrt
 
 import numpy as np
-from numba import types
 
-from cede._base.arrays import Floats
-from cede._kernels.compiling import kernel, unit
-from cede._kernels.scratch import FEW, LANES, ThreadScratch, pad
-from cede._kernels.tables import ANYTHING, Table
-from cede._kernels.vectors import logarithm, sums_over_blocks
+from cede._kernels.compiling import kernel
+from cede._kernels.vectors import FEW, logarithm, sums_over_blocks
 from cede.beliefs.kind import BeliefKind
 
 LOG_2, LOG_ROOT_PI = log(2.0), 0.5 * log(pi)  # the latter is log Gamma(1/2)
 
-CLOSE = 3e-5  # of log x: the error of the maximum is the cube of this
+ANYTHING = 1e300  # width of a set that excludes nothing
+NOTHING = 700.0  # a ball of relative entropy this large excludes nothing that a float could tell
+
+CLOSE, CLOSEST = 3e-5, 1e-14  # of log x: the error of the maximum is the cube of this
 MOST_STEPS = 100
 LONGEST = 6.0  # step of log x
 NEGLIGIBLE = 1e-6  # terms of m(N) that are this small, relative to the sum, are left out, which makes the radius larger
@@ -69,17 +68,18 @@ def terms_of_sums(builder, u, p, x, _):
     """Emit what each outcome adds to the three sums of `sums_of_few`."""
     z = builder.fdiv(x, builder.fadd(x, u))
     part = builder.fmul(p, z)
-    return builder.fmul(p, logarithm(builder, z, LANES)), part, builder.fmul(part, z)
+    return builder.fmul(p, logarithm(builder, z)), part, builder.fmul(part, z)
 
 
-sums_of_blocks = sums_over_blocks(terms_of_sums, 3, LANES)
+sums_of_blocks = sums_over_blocks(terms_of_sums, 3)
 
 
 @kernel
-def least_in_kl_ball(u, p, n, total, rho):
-    """Return the least mean of u[:n] over the ball of radius rho around p[:n] / total.
+def maximise(u, p, n, total, rho, close):
+    """Return the maximum over x at the top of the file, its x, and the mass of the outcomes that were seen.
 
-    u >= 0, and an outcome of u = 0 is possible. Both arrays are padded (see `pad`).
+    u >= 0, and an outcome of u = 0 is possible. u, p: (n,), padded (see minima.py: `pad`). close: of log x, where Newton's method
+    ends. Where the best outcome was never seen, x may be 0, and that outcome gets the rest of the mass.
     """
     least, mean, square = inf, 0.0, 0.0
     for j in range(n):
@@ -89,15 +89,16 @@ def least_in_kl_ball(u, p, n, total, rho):
             square += p[j] * u[j] * u[j]
     mean, square = mean / total, square / total
     if mean <= 0.0:
-        return 0.0
+        return 0.0, inf, 1.0
     if least > 0.0:  # the best outcome was never seen
         logs, inverse = 0.0, 0.0
         for j in range(n):
             if p[j] > 0.0:
                 logs += p[j] * log(u[j])
                 inverse += p[j] / u[j]
-        if logs / total + log(inverse / total) <= rho:
-            return exp(logs / total - rho)
+        left = logs / total + log(inverse / total)
+        if left <= rho:
+            return exp(logs / total - rho), 0.0, exp(left - rho)
     x = max(sqrt(max(0.0, square - mean * mean) / (2.0 * rho)) - mean, 0.05 * mean)  # right where rho is small
     move, value = 0.0, 0.0
     for _ in range(MOST_STEPS):
@@ -114,18 +115,35 @@ def least_in_kl_ball(u, p, n, total, rho):
             break
         move = (rho - left) / slope if left > rho else log(rho / left) * left / slope
         move = min(max(move, -LONGEST), LONGEST)
-        if abs(move) < CLOSE:  # the last step, by the slope of what is maximised at this x, which falls to 0 where the step ends
+        if abs(move) < close:  # the last step, by the slope of what is maximised at this x, which falls to 0 where the step ends
             value += 0.5 * x * move * expm1(left - rho)
             break
-    return min(max(0.0, value), mean)
+    return min(max(0.0, value), mean), x, 1.0
 
 
-@unit(types.float64, ThreadScratch, types.int64, types.float64, types.float64)
-def least_in_kl_ball_of(thread, n, total, rho):
-    """Call `least_in_kl_ball` with thread.u and thread.p, whose first n elements are filled."""
-    if n == 1:
-        return thread.u[0] * exp(-rho)
-    return least_in_kl_ball(thread.u, thread.p, pad(thread.u, thread.p, n), total, rho)
+@kernel
+def least_in_kl_ball(u, p, n, total, rho):
+    """Return the least mean of u[:n] over the ball of radius rho around p[:n] / total. u, p: as for `maximise`."""
+    return maximise(u, p, n, total, rho, CLOSE)[0]
+
+
+@kernel
+def lean_in_kl_ball(u, p, n, best, rho):
+    """Replace p[:n], which sums to 1, by the distribution in the ball of radius rho around it that has the least mean of u.
+
+    u, p: as for `maximise`. best: the best outcome.
+    """
+    _, x, part = maximise(u, p, n, 1.0, rho, CLOSEST)
+    if x == inf:
+        return
+    total = 0.0
+    for j in range(n):
+        if p[j] > 0.0:
+            p[j] /= x + u[j]
+            total += p[j]
+    for j in range(n):
+        p[j] *= part / total
+    p[best] += 1.0 - part
 
 
 # ------------------------------------------------------------------------------------------------- radius
@@ -189,7 +207,7 @@ def log_sum_over_supports(n, k, m):
     return offset + log(total)
 
 
-@unit(types.float64, Table, types.int64, types.float64)
+@kernel
 def surprise(table, r, outcomes):
     """Return -log m(N) - n H(N / n) of row r, which has so many possible outcomes. It is at least 0, whatever rounding does."""
     start, k, n = table.start[r], table.size[r], table.total[r]
@@ -199,12 +217,6 @@ def surprise(table, r, outcomes):
         result += count * log(count / n) - lgamma(count + 0.5) + LOG_ROOT_PI
     result -= log_sum_over_supports(n, k, outcomes)
     return result if result > 0.0 else 0.0  # and 0 if counts are so large that nothing can be said of them
-
-
-def more_functions(n_outcomes: Floats, most: int, functions: Floats) -> Floats:
-    """Return by how much the constant of each row of "kl-value" is larger because several places use the row."""
-    more: Floats = np.log(np.maximum(functions, 1.0))
-    return more
 
 
 KL = BeliefKind(
@@ -225,5 +237,5 @@ KL_VALUE = BeliefKind(
     allows=frozenset(("two layers", "greedy planning", "guarantee")),
     constant=kl_value_constant,
     width=kl_value_width,
-    more=more_functions,
+    more=lambda outcomes, most, functions: np.log(np.maximum(functions, 1.0)),
 )

@@ -1,17 +1,9 @@
-"""Known rows: a table of width 0, for policies and environments that are known, and for the true problem.
+"""Known rows: a table of width 0, for policies and environments that are known.
 
 Steps in known rows are counted all the same; only their belief differs.
 """
 
-from weakref import WeakKeyDictionary
-
-import numpy as np
-
-from cede._base.arrays import distinct_rows
-from cede._kernels.tables import Table
-from cede.beliefs.belief import Belief
 from cede.beliefs.kind import BeliefKind
-from cede.problem.model import Environment, TwoLayerMDP
 
 KNOWN = BeliefKind(
     "known",
@@ -20,24 +12,3 @@ KNOWN = BeliefKind(
     assumes="The table is the true one.",
     allows=frozenset(("two layers", "bounds", "fading", "greedy planning", "guarantee")),
 )
-
-_truths: "WeakKeyDictionary[TwoLayerMDP, tuple[Belief, Belief]]" = WeakKeyDictionary()  # made once for each problem
-_true_environments: "WeakKeyDictionary[Environment, Belief]" = WeakKeyDictionary()
-
-
-def true_beliefs(mdp: TwoLayerMDP) -> tuple[Belief, Belief]:
-    """Return the true tables of a problem, of the agents and of the environment, as beliefs of width 0."""
-    if mdp not in _truths:
-        tables = np.concatenate([policy.reshape(-1, mdp.task.n_actions) for policy in mdp.policies])
-        slots = len(tables) // mdp.task.n_states
-        _truths[mdp] = Belief.of(tables, 0.0, (slots, mdp.task.n_states)), true_environment(mdp.environment)
-    return _truths[mdp]
-
-
-def true_environment(environment: Environment) -> Belief:
-    """Return the true table of an environment as a belief of width 0. Equal rows are stored, and planned with, once."""
-    if environment not in _true_environments:
-        rows, which = distinct_rows(environment.transition)
-        places = which.reshape(-1, environment.n_actions)
-        _true_environments[environment] = Belief(Table.of(rows), np.zeros(rows.shape[0]), places)
-    return _true_environments[environment]

@@ -14,8 +14,7 @@ from math import sqrt
 import numpy as np
 
 from cede._kernels.compiling import inlined, kernel, vector_kernel
-from cede._kernels.scratch import FEW, LANES
-from cede._kernels.vectors import sums_over_blocks
+from cede._kernels.vectors import FEW, LANES, sums_over_blocks
 
 # Share of the mass in question below which `search` goes from the worst outcome downward instead of halving.
 NEAR = 0.03
@@ -55,8 +54,8 @@ def terms_of_ends(builder, x, q, theta, zero):
     return builder.select(builder.fcmp_ordered(">", x, theta), q, zero), builder.fmul(q, x)
 
 
-look_at_blocks = sums_over_blocks(terms_of_look, 3, LANES)
-ends_of_blocks = sums_over_blocks(terms_of_ends, 2, LANES)
+look_at_blocks = sums_over_blocks(terms_of_look, 3)
+ends_of_blocks = sums_over_blocks(terms_of_ends, 2)
 
 
 @inlined

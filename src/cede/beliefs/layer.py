@@ -1,4 +1,4 @@
-"""One layer of a learner, agents or environment: the belief that follows from its counts."""
+"""From counts to beliefs: one layer of a learner, agents or environment, and costs that are learned."""
 
 import numpy as np
 from numba import types
@@ -6,14 +6,20 @@ from numba import types
 from cede._base.arrays import Floats, Ints
 from cede._kernels.bundle import Bundle, Float1, Int1
 from cede._kernels.compiling import inlined, kernel, unit
+from cede._kernels.problem import ProblemArrays
+from cede._kernels.random_streams import stream_at
 from cede._kernels.tables import BeliefArrays, Table
+from cede.beliefs.costs import interval_of_mean, sample_mean
 from cede.beliefs.kl import surprise
+from cede.beliefs.posterior import sample_closed, sample_open
 from cede.beliefs.registry import BY_NAME, code_of, form_of, width_of
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
+from cede.rows.cost_sums import CostLayer, sums_of
 from cede.rows.counting import CountsArrays
 
 AGENTS_LAYER, ENVIRONMENT_LAYER = 0, 1  # the two layers
+FIRST_STREAM = 2**40  # number of the first random stream for costs: beyond those of all tables
 
 
 class LayerArrays(Bundle):
@@ -76,6 +82,32 @@ def believe_layer(layer, constant, scale, unfolds):
                 unfold(layer.counts.seen, layer.case[r], belief.table, r)
 
 
+@unit(types.none, BeliefArrays, CountsArrays, Table, types.int64[::1], types.float64, types.int64, types.int64, types.int64)
+def sample_layer(belief, counts, expected, cases, prior, sticks, seed, first):
+    """Sample every row of a layer's belief that is not known, each from random numbers of its own: the order does not matter.
+
+    expected, cases: of the layer, see `LayerArrays`; rows that share a case are the same sample. sticks: how many outcomes without
+    counts share their mass, at most. first: the number of the layer's first case among those of both layers.
+    """
+    table, seen, columns = belief.table, counts.seen, counts.n_columns
+    to = 0
+    for r in range(table.start.size):
+        case = cases[r]
+        if case >= counts.counted:
+            continue
+        stream = stream_at(seed, first + case)
+        if not belief.closed:
+            if columns > sticks:
+                to = sample_open(seen, expected, r, table, to, columns, prior, sticks, stream)
+                continue
+            table.start[r] = to  # all columns are outcomes
+            table.size[r] = columns
+            for j in range(columns):
+                table.column[to + j] = j
+            to += columns
+        sample_closed(seen, expected, case, table, r, prior, stream)
+
+
 @kernel
 def believe_row(layer, r, constant, scale):
     """`believe_layer`, for one row of the belief."""
@@ -110,6 +142,50 @@ def note_visits(layer):
         layer.planned_visits[r] = layer.counts.seen.total[r]
 
 
+# ------------------------------------------------------------------------------------------------- costs
+
+
+@kernel
+def believe_cost(costs, r, constant, scale):
+    """Write the interval of the costs of row r. constant, scale: of the intervals."""
+    n, total, squares = sums_of(costs.counts.seen, r)
+    low, high, mean = interval_of_mean(costs.kind, n, total, squares, constant, scale)
+    least, spread = costs.least[r], costs.spread[r]
+    costs.low[r], costs.high[r], costs.mean[r] = least + spread * low, least + spread * high, least + spread * mean
+
+
+@unit(types.none, CostLayer, types.float64, types.float64, types.float64, types.int64)
+def believe_costs(costs, constant, scale, prior, seed):
+    """Write the belief of every row: its interval, or with a prior a draw from its posterior, by the seed."""
+    for r in range(costs.least.size):
+        if prior > 0.0:
+            n, total, squares = sums_of(costs.counts.seen, r)
+            part = sample_mean(n, total, squares, prior, stream_at(seed, FIRST_STREAM + r))
+            costs.low[r] = costs.high[r] = costs.least[r] + costs.spread[r] * part
+            costs.mean[r] = costs.least[r] + costs.spread[r] * (min(total / n, 1.0) if n > 0.0 else 0.5)
+        else:
+            believe_cost(costs, r, constant, scale)
+
+
+@inlined
+def put_cost(costs, problem, s, j, believed, sign):
+    """Write the believed cost of a place that is not known, times a sign, into the costs of a problem."""
+    problem.env_cost[s, j] = sign * believed[costs.counts.place[s, j]]
+
+
+@unit(types.none, CostLayer, ProblemArrays, types.float64[::1], types.float64)
+def put_costs(costs, problem, believed, sign):
+    """Write the believed cost of each row, times a sign, into the costs of a problem."""
+    place, enter_cost = costs.counts.place, problem.enter_cost
+    for s in range(place.shape[0]):
+        for j in range(place.shape[1]):
+            if place[s, j] >= 0:
+                put_cost(costs, problem, s, j, believed, sign)
+    for s in range(costs.enter_place.size):
+        if costs.enter_place[s] >= 0:
+            enter_cost[s] = sign * believed[costs.enter_place[s]]
+
+
 # ------------------------------------------------------------------------------------------------- new layers
 
 
@@ -128,8 +204,7 @@ def new_layer(
 
     which: AGENTS_LAYER or ENVIRONMENT_LAYER. name: of the kind of belief; None: no sets. case: (belief's rows,) see `LayerArrays`.
     n_outcomes: (counted,) how many outcomes each counted row can have. users: how many agents act by each place of the counts.
-    doubling:
-    whether the doubling rule needs the visits at the last plan.
+    doubling: whether the doubling rule needs the visits at the last plan.
     """
     kind, counted = None if name is None else BY_NAME[name], counts.counted
     extra = np.zeros(counted)

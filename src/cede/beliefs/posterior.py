@@ -12,14 +12,12 @@ from math import ceil, exp, sqrt
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from cede._base import check
-from cede._kernels.compiling import kernel, unit
-from cede._kernels.random_streams import next_log_gamma, next_uniform, stream_at
-from cede._kernels.tables import BeliefArrays, Table
+from cede._kernels.compiling import kernel
+from cede._kernels.random_streams import next_log_gamma, next_uniform
+from cede._kernels.tables import Table
 from cede.beliefs.kind import BeliefKind
-from cede.rows.counting import CountsArrays
 
 LEAST_STICK = 1e-3  # of the whole row
 LEAST_PRIOR, MOST_PRIOR = 1e-6, 1e6
@@ -88,9 +86,7 @@ def merge_rows(seen, expected, r, table, start):
 
 @kernel
 def sample_open(seen, expected, r, table, start, n_columns, prior, sticks, stream):
-    """Sample row r of a belief, any column of which may be an outcome, into the pool from place `start` on; return where it
-    ends.
-    """
+    """Sample row r of a belief, any column of which may be an outcome, into the pool from `start` on; return where it ends."""
     columns, weights = table.column, table.weight
     to = merge_rows(seen, expected, r, table, start)
     for j in range(start, to):
@@ -115,36 +111,8 @@ def sample_open(seen, expected, r, table, start, n_columns, prior, sticks, strea
     return to
 
 
-@unit(types.none, BeliefArrays, CountsArrays, Table, types.int64[::1], types.float64, types.int64, types.int64, types.int64)
-def sample_layer(belief, counts, expected, cases, prior, sticks, seed, first):
-    """Sample every row of a layer's belief that is not known, each from random numbers of its own: the order does not matter.
-
-    expected, cases: of the layer, see `LayerArrays`; rows that share a case are the same sample. sticks: how many outcomes without
-    counts share their mass, at most. first: the number of the layer's first case among those of both layers.
-    """
-    table, seen, columns = belief.table, counts.seen, counts.n_columns
-    to = 0
-    for r in range(table.start.size):
-        case = cases[r]
-        if case >= counts.counted:
-            continue
-        stream = stream_at(seed, first + case)
-        if not belief.closed:
-            if columns > sticks:
-                to = sample_open(seen, expected, r, table, to, columns, prior, sticks, stream)
-                continue
-            table.start[r] = to  # all columns are outcomes
-            table.size[r] = columns
-            for j in range(columns):
-                table.column[to + j] = j
-            to += columns
-        sample_closed(seen, expected, case, table, r, prior, stream)
-
-
 def sticks_for(prior: float) -> int:
-    """Return how many sticks are broken for a row (see `sample_layer`), so that nearly always less than a thousandth of its mass is
-    left. The number that is needed is about Poisson(7 prior).
-    """
+    """Return how many sticks leave nearly always less than LEAST_STICK of a row: about Poisson(7 prior) are needed."""
     return ceil(7 * prior + 10 * sqrt(prior)) + 12
 
 

@@ -10,7 +10,6 @@ With probability at least 1 - delta the truth is in all balls at all times (Lemm
 
 from math import log
 
-from cede._base.arrays import Floats
 from cede._kernels.compiling import kernel
 from cede.beliefs.kind import BeliefKind
 from cede.beliefs.l1 import l1_width
@@ -24,12 +23,6 @@ def printed_constant(steps, rows, outcomes, values, delta):
     return 2 * (7 * log(steps) + log(rows) + (outcomes + 1) * LOG_2 - log(delta))
 
 
-def fewer_outcomes(n_outcomes: Floats, most: int, functions: Floats) -> Floats:
-    """Return by how much beta of each row is smaller because the row has fewer outcomes than the most."""
-    less: Floats = 2 * (n_outcomes - most) * log(2.0)
-    return less
-
-
 PRINTED = BeliefKind(
     "printed",
     "l1",
@@ -38,5 +31,5 @@ PRINTED = BeliefKind(
     allows=frozenset(("two layers", "one table", "bounds", "fading", "greedy planning", "guarantee")),
     constant=printed_constant,
     width=l1_width,
-    more=fewer_outcomes,
+    more=lambda outcomes, most, functions: 2 * (outcomes - most) * LOG_2,
 )

@@ -65,9 +65,7 @@ LINEAR = tuple(kind.linear for kind in SETS)
 
 @kernel
 def form_of(kind, scale):
-    """Return the fields `kl` and `linear` of a belief of some kind. Intervals: the width has the square of the scale, `linear`
-    takes one out again.
-    """
+    """Return `kl` and `linear` of a belief. The width of intervals has the square of the scale, so `linear` is divided by it."""
     if kind < 0:
         return np.int64(0), 0.0
     return IS_KL[kind], LINEAR[kind] / scale if scale > 0.0 else 0.0

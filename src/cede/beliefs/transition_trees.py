@@ -12,10 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from cede._base.arrays import Floats, Ints
-from cede.beliefs.trees import Leaf, RuleData, Tree, Variable, unexplained
+from cede.beliefs.trees import FIRST, Leaf, RuleData, Tree, Variable, leaves, route, unexplained
 from cede.problem.features import Features
 
 MOST_OUTCOMES = 20_000_000  # of all places together
+HALF = 0.5  # added to each count of a leaf
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,36 @@ def grow_for_each_feature(
     for f in order:
         trees[f] = best(data(f, tuple(trees)))
     return TransitionTrees(features, variables, order, tuple(trees[f] for f in range(len(order))))
+
+
+def draw_all(rules: TransitionTrees, places: Ints, n_actions: int, least: float = 0.0) -> tuple[Ints, Ints, Ints, Floats] | None:
+    """Return all outcomes of places s * A + a: (place, codes of the next state's features, leaves and labels, probability).
+
+    Leaves and labels are two columns for each feature; certain outcomes have the same in all leaves. A code is -1 where a tree has
+    never seen a value. Outcomes that are less likely than `least` are left out; None if there are too many.
+    """
+    features, place, chance = rules.features, places, np.ones(len(places))
+    codes, met = np.full((len(places), len(features.names)), -1, dtype=np.int64), np.empty((len(places), 0), dtype=np.int64)
+    for i, f in enumerate(rules.order):
+        before, drawn = features.codes[place // n_actions], list(rules.order[:i])
+        at = route(rules.trees[f], given_by(before, place % n_actions, np.maximum(codes, 0), drawn))
+        at[(codes[:, drawn] < 0).any(axis=1)] = -1
+        silent = np.flatnonzero(at < 0)
+        parts = [(silent, np.full(len(silent), -1), np.full((len(silent), 2), -9), chance[silent])]
+        for leaf in leaves(rules.trees[f]):
+            here, p = np.flatnonzero(at == leaf.number), (leaf.counts + HALF) / (leaf.counts + HALF).sum()
+            rows, label = np.repeat(here, len(leaf.labels)), np.tile(leaf.labels, len(here))
+            code, likely = codes_after(features, f, leaf, before[rows], label), chance[rows] * np.tile(p, len(here))
+            name = np.full(len(rows), leaf.number) if not leaf.apart else -10 - place[rows]
+            both = np.stack([name, label], axis=1) if not leaf.certain else np.full((len(rows), 2), FIRST)
+            kept = (code >= 0) & (likely >= least)
+            parts.append((rows[kept], code[kept], both[kept], likely[kept]))
+        rows, new, last, chance = (np.concatenate(column) for column in zip(*parts, strict=True))
+        if len(rows) > MOST_OUTCOMES:
+            return None
+        place, codes, met = place[rows], codes[rows], np.concatenate([met[rows], last], axis=1)
+        codes[:, f] = new
+    return place, codes, met, chance
 
 
 def codes_after(features: Features, f: int, leaf: Leaf, before: Ints, label: Ints) -> Ints:

@@ -11,7 +11,6 @@ They may be used for everything but counts that fade: the theorem is about n who
 
 from math import log
 
-from cede._base.arrays import Floats
 from cede._kernels.compiling import kernel
 from cede.beliefs.kind import BeliefKind
 from cede.beliefs.l1 import l1_width
@@ -32,12 +31,6 @@ def weissman_width(visits, constant, scale):
     return l1_width(n, 2.0 * (constant + log(n) + log(n + 1.0)), scale)
 
 
-def fewer_outcomes(n_outcomes: Floats, most: int, functions: Floats) -> Floats:
-    """Return by how much the constant of each row is smaller because the row has fewer outcomes than the most."""
-    less: Floats = (n_outcomes - most) * log(2.0)
-    return less
-
-
 WEISSMAN = BeliefKind(
     "weissman",
     "l1",
@@ -46,5 +39,5 @@ WEISSMAN = BeliefKind(
     allows=frozenset(("two layers", "bounds", "greedy planning", "guarantee")),
     constant=weissman_constant,
     width=weissman_width,
-    more=fewer_outcomes,
+    more=lambda outcomes, most, functions: (outcomes - most) * LOG_2,
 )

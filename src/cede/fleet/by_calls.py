@@ -12,7 +12,7 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.progress import Progress
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.fleet.episodes import EpisodeArrays, Truth, first_state, numbers_drawn
 from cede.fleet.episodes import step as play_step
 from cede.fleet.evaluations import Evaluations

@@ -20,7 +20,7 @@ from cede._kernels.tables import KeyTable, Table, growth
 from cede.beliefs.belief import Belief
 from cede.beliefs.constants import RadiiAhead
 from cede.beliefs.extras import Extras, stack_extras, unstack_extras
-from cede.beliefs.known import true_environment
+from cede.beliefs.truth import true_environment
 from cede.fleet import teams as kernels
 from cede.fleet.episodes import EpisodeArrays, Truth, numbers_drawn
 from cede.fleet.grouping import RUN_FIELDS, ShardPlan, TeamGroup
@@ -33,7 +33,7 @@ from cede.learners.compiled import NEVER, finish_plan, is_due
 from cede.learners.stacks import STACKED
 from cede.learners.state import ARRAYS, Arrays, LearnerState
 from cede.learners.working import arrivals, make_plan, optimistic_start
-from cede.planning.endless import accuracy_for, new_endless
+from cede.planning.fixed_point import accuracy_for, new_endless
 from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, pass_scratch, thread_scratch, threads_for
 from cede.problem.arrays import problem_of

@@ -25,8 +25,8 @@ from cede.fleet.run import Run
 from cede.learners.learner import Learner
 from cede.learners.options import MOST_EPISODES
 from cede.learners.protocol import SwitchingLearner, checked_learner, settings_of
-from cede.planning.endless import check_connected
 from cede.planning.passes import Plan
+from cede.planning.planner import check_connected
 from cede.problem.model import TwoLayerMDP, check_support
 from cede.problem.policies import checked_switching_policy
 from cede.problem.task import Task

@@ -17,8 +17,7 @@ from cede.fleet.share import reserve
 from cede.fleet.workspace import TeamArrays, Workspace, load_team, of_team, point_at_team, store_team
 from cede.learners.compiled import DOUBLING, NEVER, is_due, may_deviate, plan_step, visit
 from cede.learners.proof import record_episode
-from cede.planning.backup import CHOOSE, FOLLOW
-from cede.planning.backward import POLICY, VALUE, backward, begin, start_mean
+from cede.planning.backup import CHOOSE, FOLLOW, POLICY, VALUE, backward, begin, start_mean
 from cede.planning.fixed_point import find_reached, settle, settle_gains
 from cede.rows.cost_sums import N_SUMS, count_costs, forget_costs, rows_of_costs
 from cede.rows.counting import LEAST_WEIGHT, cells_of, forget, part_kept, slot_of

@@ -23,8 +23,7 @@ import scipy.sparse as sp
 from cede._base.arrays import Floats, Ints, Policy
 from cede._kernels.random_streams import tie_seed
 from cede.beliefs.constants import put_radii
-from cede.beliefs.costs import put_costs
-from cede.beliefs.layer import LayerArrays
+from cede.beliefs.layer import LayerArrays, put_costs
 from cede.beliefs.posterior import LEAST_PRIOR
 from cede.beliefs.scale import Scale
 from cede.insight.frequencies import CountsAlone

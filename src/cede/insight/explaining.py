@@ -24,7 +24,7 @@ from cede.insight.visits import visits_by_place
 from cede.learners.baseline import is_kept_to
 from cede.learners.learner import Learner
 from cede.planning.chains import chain_of, chain_value
-from cede.planning.passes import follow_once, negated, value_under
+from cede.planning.passes import backup, negated, value_under
 from cede.problem.task import NOT_GIVEN, Task
 
 HOW = {None: "", "time": " at this time", "prev_agent": " after the same agent"}  # what a policy may vary with, in words
@@ -155,7 +155,8 @@ def costs_ahead(
     after, policy, result = value[t + 1 if task.horizon is not None else 0], plan[t].copy(), []
     for agent in agents:
         policy[state, prev] = agent
-        result.append(float(follow_once(task, *sets, after, policy, t=t, prices=prices)[state, prev]) - gain)
+        now, _ = backup(task, *sets, after, t=t, follow=policy, prices=prices)
+        result.append(float(now[state, prev]) - gain)
     return result
 
 

@@ -14,7 +14,6 @@ from cede._base.arrays import Floats, Ints
 from cede.beliefs.belief import Belief
 from cede.beliefs.constants import Radii, RadiusSizes
 from cede.beliefs.costs import BERNSTEIN_INTERVALS, NO_INTERVALS, UCRL2_INTERVALS
-from cede.beliefs.known import true_environment
 from cede.beliefs.layer import (
     AGENTS_LAYER,
     ENVIRONMENT_LAYER,
@@ -27,6 +26,7 @@ from cede.beliefs.layer import (
 )
 from cede.beliefs.posterior import room_for_samples, sticks_for
 from cede.beliefs.registry import code_of
+from cede.beliefs.truth import true_environment
 from cede.learners import compiled as kernels
 from cede.learners.compiled import GreedyBounds, LearnerArrays
 from cede.learners.limits import ends_of_step_costs, limits_arrays
@@ -34,8 +34,7 @@ from cede.learners.promises import Baseline
 from cede.learners.proof import RECORD, BaselineArrays
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, Sizes
-from cede.planning.endless import new_endless
-from cede.planning.fixed_point import Endless, find_reached
+from cede.planning.fixed_point import Endless, find_reached, new_endless
 from cede.planning.flatten import certain_policies
 from cede.planning.model import ModelArrays
 from cede.problem.arrays import problem_of, worth_of

@@ -15,12 +15,34 @@ from cede._kernels.problem import block_at
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.beliefs.calibrated import calibrated_scale
 from cede.beliefs.constants import Radii, RadiusSizes
-from cede.beliefs.costs import believe_cost, believe_costs, put_cost, put_costs
-from cede.beliefs.layer import LayerArrays, believe_layer, believe_row, has_doubled, note_visits, set_form
-from cede.beliefs.posterior import sample_layer
+from cede.beliefs.layer import (
+    LayerArrays,
+    believe_cost,
+    believe_costs,
+    believe_layer,
+    believe_row,
+    has_doubled,
+    note_visits,
+    put_cost,
+    put_costs,
+    sample_layer,
+    set_form,
+)
 from cede.learners.proof import DEVIATE, KEEP_TO, UNDECIDED, BaselineArrays, least_cost_within, proven_by_costs
-from cede.planning.backup import CHOOSE, FOLLOW, PHASES, RAISE, arrive, backup, slots_at
-from cede.planning.backward import POLICY, VALUE, backward, begin, find_same_start
+from cede.planning.backup import (
+    CHOOSE,
+    FOLLOW,
+    PHASES,
+    POLICY,
+    RAISE,
+    VALUE,
+    arrive,
+    backup,
+    backward,
+    begin,
+    find_same_start,
+    slots_at,
+)
 from cede.planning.fixed_point import Endless, settle
 from cede.planning.model import ModelArrays
 from cede.rows.cost_sums import CostLayer

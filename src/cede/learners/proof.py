@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from cede._kernels.bundle import Bundle, Float1, Float3, Int16s3
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.problem import ProblemArrays
-from cede.planning.backup import FOLLOW
-from cede.planning.backward import backward, begin, start_mean
+from cede.planning.backup import FOLLOW, backward, begin, start_mean
 from cede.planning.model import ModelArrays
 
 UNDECIDED, DEVIATE, KEEP_TO = 0.0, 1.0, 2.0  # what was decided for the running episode

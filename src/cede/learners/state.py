@@ -72,7 +72,7 @@ class Sizes:
         blocks = {name: (end - n, end if name in own else end - n) for name, n, end in zip(task.tables, rows, ends, strict=True)}
         whole = {"environment": (0, environment[0] if settings.models_environment(task) else 0)}
         layers = {"agents": LayerRows(agents, blocks), "environment": LayerRows(environment, whole)}
-        return FeaturePrior(settings.features, settings.prior, task.plan_steps, task.n_actions, layers)
+        return FeaturePrior(settings.features, settings.prior, task.plan_steps, layers)
 
     @property
     def extras(self) -> tuple[Extra, ...]:

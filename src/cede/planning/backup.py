@@ -7,7 +7,7 @@
 with w(s', d') = c_arrive(s') + discount v_{t+1}(s', d'), from the inside out: the environment's minimum for each row (s, a) and
 agent, the agent's minimum, then the switch. In a state where an episode ends nobody is in control, and v_t is what the rest of the
 steps cost there; without a horizon such a state is never left and costs nothing, v_t = discount v_{t+1}. A finite horizon is a loop
-over it (backward.py), a discount or an average a fixed point of it (endless.py). Width 0 makes the inner minima means; a given
+over it (`backward`), a discount or an average a fixed point of it (fixed_point.py). Width 0 makes the inner minima means; a given
 policy takes the place of the outer minimum.
 """
 
@@ -27,6 +27,7 @@ FOLLOW = 1  # the given policy: the values are its cost
 RAISE = 2  # the best agent everywhere, one step ahead of given values, which are raised by what is found
 
 INT, POLICY_NOW, VALUE_NOW = types.int64, types.int16[:, ::1], types.float64[:, ::1]
+POLICY, VALUE = types.int16[:, :, ::1], types.float64[:, :, ::1]
 
 MARK, ARRIVE, ENVIRONMENT, AGENTS, PHASES = 0, 1, 2, 3, 4  # phases of a step
 ROWS_AT_ONCE, STATES_AT_ONCE = 64, 32  # how much of a phase a thread takes
@@ -144,9 +145,7 @@ def switch(problem, mode, t, s, seed, scratch, thread):
 
 @inlined
 def stay_at_end(problem, mode, t, s, thread):
-    """Write the value of a state in which an episode ends, and with it a policy that can be: nobody acts there. Return whether a
-    value changed.
-    """
+    """Write the value of a state in which an episode ends, and a policy that is possible. Return whether a value changed."""
     policy, value, switch_cost = thread.policy, thread.value, problem.switch_cost[min(s, problem.switch_cost.shape[0] - 1)]
     ends, changed = problem.left.size > 0, False
     for prev in range(policy.shape[1]):
@@ -271,3 +270,78 @@ def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, t
                 return phase
         phase += 1
     return phase
+
+
+# ------------------------------------------------------------------------------------------------- a finite horizon
+
+
+@kernel
+def find_same_start(switch_cost, vary, first_state, last_state, same_start):
+    """Write to same_start[prev] the first previous agent from whom every hand-over costs the same: from there all is the same.
+
+    switch_cost: (S or 1, D, D), of which the states from first_state to last_state (exclusive) are compared.
+    """
+    n_agents = same_start.size
+    for prev in range(n_agents):
+        same_start[prev] = prev
+        for first in range(prev):
+            equal = True
+            for s in range(first_state, last_state):
+                for d in range(n_agents):
+                    equal = equal and switch_cost[s, prev, d] == switch_cost[s, first, d] and vary[d] != BY_PREV_AGENT
+                if not equal:
+                    break
+            if equal:
+                same_start[prev] = first
+                break
+
+
+@kernel
+def begin(problem, afresh, value, scratch):
+    """Prepare a pass, before its threads start. afresh: 1, or 0 where value, (L + 1, S, D), holds the cost of a known policy."""
+    horizon, changed, busy, taken, done = scratch.busy.size, scratch.changed, scratch.busy, scratch.taken, scratch.done
+    find_same_start(problem.switch_cost, problem.vary, np.int64(0), problem.switch_cost.shape[0], scratch.same_start)
+    taken[:], done[:] = 0, 0
+    busy[:], changed[:] = afresh, afresh
+    value[horizon, :, :] = 0.0
+    scratch.stamp += horizon
+
+
+@unit(INT, ModelArrays, INT, POLICY, POLICY, VALUE, VALUE, INT, PassScratch, ThreadScratch, INT)
+def backward(model, mode, policy, before, value, source, seed, scratch, thread, phase):
+    """Apply `backup` from the last step to the first, after `begin`; any number of threads may run it side by side.
+
+    value: (L + 1, S, D), written. policy: (L, S, D), written, or with FOLLOW read. source: where v_{t+1} comes from: value
+    itself, or with RAISE the values to be raised. before: see `backup`. Starts at `phase`, counted over all steps, and returns
+    the phase after the last, or the one in which it waited too long for another thread.
+    """
+    horizon = policy.shape[0]
+    same_rows = mode != FOLLOW and model.problem.period.size == 0  # are the rows that are needed the same at all times?
+    for d in range(model.problem.vary.size):
+        same_rows = same_rows and model.problem.vary[d] != BY_TIME
+    none = np.int64(-1)
+    while phase < PHASES * horizon:
+        t = horizon - 1 - phase // PHASES
+        here = phase % PHASES
+        reached = backup(
+            model, mode, t, source[t + 1], value[t], policy[t], before[t], source[t], seed, scratch, thread, none, same_rows, here
+        )
+        phase += reached - here
+        if reached < PHASES:
+            break
+    return phase
+
+
+@kernel
+def start_mean(start, value, start_agent):
+    """Return the expected cost of an episode: the mean of v_0(., start_agent) over the start distribution."""
+    total = 0.0
+    for s in range(start.size):
+        total += start[s] * value[0, s, start_agent]
+    return total
+
+
+@kernel
+def run_backward(model, mode, policy, value, seed, scratch, thread, phase):
+    """Run the kernel `backward` on one policy and one value; this wrapper can be called from Python."""
+    return backward(model, mode, policy, policy, value, value, seed, scratch, thread, phase)

@@ -1,4 +1,4 @@
-"""The Markov chain of a policy without horizon, solved exactly.
+"""Known tables without horizon: the Markov chain of a policy, solved exactly, and policy iteration (Howard 1960) over such chains.
 
 The value of a policy, with step costs c, transition matrix P and discount g, is kept in two parts, `level` and `relative`:
 
@@ -6,18 +6,29 @@ The value of a policy, with step costs c, transition matrix P and discount g, is
 
 Neither part is large where g is near 1, so neither loses digits. For averages g is 1: `level` is the cost of a step in the long run
 from each place, and `relative` is the bias.
+
+Policy iteration solves the chain of a policy, improves the policy where the Bellman operator finds something better, and is at the
+end after a few rounds, also where iterating values would take as many steps as choices are close to one another. iteration.py does
+the same over sets of tables, for problems that are small enough.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Policy
 from cede.beliefs.belief import Belief
 from cede.problem.layout import BY_PREV_AGENT
 from cede.problem.task import Task
+
+MOST_ROUNDS = 200
+MOST_PLACES = 50_000  # beyond, a chain takes too much memory to be solved
+ROUNDING = 64 * 2.0**-52
+
+Operator = Callable[[Task, Floats], tuple[Floats, NDArray[np.int16]]]  # (task, v) -> T v and the best agents, all (S, D)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +93,7 @@ def chain_of(task: Task, agents: Belief, environment: Belief, policy: Policy) ->
 
 
 def recurrent_classes(matrix: sp.csr_array) -> list[list[int]]:
-    """Return the sets of states of a chain that are never left once they are entered, and from which all others in them are
-    reached.
-    """
+    """Return the classes of a chain: sets of states that are never left, and in which each is reached from all others."""
     from scipy.sparse.csgraph import connected_components  # not at the top: it takes a moment to load
 
     _, label = connected_components(matrix, directed=True, connection="strong")
@@ -138,3 +147,55 @@ def reachable(matrix: sp.csr_array, begin: Sequence[int] | np.ndarray) -> np.nda
         fresh = (np.asarray(matrix.T @ fresh.astype(np.float64)) > 0) & ~found
         found |= fresh
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Improved:
+    """A policy that cannot be improved any more, and its value."""
+
+    policy: Policy  # (1, S, D)
+    value: Floats  # (S, D)
+    gain: float
+    error: float
+
+
+def improved(
+    task: Task, agents: Belief, environment: Belief, policy: Policy, reached: NDArray[np.bool_], operator: Operator
+) -> Improved | None:
+    """Improve a policy, (1, S, D), until nothing is better but by rounding.
+
+    agents, environment: tables that are known. reached: (S, D) the places that count. operator: the Bellman operator under these
+    tables. Return None if there is no end, as for averages of a problem whose parts are apart.
+    """
+    discount, shape = task.layout.factor, policy.shape[1:]
+    if policy.size > MOST_PLACES:
+        return None
+    policy = policy.copy()
+    for _ in range(MOST_ROUNDS):
+        chain = chain_of(task, agents, environment, policy)
+        found = chain_value(chain.matrix, chain.cost, discount)
+        level, relative = found.level.reshape(shape), found.relative.reshape(shape)
+        base, most = level[reached].min(), np.abs(chain.cost).max()
+        if task.discount is not None:
+            x = relative + (level - base) / (1.0 - discount)
+            image, best = operator(task, x)
+            gained = x - (image - base)
+        elif level[reached].max() - base > ROUNDING * most:  # the long run depends on where it begins: first improve that
+            x = level
+            image, best = operator(task.only_costs(), x)
+            gained = x - image
+            if not (gained[reached] > ROUNDING * most).any():
+                return None
+        else:
+            x = relative
+            image, best = operator(task, x)
+            gained = x - (image - base)
+        noise = ROUNDING * max(most, np.abs(x[reached]).max())
+        better = reached & (gained > noise) & (best != policy[0])
+        if not better.any():
+            least = max(0.0, float(gained[reached].max()))
+            if task.discount is None:
+                return Improved(policy, x - x[reached][0], float(base), least)
+            return Improved(policy, x + base / (1.0 - discount), 0.0, least / (1.0 - discount))
+        policy[0][better] = best[better]
+    return None

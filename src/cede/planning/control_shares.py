@@ -18,13 +18,14 @@ Then the cost is the real one. No tolerance depends on the unit of costs: the pr
 that matter, and is solved again for what is left over until the rest is rounding (Gleixner, Steffy and Wolter 2012).
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.planning.chains import chain_of, chain_value
 from cede.planning.passes import best_plan, start_cost, true_value, value_under
 from cede.problem.model import TwoLayerMDP
@@ -52,24 +53,17 @@ class Mixture:
         return self.policies[int(rng.choice(len(self.policies), p=self.weights))]
 
 
-@dataclass(frozen=True, eq=False)
-class Known:
-    """The policies that are known so far: the columns of the linear programme."""
+class Column(NamedTuple):
+    """A policy that is known: a column of the linear programme."""
 
-    policies: list[Policy] = field(default_factory=list)
-    costs: list[float] = field(default_factory=list)  # expected cost of an episode of each
-    shares: list[Floats] = field(default_factory=list)  # (members,) expected steps of each, relative to the most that there can be
+    policy: Policy  # (L, S, D) as kernels read it
+    cost: float  # expected cost of an episode
+    shares: Floats  # (members,) expected steps of each member, relative to the most that there can be
 
-    def add(self, mdp: TwoLayerMDP, policy: Policy) -> None:
-        """Add a policy, (L, S, D) as kernels read it."""
-        self.policies.append(policy)
-        self.costs.append(start_cost(mdp, true_value(mdp, policy)))
-        self.shares.append(shares_of(mdp, policy))
-
-    def drop(self) -> None:
-        """Drop the policy that was added last."""
-        for one in (self.policies, self.costs, self.shares):
-            one.pop()
+    @classmethod
+    def of(cls, mdp: TwoLayerMDP, policy: Policy) -> "Column":
+        """Evaluate a policy."""
+        return cls(policy, start_cost(mdp, true_value(mdp, policy)), shares_of(mdp, policy))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,42 +82,44 @@ def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0
 
     least, most: (members,) limits of the expected share of the steps. seed: of ties. Fails if no mixture meets the limits.
     """
-    task, known = mdp.task, Known()
-    for agent in range(len(task.members)):  # begin with each agent always: if hand-overs take no time, these meet any limits
-        if task.can_reach(agent):
-            known.add(mdp, task.always(agent).reshape(-1, task.n_states, task.n_agents))
+    task = mdp.task
+    alone = [task.always(agent) for agent in range(len(task.members)) if task.can_reach(agent)]
+    known = [Column.of(mdp, policy.reshape(-1, task.n_states, task.n_agents)) for policy in alone]  # these meet most limits
     nearest = generate(mdp, known, least, most, seed, nearest_only=True)
     if nearest.missed > CLOSE_TO_LIMIT:
-        taken = weighted(nearest.weights, np.array(known.shares))
+        taken = weighted(nearest.weights, np.array([column.shares for column in known]))
         got = dict(zip(task.members, (taken / taken.sum()).round(4).tolist(), strict=True))
         expected = "within them: hand-overs that take time, or are not possible, leave no way"
         check.fail("solve", "the nearest that shares can come to the limits", got, expected)
     best = generate(mdp, known, least - nearest.missed, most + nearest.missed, seed)
-    used = np.flatnonzero(best.weights > ROUNDING)
-    part = best.weights[used] / best.weights[used].sum()
-    cost, shares = float(weighted(part, np.array(known.costs)[used])), weighted(part, np.array(known.shares)[used])
-    policies = tuple(known.policies[i].reshape(task.policy_shape) for i in used)
-    return Mixture(policies, part, cost, shares / shares.sum(), best.prices / most_steps(task))
+    part = best.weights[best.weights > ROUNDING]
+    part = part / part.sum()
+    used = [column for column, weight in zip(known, best.weights, strict=True) if weight > ROUNDING]
+    cost, shares = (weighted(part, np.array(numbers)) for numbers in ([one.cost for one in used], [one.shares for one in used]))
+    policies = tuple(column.policy.reshape(task.policy_shape) for column in used)
+    return Mixture(policies, part, float(cost), shares / shares.sum(), best.prices / most_steps(task))
 
 
-def generate(mdp: TwoLayerMDP, known: Known, least: Floats, most: Floats, seed: int, *, nearest_only: bool = False) -> Weights:
+def generate(
+    mdp: TwoLayerMDP, known: list[Column], least: Floats, most: Floats, seed: int, *, nearest_only: bool = False
+) -> Weights:
     """Add policies to the known ones until no other improves the mixture, and return the best weights.
 
     nearest_only: what counts is not what policies cost, but how much the limits are missed.
     """
     for _ in range(MOST_ROUNDS):
-        best = best_weights(np.array(known.costs), np.array(known.shares), least, most, nearest_only)
+        costs, shares = (np.array(numbers) for numbers in ([one.cost for one in known], [one.shares for one in known]))
+        best = best_weights(costs, shares, least, most, nearest_only)
         if nearest_only and best.missed <= ROUNDING:
             return best
-        found = priced(mdp, (best.prices - best.common) / most_steps(mdp.task), seed, nearest_only)
-        if any(np.array_equal(found, policy) for policy in known.policies):
+        policy = priced(mdp, (best.prices - best.common) / most_steps(mdp.task), seed, nearest_only)
+        if any(np.array_equal(policy, column.policy) for column in known):
             return best
-        known.add(mdp, found)
-        priced_shares = (best.prices - best.common) * known.shares[-1]
-        parts = np.array([0.0 if nearest_only else known.costs[-1], *priced_shares, -best.base])
+        new = Column.of(mdp, policy)
+        parts = np.array([0.0 if nearest_only else new.cost, *(best.prices - best.common) * new.shares, -best.base])
         if parts.sum() >= -ROUNDING * np.abs(parts).sum():  # it improves nothing
-            known.drop()
             return best
+        known.append(new)
     raise RuntimeError(f"solve: no best mixture was found in {MOST_ROUNDS} rounds")
 
 
@@ -207,9 +203,7 @@ def counted_alike(task: Task) -> Task:
 
 
 def most_steps(task: Task) -> float:
-    """Return how many steps an episode can have. Without a horizon later ones count as much less as the discount says; for averages
-    it is 1.
-    """
+    """Return the most steps of an episode; without a horizon the sum of all discounts, and 1 for averages."""
     if task.horizon is not None:
         return float(task.horizon)
     return 1.0 if task.discount is None else 1.0 / (1.0 - task.discount)

@@ -16,7 +16,7 @@ chosen in any way that lets high - low become small. A plain step goes to T x, l
 for averages, and where nothing is gained, which makes chains safe that go in circles. It never widens the bounds. From the last few
 points we extrapolate (Anderson 1965). Where f hardly changes, as where two choices are nearly equal, we go on in the same direction
 by steps twice as long each time. What widens the bounds is taken back. Where that is not enough, as where chains mix slowly, policy
-iteration goes on (policy_iteration.py). The bounds at the end are the certificate.
+iteration goes on (iteration.py). The bounds at the end are the certificate.
 """
 
 import numpy as np
@@ -24,12 +24,13 @@ from numba import types
 
 from cede._kernels.bundle import Bool2, Bundle, Float2, Float3, Int2
 from cede._kernels.compiling import kernel, unit
+from cede._kernels.limits import step_costs
 from cede._kernels.problem import BY_PREV_AGENT, ends_in
 from cede._kernels.scratch import PassScratch, ThreadScratch
-from cede.planning.backup import backup
-from cede.planning.backward import find_same_start
-from cede.planning.iteration import LEVEL, RELATIVE, RIGHT, eliminate, solve_eliminated, write_chain
+from cede.planning.backup import FOLLOW, POLICY_NOW, backup, find_same_start
+from cede.planning.iteration import EXTRA, LEVEL, RELATIVE, RIGHT, eliminate, solve_eliminated, solve_normal, write_chain
 from cede.planning.model import ModelArrays
+from cede.problem.task import Task
 
 MEMORY = 6  # points that are remembered
 PART = 0.8  # for averages: how much of the way is gone at once
@@ -43,9 +44,12 @@ ROUNDING = 32 * 2.0**-52  # of a value: bounds that are closer than this cannot 
 HALVED, MOST_ROUNDS = 0.5, 12  # policy iteration ends after so many rounds in which bounds have not come closer by this factor
 FAR, FARTHER, FARTHEST = 1e4, 1e2, 1e10  # steps for which a class of a chain with a cost of its own is thought to last
 NOISE = 2 * 2.0**-52  # of a value: rounding of one application of T, which bounds allow for
-FLAT = 1e-12  # relative: directions shorter than this are left out of an extrapolation
 
-POLICY_NOW, VALUES, PLACES = types.int16[:, ::1], types.float64[:, :, ::1], types.boolean[:, ::1]
+PATIENCE = 1000  # applications of the operator without gain before a search for a fixed point ends; more with more states
+SOLVED, SOLVED_ONCE = 300, 1000  # most places of a chain that learners, and single plans, solve where iterating is not exact
+CLOSE = 1e-11  # how exactly values are computed, relative to the largest cost of a step
+
+VALUES, PLACES = types.float64[:, :, ::1], types.boolean[:, ::1]
 
 
 class Endless(Bundle):
@@ -65,13 +69,14 @@ class Endless(Bundle):
 
 
 @kernel
-def begin_sweep(scratch):
-    """Prepare one application of the operator."""
-    for i in range(scratch.taken.size):
-        scratch.taken[i] = 0
-        scratch.done[i] = 0
+def apply_operator(model, mode, policy, x, seed, endless, scratch, thread):
+    """Write T x to endless.image, and, unless a policy is followed, the policy that attains it. policy, x: (S, D)."""
+    scratch.taken[:], scratch.done[:] = 0, 0
     scratch.busy[0], scratch.changed[0], scratch.changed[1] = 1, 1, 1
     scratch.stamp += 1
+    y, all_states, first = endless.image, np.int64(-1), np.int64(0)
+    backup(model, mode, first, x, y, policy, policy, y, seed, scratch, thread, all_states, first, first)
+    endless.sweeps += 1
 
 
 @kernel
@@ -91,9 +96,7 @@ def outcome_of(table, r, j):
 
 @unit(types.none, ModelArrays, types.float64[::1], types.int64, PLACES)
 def find_reached(model, start, start_agent, reached):
-    """Write which places a run can come to, (S, D). model: the true tables; a row without counts leads everywhere. start: (S,)
-    probabilities of the first state.
-    """
+    """Write which places a run can come to, (S, D). model: the true tables; a row without counts leads everywhere. start: (S,)."""
     problem, agents, environment = model.problem, model.agents, model.environment
     n_states, n_agents = reached.shape
     for s in range(n_states):
@@ -146,18 +149,22 @@ def reference(x, reached):
 @kernel
 def begin_near_zero(problem, x, reached):
     """Make given values relative to that of the first place; where runs end, the value is 0."""
-    usable = True
     for s in range(x.shape[0]):
         for d in range(x.shape[1]):
-            usable = usable and abs(x[s, d]) < np.inf
+            if not abs(x[s, d]) < np.inf:  # nothing is known
+                x[:, :] = 0.0
+    for s in range(x.shape[0]):
+        if ends_in(problem, s):
+            x[s, :] = 0.0
+    shift(x, -reference(x, reached))
+
+
+@kernel
+def shift(x, by):
+    """Add a number to all values, (S, D)."""
     for s in range(x.shape[0]):
         for d in range(x.shape[1]):
-            if not usable or ends_in(problem, s):
-                x[s, d] = 0.0
-    base = reference(x, reached)
-    for s in range(x.shape[0]):
-        for d in range(x.shape[1]):
-            x[s, d] -= base
+            x[s, d] += by
 
 
 @kernel
@@ -168,46 +175,9 @@ def copy_values(source, target):
             target[s, d] = source[s, d]
 
 
-@unit(types.int64, VALUES, VALUES, PLACES, types.int64, types.int64, types.float64[:, ::1])
-def solve_normal(points, images, reached, newest, n, normal):
-    """Find the weights of an extrapolation by least squares, and write them to normal[:, MEMORY]; return how many there are.
-
-    newest: place of the last point; n: how many there are before it.
-    """
-    memory, used = points.shape[0], 0
-    for i in range(n):
-        a = (newest - 1 - i) % memory
-        for j in range(n + 1):
-            b = (newest - 1 - j) % memory
-            total = 0.0
-            for s in range(points.shape[1]):
-                for d in range(points.shape[2]):
-                    if not reached[s, d]:
-                        continue
-                    last = images[newest, s, d] - points[newest, s, d]
-                    mine = last - (images[a, s, d] - points[a, s, d])
-                    total += mine * (last - (images[b, s, d] - points[b, s, d]) if j < n else last)
-            normal[i, j if j < n else memory] = total
-    for i in range(n):  # Gauss's elimination of a symmetric matrix; a direction that depends on those before ends it
-        if not normal[i, i] > FLAT * max(abs(normal[0, 0]), 1e-300) or normal[i, i] <= 0.0:
-            break
-        used += 1
-        for k in range(i + 1, n):
-            factor = normal[k, i] / normal[i, i]
-            for j in range(i, n):
-                normal[k, j] -= factor * normal[i, j]
-            normal[k, memory] -= factor * normal[i, memory]
-    for i in range(used - 1, -1, -1):
-        for j in range(i + 1, used):
-            normal[i, memory] -= normal[i, j] * normal[j, memory]
-        normal[i, memory] /= normal[i, i]
-    return used
-
-
 @unit(types.none, ModelArrays, types.int64, POLICY_NOW, VALUES, types.int64, types.float64, Endless, PassScratch, ThreadScratch)
 def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread):  # noqa: PLR0912 (one loop, compiled as one)
-    """Iterate the Bellman operator from value[0] until the bounds are within 2 `accuracy` of one another, or nothing more is
-    gained.
+    """Iterate the Bellman operator from value[0] until the bounds are within 2 `accuracy`, or nothing more is gained.
 
     policy: (S, D), written, or with FOLLOW read. value: (2, S, D): value[0] is replaced by the middle of the bounds. For averages
     it is the bias, 0 in the first place that is reached. The rest of what was found is in `endless`.
@@ -217,15 +187,12 @@ def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
     discounted = problem.discount < 1.0
     factor, part = (problem.discount / (1.0 - problem.discount), 1.0) if discounted else (1.0, PART)
     most_stride, trust = (np.inf, TRUST) if discounted else (MOST_STRIDE, TRUST_AVERAGE)
-    none, first = np.int64(-1), np.int64(0)
-    find_same_start(problem.switch_cost, problem.vary, first, problem.switch_cost.shape[0], scratch.same_start)
+    find_same_start(problem.switch_cost, problem.vary, np.int64(0), problem.switch_cost.shape[0], scratch.same_start)
     begin_near_zero(problem, x, reached)
     endless.sweeps, last_span, last_most, extrapolated, stride = 0, np.inf, 0.0, False, 1.0
     wait, waited, goal, since = 0, 0, np.inf, 0  # until the next extrapolation; until nothing more is gained
     while True:
-        begin_sweep(scratch)
-        backup(model, mode, first, x, y, policy, policy, y, seed, scratch, thread, none, first, first)
-        endless.sweeps += 1
+        apply_operator(model, mode, policy, x, seed, endless, scratch, thread)
         low, high, most = differences(x, y, reached)
         middle, span = 0.5 * (low + high), high - low
         since += 1
@@ -239,9 +206,7 @@ def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread)
             break
         if too_far or (leapt and not span <= last_span + ROUNDING * most):
             # take it back: go on from where plain iteration would have gone
-            for s in range(x.shape[0]):
-                for d in range(x.shape[1]):
-                    x[s, d] = images[newest, s, d]
+            copy_values(images[newest], x)
             if extrapolated:
                 kept, waited, wait = 0, 0, min(2 * wait + 1, MOST_WAIT)
             extrapolated, stride = False, 1.0
@@ -298,17 +263,13 @@ def solve_slope(model, policy, x, endless, scratch, thread):
 
 @unit(types.none, ModelArrays, types.int64, POLICY_NOW, VALUES, types.int64, types.float64, Endless, PassScratch, ThreadScratch)
 def iterate_policies(model, mode, policy, value, seed, accuracy, endless, scratch, thread):
-    """Go on from value[0] by policy iteration, for `settle`: write the x of the closest bounds, T x and the policy that attains
-    it.
-    """
+    """Go on from value[0] by policy iteration: write the x of the closest bounds, T x and the policy that attains it."""
     problem, x, y, reached, kept = model.problem, value[0], endless.image, endless.reached, endless.points[0]
-    discounted, none, first = problem.discount < 1.0, np.int64(-1), np.int64(0)
+    discounted = problem.discount < 1.0
     factor = problem.discount / (1.0 - problem.discount) if discounted else 1.0
     system, place, least, since, far, classes, last = endless.system, endless.place, np.inf, 0, 0.0, 0, False
     while True:
-        begin_sweep(scratch)
-        backup(model, mode, first, x, y, policy, policy, y, seed, scratch, thread, none, first, first)
-        endless.sweeps += 1
+        apply_operator(model, mode, policy, x, seed, endless, scratch, thread)
         if last:
             break
         low, high, most = differences(x, y, reached)
@@ -337,10 +298,7 @@ def iterate_policies(model, mode, policy, value, seed, accuracy, endless, scratc
                 if classes > 1:
                     x[s, d] += far * (system[LEVEL, k] - bottom)
         far = min(max(FAR, FARTHER * far), FARTHEST) if classes > 1 else 0.0
-        base = reference(x, reached)
-        for s in range(x.shape[0]):
-            for d in range(x.shape[1]):
-                x[s, d] -= base
+        shift(x, -reference(x, reached))
 
 
 @unit(types.none, ModelArrays, POLICY_NOW, VALUES, types.float64, Endless, PassScratch, ThreadScratch)
@@ -351,17 +309,12 @@ def settle_gains(model, policy, value, accuracy, endless, scratch, thread):
     chain is solved, if it is small enough.
     """
     problem, x, y, gains = model.problem, value[0], endless.image, value[1]
-    none, first, follow = np.int64(-1), np.int64(0), np.int64(1)
-    for s in range(x.shape[0]):
-        for d in range(x.shape[1]):
-            x[s, d] = 0.0
-            gains[s, d] = np.inf
+    first = np.int64(0)
+    x[:, :], gains[:, :] = 0.0, np.inf
     find_same_start(problem.switch_cost, problem.vary, first, problem.switch_cost.shape[0], scratch.same_start)
     endless.sweeps, quiet = 0, 0
     while quiet < 50 and endless.sweeps < 20 * endless.patience:
-        begin_sweep(scratch)
-        backup(model, follow, first, x, y, policy, policy, y, first, scratch, thread, none, first, first)
-        endless.sweeps += 1
+        apply_operator(model, FOLLOW, policy, x, first, endless, scratch, thread)
         change = 0.0
         for s in range(x.shape[0]):
             for d in range(x.shape[1]):
@@ -371,13 +324,51 @@ def settle_gains(model, policy, value, accuracy, endless, scratch, thread):
                 x[s, d] += PART * found
         quiet = quiet + 1 if change <= accuracy / 50.0 else 0
     if quiet < 50 and endless.system.size > 0:
-        for s in range(x.shape[0]):
-            for d in range(x.shape[1]):
-                x[s, d] = 0.0
-        begin_sweep(scratch)
-        backup(model, follow, first, x, y, policy, policy, y, first, scratch, thread, none, first, first)
+        x[:, :] = 0.0
+        apply_operator(model, FOLLOW, policy, x, first, endless, scratch, thread)
         solve_slope(model, policy, x, endless, scratch, thread)
         for s in range(x.shape[0]):
             for d in range(x.shape[1]):
                 if endless.reached[s, d]:
                     gains[s, d] = endless.system[LEVEL, endless.place[s, d]]
+
+
+# ------------------------------------------------------------------------------------------------- for Python
+
+
+def new_endless(task: Task, solved: int = SOLVED) -> Endless:
+    """Make the scratch arrays of a fixed point, empty with a horizon. solved: the most places of a chain that is solved."""
+    sides = (task.n_states, task.n_agents) if task.horizon is None else (0, 0)
+    places = sides[0] * sides[1] if sides[0] * sides[1] <= solved else 0
+    reached = np.ones(sides, dtype=np.bool_)
+    if task.horizon is None and task.discount is None:
+        reached[:] = [task.can_reach(d) for d in range(task.n_agents)]
+    return Endless(
+        points=np.empty((MEMORY, *sides)),
+        images=np.empty((MEMORY, *sides)),
+        image=np.empty(sides),
+        normal=np.empty((MEMORY, MEMORY + 1)),
+        system=np.empty((places + EXTRA if places else 0, places)),
+        place=np.empty(sides, dtype=np.int64),
+        reached=reached,
+        patience=PATIENCE + task.n_states,
+    )
+
+
+def largest_step_cost(task: Task) -> float:
+    """Return the largest size of the cost of a step."""
+    least, most = task.extremes_of_env_cost
+    n, enter = task.n_agents, task.extremes_of_enter_cost
+    control, switching = task.control_cost.reshape(-1, n), task.switch_cost.reshape(-1, n, n)
+    ends = step_costs(least, most - least, *enter, control, switching, task.is_terminal)
+    return float(max(abs(end) for end in ends))
+
+
+def accuracy_for(task: Task) -> float:
+    """Return how exact a value without horizon is made, unless rounding forbids it."""
+    return CLOSE * largest_step_cost(task)
+
+
+def is_exact(task: Task, error: float) -> bool:
+    """Return whether an error is rounding: small beside the largest value that there can be."""
+    return error <= 2.0 * accuracy_for(task) / (1.0 if task.discount is None else 1.0 - task.discount)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from cede._base import check
 from cede._base.arrays import Floats
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.problem.model import Team, TwoLayerMDP
 from cede.problem.task import Task
 

@@ -6,15 +6,13 @@ chain with matrix P, the slope of T at x. Newton's method for T x = x + level (P
     e + level = f + g P e,    f = T x - x.
 
 It takes a few rounds, however slowly the chain mixes. An error of P or of a minimum slows it down, but does not move its end, which
-is certified by the same bounds as every other x (endless.py).
+is certified by the same bounds as every other x (fixed_point.py).
 
 The chain is solved by elimination of places without subtraction (Grassmann, Taksar and Heyman 1985): a probability of 1e-12 keeps
 all its digits. A place from which nothing leads to those that are left is the last of a class that is never left. So there may be
 any number of classes, each with a level of its own; then x moves far along the levels as well, which makes T leave dear classes
 where sets allow that.
 """
-
-from math import exp, log
 
 import numpy as np
 from numba import types
@@ -24,16 +22,17 @@ from cede._kernels.problem import BY_PREV_AGENT, ends_in
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede._kernels.tables import BeliefArrays
 from cede.beliefs.intervals import interval, rank
-from cede.beliefs.kl import LONGEST, MOST_STEPS, sums_of_few
-from cede.planning.minima import says_nothing
+from cede.beliefs.kl import lean_in_kl_ball
+from cede.planning.minima import pad, says_nothing
 from cede.planning.model import ModelArrays
 
 EXTRA = 6  # rows of a system beyond its matrix, in this order
 ENDS, OUT, RIGHT, TIME, LEVEL, RELATIVE = -6, -5, -4, -3, -2, -1  # chance of an end, way out, right side, steps, and the solution
 NONE = 1e-15  # probabilities that rounding may leave where there is none
-SAME = 1e-14  # of log x: Newton's steps shorter than this end
 
-VALUES, PLACES, NUMBERS = types.float64[:, ::1], types.int64[:, ::1], types.float64[::1]
+FLAT = 1e-12  # relative: directions shorter than this are left out of an extrapolation
+
+VALUES, PLACES, POINTS = types.float64[:, ::1], types.int64[:, ::1], types.float64[:, :, ::1]
 
 
 @unit(types.none, BeliefArrays, types.int64, types.int64, ThreadScratch)
@@ -58,7 +57,10 @@ def least_row(belief, r, n, thread):
     if width == 0.0:
         return
     if belief.kl:
-        lean_in_kl_ball(v, p, n, best, width)
+        base = v[best]
+        for j in range(n):
+            v[j] = v[j] - base if p[j] > 0.0 else 0.0
+        lean_in_kl_ball(v, p, pad(v, p, n), best, width)
         return
     order, heap = thread.ranked[0], thread.heap
     if belief.linear > 0.0:
@@ -87,51 +89,6 @@ def least_row(belief, r, n, thread):
             p[j] -= away
             p[best] += away
             left = max(0.0, left - away)
-
-
-@kernel
-def lean_in_kl_ball(v, p, n, best, rho):
-    """Replace p[:n] by the distribution of least mean of v with a relative entropy of at most rho. best: the best outcome."""
-    base, least, mean, square = v[best], 1e300, 0.0, 0.0
-    for j in range(n):
-        v[j] -= base
-        if p[j] > 0.0:
-            least = min(least, v[j])
-            mean += p[j] * v[j]
-            square += p[j] * v[j] * v[j]
-        else:
-            v[j] = 0.0  # of no account
-    if mean <= 0.0:
-        return
-    x, part = 0.0, 1.0
-    if least > 0.0:  # the best outcome was never seen: it may get some mass
-        logs, inverse = 0.0, 0.0
-        for j in range(n):
-            if p[j] > 0.0:
-                logs += p[j] * log(v[j])
-                inverse += p[j] / v[j]
-        part = exp(logs + log(inverse) - rho)
-    if least <= 0.0 or part > 1.0:
-        part, move = 1.0, 0.0
-        x = max((max(0.0, square - mean * mean) / (2.0 * rho)) ** 0.5 - mean, 0.05 * mean)
-        for _ in range(MOST_STEPS):
-            x *= exp(move)
-            logs, inverse, squares = sums_of_few(v, p, n, x)
-            left, slope = log(inverse) - logs, inverse - squares / inverse
-            if not (left > 0.0 and slope < 0.0):
-                break
-            move = (rho - left) / slope if left > rho else log(rho / left) * left / slope
-            move = min(max(move, -LONGEST), LONGEST)
-            if abs(move) < SAME:
-                break
-    total = 0.0
-    for j in range(n):
-        if p[j] > 0.0:
-            p[j] /= x + v[j]
-            total += p[j]
-    for j in range(n):
-        p[j] *= part / total
-    p[best] += 1.0 - part
 
 
 @unit(types.int64, ModelArrays, types.int16[:, ::1], VALUES, types.boolean[:, ::1], PLACES, VALUES, PassScratch, ThreadScratch)
@@ -262,3 +219,42 @@ def solve_eliminated(system, n, discount):
         relative[k], time[k] = 0.0, right[k] - level[k]
     carry(system, n, time)
     insert(system, n, time, relative)
+
+
+# ------------------------------------------------------------------------------------------------- extrapolation
+
+
+@unit(types.int64, POINTS, POINTS, types.boolean[:, ::1], types.int64, types.int64, VALUES)
+def solve_normal(points, images, reached, newest, n, normal):
+    """Find the weights of an extrapolation by least squares, and write them to normal[:, MEMORY]; return how many there are.
+
+    newest: place of the last point; n: how many there are before it.
+    """
+    memory, used = points.shape[0], 0
+    for i in range(n):
+        a = (newest - 1 - i) % memory
+        for j in range(n + 1):
+            b = (newest - 1 - j) % memory
+            total = 0.0
+            for s in range(points.shape[1]):
+                for d in range(points.shape[2]):
+                    if not reached[s, d]:
+                        continue
+                    last = images[newest, s, d] - points[newest, s, d]
+                    mine = last - (images[a, s, d] - points[a, s, d])
+                    total += mine * (last - (images[b, s, d] - points[b, s, d]) if j < n else last)
+            normal[i, j if j < n else memory] = total
+    for i in range(n):  # Gauss's elimination of a symmetric matrix; a direction that depends on those before ends it
+        if not normal[i, i] > FLAT * max(abs(normal[0, 0]), 1e-300) or normal[i, i] <= 0.0:
+            break
+        used += 1
+        for k in range(i + 1, n):
+            factor = normal[k, i] / normal[i, i]
+            for j in range(i, n):
+                normal[k, j] -= factor * normal[i, j]
+            normal[k, memory] -= factor * normal[i, memory]
+    for i in range(used - 1, -1, -1):
+        for j in range(i + 1, used):
+            normal[i, memory] -= normal[i, j] * normal[j, memory]
+        normal[i, memory] /= normal[i, i]
+    return used

@@ -1,16 +1,37 @@
 """Minima: the least expected value over the set of one row of a belief, of the environment and of an agent."""
 
+from math import exp
+
 import numpy as np
 from numba import types
 
 from cede._kernels.compiling import inlined, kernel, unit
-from cede._kernels.scratch import FEW, PassScratch, ThreadScratch, pad
-from cede._kernels.tables import NOTHING, BeliefArrays
-from cede.beliefs.intervals import agent_in_intervals, environment_in_intervals
-from cede.beliefs.kl import least_in_kl_ball_of
+from cede._kernels.scratch import PassScratch, ThreadScratch
+from cede._kernels.tables import BeliefArrays
+from cede._kernels.vectors import BLOCK, FEW
+from cede.beliefs.intervals import least_in_intervals, rank
+from cede.beliefs.kl import NOTHING, least_in_kl_ball
 from cede.beliefs.l1 import is_clear, least_sum, look_at_few, position
 
 INT = types.int64
+
+
+@inlined
+def pad(u, p, n):
+    """Fill u and p of a long row with zeros up to a whole block, and return the padded length."""
+    padded = n if n <= FEW else (n + BLOCK - 1) // BLOCK * BLOCK
+    for j in range(n, padded):
+        u[j] = 0.0
+        p[j] = 0.0
+    return padded
+
+
+@unit(types.float64, ThreadScratch, INT, types.float64, types.float64)
+def least_in_kl_ball_of(thread, n, total, rho):
+    """Call `least_in_kl_ball` with thread.u and thread.p, whose first n elements are filled."""
+    if n == 1:
+        return thread.u[0] * exp(-rho)
+    return least_in_kl_ball(thread.u, thread.p, pad(thread.u, thread.p, n), total, rho)
 
 
 @unit(types.Tuple((types.float64, types.float64, INT)), ThreadScratch, INT, types.float64, types.float64)
@@ -27,6 +48,48 @@ def quick_least_sum(thread, u, p, n, budget, guess):
         if is_clear(worse, equal, budget):
             return capped - budget * guess, guess, 1
     return least_sum_of(thread, n, budget, guess)
+
+
+@unit(types.float64, BeliefArrays, INT, types.float64[:, ::1], INT, types.float64, ThreadScratch)
+def environment_in_intervals(belief, r, after, d, best, thread):
+    """Return the least mean of after[:, d] - best over the intervals of environment row r. after: (S, D) v_{t+1}."""
+    columns, weights = belief.table.column, belief.table.weight
+    start, n, closed = belief.table.start[r], belief.table.size[r], belief.closed
+    u, p, seen, heap = thread.u, thread.p, thread.seen, thread.heap
+    ranked, ranked_value = thread.ranked[d], thread.ranked_value[d]
+    n_states = after.shape[0]
+    if not closed and not thread.is_ranked[d]:
+        for s in range(n_states):
+            u[s] = after[s, d]
+        rank(u, n_states, ranked, heap)
+        for i in range(n_states):
+            ranked_value[i] = u[ranked[i]]
+        thread.is_ranked[d] = True
+    thread.row_number += 1
+    number = thread.row_number
+    for j in range(n):
+        s = columns[start + j]
+        u[j] = after[s, d] - best
+        p[j] = weights[start + j]
+        seen[s] = number
+    others = np.int64(0 if closed else n_states)
+    total, width, linear = belief.table.total[r], belief.width[r], belief.linear
+    return least_in_intervals(u, p, n, total, width, linear, heap, others, ranked_value, best, ranked, seen, number)
+
+
+@unit(types.float64, BeliefArrays, INT, types.float64[::1], types.float64, ThreadScratch)
+def agent_in_intervals(belief, r, y, least, thread):
+    """Return the least mean of y - least over the intervals of agents' row r. y: (A,) what each action leads to; least: of y."""
+    columns, weights, start = belief.table.column, belief.table.weight, belief.table.start[r]
+    u, p = thread.u, thread.p
+    for a in range(y.size):
+        u[a] = y[a] - least
+        p[a] = 0.0
+    for j in range(start, start + belief.table.size[r]):
+        p[columns[j]] = weights[j]
+    total, width, linear, none = belief.table.total[r], belief.width[r], belief.linear, np.int64(0)
+    ranked, values = thread.ranked[0], thread.ranked_value[0]
+    return least_in_intervals(u, p, y.size, total, width, linear, thread.heap, none, values, least, ranked, thread.seen, none)
 
 
 @inlined
@@ -137,9 +200,7 @@ def environment_minima(belief, t, after, stamp, first, last, only, scratch, thre
                 continue
             work[0] += 1
             if n == 0:
-                if (
-                    width != thread.uniform_width[d]
-                ):  # rows that were never seen share one width as a rule: one pass serves them all
+                if width != thread.uniform_width[d]:  # rows that were never seen mostly share a width: one pass serves them all
                     thread.uniform[d], thread.uniform_width[d] = uniform_minimum(after, d, best, width, kl, guess, thread), width
                 x[r, d] = thread.uniform[d]
                 continue

@@ -1,6 +1,6 @@
 """Runs the compiled planner: provides scratch arrays and threads, and counts the work.
 
-A pass is one loop of the Bellman operator over the horizon (`planning/backward.py`). All planning and all evaluation goes through
+A pass is one loop of the Bellman operator over the horizon (`backup.backward`). All planning and all evaluation goes through
 `run_pass` or `share_pass`.
 """
 
@@ -23,15 +23,12 @@ from cede._kernels.problem import ProblemArrays
 from cede._kernels.scratch import PassScratch, ThreadScratch, nbytes, new_pass_scratch, new_thread_scratch
 from cede._kernels.tables import BeliefArrays
 from cede.beliefs.belief import Belief
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
 from cede.planning import backup as kernels
-from cede.planning.backup import CHOOSE, FOLLOW, PHASES
-from cede.planning.backward import begin, run_backward, start_mean
-from cede.planning.chains import chain_of, chain_value, is_point
-from cede.planning.endless import fixed_point, is_exact
-from cede.planning.fixed_point import Endless
+from cede.planning.backup import CHOOSE, FOLLOW, PHASES, begin, run_backward, start_mean
+from cede.planning.chains import chain_of, chain_value, improved, is_point
+from cede.planning.fixed_point import SOLVED_ONCE, Endless, accuracy_for, find_reached, is_exact, new_endless, settle
 from cede.planning.model import ModelArrays
-from cede.planning.policy_iteration import improved
 from cede.problem.arrays import problem_of
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
@@ -52,9 +49,7 @@ class Plan(Remade):
     value: Floats  # (L + 1, S, D), the last row zero; without horizon (S, D); NaN if the value is not known; read-only
     # for averages: the cost of a step in the long run; `value` is then relative to it, 0 in the first place that can be reached
     gain: float | None = None
-    error: float = (
-        0.0  # without horizon: the value, or the gain, and what the policy really costs, are at most so far from the best
-    )
+    error: float = 0.0  # without horizon: value or gain, and what the policy really costs, are at most so far from the best
 
     def __post_init__(self) -> None:
         policy: Any = check.unmasked("Plan", "policy", self.policy)
@@ -113,8 +108,7 @@ def best_plan(
     agent counts beyond its cost; with a horizon every step the same, also if costs are discounted.
     """
     policy, value = empty_plan(task)
-    if prices is not None and task.horizon is None:
-        task, prices = replace(task, control_cost=task.control_cost + prices), None
+    task, prices = priced(task, prices)
     model = model_of(task, agents, environment, prices)
     if task.horizon is not None:
         run_pass(model, CHOOSE, policy, value, seed)
@@ -134,6 +128,13 @@ def best_plan(
     return new_plan(task, policy, value, gain, error)
 
 
+def priced(task: Task, prices: Floats | None) -> tuple[Task, Floats | None]:
+    """Return the task and its prices, see `best_plan`; without a horizon they are control costs."""
+    if prices is None or task.horizon is not None:
+        return task, prices
+    return replace(task, control_cost=task.control_cost + prices), None
+
+
 def new_plan(task: Task, policy: Policy, value: Floats, gain: float = 0.0, error: float = 0.0) -> Plan:
     """Make a Plan of arrays that a pass has just written, (L, S, D) and (L + 1, S, D): they become read-only, and are not copied.
 
@@ -147,12 +148,12 @@ def new_plan(task: Task, policy: Policy, value: Floats, gain: float = 0.0, error
 
 
 def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy, prices: Floats | None = None) -> Floats:
-    """Return value[t, s, prev_agent], (L + 1, S, D), of a checked policy under beliefs; where these are sets, the least possible
-    value. With a discount and no horizon: (1, S, D). prices: see `best_plan`.
+    """Return value[t, s, prev_agent], (L + 1, S, D), of a checked policy under beliefs: of sets the least possible value.
+
+    With a discount and no horizon: (1, S, D). prices: see `best_plan`.
     """
     _, value = empty_plan(task)
-    if prices is not None and task.horizon is None:
-        task, prices = replace(task, control_cost=task.control_cost + prices), None
+    task, prices = priced(task, prices)
     model = model_of(task, agents, environment, prices)
     if task.horizon is not None:
         run_pass(model, FOLLOW, for_kernels(policy), value, 0)
@@ -181,55 +182,47 @@ def gain_under(task: Task, agents: Belief, environment: Belief, policy: Policy) 
 def run_endless(
     task: Task, model: ModelArrays, mode: int, policy: Policy, value: Floats, seed: int, start: Floats | None = None
 ) -> Endless:
-    """Find the fixed point of the Bellman operator, from value[0] on. policy: (1, S, D). value: (2, S, D). start: see
-    `fixed_point`.
+    """Find the fixed point of the Bellman operator from value[0] on, as exactly as `accuracy_for` says.
+
+    mode: CHOOSE or FOLLOW. policy: (1, S, D), written or read. value: (2, S, D), whose first part is replaced. start: for averages
+    under tables that are known, (S,) where runs begin: only what can be reached from there counts.
     """
     scratch, thread = pass_scratch(model, policy.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
-    return fixed_point(task, model, mode, policy, value, seed, scratch, thread, start)
+    endless = new_endless(task, SOLVED_ONCE)
+    if start is not None and task.discount is None:
+        find_reached(model, start, task.start_agent, endless.reached)
+    settle(model, mode, policy[0], value, seed, accuracy_for(task), endless, scratch, thread)
+    return endless
 
 
 def backup(
-    task: Task, agents: Belief, environment: Belief, after: Floats, *, t: int = 0, seed: int = 0
-) -> tuple[Floats, NDArray[np.int16]]:
-    """Apply the Bellman operator once (Theorem 1).
-
-    after: v_{t+1}, (S, D). Return v_t, (S, D), and the best agents, (S, D). t is needed for agents whose policy varies with time. A
-    finite horizon is a loop over this, from zeros; a discount is a fixed point of it.
-    """
-    model, (policy, value) = model_of(task, agents, environment), empty_plan(task)
-    scratch, thread = pass_scratch(model, policy.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
-    begin(model.problem, 1, value, scratch)
-    given = np.require(after, np.float64, ["C"])
-    kernels.backup(model, CHOOSE, t, given, value[t], policy[t], policy[t], value[t], seed, scratch, thread, -1, 0, 0)
-    return value[t], policy[t]
-
-
-def follow_once(
     task: Task,
     agents: Belief,
     environment: Belief,
     after: Floats,
-    policy: Policy,
     *,
     t: int = 0,
+    seed: int = 0,
+    follow: Policy | None = None,
     prices: Floats | None = None,
-) -> Floats:
-    """Apply the Bellman operator once, with a given policy, (S, D), instead of the best one. after: v_{t+1}, (S, D). Return v_t.
-    prices: see `best_plan`.
+) -> tuple[Floats, NDArray[np.int16]]:
+    """Apply the Bellman operator once (Theorem 1).
+
+    after: v_{t+1}, (S, D). follow: (S, D) a policy that is followed instead of the best one. prices: see `best_plan`. Return v_t,
+    (S, D), and the best agents, (S, D). t is needed for agents whose policy varies with time. A finite horizon is a loop over this,
+    from zeros; a discount is a fixed point of it.
     """
-    model, (_, value) = model_of(task, agents, environment, prices), empty_plan(task)
-    scratch, thread = pass_scratch(model, value[:-1].shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
-    begin(model.problem, 1, value, scratch)
-    given, who = np.require(after, np.float64, ["C"]), for_kernels(policy)
-    result: Floats = value[t]
-    kernels.backup(model, FOLLOW, t, given, result, who, who, result, 0, scratch, thread, -1, 0, 0)
-    return result
+    model, (policies, values) = model_of(task, agents, environment, prices), empty_plan(task)
+    scratch, thread = pass_scratch(model, policies.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
+    begin(model.problem, 1, values, scratch)
+    mode, policy = (CHOOSE, policies[t]) if follow is None else (FOLLOW, for_kernels(follow))
+    given, value = np.require(after, np.float64, ["C"]), values[t]
+    kernels.backup(model, mode, t, given, value, policy, policy, value, seed, scratch, thread, -1, 0, 0)
+    return value, policy
 
 
 def true_value(mdp: TwoLayerMDP, policy: Policy) -> Floats:
-    """Return value[t, s, prev_agent], (L + 1, S, D), of a checked policy under the true model; without horizon (1, S, D), for
-    averages the cost of a step in the long run from each place.
-    """
+    """Return what `evaluate` does for a checked policy, (L + 1, S, D), or (1, S, D) without a horizon."""
     if mdp.task.horizon is None and mdp.task.discount is None:
         chain = chain_of(mdp.task, *true_beliefs(mdp), policy)
         return chain_value(chain.matrix, chain.cost, 1.0).level.reshape(policy.shape)
@@ -237,9 +230,7 @@ def true_value(mdp: TwoLayerMDP, policy: Policy) -> Floats:
 
 
 def start_cost(mdp: TwoLayerMDP, value: Floats) -> float:
-    """Return the expected cost of an episode from a value, (L + 1, S, D): its mean over the first state, with the start agent
-    before. Without horizon the value is (1, S, D), and the cost that of all that comes, or of a step in the long run.
-    """
+    """Return the expected cost of an episode, or without horizon of all that comes or of a step, from its value, (L + 1, S, D)."""
     return float(start_mean(mdp.environment.start, value, mdp.task.start_agent))
 
 
@@ -315,9 +306,11 @@ def run_pass(model: ModelArrays, mode: int, policy: Policy, value: Floats, seed:
     """
     scratch = pass_scratch(model, policy.shape)
     begin(model.problem, 1, value, scratch)
-    share_pass(
-        model, len(policy), scratch, lambda thread, phase: run_backward(model, mode, policy, value, seed, scratch, thread, phase)
-    )
+
+    def work(thread: ThreadScratch, phase: int) -> int:
+        return int(run_backward(model, mode, policy, value, seed, scratch, thread, phase))
+
+    share_pass(model, len(policy), scratch, work)
 
 
 def share_pass(model: ModelArrays, horizon: int, scratch: PassScratch, work: Any) -> None:

@@ -7,18 +7,19 @@ best_policy       the best policy of one who acts alone: an expert
 optimistic_plan   least cost over all policies and all tables within beliefs
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Floats
 from cede.beliefs.belief import Belief, CostBelief
-from cede.beliefs.known import true_beliefs
+from cede.beliefs.truth import true_beliefs
+from cede.planning.chains import chain_of, reachable, recurrent_classes
 from cede.planning.control_shares import Mixture, best_mixture
-from cede.planning.endless import check_connected
 from cede.planning.passes import Plan, best_plan, start_cost, true_value
 from cede.problem.control_limits import limits_of
 from cede.problem.model import Environment, TwoLayerMDP, solo
@@ -128,3 +129,57 @@ def best_policy(environment: Environment, horizon: int | None, *, discount: floa
     policy = solve(solo(environment, horizon, discount=discount)).policy
     result: Floats = np.eye(environment.n_actions)[policy[..., 0] if horizon is None else policy[0, :, 0]]
     return result
+
+
+# ------------------------------------------------------------------------------------------------- connected or not
+
+
+def check_connected(owner: str, mdp: TwoLayerMDP) -> None:
+    """Check that the least average cost of a problem does not depend on where a run begins.
+
+    That is so if, of all places that can be reached from the start, every one can be reached from every other one, except for
+    those that are left for good whoever is in control. (A place: a state and who was in control before.)
+    """
+    task, n_agents = mdp.task, mdp.task.n_agents
+    n = task.n_states * n_agents
+    states, prevs = np.divmod(np.arange(n), n_agents)
+    steps: list[sp.csr_array] = []  # by agent: where its steps can lead
+    for d in range(n_agents):
+        allowed = task.can_hand_over[prevs, d]
+        policy = np.full((1, task.n_states, n_agents), d, dtype=np.int16)
+        chain = chain_of(task, *true_beliefs(mdp), policy)
+        steps.append(sp.csr_array(sp.diags_array(allowed.astype(np.float64)) @ chain.matrix))
+    anyhow = steps[0].copy()
+    for more in steps[1:]:
+        anyhow = sp.csr_array(anyhow + more)
+    anyhow.eliminate_zeros()
+    reached = reachable(anyhow, np.flatnonzero((mdp.environment.start[states] > 0) & (prevs == task.start_agent)))
+    closed = [part for part in recurrent_classes(anyhow) if reached[part[0]]]
+    kept = np.ones(n, dtype=bool)  # places that can be kept to for ever outside of the last closed set
+    kept[closed[-1]] = False
+    kept &= reached
+    while True:
+        stays = np.zeros(n, dtype=bool)
+        for d in range(n_agents):
+            inside = np.asarray(steps[d] @ (~kept).astype(np.float64)) == 0.0
+            stays |= inside & task.can_hand_over[prevs, d]
+        if (kept & stays == kept).all():
+            break
+        kept &= stays
+    if len(closed) > 1 or kept.any():
+        part = closed[0] if len(closed) > 1 else np.flatnonzero(kept).tolist()
+        one = len({place // n_agents for place in part}) == 1
+        what = "never left" if len(closed) > 1 else "such that it can be stayed in for ever, or left for good"
+        why = "so the average depends on where a run begins; use a discount"
+        expected = f"connected to all others: {places(task, part, reached)} {'is' if one else 'are'} {what}, {why}"
+        check.fail(owner, "a part of the problem without horizon", "apart", expected)
+
+
+def places(task: Task, part: Sequence[int], reached: np.ndarray) -> str:
+    """Return the first few states of places of a chain in words, with the agents before them if not all that are reached count."""
+    states, agents = (sorted(set(side)) for side in np.divmod(np.asarray(part), task.n_agents))
+    names = [repr(task.state_names[s]) if task.state_names else str(s) for s in states[:5]]
+    more = f" and {len(states) - 5} more" if len(states) > 5 else ""
+    others = reached.reshape(-1, task.n_agents)[states].sum() > len(part)
+    after = f" after {' or '.join(repr(task.agents[d]) for d in agents)}" if others else ""
+    return f"state{'s' if len(states) > 1 else ''} {', '.join(names)}{more}{after}"

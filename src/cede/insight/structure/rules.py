@@ -15,15 +15,13 @@ from cede.beliefs.transition_trees import (
     MOST_OUTCOMES,
     Moves,
     TransitionTrees,
-    codes_after,
     compressed,
-    given_by,
+    draw_all,
     grow_for_each_feature,
     states_with,
     steps_for,
 )
 from cede.beliefs.trees import (
-    FIRST,
     Leaf,
     RuleData,
     Split,
@@ -193,7 +191,7 @@ def outcomes_of(task: Task, rules: TransitionTrees) -> Outcomes | None:
     drawn = draw_all(rules, places, task.n_actions)
     if drawn is None:
         return None
-    place, codes, met = drawn
+    place, codes, met, _ = drawn
     to = states_with(rules.features, codes)
     unknown = np.union1d(place[(codes < 0).any(axis=1)], np.setdiff1d(places, place[to >= 0]))
     kept = (to >= 0) & ~np.isin(place, unknown)
@@ -216,35 +214,3 @@ def outcomes_of(task: Task, rules: TransitionTrees) -> Outcomes | None:
     if len(unknown):
         table[unknown] = np.append(np.arange(n), np.full(width - n, -1))
     return Outcomes.of(case.reshape(n, -1), table.reshape(n, task.n_actions, width))
-
-
-def draw_all(rules: TransitionTrees, places: Ints, n_actions: int) -> tuple[Ints, Ints, Ints] | None:
-    """Return all possible outcomes: (place, codes of the next state's features, leaves and labels); None if there are too many.
-
-    The last has two columns for each feature, leaf and label; certain outcomes have the same in all leaves. A code is -1 where a
-    rule says nothing.
-    """
-    features = rules.features
-    place, codes = places, np.full((len(places), len(features.names)), -1, dtype=np.int64)
-    met = np.empty((len(places), 0), dtype=np.int64)
-    for i, f in enumerate(rules.order):
-        before, drawn = features.codes[place // n_actions], list(rules.order[:i])
-        at = route(rules.trees[f], given_by(before, place % n_actions, np.maximum(codes, 0), drawn))
-        at[(codes[:, drawn] < 0).any(axis=1)] = -1
-        silent = np.flatnonzero(at < 0)
-        parts = [(silent, np.full(len(silent), -1), np.full((len(silent), 2), -9))]
-        for leaf in leaves(rules.trees[f]):
-            here = np.flatnonzero(at == leaf.number)
-            rows, label = np.repeat(here, len(leaf.labels)), np.tile(leaf.labels, len(here))
-            code = codes_after(features, f, leaf, before[rows], label)
-            rows, label, code = rows[code >= 0], label[code >= 0], code[code >= 0]
-            name = np.full(len(rows), leaf.number) if not leaf.apart else -10 - place[rows]
-            both = np.stack([name, label], axis=1)
-            parts.append((rows, code, both if not leaf.certain else np.full_like(both, FIRST)))
-        rows, new, last = (np.concatenate(column) for column in zip(*parts, strict=True))
-        if len(rows) > MOST_OUTCOMES:
-            return None
-        place, codes = place[rows], codes[rows]
-        codes[:, f] = new
-        met = np.concatenate([met[rows], last], axis=1)
-    return place, codes, met
