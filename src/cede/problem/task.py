@@ -226,7 +226,7 @@ class Task(Remade):
 
     @cached_property
     def acting(self) -> NDArray[np.int64]:
-        """Return the member who acts, and pays for control, while each agent is in control, (D,): [0, 1, 0, 0] in the example."""
+        """Return the member who acts, and whose control is paid, while each agent is in control, (D,): [0, 1, 0, 0] here."""
         return read_only(np.array(self.roles.acting, dtype=np.int64))
 
     @cached_property
