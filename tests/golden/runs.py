@@ -228,7 +228,8 @@ def small_world(seed=0, n_states=5, n_actions=3, horizon=7, *, terminal=(), vari
     rng = np.random.default_rng(seed)
 
     def rows(*shape):
-        weights = rng.random(shape) ** 3
+        weights = rng.random(shape)
+        weights = weights * weights * weights  # not ** 3, which differs from processor to processor
         return weights / weights.sum(axis=-1, keepdims=True)
 
     tables = () if periods is None else (max(periods) + 1,)
