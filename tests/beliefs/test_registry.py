@@ -13,8 +13,9 @@ from cede.beliefs import kind as kinds
 from cede.beliefs import registry
 from cede.beliefs.registry import BY_NAME, KINDS, SETS, code_of, sets_that_allow
 from cede.cli import app
-from cede.learners.algorithms import FORMS, UCRL2, UCRL2MC
 from cede.learners.options import BeliefNames, ForgetRules, GreedyBackups
+from cede.learners.ucrl2 import FORMS, UCRL2
+from cede.learners.ucrl2_mc import UCRL2MC
 
 ROOT = Path(__file__).parent.parent.parent
 TWO_LAYERS = ["printed", "bernstein", "kl", "kl-value", "calibrated", "weissman"]

@@ -17,9 +17,8 @@ from cede.fleet import checkpoint
 from cede.fleet.grouping import RUN_FIELDS
 from cede.fleet.history import Ledger
 from cede.insight.starts import starts_of
-from cede.learners.algorithms import CLASSES
 from cede.learners.files import SCHEMA
-from cede.learners.reading import unpack_learner
+from cede.learners.reading import CLASSES, unpack_learner
 from cede.learners.state import LearnerState, Sizes
 from problems import play, random_structured
 

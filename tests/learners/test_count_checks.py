@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 import cede
-from cede.learners.algorithms import unpack_settings
 from cede.learners.files import pack_settings
 from cede.learners.learner import Learner
+from cede.learners.reading import unpack_settings
 from cede.learners.state import Sizes, check_cost_sums, unpack_layers
 from cede.rows.places import cost_places
 from cede.rows.stored import Counts, LayerCounts, check_layer, check_sums, checked_matrix

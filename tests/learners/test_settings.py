@@ -7,20 +7,16 @@ import pytest
 
 import cede
 from cede._base import archive
-from cede.learners.algorithms import (
-    ALGORITHMS,
-    CLASSES,
-    UCRL2,
-    UCRL2MC,
-    Fixed,
-    Greedy,
-    PosteriorSampling,
-    Recommended,
-    settings_from_fields,
-)
+from cede.learners.fixed import Fixed
+from cede.learners.greedy import Greedy
 from cede.learners.options import BeliefNames, ForgetRules, FullPlans, GreedyBackups, Knowledge
+from cede.learners.posterior_sampling import PosteriorSampling
 from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes
+from cede.learners.reading import ALGORITHMS, CLASSES, settings_from_fields
+from cede.learners.recommended import Recommended
 from cede.learners.settings import alike_key, for_newcomer
+from cede.learners.ucrl2 import UCRL2
+from cede.learners.ucrl2_mc import UCRL2MC
 from cede.problem.features import read_features
 
 MDP = cede.worlds.riverswim(agents=[0.3, 0.7])

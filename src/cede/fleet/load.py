@@ -10,10 +10,9 @@ from cede.features import encode
 from cede.features.encoder import Encoder
 from cede.fleet.files import apart, unpack_shared
 from cede.fleet.fleet import Fleet
-from cede.learners.algorithms import CLASSES, unpack_settings
 from cede.learners.files import OLDEST, SCHEMA, below
 from cede.learners.learner import Learner
-from cede.learners.reading import extras_before_7, unpack_learner, unpack_own
+from cede.learners.reading import CLASSES, extras_before_7, unpack_learner, unpack_own, unpack_settings
 from cede.learners.stacks import environment_extras
 from cede.learners.state import Sizes, most_episodes
 from cede.problem.structure import checked_structure

@@ -26,8 +26,8 @@ from cede.beliefs.constants import put_radii
 from cede.beliefs.layer import LayerArrays, put_costs
 from cede.beliefs.posterior import LEAST_PRIOR
 from cede.beliefs.scale import Scale
+from cede.insight.frequencies import CountsAlone
 from cede.learners import compiled as kernels
-from cede.learners.algorithms import CountsAlone
 from cede.learners.options import Knowledge
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState

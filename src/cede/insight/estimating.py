@@ -30,10 +30,9 @@ from cede.beliefs.posterior import checked_prior
 from cede.insight import figures
 from cede.insight.bounding import extremes
 from cede.insight.draws import costs_of_draws, free_parts
-from cede.insight.frequencies import frequencies
+from cede.insight.frequencies import CountsAlone, frequencies
 from cede.insight.starts import Starts, starts_of
 from cede.insight.visits import visits_by_place
-from cede.learners.algorithms import CountsAlone
 from cede.learners.baseline import is_kept_to
 from cede.learners.learner import MOST_SEED, Learner
 from cede.learners.promises import trial_at

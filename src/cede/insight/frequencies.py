@@ -1,14 +1,30 @@
 """What was seen, taken for the truth: frequencies as beliefs of width 0, and the plan that is best if they are right."""
 
+from dataclasses import dataclass
+
 from cede._base import check
 from cede._base.arrays import Floats
 from cede.beliefs.belief import Belief
-from cede.learners.algorithms import CountsAlone
 from cede.learners.learner import Learner
 from cede.learners.limits import prices_of_steps
+from cede.learners.options import Knowledge
+from cede.learners.settings import Settings
 from cede.learners.state import LearnerState
 from cede.learners.working import WorkingLearner
 from cede.planning.passes import Plan, best_plan
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountsAlone(Settings):
+    """Settings of a learner that has counts and what is known, and nothing else: no sets, no limits, nothing fades.
+
+    prior: pseudo-counts of a row if tables are drawn; 0: frequencies are taken for the truth.
+    """
+
+    prior: float = 0.0
+    knowledge: Knowledge = Knowledge()
+
+    name = "greedy"
 
 
 def mean_plan(learner: Learner) -> Plan:

@@ -1,23 +1,40 @@
 """Greedy: plans as if the frequencies counted so far were the truth. No confidence sets, no guarantee."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from cede.learners.algorithms import Greedy
 from cede.learners.learner import Learner
 from cede.learners.options import (
+    ForgetRules,
+    FullPlans,
+    Knowledge,
     Planning,
+    Plans,
     Replan,
     checked_forgetting,
     checked_knowledge,
     checked_plans,
 )
-from cede.learners.promises import checked_limits
+from cede.learners.promises import ShareLimits, checked_limits
+from cede.learners.settings import Settings
 from cede.problem.model import Environment
 from cede.problem.structure import Structure
 from cede.problem.task import Task
 from cede.rows.fading import Forget
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Greedy(Settings):
+    """Settings of `greedy`."""
+
+    knowledge: Knowledge = Knowledge()
+    forgetting: ForgetRules = ForgetRules()
+    promise: ShareLimits | None = None
+    plans: Plans = FullPlans()
+
+    name = "greedy"
 
 
 def greedy(

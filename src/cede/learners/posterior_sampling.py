@@ -1,27 +1,49 @@
 """Posterior sampling: plans with tables drawn from the posterior of what was counted."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede.beliefs.posterior import checked_prior
-from cede.learners.algorithms import PosteriorSampling
 from cede.learners.learner import Learner
 from cede.learners.options import (
+    ForgetRules,
+    FullPlans,
+    Knowledge,
     Replan,
     checked_forgetting,
     checked_full_plans,
     checked_knowledge,
     checked_task,
 )
-from cede.learners.promises import checked_limits
+from cede.learners.promises import ShareLimits, checked_limits
+from cede.learners.settings import Settings
 from cede.problem.features import Features, read_features
 from cede.problem.model import Environment
 from cede.problem.structure import Structure
 from cede.problem.task import Task
 from cede.rows.fading import Forget
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PosteriorSampling(Settings):
+    """Settings of `posterior_sampling`."""
+
+    prior: float = 1.0
+    features: Features | None = None
+    knowledge: Knowledge = Knowledge()
+    forgetting: ForgetRules = ForgetRules()
+    promise: ShareLimits | None = None
+    plans: FullPlans = FullPlans()
+
+    name = "posterior_sampling"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checked_prior(self.owner, self.prior)
 
 
 def checked_features(owner: str, task: Any, features: Any) -> Features | None:

@@ -4,20 +4,39 @@ What is read goes through the same checks as any other input, so a file cannot m
 could make.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from cede._base import check
+from cede._base import archive, check
 from cede._base.archive import Arrays
-from cede.learners.algorithms import unpack_settings
+from cede.beliefs.scale import Scale, StepDown
 from cede.learners.files import below
+from cede.learners.fixed import Fixed
+from cede.learners.greedy import Greedy
 from cede.learners.learner import MOST_SEED, Learner
+from cede.learners.options import BeliefNames, ForgetRules, FullPlans, GreedyBackups, Knowledge
+from cede.learners.posterior_sampling import PosteriorSampling
+from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes
+from cede.learners.recommended import CALIBRATED, Recommended
 from cede.learners.settings import Settings
 from cede.learners.state import Sizes, unpack_state
+from cede.learners.ucrl2 import FORMS, UCRL2
+from cede.learners.ucrl2_mc import UCRL2MC
+from cede.problem.features import Features
+from cede.problem.model import Environment
+from cede.problem.structure import Outcomes, Structure
+from cede.problem.takeover import Modes
 from cede.problem.task import Task
+from cede.rows.fading import HalfLife, Window
 from cede.steps.recorded import Recorded, unpacked
+
+ALGORITHMS = (UCRL2MC, Recommended, UCRL2, PosteriorSampling, Greedy, Fixed)
+OPTIONS = (BeliefNames, Knowledge, ForgetRules, ShareLimits, Baseline, TrialEpisodes, FullPlans, GreedyBackups)
+PARTS = (Task, Modes, Scale, StepDown, HalfLife, Window, Structure, Outcomes, Environment, Features)
+CLASSES: dict[str, Callable[..., Any]] = {cls.__name__: cls for cls in (*ALGORITHMS, *OPTIONS, *PARTS)}
 
 
 def unpack_learner(header: Mapping[str, Any], arrays: Arrays) -> Learner:
@@ -46,3 +65,73 @@ def extras_before_7(arrays: Arrays) -> Arrays:
             for old, new in (("fitted", "counts"), ("bases", "models")):
                 result |= {f"{layer}/{new}_{part}": arrays[f"{layer}_{old}_{part}"] for part in ("key", "number")}
     return result
+
+
+def unpack_settings(header: Mapping[str, Any], arrays: Arrays) -> tuple[Task, Settings]:
+    """Make task and settings from what `pack_settings` returned, and check that they fit together."""
+    classes = {**CLASSES, "Settings": settings_from_fields}
+    task, settings = (archive.rebuild(header[name], arrays, classes) for name in ("task", "told"))
+    if not isinstance(task, Task) or not isinstance(settings, Settings):
+        check.fail("file", "task and settings", "others", "a Task and Settings")
+    settings.check_fits("file", task)
+    return task, settings
+
+
+def settings_from_fields(
+    *,
+    name: str,
+    radius: str | None,
+    agents_radius: str | None,
+    prior: float,
+    delta: float,
+    scale: Scale,
+    flat: bool,
+    known_agents: Mapping[int, Any],
+    known_environment: Environment | None,
+    structure: Structure | None,
+    forget: Mapping[str, Any],
+    forget_environment: Any,
+    limits: Any,
+    baseline: Baseline | None,
+    policy: Any,
+    planning: str,
+    replan: Any,
+    features: Features | None = None,
+    auditions: bool = False,
+) -> Settings:
+    """Return the settings of an algorithm from the fields that older files, up to schema 6 and the first of 7, hold for all.
+
+    Options that the algorithm does not have must be empty there. features: since schema 5. auditions: trial episodes, since 4.
+    """
+    check.choice("file", "planning", planning, ("full",) if replan not in ("every", 1) else ("full", "greedy"))
+    limited, trials = None if limits is None else ShareLimits(*limits), TrialEpisodes() if auditions else None
+    promises = [one for one in (limited, baseline, trials) if one is not None]
+    options: dict[str, Any] = {
+        "belief": None if radius is None else BeliefNames(radius, agents_radius),
+        "delta": delta,
+        "scale": scale,
+        "prior": prior,
+        "features": features,
+        "knowledge": Knowledge(known_agents, known_environment, structure),
+        "forgetting": ForgetRules(forget, forget_environment),
+        "promise": promises[0] if promises else None,
+        "plans": GreedyBackups() if planning == "greedy" else FullPlans(replan),
+    }
+    algorithm: type[Settings] = Greedy if radius is None else UCRL2MC
+    if policy is not None:
+        algorithm, options["switching"], options["title"] = Fixed, policy, name
+    elif flat:
+        forms = {kind: form for form, kind in FORMS.items()}
+        algorithm, options["form"] = UCRL2, forms[check.choice("file", "radius", radius, tuple(forms))]
+    elif prior:
+        algorithm = PosteriorSampling
+    elif name == "recommended" and options["belief"] == CALIBRATED and (delta, scale) == (0.1, Scale()):
+        algorithm = Recommended
+    own = {one.name for one in fields(algorithm)}
+    in_every_file = {"delta", "scale", "plans"} | ({"belief"} if algorithm in (UCRL2, Recommended) else set())
+    if len(promises) > 1 or (radius is None and agents_radius is not None):
+        check.fail("file", f"the settings of {check.printable(name)[:60]}", "contradictory", "one promise, sets of both layers")
+    for option, value in options.items():
+        if option not in own | in_every_file and getattr(value, "arguments", value):
+            check.fail("file", f"{option} of {check.printable(name)[:60]}", "given", "left out")
+    return algorithm(**{option: value for option, value in options.items() if option in own})

@@ -1,23 +1,43 @@
 """The learner to begin with: optimism over calibrated sets, which needs no tuning and promises nothing."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from cede.learners.algorithms import Recommended
 from cede.learners.learner import Learner
 from cede.learners.options import (
+    BeliefNames,
+    ForgetRules,
+    FullPlans,
+    Knowledge,
     Replan,
     checked_forgetting,
     checked_full_plans,
     checked_knowledge,
 )
-from cede.learners.promises import TrialEpisodes, checked_promise
+from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes, checked_promise
+from cede.learners.settings import Settings
 from cede.planning.passes import Plan
 from cede.problem.model import Environment
 from cede.problem.structure import Structure
 from cede.problem.task import Task
 from cede.rows.fading import Forget
+
+CALIBRATED = BeliefNames("calibrated")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recommended(Settings):
+    """Settings of `recommended`."""
+
+    knowledge: Knowledge = Knowledge()
+    forgetting: ForgetRules = ForgetRules()
+    promise: TrialEpisodes | ShareLimits | Baseline | None = TrialEpisodes()
+    plans: FullPlans = FullPlans()
+
+    name = "recommended"
+    belief = CALIBRATED
 
 
 def recommended(

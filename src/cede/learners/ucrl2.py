@@ -1,11 +1,41 @@
 """UCRL2, the baseline of the appendix: one confidence set for p(s' | s, d), which ignores actions."""
 
+from dataclasses import dataclass, field
+
 from cede._base import check
 from cede.beliefs.scale import Scale, ScaleOf, scale_of
-from cede.learners.algorithms import FORMS, UCRL2
 from cede.learners.learner import Learner
-from cede.learners.options import Planning, Replan, checked_plans, checked_task
+from cede.learners.options import BeliefNames, FullPlans, Planning, Plans, Replan, checked_plans, checked_task
+from cede.learners.settings import Settings
 from cede.problem.task import Task
+
+FORMS = {"appendix": "appendix", "same-form": "printed"}  # kinds of sets by the argument `radius`
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UCRL2(Settings):
+    """Settings of `ucrl2`."""
+
+    form: str = field(default="appendix", metadata={"argument": "radius"})  # of the radius: "appendix" or "same-form"
+    delta: float = 0.1
+    scale: Scale = Scale()
+    plans: Plans = FullPlans()
+
+    flat = True
+
+    def __post_init__(self) -> None:
+        check.choice("ucrl2", "radius", self.form, tuple(FORMS))
+        super().__post_init__()
+
+    @property
+    def name(self) -> str:
+        """Return the name of the learner."""
+        return f"ucrl2 ({self.form})"
+
+    @property
+    def belief(self) -> BeliefNames:
+        """Return the kind of the set."""
+        return BeliefNames(FORMS[self.form])
 
 
 def ucrl2(

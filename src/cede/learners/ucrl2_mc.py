@@ -1,27 +1,54 @@
 """UCRL2-MC, the paper's Algorithm 1: optimism over separate confidence sets of every agent and of the environment."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede.beliefs.scale import Scale, ScaleOf, scale_of
-from cede.learners.algorithms import UCRL2MC
 from cede.learners.learner import Learner
 from cede.learners.options import (
+    BeliefNames,
+    ForgetRules,
+    FullPlans,
+    Knowledge,
     Planning,
+    Plans,
     Replan,
     checked_belief,
     checked_forgetting,
     checked_knowledge,
     checked_plans,
 )
-from cede.learners.promises import checked_promise
+from cede.learners.promises import Baseline, ShareLimits, checked_promise
+from cede.learners.settings import Settings
 from cede.planning.passes import Plan
 from cede.problem.model import Environment
 from cede.problem.structure import Structure
 from cede.problem.task import Task
 from cede.rows.fading import Forget
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UCRL2MC(Settings):
+    """Settings of `ucrl2_mc`."""
+
+    belief: BeliefNames = BeliefNames()
+    delta: float = 0.1
+    scale: Scale = Scale()
+    knowledge: Knowledge = Knowledge()
+    forgetting: ForgetRules = ForgetRules()
+    promise: ShareLimits | Baseline | None = None
+    plans: Plans = FullPlans()
+
+    name = "ucrl2_mc"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.allows("two layers"):
+            both = f"{self.belief.environment!r} and {self.belief.agents!r}"
+            check.fail(self.owner, "radius", both, "sets that this learner can have")
 
 
 def ucrl2_mc(

@@ -19,9 +19,9 @@ import numpy as np
 from cede import __version__
 from cede._base.archive import Arrays, load_arrays, write_arrays
 from cede._base.arrays import Floats, Ints, Policy
-from cede.learners.algorithms import unpack_settings
 from cede.learners.files import OLDEST, SCHEMA, pack_settings
 from cede.learners.promises import trial_at
+from cede.learners.reading import unpack_settings
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState
 from cede.learners.working import WorkingLearner
