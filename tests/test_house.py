@@ -288,7 +288,7 @@ def test_no_public_name_is_hidden_by_a_module():
     assert not {path.stem for path in (SOURCE / "insight").iterdir()} & set(cede.insight.__all__)
 
 
-# Limits of the house: DESIGN.md asks for chains of at most 20 modules, and 15 imports of `learner`. Lines: lower it when code is deleted.
+# Limits: DESIGN.md asks for chains of at most 20 modules and 15 imports of `learner`. Lines: lower it when code is deleted.
 LONGEST_CHAIN, LEARNER_IMPORTS, MOST_LINES = 20, 15, 36_300
 
 
