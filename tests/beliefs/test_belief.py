@@ -122,7 +122,7 @@ def share_covered(scale):
     mdp = cede.worlds.riverswim(agents=[0.2, 0.6])
     optimum = cede.solve(mdp).value
     covered = []
-    for seed in range(40):
+    for seed in range(20):
         learner = cede.ucrl2_mc(mdp.task, delta=0.1, scale=scale, seed=seed)
         rng = np.random.default_rng(seed)
         always = True

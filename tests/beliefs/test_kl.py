@@ -146,7 +146,7 @@ def test_many_outcomes():
 @pytest.mark.parametrize("truth", [(0.5, 0.5), (0.97, 0.02, 0.01), (1.0, 0.0, 0.0, 0.0), (0.2,) * 5], ids=str)
 def test_a_row_leaves_its_ball_at_any_time_with_probability_delta_at_most(truth):
     """One row, so that the union over rows and layers costs nothing: n KL <= log(1 / delta) + surprise for all n."""
-    truth, delta, repeats, visits, left = np.array(truth), 0.1, 300, 400, 0
+    truth, delta, repeats, visits, left = np.array(truth), 0.1, 200, 200, 0
     rng = np.random.default_rng(5)
     for _ in range(repeats):
         counts = np.zeros(len(truth))
