@@ -87,14 +87,14 @@ def progress(owner: str, value: Any) -> bool | Callable[[int], None]:
 def path(owner: str, place: str, value: Any, expected: str = "the path of a file") -> Path:
     """Check that a value is the path of a file, text or a path object, and return it as a Path."""
     try:
-        given = os.fspath(value) if isinstance(value, os.PathLike) else value
+        text = os.fspath(value) if isinstance(value, os.PathLike) else value
     except Exception:  # whatever a class of the user does
-        given = None
-    if not isinstance(given, str) or "\0" in given or not Path(given).name:
+        text = None
+    if not isinstance(text, str) or "\0" in text or not Path(text).name:
         fail(owner, place, show(value), expected)
-    if not is_text(given):
+    if not is_text(text):
         fail(owner, place, show(value), f"{expected}, in UTF-8")
-    return Path(given)
+    return Path(text)
 
 
 def is_text(value: str) -> bool:
@@ -262,10 +262,10 @@ def array(owner: str, argument: str, value: Any, shape: Sequence[int | None], le
 
 def copied(owner: str, argument: str, value: Any, letters: str) -> Floats:
     """Return a copy of an array-like value as a float64 array in C order; fail if it does not consist of numbers."""
-    given = unmasked(owner, argument, value)
-    if given is None or given.dtype.kind not in "fiub":
+    unchecked = unmasked(owner, argument, value)
+    if unchecked is None or unchecked.dtype.kind not in "fiub":
         fail(owner, argument, show(value), f"an array of numbers of shape {letters}")
-    return np.array(given, dtype=np.float64, order="C")
+    return np.array(unchecked, dtype=np.float64, order="C")
 
 
 def unmasked(owner: str, argument: str, value: Any) -> Any:
@@ -284,14 +284,14 @@ def unmasked(owner: str, argument: str, value: Any) -> Any:
 def integers(owner: str, argument: str, value: Any, axes: int | tuple[int, ...]) -> Ints:
     """Check that a value is an array of integers with so many axes (one of several numbers), and return a copy as int64."""
     wanted = (axes,) if isinstance(axes, int) else axes
-    given = unmasked(owner, argument, value)
+    unchecked = unmasked(owner, argument, value)
     expected = f"an array of integers with {' or '.join(map(str, wanted))} axes" if wanted != (1,) else "a list of integers"
-    empty = given is not None and given.size == 0 and not isinstance(value, np.ndarray)  # an empty list has no type
-    if given is None or given.ndim not in wanted or (given.dtype.kind not in "iu" and not empty):
+    empty = unchecked is not None and unchecked.size == 0 and not isinstance(value, np.ndarray)  # an empty list has no type
+    if unchecked is None or unchecked.ndim not in wanted or (unchecked.dtype.kind not in "iu" and not empty):
         fail(owner, argument, show(value), expected)
-    if given.dtype == np.uint64 and given.size and given.max() > np.iinfo(np.int64).max:
+    if unchecked.dtype == np.uint64 and unchecked.size and unchecked.max() > np.iinfo(np.int64).max:
         fail(owner, argument, show(value), f"{expected} below 2**63")
-    return np.array(given, dtype=np.int64, order="C")
+    return np.array(unchecked, dtype=np.int64, order="C")
 
 
 def frozen(array: Any) -> Any:
@@ -348,12 +348,12 @@ def names(owner: str, argument: str, value: Any, size: int) -> tuple[str, ...] |
         return None
     if not isinstance(value, Names):
         expected = "a sequence of strings"
-        given = items(owner, argument, value, expected)
-        if isinstance(value, Mapping | set) or not all(isinstance(item, str) for item in given):
+        strings = items(owner, argument, value, expected)
+        if isinstance(value, Mapping | set) or not all(isinstance(item, str) for item in strings):
             fail(owner, argument, show(value), expected)
-        if not is_text("".join(given)):
+        if not is_text("".join(strings)):
             fail(owner, argument, show(value), f"{expected} in UTF-8")
-        value = Names(given)
+        value = Names(strings)
     result: Names = value
     if len(result) != size:
         fail(owner, f"the length of {argument}", len(result), str(size))

@@ -11,10 +11,10 @@ LONGEST_NAME = 40
 
 def listed(names: Sequence[Any] | None, most: int = MOST_NAMES) -> str:
     """Return names with commas between them; of many the first ones, and how many there are."""
-    given = names or ()
-    texts = [check.printable(str(name)[: LONGEST_NAME + 1]) for name in given[:most]]
+    all_names = names or ()
+    texts = [check.printable(str(name)[: LONGEST_NAME + 1]) for name in all_names[:most]]
     short = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in texts]
-    return ", ".join(short) + (f", ... ({len(given):,} in all)" if len(given) > most else "")
+    return ", ".join(short) + (f", ... ({len(all_names):,} in all)" if len(all_names) > most else "")
 
 
 def plural(n: int, noun: str) -> str:

@@ -33,8 +33,8 @@ NOTICE_AGAIN_SECONDS = 600.0  # for which no other process of the same run says 
 @cache
 def imported_by(path: Path) -> tuple[Path, ...]:
     """Return the files with compiled code that such a file imports."""
-    found = re.findall(r"^from cede\.([\w.]+) import", path.read_text(encoding="utf-8"), re.MULTILINE)
-    files = (SOURCE / f"{name.replace('.', '/')}.py" for name in dict.fromkeys(found))
+    modules = re.findall(r"^from cede\.([\w.]+) import", path.read_text(encoding="utf-8"), re.MULTILINE)
+    files = (SOURCE / f"{name.replace('.', '/')}.py" for name in dict.fromkeys(modules))
     return tuple(file for file in files if has_compiled_code(file))
 
 

@@ -81,8 +81,8 @@ class Belief(Remade):
         owner = "Belief.of"
         if sp.issparse(centre):
             if centre.ndim != 2 or 0 in centre.shape or centre.dtype.kind not in "fiub":
-                given = f"of shape {centre.shape} and {centre.dtype}"
-                check.fail(owner, "centre", given, "a (rows, outcomes) matrix of numbers, no side empty")
+                shape_and_type = f"of shape {centre.shape} and {centre.dtype}"
+                check.fail(owner, "centre", shape_and_type, "a (rows, outcomes) matrix of numbers, no side empty")
             matrix = sp.csr_array(centre, dtype=np.float64)
         else:
             matrix = sp.csr_array(check.array(owner, "centre", centre, (None, None), "(rows, outcomes)"))
@@ -140,8 +140,8 @@ class CostBelief(Remade):
             if (low > high).any():
                 where = np.argwhere(low > high)[0]
                 check.fail(owner, check.place_of(first, where), low[tuple(where)], f"at most {high[tuple(where)]}, its {second}")
-            given = getattr(self, middle)
-            mean = check.array(owner, middle, (low + high) / 2 if given is None else given, low.shape, letters)
+            stated = getattr(self, middle)
+            mean = check.array(owner, middle, (low + high) / 2 if stated is None else stated, low.shape, letters)
             for name, array in ((first, low), (second, high), (middle, mean)):
                 object.__setattr__(self, name, array)
 

@@ -212,11 +212,11 @@ def log_predictive(seen: sp.csr_array, batch: sp.csr_array, model: sp.csr_array,
     """
     steps = sp.coo_array(batch)
     some = steps.data > 0
-    row, column = (one[some].astype(np.int64) for one in steps.coords)
+    row, column = (coordinate[some].astype(np.int64) for coordinate in steps.coords)
     n = steps.data[some].astype(np.float64)
     rows, at = np.unique(row, return_inverse=True)
     before, expected = entries(seen, row, column), entries(model, row, column)
-    visits, mass = (np.asarray(one.sum(axis=1)).ravel()[rows] for one in (seen, model))
+    visits, mass = (np.asarray(table.sum(axis=1)).ravel()[rows] for table in (seen, model))
     more = np.bincount(at, weights=n, minlength=len(rows))
     result = np.empty(len(ALPHAS))
     for i, alpha in enumerate(ALPHAS):

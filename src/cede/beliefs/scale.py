@@ -79,13 +79,13 @@ class Scale:
         """
         if not callable(getattr(self, layer)):
             return np.full(n, self.at(layer, episode))
-        found = [self.at(layer, episode)]
+        scales = [self.at(layer, episode)]
         for later in range(episode + 1, episode + n):
             try:
-                found.append(self.at(layer, later))
+                scales.append(self.at(layer, later))
             except Exception:  # whatever it is, it is raised when that episode is first
                 break
-        return np.array(found)
+        return np.array(scales)
 
     def at(self, layer: str, episode: int) -> float:
         """Return the scale of a layer, "agents" or "environment", in an episode, numbered from 1."""

@@ -110,7 +110,7 @@ def fit(tables: Sequence[Floats], matches: Floats) -> tuple[Floats, Ints, Ints]:
     copies = (matches >= n[:, None]).any(axis=1)
     kind = np.where(copies & (labels.min(axis=0) > 1), 2, np.argmax(scores, axis=0))
     pick = np.minimum(kind, len(tables) - 1)[None]
-    value, count = (np.take_along_axis(one, pick, axis=0)[0] for one in (likelihoods, labels))
+    value, count = (np.take_along_axis(table, pick, axis=0)[0] for table in (likelihoods, labels))
     return np.where(kind == 2, 0.0, value), np.where(kind == 2, 1, count), kind
 
 
@@ -140,7 +140,7 @@ def table_of(data: RuleData, column: Ints) -> RuleTable:
     """Count the steps by a variable. column: (rows,) its codes."""
     codes, row = np.unique(column, return_inverse=True)
     labels = (data.value, data.change)
-    tables = tuple(cross_table(row, len(codes), one, data.visits) for one in labels if one is not None)
+    tables = tuple(cross_table(row, len(codes), label, data.visits) for label in labels if label is not None)
     matches = [np.bincount(row, weights=data.visits * copy, minlength=len(codes)) for copy in data.copies.T]
     return RuleTable(codes, tables, np.stack(matches, axis=1) if matches else np.zeros((len(codes), 0)))
 
@@ -177,7 +177,7 @@ def candidate_groups(table: RuleTable, variable: Variable) -> list[tuple[str, Fl
 def best_split(data: RuleData, variables: Sequence[Variable], split_at: float) -> tuple[int, str, RuleTable, Floats] | None:
     """Return the test of a node that is least likely to be chance: (variable, kind, table, groups); None if all may be chance."""
     whole = table_of(data, np.zeros(len(data.value), dtype=np.int64))
-    before, labels = (float(one[0]) for one in whole.grouped(np.ones((1, 1))))
+    before, labels = (float(number[0]) for number in whole.grouped(np.ones((1, 1))))
     if before > -1e-9:
         return None
     tried, best, result = 0, 0.0, None

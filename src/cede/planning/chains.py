@@ -54,7 +54,7 @@ class ChainValue:
 
 def is_point(*beliefs: Belief) -> bool:
     """Return whether each row of beliefs is known: one distribution, not a set of them."""
-    return all(not one.width.any() and (one.linear == 0.0 or bool(one.centre.size.all())) for one in beliefs)
+    return all(not belief.width.any() and (belief.linear == 0.0 or bool(belief.centre.size.all())) for belief in beliefs)
 
 
 def distributions(belief: Belief) -> sp.csr_array:
@@ -85,10 +85,10 @@ def chain_of(task: Task, agents: Belief, environment: Belief, policy: Policy) ->
     if task.enter_cost is not None:
         cost = cost + np.asarray(sp.csr_array(to_state) @ task.enter_cost)
     goes_on = ~task.is_terminal[states]
-    kept = goes_on[to_state.coords[0]] & (to_state.data > 0)
+    possible = goes_on[to_state.coords[0]] & (to_state.data > 0)
     ends = np.flatnonzero(~goes_on)
-    data = np.concatenate([to_state.data[kept], np.ones(len(ends))])
-    coords = (np.concatenate([to_state.coords[0][kept], ends]), np.concatenate([columns[kept], ends]))
+    data = np.concatenate([to_state.data[possible], np.ones(len(ends))])
+    coords = (np.concatenate([to_state.coords[0][possible], ends]), np.concatenate([columns[possible], ends]))
     return Chain(sp.csr_array((data, coords), shape=(n, n)), np.where(goes_on, cost, 0.0))
 
 
@@ -101,7 +101,7 @@ def recurrent_classes(matrix: sp.csr_array) -> list[list[int]]:
     left = set(label[edges.coords[0][label[edges.coords[0]] != label[edges.coords[1]]]].tolist())
     order = np.argsort(label, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
-    return [part.tolist() for one, part in enumerate(parts) if one not in left]
+    return [part.tolist() for i, part in enumerate(parts) if i not in left]
 
 
 def chain_value(matrix: sp.csr_array, costs: Floats, discount: float) -> ChainValue:
@@ -115,14 +115,14 @@ def chain_value(matrix: sp.csr_array, costs: Floats, discount: float) -> ChainVa
         if len(members) > 1:  # relative to the first of them
             system = sp.eye_array(len(members), format="csc") - discount * sp.csc_array(matrix[members][:, members])
             ones = sp.csc_array(np.ones((len(members), 1)))
-            found = solved(sp.hstack([ones, system[:, 1:]]), table[members])
-            level[members], relative[members[1:]] = found[0], found[1:]
+            solution = solved(sp.hstack([ones, system[:, 1:]]), table[members])
+            level[members], relative[members[1:]] = solution[0], solution[1:]
     stays = np.concatenate([np.array(members, dtype=np.int64) for members in classes])
     others = np.setdiff1d(np.arange(n), stays)
     if len(others):
         among, onward, eye = matrix[others][:, others], matrix[others][:, stays], sp.eye_array(len(others), format="csc")
-        found = solved(eye - among, onward @ level[stays])  # a mean of the levels that can come; of one it is that one
-        level[others] = np.clip(found, level[stays].min(axis=0), level[stays].max(axis=0))
+        mean = solved(eye - among, onward @ level[stays])  # of the levels of the classes that can be reached
+        level[others] = np.clip(mean, level[stays].min(axis=0), level[stays].max(axis=0))
         relative[others] = solved(eye - discount * among, table[others] - level[others] + discount * (onward @ relative[stays]))
     return ChainValue(level.reshape(costs.shape), relative.reshape(costs.shape))
 
@@ -133,20 +133,20 @@ def solved(system: sp.sparray, right: Floats) -> Floats:
 
     matrix = sp.csc_array(system)
     factors = splu(matrix)
-    found = factors.solve(right)
-    result: Floats = found + factors.solve(right - matrix @ found)
+    solution = factors.solve(right)
+    result: Floats = solution + factors.solve(right - matrix @ solution)
     return result
 
 
 def reachable(matrix: sp.csr_array, begin: Sequence[int] | np.ndarray) -> np.ndarray:
     """Return which states of a chain can be reached from some states, (n,)."""
-    found = np.zeros(matrix.shape[0], dtype=bool)
-    found[np.asarray(begin, dtype=np.int64)] = True
-    fresh = found.copy()
+    reached = np.zeros(matrix.shape[0], dtype=bool)
+    reached[np.asarray(begin, dtype=np.int64)] = True
+    fresh = reached.copy()
     while fresh.any():
-        fresh = (np.asarray(matrix.T @ fresh.astype(np.float64)) > 0) & ~found
-        found |= fresh
-    return found
+        fresh = (np.asarray(matrix.T @ fresh.astype(np.float64)) > 0) & ~reached
+        reached |= fresh
+    return reached
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +173,8 @@ def improved(
     policy = policy.copy()
     for _ in range(MOST_ROUNDS):
         chain = chain_of(task, agents, environment, policy)
-        found = chain_value(chain.matrix, chain.cost, discount)
-        level, relative = found.level.reshape(shape), found.relative.reshape(shape)
+        chain_cost = chain_value(chain.matrix, chain.cost, discount)
+        level, relative = chain_cost.level.reshape(shape), chain_cost.relative.reshape(shape)
         base, most = level[reached].min(), np.abs(chain.cost).max()
         if task.discount is not None:
             x = relative + (level - base) / (1.0 - discount)

@@ -95,7 +95,8 @@ def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0
     part = best.weights[best.weights > ROUNDING]
     part = part / part.sum()
     used = [column for column, weight in zip(known, best.weights, strict=True) if weight > ROUNDING]
-    cost, shares = (weighted(part, np.array(numbers)) for numbers in ([one.cost for one in used], [one.shares for one in used]))
+    cost = weighted(part, np.array([column.cost for column in used]))
+    shares = weighted(part, np.array([column.shares for column in used]))
     policies = tuple(column.policy.reshape(task.policy_shape) for column in used)
     return Mixture(policies, part, float(cost), shares / shares.sum(), best.prices / most_steps(task))
 
@@ -108,7 +109,8 @@ def generate(
     nearest_only: what counts is not what policies cost, but how much the limits are missed.
     """
     for _ in range(MOST_ROUNDS):
-        costs, shares = (np.array(numbers) for numbers in ([one.cost for one in known], [one.shares for one in known]))
+        costs = np.array([column.cost for column in known])
+        shares = np.array([column.shares for column in known])
         best = best_weights(costs, shares, least, most, nearest_only)
         if nearest_only and best.missed <= ROUNDING:
             return best
@@ -172,20 +174,20 @@ def minimise(costs: Floats, rows: Floats, right: Floats, n: int) -> tuple[Floats
     dual, x = np.zeros(len(right)), np.zeros(len(costs))
     dual[0] = costs[:n].min()
     reduced = costs - weighted(dual, rows)
-    unit, kept = float(reduced.max()) or 1.0, np.ones(len(costs), dtype=bool)
+    unit, solved_for = float(reduced.max()) or 1.0, np.ones(len(costs), dtype=bool)
     for _ in range(MOST_REFINEMENTS):
         options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
-        result = linprog(reduced[kept] / unit, A_eq=rows[:, kept], b_eq=right, method="highs", options=options)
+        result = linprog(reduced[solved_for] / unit, A_eq=rows[:, solved_for], b_eq=right, method="highs", options=options)
         if result.status != 0:
             raise RuntimeError(f"solve: the linear programme of the limits failed: {result.message}")
         x = np.zeros(len(costs))
-        x[kept] = np.maximum(result.x, 0.0)
+        x[solved_for] = np.maximum(result.x, 0.0)
         dual = dual + unit * result.eqlin.marginals
         reduced = costs - weighted(dual, rows)
         if (reduced >= -ROUNDING * (np.abs(costs) + weighted(np.abs(dual), np.abs(rows)))).all():
             break
         unit = -float(reduced.min())
-        kept = (reduced <= FAR * unit) | (x > 0.0)
+        solved_for = (reduced <= FAR * unit) | (x > 0.0)
     return x, dual
 
 
@@ -218,12 +220,12 @@ def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
     if task.horizon is None and task.discount is None:
         chain = chain_of(task, *true_beliefs(mdp), policy)
         acts = np.array([task.acting[policy[0].reshape(-1)] == member for member in members], dtype=np.float64).T
-        found = chain_value(chain.matrix, acts, 1.0).level.reshape(task.n_states, task.n_agents, -1)[:, task.start_agent]
-        shares: Floats = weighted(mdp.environment.start, found)
+        levels = chain_value(chain.matrix, acts, 1.0).level.reshape(task.n_states, task.n_agents, -1)[:, task.start_agent]
+        shares: Floats = weighted(mdp.environment.start, levels)
     else:
         alike, most = counted_alike(task), most_steps(task)
         counting = (alike.only_costs(control_cost=(task.acting == member) / most) for member in members)
-        shares = np.array([start_cost(mdp, value_under(one, *true_beliefs(mdp), policy)) for one in counting])
+        shares = np.array([start_cost(mdp, value_under(task_of_member, *true_beliefs(mdp), policy)) for task_of_member in counting])
     if task.terminal:
         return shares
     result: Floats = shares / shares.sum()  # removes rounding: somebody is in control at every step

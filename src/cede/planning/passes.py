@@ -114,17 +114,17 @@ def best_plan(
         run_pass(model, CHOOSE, policy, value, seed)
         return new_plan(task, policy, value)
     value[0] = 0.0
-    found = run_endless(task, model, CHOOSE, policy, value, seed, start)
-    gain, error = found.gain, found.error
+    result = run_endless(task, model, CHOOSE, policy, value, seed, start)
+    gain, error = result.gain, result.error
     if is_point(agents, environment) and (policy.size <= SMALL or not is_exact(task, error)):
 
         def operator(costs: Task, after: Floats) -> tuple[Floats, NDArray[np.int16]]:
             return backup(costs, agents, environment, after, seed=seed)
 
-        better = improved(task, agents, environment, policy, found.reached, operator)
+        better = improved(task, agents, environment, policy, result.reached, operator)
         if better is not None:
             policy, value[0], gain, error = better.policy, better.value, better.gain, better.error
-    value[0][~found.reached] = np.nan
+    value[0][~result.reached] = np.nan
     return new_plan(task, policy, value, gain, error)
 
 
@@ -161,10 +161,10 @@ def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy,
     value[0] = 0.0
     known = task.discount is not None and is_point(agents, environment)
     if not known or policy.size > SMALL:
-        found = run_endless(task, model, FOLLOW, for_kernels(policy), value, 0)
-        if not known and task.discount is not None and not is_exact(task, found.error):
-            value[0] = np.where(task.is_terminal[:, None], 0.0, value[0] - 0.5 * found.error)  # the least that is possible
-        known = known and not is_exact(task, found.error)
+        result = run_endless(task, model, FOLLOW, for_kernels(policy), value, 0)
+        if not known and task.discount is not None and not is_exact(task, result.error):
+            value[0] = np.where(task.is_terminal[:, None], 0.0, value[0] - 0.5 * result.error)  # the least that is possible
+        known = known and not is_exact(task, result.error)
     if known:
         chain = chain_of(task, agents, environment, policy)
         value[0] = chain_value(chain.matrix, chain.cost, task.layout.factor).total(task.layout.factor).reshape(policy.shape[1:])
@@ -175,8 +175,8 @@ def gain_under(task: Task, agents: Belief, environment: Belief, policy: Policy) 
     """Return the cost of a step of a checked policy in the long run under beliefs; where these are sets, the least possible."""
     _, value = empty_plan(task)
     value[0] = 0.0
-    found = run_endless(task, model_of(task, agents, environment), FOLLOW, for_kernels(policy), value, 0)
-    return found.gain - 0.5 * found.error
+    result = run_endless(task, model_of(task, agents, environment), FOLLOW, for_kernels(policy), value, 0)
+    return result.gain - 0.5 * result.error
 
 
 def run_endless(
@@ -216,8 +216,8 @@ def backup(
     scratch, thread = pass_scratch(model, policies.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
     begin(model.problem, 1, values, scratch)
     mode, policy = (CHOOSE, policies[t]) if follow is None else (FOLLOW, for_kernels(follow))
-    given, value = np.require(after, np.float64, ["C"]), values[t]
-    kernels.backup(model, mode, t, given, value, policy, policy, value, seed, scratch, thread, -1, 0, 0)
+    next_value, value = np.require(after, np.float64, ["C"]), values[t]
+    kernels.backup(model, mode, t, next_value, value, policy, policy, value, seed, scratch, thread, -1, 0, 0)
     return value, policy
 
 

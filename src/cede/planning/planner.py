@@ -155,23 +155,23 @@ def check_connected(owner: str, mdp: TwoLayerMDP) -> None:
     anyhow.eliminate_zeros()
     reached = reachable(anyhow, np.flatnonzero((mdp.environment.start[states] > 0) & (prevs == task.start_agent)))
     closed = [part for part in recurrent_classes(anyhow) if reached[part[0]]]
-    kept = np.ones(n, dtype=bool)  # places that can be kept to for ever outside of the last closed set
-    kept[closed[-1]] = False
-    kept &= reached
+    can_stay = np.ones(n, dtype=bool)  # places that can be kept to for ever outside of the last closed set
+    can_stay[closed[-1]] = False
+    can_stay &= reached
     while True:
         stays = np.zeros(n, dtype=bool)
         for d in range(n_agents):
-            inside = np.asarray(steps[d] @ (~kept).astype(np.float64)) == 0.0
+            inside = np.asarray(steps[d] @ (~can_stay).astype(np.float64)) == 0.0
             stays |= inside & task.can_hand_over[prevs, d]
-        if (kept & stays == kept).all():
+        if (can_stay & stays == can_stay).all():
             break
-        kept &= stays
-    if len(closed) > 1 or kept.any():
-        part = closed[0] if len(closed) > 1 else np.flatnonzero(kept).tolist()
-        one = len({place // n_agents for place in part}) == 1
+        can_stay &= stays
+    if len(closed) > 1 or can_stay.any():
+        part = closed[0] if len(closed) > 1 else np.flatnonzero(can_stay).tolist()
+        is_single = len({place // n_agents for place in part}) == 1
         what = "never left" if len(closed) > 1 else "such that it can be stayed in for ever, or left for good"
         why = "so the average depends on where a run begins; use a discount"
-        expected = f"connected to all others: {places(task, part, reached)} {'is' if one else 'are'} {what}, {why}"
+        expected = f"connected to all others: {places(task, part, reached)} {'is' if is_single else 'are'} {what}, {why}"
         check.fail(owner, "a part of the problem without horizon", "apart", expected)
 
 

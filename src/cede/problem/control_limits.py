@@ -20,8 +20,8 @@ def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floa
     the limits 0 and 1.
     """
     ends = [np.zeros(len(task.members)), np.ones(len(task.members))]
-    for name, given, end in (("at_least", at_least, ends[0]), ("at_most", at_most, ends[1])):
-        for agent, share in check.mapping(owner, name, given, "shares by the agents' names, as in {'human': 0.3}").items():
+    for name, shares, end in (("at_least", at_least, ends[0]), ("at_most", at_most, ends[1])):
+        for agent, share in check.mapping(owner, name, shares, "shares by the agents' names, as in {'human': 0.3}").items():
             value = check.number(owner, f"{name}[{agent!r}]", share, least=0.0)
             if value > 1.0:
                 check.fail(owner, f"{name}[{agent!r}]", value, "a share, at most 1")

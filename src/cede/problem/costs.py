@@ -21,10 +21,10 @@ def checked_sizes(
 
     named: how many states and actions have names, None where they have none.
     """
-    given = [
+    sizes = [
         None if n is None else check.integer(owner, name, n, 1) for name, n in (("n_states", n_states), ("n_actions", n_actions))
     ]
-    sides = [n or many or None for n, many in zip(given, named, strict=True)]
+    sides = [n or many or None for n, many in zip(sizes, named, strict=True)]
     if env_cost is None:
         for name, side in zip(("n_states", "n_actions"), sides, strict=True):
             if side is None:
@@ -41,7 +41,7 @@ def checked_sizes(
     turned = [side in (None, size) for side, size in zip(sides, reversed(shape), strict=True)]
     if any(side not in (None, size) for side, size in zip(sides, shape, strict=True)) and all(turned):
         check.fail(owner, "the shape of env_cost", shape, f"(S, A) = {shape[::-1]}: it is transposed, states come first")
-    for name, side, size in zip(("n_states", "n_actions"), given, shape, strict=True):
+    for name, side, size in zip(("n_states", "n_actions"), sizes, shape, strict=True):
         if side is not None and side != size:
             check.fail(owner, name, side, f"{size}, as in env_cost")
     return shape[0], shape[1]
@@ -54,12 +54,12 @@ def names_given(names: Any) -> int:
 
 def partly_known(owner: str, argument: str, value: Any, shape: Sequence[int], letters: str) -> Floats:
     """Check an array of costs in which NaN stands for a cost that is not known; return it read-only."""
-    given = check.copied(owner, argument, value, letters)
-    unknown = np.isnan(given)
+    costs = check.copied(owner, argument, value, letters)
+    unknown = np.isnan(costs)
     if not unknown.any():
         return check.array(owner, argument, value, shape, letters)
-    check.array(owner, argument, np.where(unknown, 0.0, given), shape, letters)
-    return read_only(given)
+    check.array(owner, argument, np.where(unknown, 0.0, costs), shape, letters)
+    return read_only(costs)
 
 
 def checked_env_cost(owner: str, value: Any, shape: tuple[int, int]) -> Floats:
@@ -123,11 +123,11 @@ def checked_range(owner: str, argument: str, value: Any) -> Range | None:
 
 def checked_terminal(owner: str, value: Any, n_states: int, names: Sequence[str] | None) -> tuple[int, ...]:
     """Check the states in which an episode ends, by index or by name, and return their indices in order."""
-    given = value.tolist() if isinstance(value, np.ndarray) else value
+    unchecked = value.tolist() if isinstance(value, np.ndarray) else value
     known = numbers_by_name(names)
     states = {
         place_index(owner, f"terminal[{i}]", state, n_states, names, known)
-        for i, state in enumerate(check.items(owner, "terminal", given, "states"))
+        for i, state in enumerate(check.items(owner, "terminal", unchecked, "states"))
     }
     if len(states) == n_states:
         check.fail(owner, "terminal", "all states", "some of them: an episode must begin somewhere")
@@ -254,17 +254,17 @@ def by_members(owner: str, argument: str, value: Any, n: int, n_states: int | No
     letter: stands for n in errors. why: the reason, for errors, that a cost must be infinite in all states or in none.
     """
     pair = f"{letter}, {letter}"
-    given = check.copied(owner, argument, value, f"({pair}) or (S, {pair})")
-    barred = given == np.inf
-    shape, letters = ((n, n), f"({pair})") if given.ndim != 3 else ((n_states, n, n), f"(S, {pair})")
-    finite = check.array(owner, argument, np.where(barred, 0.0, given), shape, letters)
+    costs = check.copied(owner, argument, value, f"({pair}) or (S, {pair})")
+    barred = costs == np.inf
+    shape, letters = ((n, n), f"({pair})") if costs.ndim != 3 else ((n_states, n, n), f"(S, {pair})")
+    finite = check.array(owner, argument, np.where(barred, 0.0, costs), shape, letters)
     if not barred.any():
         return finite
-    if given.ndim == 3 and (barred != barred[0]).any():
+    if costs.ndim == 3 and (barred != barred[0]).any():
         where = np.argwhere(barred != barred[0])[0]
         expected = f"{'infinite' if barred[(0, *where[1:])] else 'finite'}, as in state 0: {why}"
-        check.fail(owner, check.place_of(argument, where), given[tuple(where)], expected)
-    return read_only(given)
+        check.fail(owner, check.place_of(argument, where), costs[tuple(where)], expected)
+    return read_only(costs)
 
 
 def checked_periods(owner: str, value: Any, horizon: int | None) -> Ints | None:

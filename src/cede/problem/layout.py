@@ -20,8 +20,8 @@ KIND: dict[VariesWith, int] = {None: CONSTANT, "time": BY_TIME, "prev_agent": BY
 
 def checked_varies_with(owner: str, value: Any, n_agents: int, horizon: int | None) -> tuple[VariesWith, ...]:
     """Check what the policy of each agent varies with, None for nothing, and return it, (D,)."""
-    given = (None,) * n_agents if value is None else value
-    result = tuple(check.items(owner, "varies_with", given, "None, 'time' or 'prev_agent' for each agent"))
+    unchecked = (None,) * n_agents if value is None else value
+    result = tuple(check.items(owner, "varies_with", unchecked, "None, 'time' or 'prev_agent' for each agent"))
     if len(result) != n_agents:
         check.fail(owner, "the length of varies_with", len(result), str(n_agents))
     for i, kind in enumerate(result):

@@ -193,10 +193,10 @@ class Structure(Remade):
     def __post_init__(self) -> None:
         if not isinstance(self.agents, Mapping):
             check.fail("Structure", "agents", check.show(self.agents), "labels by the agents' names, as in {'human': [...]}")
-        found = {}
+        agents = {}
         for name, labels in self.agents.items():
             check.name("Structure", "an agent's name", name)
-            found[name] = labels if isinstance(labels, Outcomes) else numbers_of_labels(f"Structure, agent {name!r}", labels)
+            agents[name] = labels if isinstance(labels, Outcomes) else numbers_of_labels(f"Structure, agent {name!r}", labels)
             if isinstance(labels, Outcomes) and labels.row.ndim != 1:
                 check.fail("Structure", f"the row of agent {name!r}", f"of shape {labels.row.shape}", "of shape (S,)")
         if self.environment is not None and not isinstance(self.environment, Outcomes):
@@ -207,7 +207,7 @@ class Structure(Remade):
         if costs is not None:
             labels = integer_array("Structure", "costs", costs, (2,))
             costs = read_only(np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int64))
-        self._set(agents=found, costs=costs)
+        self._set(agents=agents, costs=costs)
 
     @classmethod
     def by(
@@ -291,11 +291,11 @@ def numbers_of_labels(owner: str, labels: Any) -> Ints:
     if isinstance(labels, str | Mapping) or not hasattr(labels, "__len__") or not hasattr(labels, "__iter__") or not len(labels):
         check.fail(owner, "labels", check.show(labels), "a sequence with a label for each state")
     try:
-        given = hashable_items(labels)
-        result = numbered(given)
+        items = hashable_items(labels)
+        result = numbered(items)
     except TypeError:
         check.fail(owner, "labels", check.show(labels), "a sequence of labels that can be compared: numbers, strings, tuples")
-    for i, label in enumerate(given):
+    for i, label in enumerate(items):
         if check.is_missing(label):
             check.fail(owner, f"the label of state {i}", check.show(label), "there")
     return read_only(result)

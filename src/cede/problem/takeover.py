@@ -49,8 +49,8 @@ class Modes:
 
     def __post_init__(self) -> None:
         for name in ("tables", "table", "acting", "aim"):
-            given = check.items("Modes", name, getattr(self, name), "a sequence with one entry for each policy, or each agent")
-            object.__setattr__(self, name, tuple(given))
+            entries = check.items("Modes", name, getattr(self, name), "a sequence with one entry for each policy, or each agent")
+            object.__setattr__(self, name, tuple(entries))
         for i, name in enumerate(self.tables):
             check.name("Modes", f"tables[{i}]", name)
         n, members = len(self.table), len(set(self.acting) | set(self.aim))

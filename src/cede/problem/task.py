@@ -130,7 +130,7 @@ class Task(Remade):
         if self.horizon is NOT_GIVEN:
             check.fail("Task", "horizon", "missing", "the number of steps of an episode, or None if there is none")
         horizon = None if self.horizon is None else check.integer("Task", "horizon", self.horizon, 1)
-        named = tuple(None if given is None else names_given(given) for given in (self.state_names, self.action_names))
+        named = tuple(None if names is None else names_given(names) for names in (self.state_names, self.action_names))
         n_states, n_actions = checked_sizes("Task", self.env_cost, self.n_states, self.n_actions, named)
         self._set(agents=names, horizon=horizon, n_states=n_states, n_actions=n_actions)
         self._set(
@@ -175,8 +175,8 @@ class Task(Remade):
     def _fold(self) -> None:
         """Replace takeover_delay and on_takeover by further agents, one for each step of a slow hand-over (takeover.py)."""
         assert self.varies_with is not None
-        given = {} if self.takeover_delay is None else self.takeover_delay
-        delays, own = checked_delays("Task", self.agents, given, self.on_takeover)
+        unchecked = {} if self.takeover_delay is None else self.takeover_delay
+        delays, own = checked_delays("Task", self.agents, unchecked, self.on_takeover)
         if any(delays):
             if "prev_agent" in self.varies_with:
                 name = self.agents[self.varies_with.index("prev_agent")]

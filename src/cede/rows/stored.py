@@ -170,8 +170,8 @@ class Counts(Remade):
         shapes = layer_shapes(task, flat=flat, structure=structure)
         names = [name for name in shapes if name.startswith(AGENT)]
         rows = [shapes[name][0] for name in names]
-        given = checked_matrix("Counts", "agents", agents, (sum(rows), task.n_actions))
-        layers = dict(zip(names, apart(given, rows), strict=True))
+        all_agents = checked_matrix("Counts", "agents", agents, (sum(rows), task.n_actions))
+        layers = dict(zip(names, apart(all_agents, rows), strict=True))
         layers[ENVIRONMENT] = checked_matrix("Counts", ENVIRONMENT, environment, shapes[ENVIRONMENT])
         layers[COSTS] = LayerCounts.empty(shapes[COSTS])
         if costs is not None:
@@ -228,7 +228,7 @@ class Counts(Remade):
             return NotImplemented
         for name in dict.fromkeys((*self.layers, *other.layers)):
             if name != START or (name in self.layers and name in other.layers):
-                mine, theirs = (None if name not in one.layers else one.layers[name].shape for one in (self, other))
+                mine, theirs = (None if name not in counts.layers else counts.layers[name].shape for counts in (self, other))
                 if mine != theirs:
                     check.fail("Counts +", f"the shape of {name}", theirs, f"{mine}, as on the left")
         layers = {
@@ -305,8 +305,8 @@ def check_sums(owner: str, layer: LayerCounts) -> None:
     wrong = (total > n * (1 + 1e-6) + 1e-6) | (squares > total * (1 + 1e-6) + 1e-6)
     if wrong.any():
         row = int(np.argmax(wrong))
-        given = [float(one[row]) for one in (n, total, squares)]
-        check.fail(owner, f"costs[{row}]", check.show(given), "count, sum and sum of squares of numbers from 0 to 1")
+        sums = [float(column[row]) for column in (n, total, squares)]
+        check.fail(owner, f"costs[{row}]", check.show(sums), "count, sum and sum of squares of numbers from 0 to 1")
 
 
 def check_outcomes_counted(owner: str, structure: Outcomes | None, layer: LayerCounts) -> None:

@@ -139,18 +139,18 @@ class Working:
 
         costs, enter_costs: (n,) what the environment charged; needed where some costs must be learned.
         """
-        given = (*self.layers, self.problem, int(self.flat), *steps)
+        arguments = (*self.layers, self.problem, int(self.flat), *steps)
         if self.task.horizon is not None:
             self.add_starts(steps[1][steps[0] == 0])
         if self.costs.least.size:
             self._add_costs(steps, costs, enter_costs)
         if self.fades:
             keys = np.empty((2, len(steps[0])), dtype=np.int64)
-            kernels.keys_of_steps(*given, *keys)
+            kernels.keys_of_steps(*arguments, *keys)
             self.keys = np.concatenate([self.keys, keys], axis=1)
         cells, counted = np.empty((4, kernels.CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64)
         while counted[0] < len(steps[0]):
-            for layer, places in zip(self.layers, kernels.count_steps(*given, cells, counted), strict=True):
+            for layer, places in zip(self.layers, kernels.count_steps(*arguments, cells, counted), strict=True):
                 if places > 0:
                     layer.seen.lengthen(places)
 

@@ -191,22 +191,22 @@ def charged(owner: str, task: Task, steps: Any, place: Place = in_column, *, mea
         arriving = task.enter_cost[steps.next_state]
     result = []
     for name, stated_cost, ends in zip(COSTS, (env_cost, arriving), (task.cost_range, task.enter_cost_range), strict=True):
-        given = getattr(steps, name)
-        if measured and (i := first(abs(given - stated_cost) > SAME_COST * (1.0 + abs(stated_cost)))) is not None:  # never for NaN
+        cost = getattr(steps, name)
+        if measured and (i := first(abs(cost - stated_cost) > SAME_COST * (1.0 + abs(stated_cost)))) is not None:  # never for NaN
             stated = f"{np.atleast_1d(stated_cost)[i]:g}, as {entry(name, steps, i)} of the task says, or left out"
             article = "a" if name == "cost" else "an"
             expected = f"{stated}; a cost that is measured is declared unknown: NaN there and {article} {name}_range"
-            check.fail(owner, place(name, i), float(np.atleast_1d(given)[i]), expected)
+            check.fail(owner, place(name, i), float(np.atleast_1d(cost)[i]), expected)
         unknown = stated_cost != stated_cost  # noqa: PLR0124 (NaN)
         if first(unknown) is None:
             result.append(stated_cost)
             continue
-        if (i := first(unknown & np.isnan(given))) is not None:
+        if (i := first(unknown & np.isnan(cost))) is not None:
             check.fail(owner, place(name, i), "missing", f"given: the task does not say what {entry(name, steps, i)} is")
-        if (i := first(unknown & ((given < ends[0]) | (given > ends[1])))) is not None:
+        if (i := first(unknown & ((cost < ends[0]) | (cost > ends[1])))) is not None:
             allowed = f"from {ends[0]:g} to {ends[1]:g}, the {name}_range of the task"
-            check.fail(owner, place(name, i), float(np.atleast_1d(given)[i]), allowed)
-        result.append(np.where(unknown, given, stated_cost))
+            check.fail(owner, place(name, i), float(np.atleast_1d(cost)[i]), allowed)
+        result.append(np.where(unknown, cost, stated_cost))
     return result[0], result[1]
 
 

@@ -180,18 +180,18 @@ class Record:
         """
         steps = ~self.done_by("Record.after", learner)
         if self.has_horizon:
-            kept, steps = steps, steps[self.number]
+            episodes, steps = steps, steps[self.number]
         else:
-            kept = np.bincount(self.number[steps], minlength=len(self.ended)) > 0
+            episodes = np.bincount(self.number[steps], minlength=len(self.ended)) > 0
         return replace(
             self,
             columns={name: column[steps] for name, column in self.columns.items()},
-            number=(np.cumsum(kept) - 1)[self.number[steps]],
+            number=(np.cumsum(episodes) - 1)[self.number[steps]],
             learner_episode=self.learner_episode[steps],
-            ended=self.ended[kept],
-            dropped=self.dropped[kept],
-            run_of=self.run_of[kept],
-            place=self.place[kept if self.has_horizon else steps],
+            ended=self.ended[episodes],
+            dropped=self.dropped[episodes],
+            run_of=self.run_of[episodes],
+            place=self.place[episodes if self.has_horizon else steps],
         )
 
     @property
