@@ -1,7 +1,7 @@
-"""All checks of what users pass in. Errors are ValueErrors with one grammar: "OWNER: PLACE is VALUE, must be EXPECTED".
+"""All checks of user input. Errors are ValueErrors with one grammar: "OWNER: PLACE is VALUE, must be EXPECTED".
 
-In every function `owner` is who checks, for the message, as in "ucrl2_mc" or "Agent 'human'"; `place` or `argument` is the name of
-what is checked, as in "delta" or "policy[7]".
+In every function `owner` names the caller in the message, as in "ucrl2_mc" or "Agent 'human'"; `place` or `argument` names the
+value, as in "delta" or "policy[7]".
 """
 
 import os
@@ -30,13 +30,13 @@ def show(value: object) -> str:
     """Return the repr of a value on one line, cut to 60 characters, for an error message."""
     try:
         text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
-    except Exception:  # whatever a class of the user does
+    except Exception:  # a user's class may raise anything
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def printable(text: object) -> str:
-    """Return a text in which whatever could move a cursor or hide something, such as a terminal's escape codes, is written out.
+    """Return a text with its unprintable characters, such as a terminal's escape codes, written out.
 
     For names and other data from outside that are shown in a terminal or a picture.
     """
@@ -64,7 +64,7 @@ def items(owner: str, place: str, value: Any, expected: str) -> list[Any]:
     """Check that a value can be iterated over and is no text, and return its items. expected: what it must be, for the error."""
     try:
         iterator = None if isinstance(value, str | bytes) else iter(value)
-    except Exception:  # whatever a class of the user does
+    except Exception:  # a user's class may raise anything
         iterator = None
     return list(iterator) if iterator is not None else fail(owner, place, show(value), expected)
 
@@ -88,7 +88,7 @@ def path(owner: str, place: str, value: Any, expected: str = "the path of a file
     """Check that a value is the path of a file, text or a path object, and return it as a Path."""
     try:
         text = os.fspath(value) if isinstance(value, os.PathLike) else value
-    except Exception:  # whatever a class of the user does
+    except Exception:  # a user's class may raise anything
         text = None
     if not isinstance(text, str) or "\0" in text or not Path(text).name:
         fail(owner, place, show(value), expected)
@@ -98,7 +98,7 @@ def path(owner: str, place: str, value: Any, expected: str = "the path of a file
 
 
 def is_text(value: str) -> bool:
-    """Return whether a string can be written in UTF-8. Half of a surrogate pair cannot: so Python reads bytes that are no UTF-8."""
+    """Return whether a string can be encoded in UTF-8. Lone surrogates cannot: Python decodes invalid bytes to them."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -137,10 +137,10 @@ def is_missing(value: Any) -> bool:
 
 
 def ndim(value: Any) -> int:
-    """Return the number of axes of a value, 0 for a scalar; -1 if it is a ragged sequence, or nothing that NumPy knows."""
+    """Return the number of axes of a value, 0 for a scalar; -1 if NumPy cannot convert it, for example if it is ragged."""
     try:
         return np.ndim(value)
-    except Exception:  # whatever a class of the user does
+    except Exception:  # a user's class may raise anything
         return -1
 
 
@@ -199,9 +199,9 @@ MOST_COMPARED = 10_000  # names among which the nearest ones are looked for
 
 
 def one_of(options: Sequence[Any], given: Any = None) -> str:
-    """Return what is expected where one of some options is: "one of 'machine', 'human'"; of many, the first ones.
+    """Return the text "one of 'machine', 'human'" for an error; of many options, only the first ones.
 
-    given: the wrong name; of many options, those that are spelt most like it are listed first.
+    given: the wrong name; of many options, those with the most similar spelling are listed first.
     """
     first = list(options[:MOST_OPTIONS])
     if isinstance(given, str) and len(options) > MOST_OPTIONS:
@@ -243,8 +243,8 @@ def array(owner: str, argument: str, value: Any, shape: Sequence[int | None], le
     shape: the length of each axis, None where any will do; no axis may be empty. letters: what the shape means, for messages, as in
     "(S, A)".
 
-    The result is a copy, so that nobody can change it later. An array of at least MANY elements that was returned here before is
-    not copied again but shared: the teams of a fleet have many arrays in common.
+    The result is a copy, so that later changes of `value` do not affect it. An array of at least MANY elements that this function
+    returned before is shared instead: the teams of a fleet have many arrays in common.
     """
     known = _checked.get(id(value))
     shared = known is not None and known is value and not known.flags.writeable
@@ -269,20 +269,20 @@ def copied(owner: str, argument: str, value: Any, letters: str) -> Floats:
 
 
 def unmasked(owner: str, argument: str, value: Any) -> Any:
-    """Return an array-like value as a NumPy array; None if it is none, ragged for example. Masked elements are an error.
+    """Return an array-like value as a NumPy array; None if NumPy cannot convert it, for example if it is ragged.
 
-    NumPy would drop the mask, and take whatever lies beneath it for data.
+    Masked elements are an error: NumPy would drop the mask and use the masked numbers.
     """
     if np.ma.is_masked(value):
         fail(owner, argument, "masked in some places", "an array without missing values")
     try:
         return np.asarray(value)
-    except Exception:  # ragged, too large, or whatever a class of the user does
+    except Exception:  # ragged, too large, or an error of a user's class
         return None
 
 
 def integers(owner: str, argument: str, value: Any, axes: int | tuple[int, ...]) -> Ints:
-    """Check that a value is an array of integers with so many axes (one of several numbers), and return a copy as int64."""
+    """Check that a value is an array of integers, and return a copy as int64. axes: the permitted number or numbers of axes."""
     wanted = (axes,) if isinstance(axes, int) else axes
     unchecked = unmasked(owner, argument, value)
     expected = f"an array of integers with {' or '.join(map(str, wanted))} axes" if wanted != (1,) else "a list of integers"
@@ -295,7 +295,7 @@ def integers(owner: str, argument: str, value: Any, axes: int | tuple[int, ...])
 
 
 def frozen(array: Any) -> Any:
-    """Return an array that nobody can change by mistake: itself if it is read-only already, else a read-only copy."""
+    """Return a read-only array: the argument itself if it is read-only already, else a copy."""
     if array.flags.writeable:
         array = array.copy()
         array.setflags(write=False)
@@ -305,7 +305,7 @@ def frozen(array: Any) -> Any:
 def probabilities(owner: str, argument: str, value: Any, shape: Sequence[int | None], letters: str) -> Floats:
     """Check that a value is an array whose last axis holds probabilities, at least 0 with sums of 1; return it as `array` does.
 
-    Sums may be off by TOLERANCE, and nothing is changed. Numbers of lower precision, as a model in float32 answers them, may be off
+    Sums may be off by TOLERANCE, and nothing is changed. Numbers of lower precision, such as a float32 model's output, may be off
     by their own rounding, and are divided by their sums.
     """
     result = array(owner, argument, value, shape, letters)
@@ -320,14 +320,14 @@ def probabilities(owner: str, argument: str, value: Any, shape: Sequence[int | N
         where = tuple(np.argwhere(wrong)[0])
         raise ValueError(f"{owner}: {place_of(argument, where)} sums to {sums[where]:.10g}, must be 1")
     if precision > 0.0:
-        result.setflags(write=True)  # a copy of our own: what has no lower precision is shared
+        result.setflags(write=True)  # it is a copy: only float64 arrays are shared
         result /= sums[..., None]
         result.setflags(write=False)
     return result
 
 
 def precision_of(dtype: Any) -> float:
-    """Return the distance from 1 to the next number of a type, if that is of lower precision than float64; else 0."""
+    """Return the machine epsilon of a type of lower precision than float64; else 0."""
     return float(np.finfo(dtype).eps) if dtype.kind == "f" and dtype.itemsize < np.dtype(np.float64).itemsize else 0.0
 
 

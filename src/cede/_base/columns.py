@@ -53,7 +53,7 @@ def as_list(column: Any) -> list[Any]:
 
 
 def write_csv(file: IO[bytes], lists: Mapping[str, list[Any]]) -> None:
-    """Write columns to an open file as CSV; what is missing stays empty."""
+    """Write columns to an open file as CSV; missing values stay empty."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(lists)

@@ -9,7 +9,7 @@ from cede._base import check
 
 
 def spawn_context(owner: str) -> SpawnContext:
-    """Check that this process can start others, and return what starts them. They begin anew: nothing is forked."""
+    """Check that this process can start others, and return the multiprocessing context "spawn": nothing is forked."""
     if multiprocessing.current_process().daemon:
         expected = "one that may have children: start it with daemon=False, or let threads do the work"
         check.fail(owner, "this process", "daemonic", expected)

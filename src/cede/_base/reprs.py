@@ -25,7 +25,7 @@ def plural(n: int, noun: str) -> str:
 def short_repr(thing: object, parts: Callable[[], Iterable[str | None]]) -> str:
     """Return "Class(part, part, ...)". parts: a function that returns them; None among them is left out.
 
-    A repr is asked for in debuggers and tracebacks, of objects that are not whole: whatever fails, the class is named alone.
+    Debuggers and tracebacks ask for the repr of incomplete objects: if a part fails, return the name of the class alone.
     """
     try:
         return f"{type(thing).__name__}({', '.join(part for part in parts() if part)})"

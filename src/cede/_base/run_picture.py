@@ -19,14 +19,14 @@ LOOK = {
     "legend.frameon": False,
 }
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
-MOST_POINTS = 2000  # of a line: a picture cannot show more, and an SVG of millions helps nobody
+MOST_POINTS = 2000  # of a line: a picture cannot show more
 LONGEST_NAME = 24  # of a member in the legend
 MOST_MEMBERS = 7  # with a colour of their own; all others are drawn together
 
 
 @dataclass(frozen=True, eq=False)
 class RunPicture:
-    """What is drawn of a run of K episodes with D members, the same for every kind of history. `draw` makes the picture."""
+    """The data of the picture of a run, for every kind of history: K episodes, D members. `draw` makes the picture."""
 
     title: str
     cost: Floats  # (K,) what each episode cost
@@ -61,7 +61,7 @@ def draw(run: RunPicture) -> Any:
             panel.ticklabel_format(axis="y", style="sci", scilimits=(-4, 5), useMathText=True)
         picture.suptitle(label(run.title[:80]), fontsize=10)
         picture.align_ylabels(axes)
-    plt.close(picture)  # the figure stays whole; pyplot keeps none that nobody will close
+    plt.close(picture)  # pyplot forgets the figure, which stays usable
     return picture
 
 
@@ -105,7 +105,7 @@ def draw_control(axes: Any, run: RunPicture) -> None:
 
 
 def draw_counts(axes: Any, run: RunPicture) -> None:
-    """Draw how often something happened, as running means."""
+    """Draw the counts of events, as running means."""
     window = max(1, len(run.cost) // 50)
     for i, (name, counts) in enumerate(run.counts.items()):
         mean = running_mean(np.asarray(counts, dtype=np.float64), window) / run.each
@@ -130,7 +130,7 @@ def running_mean(values: Floats, window: int) -> Floats:
 
 
 def thinned(run: RunPicture, values: Floats) -> tuple[Floats, Floats]:
-    """Return the places and the values of at most MOST_POINTS points of a line."""
+    """Return x and y of a line, thinned to at most MOST_POINTS points."""
     n = len(values)
     places = np.arange(n) if n <= MOST_POINTS else np.unique(np.linspace(0, n - 1, MOST_POINTS).astype(np.int64))
     at: Floats = ((places + 1) * run.each).astype(np.float64)
