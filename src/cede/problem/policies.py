@@ -20,7 +20,7 @@ LETTERS = {None: "(S, A)", "time": "(L, S, A)", "prev_agent": "(D, S, A)"}
 def checked_policy(owner: str, policy: ArrayLike, varies_with: VariesWith, shape: Sequence[int] | None = None) -> Floats:
     """Check an agent's policy and return it as a read-only float array, (S, A), (L, S, A) or (D, S, A) by `varies_with`.
 
-    owner: who is named in the error. shape: the exact shape that it must have; None if any sizes will do.
+    owner: named in the error. shape: the required shape; None: any sizes.
     """
     letters = LETTERS[varies_with]
     sides = shape if shape is not None else (None,) * (2 if varies_with is None else 3)
@@ -40,7 +40,7 @@ def known_policies(owner: str, task: "Task", policies: Mapping[str, ArrayLike]) 
 
 
 def names_one_agent(given: Any) -> bool:
-    """Return whether something stands for one agent, by index or name, and is no policy, nor has one as a Plan does."""
+    """Return whether a value is the index or name of an agent, not a policy or a Plan."""
     return check.ndim(given) == 0 and not hasattr(given, "policy") and not hasattr(given, "policies")
 
 
@@ -67,7 +67,7 @@ def checked_switching_policy(owner: str, task: "Task", policy: Any, argument: st
         check.fail(owner, place, agents[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
     if not task.can_hand_over.all():
         barred = ~task.can_hand_over[np.arange(task.n_agents), agents]
-        barred[..., task.is_terminal, :] = False  # nobody acts there
+        barred[..., task.is_terminal, :] = False  # no agent acts there
         if barred.any():
             where = np.argwhere(barred)[0]
             expected = f"an agent to whom {task.agents[where[-1]]!r} can hand control"
