@@ -326,8 +326,7 @@ class Task(Remade):
         return 1 if self.periods is None else int(self.periods.max()) + 1
 
     def with_unknown_costs(self, cost_range: tuple[float, float] | None = None) -> "Task":
-        """Return the task with unknown environment costs. cost_range: their range; by default from the least to the greatest cost.
-        """
+        """Return the task with unknown environment costs. cost_range: by default from the least to the greatest cost."""
         if cost_range is None:
             least, most = self.extremes_of_env_cost
             cost_range = float(least.min()), float(most.max())

@@ -1,4 +1,4 @@
-"""Stored counts: for each layer, by its name, how often each outcome of each row was seen.
+"""Stored counts: for each layer, by its name, the count of each outcome of each row.
 
 Layers of a team (`places.layer_shapes` lists them):
 
@@ -35,7 +35,7 @@ MOST_COUNT = 2**62
 
 @dataclass(frozen=True, eq=False)
 class LayerCounts:
-    """Counts of one layer. Memory follows what was seen."""
+    """Counts of one layer; only counts above 0 take memory."""
 
     shape: Shape  # rows, columns
     key: Ints  # (n,) ascending, row * columns + column
@@ -117,8 +117,7 @@ def apart(layer: LayerCounts, rows: Iterable[int]) -> list[LayerCounts]:
 
 @dataclass(frozen=True, eq=False)
 class Counts(Remade):
-    """What was counted in some episodes, by layer. `count` makes it of episodes, `Learner.counts` returns that of a learner, and
-    `+` adds two.
+    """Counts of episodes, by layer. `count` counts episodes, `Learner.counts` returns those of a learner, and `+` adds.
 
     `agents`, `environment`, `costs` and `starts` are read-only views as SciPy matrices and an array.
     """
@@ -297,7 +296,7 @@ def check_layer(owner: str, name: str, layer: LayerCounts, owners: Ints | None =
 
 
 def check_sums(owner: str, layer: LayerCounts) -> None:
-    """Check sums of costs, (rows, 4): of n numbers from 0 to 1 the sum is at most n, that of squares no more than that."""
+    """Check sums of costs, (rows, 4): n numbers from 0 to 1 have a sum of at most n, and a sum of squares of at most their sum."""
     if layer.shape[1] != N_SUMS:
         check.fail(owner, "the number of columns of costs", layer.shape[1], f"{N_SUMS}: count, sum in two parts, sum of squares")
     n, coarse, rest, squares = layer.matrix.toarray().astype(np.float64).T
@@ -310,7 +309,7 @@ def check_sums(owner: str, layer: LayerCounts) -> None:
 
 
 def check_outcomes_counted(owner: str, structure: Outcomes | None, layer: LayerCounts) -> None:
-    """Check that counts of the environment lie in columns that are outcomes of their case: kernels trust that.
+    """Check that each count of the environment is in a column of an outcome of its case; kernels rely on it.
 
     structure: that of the environment, or None.
     """
