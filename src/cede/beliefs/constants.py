@@ -1,4 +1,4 @@
-"""The constants of an episode: what the widths of both layers and of costs depend on beside the visits of a row.
+"""The constants of an episode: terms of the widths of both layers and of costs that do not depend on the visits of a row.
 
 `sizes` are fixed for a learner, the constants follow from the steps that were counted before the episode.
 """
@@ -15,7 +15,7 @@ from cede.beliefs.scale import Scale
 
 
 class RadiusSizes(Bundle):
-    """All that the constants depend on, except for time."""
+    """The time-independent arguments of the constants."""
 
     agents_kind: int  # codes, see registry.py
     environment_kind: int
@@ -104,8 +104,8 @@ def put_constants(sizes, more, ahead, age, radii):
 def radii_ahead(scale: Scale, sizes: RadiusSizes, episode: int, environment_episodes: int, n: int) -> dict[str, Floats]:
     """Return the constants and scales of n episodes from `episode` on: (n,) arrays by the names of `Radii`.
 
-    environment_episodes: how many episodes were counted into the environment before. If the scale of a later episode fails, the
-    arrays end before it; they hold at least one episode.
+    environment_episodes: how many episodes were counted into the environment before. If the scale function of a later episode
+    fails, the arrays end before it; they hold at least one episode.
     """
     scales = {f"{layer}_scale": scale.ahead(layer, episode, n) for layer in ("agents", "environment")}
     n = min(len(part) for part in scales.values())

@@ -1,7 +1,7 @@
-"""Extras: arrays that an option of a learner owns, beside the counts. The option declares them; all other code treats them alike.
+"""Extras: arrays that an option of a learner stores beside the counts. The option declares them; all other code is generic.
 
 An extra is a vector with the name LAYER/NAME. In a fleet that shares the environment, extras of the layer "environment" belong to
-the shared counts. A mapping of extras is never changed, only replaced. An extra that is missing or empty is as at the start.
+the shared counts. A mapping of extras is never changed, only replaced. An extra that is missing or empty has its initial value.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ def of_layer(extras: Extras, layer: str) -> Extras:
 
 
 def check_extras(owner: str, declared: Iterable[Extra], extras: Extras) -> None:
-    """Check extras that come from outside against their declaration."""
+    """Check extras from outside against their declaration."""
     by_name = {extra.name: extra for extra in declared}
     for name in extras:
         if name not in by_name:

@@ -1,7 +1,7 @@
-"""Trees of what follows, over features of the states: one for each feature of the next state, and one for the actions of an agent.
+"""Trees over features of the states: one for each feature of the next state, and one for the actions of an agent.
 
-The features of the next state are drawn one after the other. The tree of each may ask for features of the state, for the action,
-and for features of the next state that were drawn before.
+The features of the next state are drawn one after the other. The tree of each may test features of the state, the action, and
+features of the next state that were drawn before.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,7 +69,7 @@ def given_by(before: Ints, action: Ints, after: Ints, drawn: Sequence[int]) -> I
 
 
 def steps_for(features: Features, moves: Moves, n_actions: int, f: int, drawn: Sequence[int]) -> RuleData:
-    """Return the steps as data for the tree of feature f. drawn: features of the next state that it may ask for."""
+    """Return the steps as data for the tree of feature f. drawn: features of the next state that it may test."""
     before, after = features.codes[moves.state], features.codes[moves.to]
     codes = given_by(before, moves.action, after, drawn)
     change = None
@@ -96,8 +96,8 @@ def grow_for_each_feature(
 ) -> TransitionTrees:
     """Grow a tree for each feature of the next state.
 
-    data: returns the steps for the tree of a feature, given the features that were drawn before. first: grows trees that ask for
-    state and action only; the features that these explain best are drawn first. best: grows the trees that are returned.
+    data: returns the steps for the tree of a feature, given the features that were drawn before. first: grows trees that test state
+    and action only; the features that these explain best are drawn first. best: grows the trees that are returned.
     """
     shares = []
     for f in range(len(features.names)):

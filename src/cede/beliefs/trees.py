@@ -1,4 +1,4 @@
-"""Grows decision trees: which steps have the same distribution of an outcome, a feature of the next state or an action.
+"""Grows decision trees that group steps by the distribution of an outcome: a feature of the next state, or an action.
 
 A leaf describes the outcome in one of three ways: values, changes of a number (new - old value), or a copy of a feature of the
 state. A tree is grown test by test. In each node the test is chosen whose gain in log-likelihood is least likely to be chance:
@@ -25,7 +25,7 @@ FIRST = -1  # label of a certain outcome: a copy, or the only value or change
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """A variable that tests may ask for: a feature of the state or of the next state, the action, or the slot."""
+    """A variable of tests: a feature of the state or of the next state, the action, or the slot."""
 
     name: str
     values: tuple[Any, ...]  # by code
@@ -64,7 +64,7 @@ class Leaf:
     copied: int  # the feature of the state that is copied; -1: none
     labels: Ints  # (k,) possible outcomes: codes of values, or changes; a copy has the one label FIRST
     counts: Floats  # (k,)
-    apart: bool = False  # whether places in it still differ, so that each must be learned by itself
+    apart: bool = False  # whether its places still differ, so that each must be learned separately
 
     @property
     def visits(self) -> int:

@@ -7,9 +7,9 @@ The value of a policy, with step costs c, transition matrix P and discount g, is
 Neither part is large where g is near 1, so neither loses digits. For averages g is 1: `level` is the cost of a step in the long run
 from each place, and `relative` is the bias.
 
-Policy iteration solves the chain of a policy, improves the policy where the Bellman operator finds something better, and is at the
-end after a few rounds, also where iterating values would take as many steps as choices are close to one another. iteration.py does
-the same over sets of tables, for problems that are small enough.
+Policy iteration solves the chain of a policy and improves the policy where the Bellman operator finds a better agent. It ends after
+a few rounds, also where value iteration is slow because choices are nearly equal. iteration.py does the same over sets of tables,
+for small problems.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ Operator = Callable[[Task, Floats], tuple[Floats, NDArray[np.int16]]]  # (task, 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """The chain of a policy over places: a state and who was in control before, in the order s * D + prev_agent."""
+    """The chain of a policy over places (s, prev_agent), in the order s * D + prev_agent."""
 
     matrix: sp.csr_array  # (S*D, S*D)
     cost: Floats  # (S*D,) expected cost of a step
@@ -41,24 +41,24 @@ class Chain:
 
 @dataclass(frozen=True, eq=False)
 class ChainValue:
-    """What a chain costs from each place, in two parts; see the top of the file."""
+    """The value of a chain at each place, in two parts; see the top of the file."""
 
     level: Floats  # (n,), or (n, m) for m kinds of costs
     relative: Floats
 
     def total(self, discount: float) -> Floats:
-        """Return the discounted cost of all that comes, from each place."""
+        """Return the total discounted cost from each place."""
         result: Floats = self.level / (1.0 - discount) + self.relative
         return result
 
 
 def is_point(*beliefs: Belief) -> bool:
-    """Return whether each row of beliefs is known: one distribution, not a set of them."""
+    """Return whether each row of beliefs is a single distribution, not a set."""
     return all(not belief.width.any() and (belief.linear == 0.0 or bool(belief.centre.size.all())) for belief in beliefs)
 
 
 def distributions(belief: Belief) -> sp.csr_array:
-    """Return the centre of a belief as a matrix of probabilities; a row that was never seen is uniform."""
+    """Return the centre of a belief as a matrix of probabilities; a row without visits is uniform."""
     total, matrix = belief.centre.total, belief.centre.matrix()
     known = sp.csr_array(sp.diags_array(np.where(total > 0, 1.0 / np.maximum(total, 1e-300), 0.0)) @ matrix)
     if (total > 0).all():
@@ -68,7 +68,7 @@ def distributions(belief: Belief) -> sp.csr_array:
 
 
 def chain_of(task: Task, agents: Belief, environment: Belief, policy: Policy) -> Chain:
-    """Return the chain of a policy, (1, S, D), if the centres of beliefs are the truth. An end is never left and costs nothing."""
+    """Return the chain of a policy, (1, S, D), if the centres of beliefs are true. Terminal states are absorbing and cost 0."""
     n_agents, n_states, n_actions = task.n_agents, task.n_states, task.n_actions
     n = n_states * n_agents
     states, prevs = np.divmod(np.arange(n), n_agents)
@@ -93,7 +93,7 @@ def chain_of(task: Task, agents: Belief, environment: Belief, policy: Policy) ->
 
 
 def recurrent_classes(matrix: sp.csr_array) -> list[list[int]]:
-    """Return the classes of a chain: sets of states that are never left, and in which each is reached from all others."""
+    """Return the recurrent classes of a chain: closed sets of states that all reach each other."""
     from scipy.sparse.csgraph import connected_components  # not at the top: it takes a moment to load
 
     _, label = connected_components(matrix, directed=True, connection="strong")
@@ -128,7 +128,7 @@ def chain_value(matrix: sp.csr_array, costs: Floats, discount: float) -> ChainVa
 
 
 def solved(system: sp.sparray, right: Floats) -> Floats:
-    """Solve a sparse system for several right sides, (n, m), and take what rounding left over once more."""
+    """Solve a sparse system for several right sides, (n, m), with one step of iterative refinement."""
     from scipy.sparse.linalg import splu
 
     matrix = sp.csc_array(system)
@@ -139,7 +139,7 @@ def solved(system: sp.sparray, right: Floats) -> Floats:
 
 
 def reachable(matrix: sp.csr_array, begin: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return which states of a chain can be reached from some states, (n,)."""
+    """Return which states of a chain can be reached from the states `begin`, (n,)."""
     reached = np.zeros(matrix.shape[0], dtype=bool)
     reached[np.asarray(begin, dtype=np.int64)] = True
     fresh = reached.copy()
@@ -151,7 +151,7 @@ def reachable(matrix: sp.csr_array, begin: Sequence[int] | np.ndarray) -> np.nda
 
 @dataclass(frozen=True, eq=False)
 class Improved:
-    """A policy that cannot be improved any more, and its value."""
+    """An optimal policy and its value."""
 
     policy: Policy  # (1, S, D)
     value: Floats  # (S, D)
@@ -162,10 +162,10 @@ class Improved:
 def improved(
     task: Task, agents: Belief, environment: Belief, policy: Policy, reached: NDArray[np.bool_], operator: Operator
 ) -> Improved | None:
-    """Improve a policy, (1, S, D), until nothing is better but by rounding.
+    """Improve a policy, (1, S, D), until all improvements are rounding.
 
-    agents, environment: tables that are known. reached: (S, D) the places that count. operator: the Bellman operator under these
-    tables. Return None if there is no end, as for averages of a problem whose parts are apart.
+    agents, environment: known tables. reached: (S, D) the places to optimise. operator: the Bellman operator under these tables.
+    Return None if it does not converge, as for averages of a problem with unconnected parts.
     """
     discount, shape = task.layout.factor, policy.shape[1:]
     if policy.size > MOST_PLACES:
