@@ -1,4 +1,4 @@
-"""Scratch arrays: kernels allocate nothing, so what they work in is made here and passed in."""
+"""Scratch arrays: kernels allocate nothing, so their working memory is made here and passed in."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from cede._kernels.vectors import BLOCK
 class PassScratch(Bundle):
     """What the threads of one pass share.
 
-    The guesses remember where searches ended. Used again for a similar plan they save work, and change nothing else.
+    The guesses store where searches ended. They speed up the next, similar plan, and do not change its result.
     """
 
     arrival: Float2  # (S, D) enter_cost(s) + discount v_{t+1}(s, d); empty where that is v_{t+1} itself
@@ -55,7 +55,7 @@ class ThreadScratch(Bundle):
 
 
 def new_pass_scratch(horizon: int, n_agents: int, n_rows: int, agent_rows: int, arrivals: int) -> PassScratch:
-    """Make what the threads of a pass share.
+    """Make the scratch arrays that the threads of a pass share.
 
     n_rows, agent_rows: of the tables of environment and agents. arrivals: S where arriving costs something or later steps count
     less, else 0.
@@ -75,7 +75,7 @@ def new_pass_scratch(horizon: int, n_agents: int, n_rows: int, agent_rows: int, 
 
 
 def new_thread_scratch(n_states: int, n_actions: int, n_agents: int, work: Any) -> ThreadScratch:
-    """Make what one thread works in; what it does is added to work, (4,) int64."""
+    """Make the scratch arrays of one thread. work: (4,) int64, counters of its work."""
     longest = max(n_states, n_actions) + BLOCK
     return ThreadScratch(
         u=np.empty(longest),
