@@ -17,7 +17,7 @@ from cede._base.arrays import Floats, Ints
 
 Thing = TypeVar("Thing")
 
-# How far the sum of a row of probabilities may be from 1: enough for rounding, too little for a mistake in the data.
+# Tolerance of the sum of a row of probabilities: above rounding, below mistakes in the data.
 TOLERANCE = 1e-8
 
 
@@ -44,7 +44,7 @@ def printable(text: object) -> str:
 
 
 def instance(owner: str, place: str, value: Any, kind: type[Thing], hint: str = "") -> Thing:
-    """Check that a value is of a class, and return it. hint: more words about what is expected, as in ", as in mdp.task"."""
+    """Check that a value is of a class, and return it. hint: appended to the error, as in ", as in mdp.task"."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         fail(owner, place, show(value), f"{article} {kind.__name__}{hint}")
@@ -332,7 +332,7 @@ def precision_of(dtype: Any) -> float:
 
 
 def rounding_of_sums(precision: float, terms: Any) -> Any:
-    """Return how far sums of probabilities may be from 1: a few roundings, which add up like the root of the number of terms."""
+    """Return the tolerance of sums of probabilities: a few roundings, which grow like the square root of the number of terms."""
     return np.maximum(TOLERANCE, 4.0 * precision * np.sqrt(terms))
 
 

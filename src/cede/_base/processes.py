@@ -13,7 +13,7 @@ def spawn_context(owner: str) -> SpawnContext:
     if multiprocessing.current_process().daemon:
         expected = "one that may have children: start it with daemon=False, or let threads do the work"
         check.fail(owner, "this process", "daemonic", expected)
-    script = spawn.get_preparation_data("").get("init_main_from_path")  # a new process imports it, for what is defined there
+    script = spawn.get_preparation_data("").get("init_main_from_path")  # a new process imports it
     if script is not None and not Path(script).is_file():
         expected = "a file that is there: a script from standard input cannot start processes, save it as a file"
         check.fail(owner, "the script", repr(Path(script).name), expected)

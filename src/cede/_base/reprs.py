@@ -1,4 +1,4 @@
-"""Short texts of objects for a terminal or a notebook: one screen at most, whatever their size, and names shown as they are."""
+"""Short texts of objects for a terminal or a notebook: at most one screen for objects of any size."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ LONGEST_NAME = 40
 
 
 def listed(names: Sequence[Any] | None, most: int = MOST_NAMES) -> str:
-    """Return names with commas between them; of many the first ones, and how many there are."""
+    """Return names with commas between them; of many, the first ones and the total number."""
     all_names = names or ()
     texts = [check.printable(str(name)[: LONGEST_NAME + 1]) for name in all_names[:most]]
     short = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in texts]

@@ -1,4 +1,4 @@
-"""The picture of a run: what episodes cost, who was in control, and how often control was handed over, over time."""
+"""The picture of a run: cost, shares of control and hand-overs over time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,10 +31,10 @@ class RunPicture:
     title: str
     cost: Floats  # (K,) what each episode cost
     control: Any  # (K, D) steps in which each member acted
-    counts: Mapping[str, Any]  # by name (K,): how often something happened in each episode: hand-overs, overrides
+    counts: Mapping[str, Any]  # by name (K,): events in each episode: hand-overs, overrides
     agents: Sequence[str]  # (D,) names
-    unit: str = "episode"  # what one of the K is
-    each: int = 1  # how many units one of the K is: blocks of steps
+    unit: str = "episode"  # name of one of the K
+    each: int = 1  # units in one of the K, if these are blocks of steps
     expected: Floats | None = None  # (K,) expected cost, if it is known
     optimum: float | None = None  # what the best policy costs, if it is known
     regret: Floats | None = None  # (K,) cumulative, if it is known

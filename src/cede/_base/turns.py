@@ -26,7 +26,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 Assignments = tuple[tuple[Any, str, Any], ...]  # object, attribute, value
 
 NAMES = {"__getstate__": "a copy of it"}  # what methods are called in errors
-PATIENCE, MOMENT = 20, 0.00005  # how often, and for how many seconds, a call lets others go first
+PATIENCE, MOMENT = 20, 0.00005  # number of waits, and seconds of each, in which a call lets others go first
 _numbers = count()
 _turns: "WeakSet[Turn]" = WeakSet()
 

@@ -206,7 +206,7 @@ def unit(result: Any, *kinds: Any) -> Callable[[Function], Unit]:
 
 @intrinsic
 def add_at(context, address, amount):
-    """Add to the int64 at an address, in one step; return what it was before."""
+    """Add to the int64 at an address atomically; return the old value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], context.get_value_type(types.CPointer(types.int64)))
@@ -217,7 +217,7 @@ def add_at(context, address, amount):
 
 @inlined
 def fetch_add(array, index, amount):
-    """Add to an element that several threads change; return what it was before. array: (n,) int64."""
+    """Add to an element that several threads change, atomically; return the old value. array: (n,) int64."""
     return add_at(array.ctypes.data + 8 * index, amount)
 
 

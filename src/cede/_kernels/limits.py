@@ -21,7 +21,7 @@ PRICE = np.dtype(
 
 
 class Limits(Bundle):
-    """How much control each member of the team may have. All arrays are empty where there are no limits."""
+    """Limits of the share of control of each member. All arrays are empty without limits."""
 
     least: Float1  # (members,) shares of the steps
     most: Float1  # (members,)
@@ -38,7 +38,7 @@ class Limits(Bundle):
 def step_costs(least_cost, spread, least_enter, most_enter, control_cost, switch_cost, terminal):
     """Return the least and the greatest possible cost of a step, without impossible hand-overs.
 
-    least_cost, spread: (S,) the least environment cost of each state, and how much more the dearest action costs. least_enter,
+    least_cost, spread: (S,) the least environment cost of each state, and the extra cost of the most expensive action. least_enter,
     most_enter: of arriving. control_cost, switch_cost, terminal: of the problem. The remaining steps after an early end are steps,
     too.
     """

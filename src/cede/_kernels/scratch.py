@@ -20,8 +20,8 @@ class PassScratch(Bundle):
     guess: Int32s3  # (L, rows + 1, D) outcome at which the mass ran out, -1: never; the last row is the uniform one
     agent_guess: Int32s1  # (agents' rows,)
     same_start: Int1  # (D,) see `find_same_start`
-    changed: Int1  # (L + 1,) did a value of this time step change?
-    busy: Int1  # (L,) is there anything to do at this time step?
+    changed: Int1  # (L + 1,) whether a value of this time step changed
+    busy: Int1  # (L,) whether this time step needs work
     taken: Int1  # (4 L,) chunks of each phase that a thread has begun
     done: Int1  # (4 L,) chunks that are finished
     stamp: int  # one for each time step ever done with this scratch
@@ -38,7 +38,7 @@ class ThreadScratch(Bundle):
     same: Int1  # (D,) see `find_equal_columns`
     least: Float1  # (D,) the least v_{t+1}(., d)
     constant: Bool1  # (D,) is v_{t+1}(., d) one value?
-    uniform: Float1  # (D,) the minimum of rows that were never seen
+    uniform: Float1  # (D,) the minimum of rows without visits
     uniform_width: Float1  # (D,) the width for which it holds, -1: none
     work: Int1  # (4,) environment rows minimised, outcomes gathered, outcomes looked at in searches, agents' minima
     heap: Int1  # places of u

@@ -290,4 +290,4 @@ class BeliefArrays(Bundle):
     row: Int2  # agents: (slots, S); environment: (periods * S, A): which row serves which place
     linear: float
     kl: int
-    closed: int  # 1: the outcomes of a row, those of weight 0 too, are all that can be
+    closed: int  # 1: only the stored outcomes of a row are possible, also those of weight 0

@@ -26,7 +26,7 @@ class RadiusSizes(Bundle):
     agent_rows: int  # |S||D|; more where agents vary, cases where states look alike
     environment_rows: int  # |S||A|; |S||D| for UCRL2; or cases
     cost_kind: int  # of the intervals around costs that are learned, see costs.py
-    cost_rows: int  # how many these are
+    cost_rows: int  # number of learned costs
     cost_delta: float
     agent_values: int  # functions of an action about whose means the agents' rows of "kl-value" are right: |V_t(s, .)|
     state_values: int  # functions of a state, for rows of the environment

@@ -1,4 +1,4 @@
-"""A kind of belief: its form, its formulas, what it assumes and what it may be used for."""
+"""A kind of belief: its form, formulas, assumptions and permitted uses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

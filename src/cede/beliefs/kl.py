@@ -9,11 +9,12 @@ concave in x, and its derivative is 0 where
 
     sum_j q_j log(1 + u_j / x) + log( sum_j q_j / (1 + u_j / x) ) = rho.
 
-The left side falls from infinity to 0 as x grows, if the best outcome was seen; if it was not, it begins at a finite number, and
-where that is below rho the maximum is at x = 0. We find x by Newton's method in log x, from a start that follows from the row
-alone, so that the result depends on nothing else.
+The left side falls from infinity to 0 as x grows, if the best outcome has counts; if not, it begins at a finite number, and if that
+is below rho the maximum is at x = 0. We find x by Newton's method in log x, from a start that follows from the row alone, so that
+the result depends on nothing else.
 
-A row has n visits, N_i of them with outcome i; q = N / n are its frequencies, k outcomes were seen of m that can be. The sets are
+A row has n visits, N_i of them with outcome i; q = N / n are its frequencies, and k of its m possible outcomes have counts. The
+sets are
 
     kl          n rho = log( 2 rows / delta ) + surprise
     kl-value    n rho = log( 2 rows values / delta ) + log( sqrt(pi) Gamma(n + 1) / Gamma(n + 1/2) )
@@ -76,10 +77,10 @@ sums_of_blocks = sums_over_blocks(terms_of_sums, 3)
 
 @kernel
 def maximise(u, p, n, total, rho, close):
-    """Return the maximum over x at the top of the file, its x, and the mass of the outcomes that were seen.
+    """Return the maximum over x at the top of the file, its x, and the mass of the outcomes with counts.
 
     u >= 0, and an outcome of u = 0 is possible. u, p: (n,), padded (see minima.py: `pad`). close: of log x, where Newton's method
-    ends. Where the best outcome was never seen, x may be 0, and that outcome gets the rest of the mass.
+    ends. If the best outcome has no counts, x may be 0, and that outcome gets the rest of the mass.
     """
     least, mean, square = inf, 0.0, 0.0
     for j in range(n):
@@ -209,7 +210,7 @@ def log_sum_over_supports(n, k, m):
 
 @kernel
 def surprise(table, r, outcomes):
-    """Return -log m(N) - n H(N / n) of row r, which has so many possible outcomes. It is at least 0, whatever rounding does."""
+    """Return -log m(N) - n H(N / n) of row r, at least 0. outcomes: the number of possible outcomes."""
     start, k, n = table.start[r], table.size[r], table.total[r]
     result = 0.0
     for j in range(start, start + k):

@@ -20,7 +20,7 @@ from cede._kernels.vectors import FEW, LANES, sums_over_blocks
 NEAR = 0.03
 
 # Sums of masses are exact if the weights are counts. Others round: a budget this close to a sum, relative to both, may seem to run
-# out at either of two outcomes, and what is found must not depend on where the search began.
+# out at either of two outcomes, and the result must not depend on where the search began.
 CLOSE = 1e-11
 
 

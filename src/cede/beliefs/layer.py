@@ -84,7 +84,7 @@ def believe_layer(layer, constant, scale, unfolds):
 
 @unit(types.none, BeliefArrays, CountsArrays, Table, types.int64[::1], types.float64, types.int64, types.int64, types.int64)
 def sample_layer(belief, counts, expected, cases, prior, sticks, seed, first):
-    """Sample every row of a layer's belief that is not known, each from random numbers of its own: the order does not matter.
+    """Sample every unknown row of a layer's belief, each from its own random stream, so that the order does not matter.
 
     expected, cases: of the layer, see `LayerArrays`; rows that share a case are the same sample. sticks: how many outcomes without
     counts share their mass, at most. first: the number of the layer's first case among those of both layers.

@@ -81,7 +81,7 @@ class Split:
     """A test of one variable, with a subtree for each branch."""
 
     variable: int
-    branch: Ints  # (codes of the variable,) number of the branch; -1: a value that was never seen there
+    branch: Ints  # (codes of the variable,) number of the branch; -1: a value without steps
     says: tuple[str, ...]  # (branches,) each branch in words
     children: "tuple[Tree, ...]"
 
@@ -315,7 +315,7 @@ def leaves(tree: Tree) -> list[Leaf]:
 
 
 def route(tree: Tree, given: Ints) -> Ints:
-    """Return the number of the leaf of each row, (rows,); -1 where a value was never seen. given: (rows, variables)."""
+    """Return the number of the leaf of each row, (rows,); -1 for values without steps. given: (rows, variables)."""
     result = np.full(len(given), -1, dtype=np.int64)
     if isinstance(tree, Leaf):
         result[:] = tree.number

@@ -21,16 +21,16 @@ from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.planning.minima import agent_minimum, environment_minima, known_mean, look_ahead, smallest
 from cede.planning.model import ModelArrays
 
-# What is done with the policy.
+# Modes of a backup.
 CHOOSE = 0  # the best agent everywhere, from v_{t+1}
-FOLLOW = 1  # the given policy: the values are its cost
+FOLLOW = 1  # follow the given policy: the values are its cost
 RAISE = 2  # the best agent everywhere, by a lookahead of one step from given values, which are raised to the result
 
 INT, POLICY_NOW, VALUE_NOW = types.int64, types.int16[:, ::1], types.float64[:, ::1]
 POLICY, VALUE = types.int16[:, :, ::1], types.float64[:, :, ::1]
 
 MARK, ARRIVE, ENVIRONMENT, AGENTS, PHASES = 0, 1, 2, 3, 4  # phases of a step
-ROWS_AT_ONCE, STATES_AT_ONCE = 64, 32  # how much of a phase a thread takes
+ROWS_AT_ONCE, STATES_AT_ONCE = 64, 32  # chunks of a phase
 PATIENCE = 20_000  # looks at another thread's work before giving the processor away
 
 
@@ -64,7 +64,7 @@ def must_do(mode, changed_after, policy, before, s):
 
 @inlined
 def agents_minima(model, mode, t, s, scratch, thread):
-    """Write thread.m[prev, d]: what it costs if d takes over in state s, before control and switching cost."""
+    """Write thread.m[prev, d]: the least expected cost with d in control in state s, without control and switching cost."""
     agents, problem, row = model.agents, model.problem, model.environment.row
     env_cost, y, m, same, x, policy = problem.env_cost, thread.y, thread.m, thread.same, scratch.x, thread.policy
     n_agents, n_actions, here = same.size, row.shape[1], block_at(problem, t) + s
@@ -164,7 +164,7 @@ def stay_at_end(problem, mode, t, s, thread):
 def mark_needed(model, mode, t, policy, before, stamp, first, last, scratch):
     """Mark the environment rows whose minimum each agent can need in the states from first to last (exclusive).
 
-    Those are the rows of the actions that the agent may take. scratch.busy[t] tells whether anything must be done at all.
+    Those are the rows of the actions that the agent may take. scratch.busy[t]: whether time t needs any work.
     """
     table, widths, agent_row, row = model.agents.table, model.agents.width, model.agents.row, model.environment.row
     starts, sizes, columns = table.start, table.size, table.column

@@ -31,7 +31,7 @@ from cede.planning.model import ModelArrays
 from cede.problem.task import Task
 
 MEMORY = 6  # points that are remembered
-PART = 0.8  # for averages: how much of the way is gone at once
+PART = 0.8  # for averages: the fraction of a step that is taken
 MOST_WAIT = 1024  # steps between two tries to extrapolate, at most
 GAINED = 0.99  # bounds that have not come closer by this factor for `patience` steps never will
 STALLED = 50  # steps without gain after which, with a discount too, a part of the way is gone: a chain may go in circles

@@ -227,9 +227,9 @@ def solve_eliminated(system, n, discount):
 
 @unit(types.int64, POINTS, POINTS, types.boolean[:, ::1], types.int64, types.int64, VALUES)
 def solve_normal(points, images, reached, newest, n, normal):
-    """Find the weights of an extrapolation by least squares, and write them to normal[:, MEMORY]; return how many there are.
+    """Find the weights of an extrapolation by least squares, and write them to normal[:, MEMORY]; return their number.
 
-    newest: place of the last point; n: how many there are before it.
+    newest: place of the last point; n: the number of points before it.
     """
     memory, used = points.shape[0], 0
     for i in range(n):

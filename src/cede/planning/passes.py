@@ -269,7 +269,7 @@ _kept = threading.local()  # scratch arrays of this thread, by size
 
 
 def set_threads(threads: int) -> int:
-    """Set how many threads one plan or one evaluation may use, and return how many it was before.
+    """Set the number of threads that one plan or one evaluation may use, and return the old number.
 
     The result is the same, bit for bit, for every number of threads. More than one pays for large problems; small problems are
     planned by one thread in any case.

@@ -53,7 +53,7 @@ def names_given(names: Any) -> int:
 
 
 def partly_known(owner: str, argument: str, value: Any, shape: Sequence[int], letters: str) -> Floats:
-    """Check an array of costs in which NaN stands for a cost that is not known; return it read-only."""
+    """Check an array of costs, NaN for unknown costs; return it read-only."""
     costs = check.copied(owner, argument, value, letters)
     unknown = np.isnan(costs)
     if not unknown.any():

@@ -96,7 +96,7 @@ class Task(Remade):
     are not named, it is the switch_cost of the pair. Infinity: unknown, and not charged.
     """
 
-    env_cost: Any = None  # (S, A) float64, NaN where it is not known
+    env_cost: Any = None  # (S, A) float64, NaN where it is unknown
     agents: Sequence[str] = ()  # (D,) names; the members first, then the steps of slow hand-overs
     horizon: Any = NOT_GIVEN  # an int, or None
     control_cost: Any = 0.0  # (D,) or (S, D) float64
@@ -111,7 +111,7 @@ class Task(Remade):
     n_states: Any = None  # S, an int
     n_actions: Any = None  # A, an int
     cost_range: Any = None  # (least, most) that an unknown env_cost can be; None if all are known
-    enter_cost: Any = None  # (S,) float64, NaN where it is not known; None: arriving costs nothing
+    enter_cost: Any = None  # (S,) float64, NaN where it is unknown; None: arriving costs nothing
     enter_cost_range: Any = None  # (least, most) that an unknown enter_cost can be
     terminal: Any = ()  # indices of states in which an episode ends, ascending
     discount: float | None = None

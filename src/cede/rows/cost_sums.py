@@ -1,6 +1,6 @@
 """Compiled sums of learned costs: their number, their sum, and the sum of their squares.
 
-A cost is kept relative to its range, from 0 to 1. Sums are exact, so that the order in which costs are added does not matter: a
+A cost is stored relative to its range, from 0 to 1. Sums are exact, so that the order in which costs are added does not matter: a
 cost is split into whole multiples of 2^-24 and a rest in whole multiples of 2^-50, which are added up apart, and its square is
 rounded to a multiple of 2^-30. (That holds for up to 8 million costs of one row; beyond, the last bit is rounded.)
 """
@@ -27,8 +27,8 @@ class CostLayer(Bundle):
     enter_place: Int1  # (S,) the row of the cost of arriving in each state, -1: it is known; empty: all are
     least: Float1  # (rows,) the least that a cost can be
     spread: Float1  # (rows,) the most minus the least
-    kind: int  # of the intervals: BERNSTEIN, PRINTED or NO_RADIUS
-    low: Float1  # (rows,) what is believed: the least mean, the most, and the middle
+    kind: int  # of the intervals, see beliefs/costs.py
+    low: Float1  # (rows,) believed mean cost: least, greatest, and observed
     high: Float1
     mean: Float1
     window: int  # episodes for which a cost counts, 0: for ever

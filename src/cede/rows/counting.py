@@ -15,7 +15,7 @@ LEAST_WEIGHT = 1e-9  # an outcome that has faded to less is forgotten
 class OutcomeIndex(Bundle):
     """The inverse of `Outcomes.to`: from a next state of (s, a), or an action of (slot, s), to the outcome."""
 
-    entry: Int2  # (places) which of the lists below; empty: an outcome is what it leads to
+    entry: Int2  # (places) which of the lists below; empty: the outcome is the next state or action
     begin: Int1  # (lists + 1,) where each list begins in the next two
     to: Int1  # (n,) ascending in each list
     outcome: Int1  # (n,) the outcome that leads there
@@ -24,7 +24,7 @@ class OutcomeIndex(Bundle):
 class Forgetting(Bundle):
     """How counts fade after every episode."""
 
-    factor: Float1  # (rows,) what is left of a count; empty: nothing is ever forgotten
+    factor: Float1  # (rows,) by which counts are multiplied; empty: counts do not fade
     window: Int1  # (rows,) episodes for which a step counts, 0: for ever
     lengths: Int1  # (n,) the windows that there are
     recent: Int2  # (longest window, L) row * n_columns + column of the last steps, -1: none
@@ -33,7 +33,7 @@ class Forgetting(Bundle):
 class CountsArrays(Bundle):
     """Where the steps of one layer are counted."""
 
-    seen: Table  # what was counted; rows from `counted` on hold what is known
+    seen: Table  # the counts; rows from `counted` on hold known probabilities
     counted: int  # rows that are counted
     n_columns: int  # outcomes that a row can have
     place: Int2  # agents: (slots, S); environment: (periods * S, A), or with slots for UCRL2: the row in which a step is counted

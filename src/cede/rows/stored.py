@@ -5,7 +5,7 @@ Layers of a team (`places.layer_shapes` lists them):
     agent/NAME    (slots * cases, A)   N(s, d, a) of one agent, Section 3 of the paper
     environment   (S * A, S)           N'(s, a, s'); for UCRL2, which ignores actions, (S * slots, S); or (cases, outcomes)
     costs         (rows, 4)            of each learned cost, from 0 to 1 in its range: count, sum in two parts, sum of squares
-    start         (1, S)               how often each state was the first of an episode
+    start         (1, S)               counts of the first states of episodes
 
 Counts add layer by layer. Any split of the same episodes, counted separately and added in any order, gives the same counts. Files
 hold the same keys and numbers; matrices are views for users.
@@ -218,7 +218,7 @@ class Counts(Remade):
 
     @cached_property
     def starts(self) -> Floats:
-        """Return how often each state was the first of an episode, (S,); empty if this was not counted."""
+        """Return the counts of first states of episodes, (S,); empty if they were not counted."""
         return read_only(self.layers[START].first_row if START in self.layers else np.empty(0))
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -274,7 +274,7 @@ def checked_matrix(owner: str, layer: str, given: Any, shape: Shape) -> LayerCou
 
 
 def checked_starts(owner: str, given: Any, n_states: int) -> Floats:
-    """Check how often each state was the first of an episode, (S,), and return a copy."""
+    """Check the counts of first states of episodes, (S,), and return a copy."""
     result = check.copied(owner, "starts", given, "(S,)")
     if result.shape != (n_states,) or not ((result >= 0.0) & (result <= MOST_COUNT)).all():
         check.fail(owner, "starts", check.show(given), f"({n_states},) of numbers from 0 to {MOST_COUNT}")

@@ -70,7 +70,7 @@ class Recorded:
         return result
 
     def counted_in(self, record: str) -> int | None:
-        """Return how many episodes, or steps, of a record were counted; None if that is not known."""
+        """Return how many episodes, or steps, of a record were counted; None if that is unknown."""
         if self.before > 1:
             return None
         return sum(run.counted for name, run in self.runs.items() if name.startswith(f"{record}/"))
