@@ -207,8 +207,8 @@ def scored(last: FittedLayer, counts: sp.csr_array, blocks: list[Block], prior: 
 def log_predictive(seen: sp.csr_array, batch: sp.csr_array, model: sp.csr_array, prior: float) -> Floats:
     """Return the log-probability of a batch under the posterior of its rows, for each of ALPHAS.
 
-    Dirichlet-multinomial, in the order of the steps: with a = prior / columns + alpha m + earlier counts in each row, sum_r log
-    Gamma(A) / Gamma(A + N) + sum_j log Gamma(a_j + n_j) / Gamma(a_j), where A and N are the sums of a and n.
+    Dirichlet-multinomial, with a = prior / columns + alpha m + seen in each row: sum_r log Gamma(A) / Gamma(A + N) + sum_j log
+    Gamma(a_j + n_j) / Gamma(a_j), where A and N are the sums of a and n.
     """
     steps = sp.coo_array(batch)
     some = steps.data > 0

@@ -219,7 +219,7 @@ def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: 
     result = by_members(owner, "switch_cost", value, n_agents, n_states, "D", "a hand-over is possible everywhere or nowhere")
     stuck = np.flatnonzero(np.isinf(result if result.ndim == 2 else result[0]).all(axis=1))
     if len(stuck):
-        check.fail(owner, f"switch_cost[{stuck[0]}]", "infinite for all agents", "finite for at least one: somebody is in control")
+        check.fail(owner, f"switch_cost[{stuck[0]}]", "infinite for all agents", "finite for at least one: an agent is in control")
     return result
 
 

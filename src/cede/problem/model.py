@@ -281,10 +281,10 @@ class Team(Remade):
 class TwoLayerMDP(Remade):
     """The whole problem: an environment, a team, and a horizon. `task` is the input of a learner.
 
-    horizon: L, the number of steps of an episode; None if there is none. discount: the factor by which the weight of costs falls
-    with each step; None for no discount. Without horizon and discount, the value of a policy is its average cost of a step.
-    start_agent: the agent in control before the first step, an index or a name. structure: a declaration that is true of this
-    problem; a learner uses it only if it is passed as `structure=`.
+    horizon: L, the number of steps of an episode; None if there is none. discount: the discount factor per step; None for no
+    discount. Without horizon and discount, the value of a policy is its average cost of a step. start_agent: the agent in control
+    before the first step, an index or a name. structure: a declaration that is true of this problem; a learner uses it only if it
+    is passed as `structure=`.
     """
 
     environment: Environment

@@ -79,8 +79,8 @@ class Task(Remade):
     terminal: states in which an episode ends, by index or name. No agent is in control there. With a horizon, each remaining step
     costs env_cost of that state, 0 if it is unknown.
 
-    discount: the factor by which the weight of costs falls with each step. Without a horizon the value of a policy is its
-    discounted cost; without a discount either, it is the long-run average cost of a step.
+    discount: the discount factor per step; None for no discount. Without a horizon the value of a policy is its discounted cost;
+    without a discount either, it is the long-run average cost of a step.
 
     start_agent: the agent in control before the first step, an index or a name. varies_with: for each agent None, "time" or
     "prev_agent": what its policy may depend on besides the state; the learner keeps one table for each time step, or for each
@@ -335,7 +335,7 @@ class Task(Remade):
                     "with_unknown_costs",
                     "cost_range",
                     "missing",
-                    f"given: all costs are {cost_range[0]:g}, and somebody who knew that would know them",
+                    f"given: all costs are {cost_range[0]:g}, and a range of one number would reveal them",
                 )
         unknown = np.where(self.is_terminal[:, None], self.env_cost, np.nan)  # costs of terminal states stay
         return replace(self, env_cost=unknown, cost_range=cost_range)

@@ -1,5 +1,4 @@
-"""The validator of steps from outside, against the task: indices, terminal states, the previous step, the declared structure,
-costs.
+"""The validator of steps from outside: indices, terminal states, the link to the previous step, the declared structure, costs.
 
 Learners, logs, Episodes and the service call `check_steps`. All counting trusts its result.
 """
