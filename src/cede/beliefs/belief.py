@@ -30,9 +30,9 @@ class Belief(Remade):
     each time step or previous agent if its policy varies with that. `row` says which row of the centre serves each place, so that
     places may share a row.
 
-    If `linear` is not 0, the set consists of intervals instead: around each probability p of the centre, to both sides, sqrt(2 p (1
-    - p) width) + linear width. If `kl`, it is a ball of relative entropy: all p with KL(centre || p) <= width. If `closed`, only
-    the outcomes stored in a row of the centre are possible, also those of weight 0; else any outcome is.
+    If `linear` is not 0, the set consists of intervals instead: around each probability p of the centre, to both sides,
+    sqrt(2 p (1 - p) width) + linear width. If `kl`, it is a ball of relative entropy: all p with KL(centre || p) <= width. If
+    `closed`, only the outcomes stored in a row of the centre are possible, also those of weight 0; else any outcome is.
 
     A row of zeros has no visits. Its ball is around the uniform distribution, with the given width. Intervals of such a row exclude
     nothing: there are no frequencies to centre them on.

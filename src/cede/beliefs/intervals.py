@@ -50,8 +50,8 @@ def least_in_intervals(u, p, n, total, width, linear, heap, others, values, best
     """Return the least mean of u over distributions within the intervals around p[:n] / total.
 
     `others` outcomes are possible beside these, each with the interval of an outcome without counts. ranked: (others,) the best
-    first; values: (others,) their values, not relative to `best` as u is. The n outcomes are among them: they have seen[outcome] ==
-    number. heap: scratch.
+    first; values: (others,) their values, not relative to `best` as u is. The n outcomes are among them: they have
+    seen[outcome] == number. heap: scratch.
     """
     left, value = 1.0, 0.0
     for j in range(n):
