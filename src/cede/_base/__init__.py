@@ -1,1 +1,1 @@
-"""What all other packages use: checks of input, array types, optional dependencies, progress bars, files."""
+"""Shared basics: checks of input, array types, optional dependencies, progress bars, files."""

@@ -2,10 +2,10 @@
 
 A file is an uncompressed NumPy .npz. One of its arrays holds the header, as the bytes of a JSON text. `load_arrays` checks a file
 before anything in it is used: that it is complete (a checksum over header and arrays), that no array claims more bytes than there
-are, and that kind and schema are what the caller expects. Whatever is wrong with a file is raised as `UnreadableFile`.
+are, and that kind and schema are what the caller expects. Any defect is raised as `UnreadableFile`.
 
-`describe` turns a frozen dataclass into JSON and arrays, field by field; `rebuild` makes it again with its own constructor, and so
-through its own checks.
+`describe` turns a frozen dataclass into JSON and arrays, field by field; `rebuild` calls its constructor, which checks the values
+again.
 """
 
 import errno
@@ -64,13 +64,13 @@ def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """
     try:
         with interrupts_later():
-            mode = mode_of(path)  # links that lead in a circle end here
+            mode = mode_of(path)  # fails for circular links
             target = path.resolve() if path.is_symlink() else path
             check_not_recorded(path, target)
             remove_leftovers(target.parent)
             partial, file = new_partial(target)
             try:
-                with file:  # locked until the file is closed, so that nobody takes it for a leftover
+                with file:  # locked until the file is closed, so that no process removes it as a leftover
                     write(file)
                     file.flush()
                     if mode is not None:
@@ -88,14 +88,14 @@ def replace_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 
 def check_not_recorded(path: Path, target: Path) -> None:
-    """Check that the file to be replaced is no record that is being written: later steps would be lost."""
+    """Check that the file to be replaced is not a record in use: its later steps would be lost."""
     with suppress(OSError), target.open("rb") as file:
         if file.read(len(RECORD)) == RECORD and not try_lock(file):
             check.fail("save", "path", repr(str(path)), "another file: a record is being written there")
 
 
 def mode_of(path: Path) -> int | None:
-    """Return the permissions of the file at a path, None if there is none. Fails for anything but a regular file."""
+    """Return the permissions of the file at a path, None if the file does not exist. Fails for anything but a regular file."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -108,7 +108,7 @@ def mode_of(path: Path) -> int | None:
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open a regular file for reading; fails for anything else, since opening a pipe would block until somebody writes to it."""
+    """Open a regular file for reading; fails for anything else: opening a pipe could block."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -130,15 +130,15 @@ def new_partial(path: Path) -> tuple[Path, IO[bytes]]:
         file = partial.open("xb")
         try:
             is_ours = try_lock(file) and is_same(partial, file)
-        except OSError:  # a file system without locks: there nobody takes it for a leftover
+        except OSError:  # a file system without locks: there leftovers are kept
             is_ours = True
         if is_ours:
             return partial, file
-        file.close()  # somebody took it for a leftover in the moment before it was locked
+        file.close()  # another process removed it as a leftover before it was locked
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove files of killed writers from a directory: those with such a name that no process has locked."""
+    """Remove the unlocked partial files of killed writers from a directory. Without file locks, leftovers are kept."""
     with suppress(OSError):
         leftovers = [entry for entry in os.scandir(directory) if LEFTOVER.fullmatch(entry.name)]
         for partial in (Path(entry.path) for entry in leftovers if entry.is_file(follow_symlinks=False)):
@@ -148,7 +148,7 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def try_lock(file: IO[bytes]) -> bool:
-    """Lock a file if nobody else has; tell whether it is locked now. Where files cannot be locked: OSError."""
+    """Try to lock a file; return whether this process holds the lock. Raises OSError where files cannot be locked."""
     if fcntl is None:
         raise OSError(errno.ENOTSUP, "Files cannot be locked")
     try:
@@ -165,7 +165,7 @@ def unlock(file: IO[bytes]) -> None:
 
 
 def is_same(path: Path, file: IO[bytes]) -> bool:
-    """Tell whether a path still leads to an open file."""
+    """Return whether a path still refers to an open file."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
     except OSError:
@@ -173,7 +173,7 @@ def is_same(path: Path, file: IO[bytes]) -> bool:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make a rename in a directory last through a power failure, where the system can."""
+    """Sync a directory, where the system can, so that a rename survives a power failure."""
     with suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:
@@ -183,7 +183,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def path_to_write(owner: str, place: str, given: Any) -> Path:
-    """Check that a value is the path of a file, and not that of a directory; return it."""
+    """Check that a value is the path of a file, not of a directory; return it."""
     path = check.path(owner, place, given)
     if path.is_dir():
         check.fail(owner, place, repr(str(path)), "the path of a file: it is a directory")
@@ -193,7 +193,7 @@ def path_to_write(owner: str, place: str, given: Any) -> Path:
 
 
 def check_writable(owner: str, place: str, given: Any) -> Path:
-    """Check that a file can be written at a path, without touching what is there; return the path. For long computations."""
+    """Check, before a long computation, that a file can be written at a path; return the path. Changes no file."""
     path = path_to_write(owner, place, given)
     try:
         mode_of(path)
@@ -237,8 +237,8 @@ def load_arrays(
 ) -> tuple[dict[str, Any], Arrays]:
     """Read and check a file, or the bytes of one, and return its header and its arrays by name.
 
-    kinds: the kind that the file must have, or several of which it must have one. schema: the schema that it must have; with
-    `oldest`, any from that one on. Anything else, and any damage, raises `UnreadableFile`.
+    kinds: the accepted kind or kinds. schema: the required schema; with `oldest`, any from `oldest` to `schema`. Any other file,
+    and any damage, raises `UnreadableFile`.
     """
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     kind, path = " or ".join(kinds), source if isinstance(source, Path) else "these bytes"
@@ -286,8 +286,8 @@ def kind_of(source: Path | bytes) -> str | None:
 
 
 def names_in(file: zipfile.ZipFile, size: int) -> list[str]:
-    """Return the names of the members of an archive, after checks: no name twice, no compression, and together no more than size
-    bytes, since members that overlap would take far more memory than the file.
+    """Return the names of the members of an archive, after checks: no duplicates, no compression, and at most `size` bytes in
+    total, since overlapping members would need far more memory than the file.
     """
     for member in file.infolist():
         if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
@@ -302,7 +302,7 @@ def names_in(file: zipfile.ZipFile, size: int) -> list[str]:
 
 
 def read_array(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """Read one array of an archive, after a check that it holds numbers and that its size is the one that its own header claims."""
+    """Read one array of an archive, after a check that it holds numbers and has the size stated in its header."""
     data = file.read(name)
     with file.open(name) as member:
         version = npy.read_magic(member)
@@ -347,8 +347,8 @@ def describe(value: Any, name: str, arrays: Arrays) -> Any:
 def rebuild(described: Any, arrays: Arrays, classes: Mapping[str, Callable[..., Any]]) -> Any:
     """Return the value that `describe` described: the inverse of `describe`.
 
-    arrays: those that `describe` put aside, by name. classes: the classes that may occur, by name. Their constructors make, and
-    check, the dataclasses. Sequences come back as tuples.
+    arrays: the arrays that `describe` collected, by name. classes: the permitted dataclasses, by name; their constructors check the
+    values. Sequences become tuples.
     """
     if isinstance(described, list):
         return tuple(rebuild(item, arrays, classes) for item in described)

@@ -1,7 +1,7 @@
-"""All checks of what users pass in. Errors are ValueErrors with one grammar: "OWNER: PLACE is VALUE, must be EXPECTED".
+"""All checks of user input. Errors are ValueErrors with one grammar: "OWNER: PLACE is VALUE, must be EXPECTED".
 
-In every function `owner` is who checks, for the message, as in "ucrl2_mc" or "Agent 'human'"; `place` or `argument` is the name of
-what is checked, as in "delta" or "policy[7]".
+In every function `owner` names the caller in the message, as in "ucrl2_mc" or "Agent 'human'"; `place` or `argument` names the
+value, as in "delta" or "policy[7]".
 """
 
 import os
@@ -17,7 +17,7 @@ from cede._base.arrays import Floats, Ints
 
 Thing = TypeVar("Thing")
 
-# How far the sum of a row of probabilities may be from 1: enough for rounding, too little for a mistake in the data.
+# Tolerance of the sum of a row of probabilities: above rounding, below mistakes in the data.
 TOLERANCE = 1e-8
 
 
@@ -30,13 +30,13 @@ def show(value: object) -> str:
     """Return the repr of a value on one line, cut to 60 characters, for an error message."""
     try:
         text = " ".join(repr(value.item() if isinstance(value, np.generic) else value).split())
-    except Exception:  # whatever a class of the user does
+    except Exception:  # a user's class may raise anything
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def printable(text: object) -> str:
-    """Return a text in which whatever could move a cursor or hide something, such as a terminal's escape codes, is written out.
+    """Return a text with its unprintable characters, such as a terminal's escape codes, written out.
 
     For names and other data from outside that are shown in a terminal or a picture.
     """
@@ -44,7 +44,7 @@ def printable(text: object) -> str:
 
 
 def instance(owner: str, place: str, value: Any, kind: type[Thing], hint: str = "") -> Thing:
-    """Check that a value is of a class, and return it. hint: more words about what is expected, as in ", as in mdp.task"."""
+    """Check that a value is of a class, and return it. hint: appended to the error, as in ", as in mdp.task"."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         fail(owner, place, show(value), f"{article} {kind.__name__}{hint}")
@@ -64,7 +64,7 @@ def items(owner: str, place: str, value: Any, expected: str) -> list[Any]:
     """Check that a value can be iterated over and is no text, and return its items. expected: what it must be, for the error."""
     try:
         iterator = None if isinstance(value, str | bytes) else iter(value)
-    except Exception:  # whatever a class of the user does
+    except Exception:  # a user's class may raise anything
         iterator = None
     return list(iterator) if iterator is not None else fail(owner, place, show(value), expected)
 
@@ -87,18 +87,18 @@ def progress(owner: str, value: Any) -> bool | Callable[[int], None]:
 def path(owner: str, place: str, value: Any, expected: str = "the path of a file") -> Path:
     """Check that a value is the path of a file, text or a path object, and return it as a Path."""
     try:
-        given = os.fspath(value) if isinstance(value, os.PathLike) else value
-    except Exception:  # whatever a class of the user does
-        given = None
-    if not isinstance(given, str) or "\0" in given or not Path(given).name:
+        text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    except Exception:  # a user's class may raise anything
+        text = None
+    if not isinstance(text, str) or "\0" in text or not Path(text).name:
         fail(owner, place, show(value), expected)
-    if not is_text(given):
+    if not is_text(text):
         fail(owner, place, show(value), f"{expected}, in UTF-8")
-    return Path(given)
+    return Path(text)
 
 
 def is_text(value: str) -> bool:
-    """Return whether a string can be written in UTF-8. Half of a surrogate pair cannot: so Python reads bytes that are no UTF-8."""
+    """Return whether a string can be encoded in UTF-8. Lone surrogates cannot: Python decodes invalid bytes to them."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -137,10 +137,10 @@ def is_missing(value: Any) -> bool:
 
 
 def ndim(value: Any) -> int:
-    """Return the number of axes of a value, 0 for a scalar; -1 if it is a ragged sequence, or nothing that NumPy knows."""
+    """Return the number of axes of a value, 0 for a scalar; -1 if NumPy cannot convert it, for example if it is ragged."""
     try:
         return np.ndim(value)
-    except Exception:  # whatever a class of the user does
+    except Exception:  # a user's class may raise anything
         return -1
 
 
@@ -199,9 +199,9 @@ MOST_COMPARED = 10_000  # names among which the nearest ones are looked for
 
 
 def one_of(options: Sequence[Any], given: Any = None) -> str:
-    """Return what is expected where one of some options is: "one of 'machine', 'human'"; of many, the first ones.
+    """Return the text "one of 'machine', 'human'" for an error; of many options, only the first ones.
 
-    given: the wrong name; of many options, those that are spelt most like it are listed first.
+    given: the wrong name; of many options, those with the most similar spelling are listed first.
     """
     first = list(options[:MOST_OPTIONS])
     if isinstance(given, str) and len(options) > MOST_OPTIONS:
@@ -243,8 +243,8 @@ def array(owner: str, argument: str, value: Any, shape: Sequence[int | None], le
     shape: the length of each axis, None where any will do; no axis may be empty. letters: what the shape means, for messages, as in
     "(S, A)".
 
-    The result is a copy, so that nobody can change it later. An array of at least MANY elements that was returned here before is
-    not copied again but shared: the teams of a fleet have many arrays in common.
+    The result is a copy, so that later changes of `value` do not affect it. An array of at least MANY elements that this function
+    returned before is shared instead: the teams of a fleet have many arrays in common.
     """
     known = _checked.get(id(value))
     shared = known is not None and known is value and not known.flags.writeable
@@ -262,40 +262,40 @@ def array(owner: str, argument: str, value: Any, shape: Sequence[int | None], le
 
 def copied(owner: str, argument: str, value: Any, letters: str) -> Floats:
     """Return a copy of an array-like value as a float64 array in C order; fail if it does not consist of numbers."""
-    given = unmasked(owner, argument, value)
-    if given is None or given.dtype.kind not in "fiub":
+    unchecked = unmasked(owner, argument, value)
+    if unchecked is None or unchecked.dtype.kind not in "fiub":
         fail(owner, argument, show(value), f"an array of numbers of shape {letters}")
-    return np.array(given, dtype=np.float64, order="C")
+    return np.array(unchecked, dtype=np.float64, order="C")
 
 
 def unmasked(owner: str, argument: str, value: Any) -> Any:
-    """Return an array-like value as a NumPy array; None if it is none, ragged for example. Masked elements are an error.
+    """Return an array-like value as a NumPy array; None if NumPy cannot convert it, for example if it is ragged.
 
-    NumPy would drop the mask, and take whatever lies beneath it for data.
+    Masked elements are an error: NumPy would drop the mask and use the masked numbers.
     """
     if np.ma.is_masked(value):
         fail(owner, argument, "masked in some places", "an array without missing values")
     try:
         return np.asarray(value)
-    except Exception:  # ragged, too large, or whatever a class of the user does
+    except Exception:  # ragged, too large, or an error of a user's class
         return None
 
 
 def integers(owner: str, argument: str, value: Any, axes: int | tuple[int, ...]) -> Ints:
-    """Check that a value is an array of integers with so many axes (one of several numbers), and return a copy as int64."""
+    """Check that a value is an array of integers, and return a copy as int64. axes: the permitted number or numbers of axes."""
     wanted = (axes,) if isinstance(axes, int) else axes
-    given = unmasked(owner, argument, value)
+    unchecked = unmasked(owner, argument, value)
     expected = f"an array of integers with {' or '.join(map(str, wanted))} axes" if wanted != (1,) else "a list of integers"
-    empty = given is not None and given.size == 0 and not isinstance(value, np.ndarray)  # an empty list has no type
-    if given is None or given.ndim not in wanted or (given.dtype.kind not in "iu" and not empty):
+    empty = unchecked is not None and unchecked.size == 0 and not isinstance(value, np.ndarray)  # an empty list has no type
+    if unchecked is None or unchecked.ndim not in wanted or (unchecked.dtype.kind not in "iu" and not empty):
         fail(owner, argument, show(value), expected)
-    if given.dtype == np.uint64 and given.size and given.max() > np.iinfo(np.int64).max:
+    if unchecked.dtype == np.uint64 and unchecked.size and unchecked.max() > np.iinfo(np.int64).max:
         fail(owner, argument, show(value), f"{expected} below 2**63")
-    return np.array(given, dtype=np.int64, order="C")
+    return np.array(unchecked, dtype=np.int64, order="C")
 
 
 def frozen(array: Any) -> Any:
-    """Return an array that nobody can change by mistake: itself if it is read-only already, else a read-only copy."""
+    """Return a read-only array: the argument itself if it is read-only already, else a copy."""
     if array.flags.writeable:
         array = array.copy()
         array.setflags(write=False)
@@ -305,7 +305,7 @@ def frozen(array: Any) -> Any:
 def probabilities(owner: str, argument: str, value: Any, shape: Sequence[int | None], letters: str) -> Floats:
     """Check that a value is an array whose last axis holds probabilities, at least 0 with sums of 1; return it as `array` does.
 
-    Sums may be off by TOLERANCE, and nothing is changed. Numbers of lower precision, as a model in float32 answers them, may be off
+    Sums may be off by TOLERANCE, and nothing is changed. Numbers of lower precision, such as a float32 model's output, may be off
     by their own rounding, and are divided by their sums.
     """
     result = array(owner, argument, value, shape, letters)
@@ -320,19 +320,19 @@ def probabilities(owner: str, argument: str, value: Any, shape: Sequence[int | N
         where = tuple(np.argwhere(wrong)[0])
         raise ValueError(f"{owner}: {place_of(argument, where)} sums to {sums[where]:.10g}, must be 1")
     if precision > 0.0:
-        result.setflags(write=True)  # a copy of our own: what has no lower precision is shared
+        result.setflags(write=True)  # it is a copy: only float64 arrays are shared
         result /= sums[..., None]
         result.setflags(write=False)
     return result
 
 
 def precision_of(dtype: Any) -> float:
-    """Return the distance from 1 to the next number of a type, if that is of lower precision than float64; else 0."""
+    """Return the machine epsilon of a type of lower precision than float64; else 0."""
     return float(np.finfo(dtype).eps) if dtype.kind == "f" and dtype.itemsize < np.dtype(np.float64).itemsize else 0.0
 
 
 def rounding_of_sums(precision: float, terms: Any) -> Any:
-    """Return how far sums of probabilities may be from 1: a few roundings, which add up like the root of the number of terms."""
+    """Return the tolerance of sums of probabilities: a few roundings, which grow like the square root of the number of terms."""
     return np.maximum(TOLERANCE, 4.0 * precision * np.sqrt(terms))
 
 
@@ -348,12 +348,12 @@ def names(owner: str, argument: str, value: Any, size: int) -> tuple[str, ...] |
         return None
     if not isinstance(value, Names):
         expected = "a sequence of strings"
-        given = items(owner, argument, value, expected)
-        if isinstance(value, Mapping | set) or not all(isinstance(item, str) for item in given):
+        strings = items(owner, argument, value, expected)
+        if isinstance(value, Mapping | set) or not all(isinstance(item, str) for item in strings):
             fail(owner, argument, show(value), expected)
-        if not is_text("".join(given)):
+        if not is_text("".join(strings)):
             fail(owner, argument, show(value), f"{expected} in UTF-8")
-        value = Names(given)
+        value = Names(strings)
     result: Names = value
     if len(result) != size:
         fail(owner, f"the length of {argument}", len(result), str(size))

@@ -53,7 +53,7 @@ def as_list(column: Any) -> list[Any]:
 
 
 def write_csv(file: IO[bytes], lists: Mapping[str, list[Any]]) -> None:
-    """Write columns to an open file as CSV; what is missing stays empty."""
+    """Write columns to an open file as CSV; missing values stay empty."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(lists)
@@ -69,7 +69,7 @@ def write_json_lines(file: IO[bytes], lists: Mapping[str, list[Any]]) -> None:
 
 
 def read_parquet(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read a Parquet file that `save_columns` wrote: return what it holds beside its columns, and the columns as arrays by name."""
+    """Read a Parquet file of `save_columns`; return its `about` data, and the columns as arrays by name."""
     table = need("pyarrow.parquet", "data").read_table(path)
     about = json.loads((table.schema.metadata or {})[b"cede"])
     return about, {name: table.column(name).to_numpy() for name in table.column_names}

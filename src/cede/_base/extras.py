@@ -28,13 +28,13 @@ def pyplot() -> Any:
 
 
 def label(name: object) -> str:
-    """Return a name in the form in which Matplotlib shows it as it is: no formula, no escape code, no hidden entry of a legend."""
+    """Return a name escaped so that Matplotlib shows it literally: no formula, no escape code, no hidden legend entry."""
     text = check.printable(name).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
 
 def wrapped_label(name: object, width: int = 30) -> str:
-    """Return a name as `label` does, in up to four lines of so many characters; what is longer ends in dots."""
+    """Return a name as `label` does, in up to four lines of `width` characters; longer names end in dots."""
     lines = wrap(check.printable(name), width, max_lines=4, placeholder=" ...")
     return "\n".join(label(line) for line in lines)
 

@@ -4,7 +4,7 @@ This is for changes in place: the counts of one step or one episode, a round of 
 state, and replace it at once (_base/turns.py).
 """
 
-# Of `signal` we use what it wraps: `signal.getsignal` turns every answer into an enumeration, at ten times the price.
+# `signal` wraps `_signal`: `signal.getsignal` converts each result to an enumeration, which takes ten times as long.
 import _signal  # type: ignore[import-not-found]
 import signal
 import threading
@@ -18,9 +18,9 @@ SIGNALS = [getattr(signal, f"SIG{name}") for name in NAMES if hasattr(signal, f"
 
 
 class interrupts_later:
-    """A context in which no Python signal handler runs; those that were due run at its end, once for each signal.
+    """A context in which no Python signal handler runs; deferred signals are raised at its end, each once.
 
-    Its value is a list of the signals that came; a signal that is removed from it is not raised again.
+    Its value is the list of deferred signals; a caller that removes a signal from the list must handle it.
     """
 
     __slots__ = ("came", "handlers", "is_over")
@@ -36,14 +36,14 @@ class interrupts_later:
                     if callable(handler):
                         self.handlers[number] = handler
                         _signal.signal(number, self.note)
-            except BaseException:  # a handler has run that was not replaced yet
+            except BaseException:  # raised by a handler that was not replaced yet
                 self.is_over = True
                 self.put_back()
                 raise
         return self.came
 
     def note(self, number: int, frame: Any) -> None:
-        """Note a signal. If an exception came while handlers were put back, put back the handler of this one, and call it."""
+        """Note a signal. If an exception interrupted `put_back`, restore this signal's handler and call it."""
         if self.is_over:
             _signal.signal(number, self.handlers[number])
             self.handlers[number](number, frame)
@@ -51,7 +51,7 @@ class interrupts_later:
             self.came.append(number)
 
     def put_back(self) -> None:
-        """Put all handlers back. One of them may run at once and raise an exception."""
+        """Restore all handlers. One of them may run at once and raise an exception."""
         for number, handler in self.handlers.items():
             _signal.signal(number, handler)
 
@@ -64,7 +64,7 @@ class interrupts_later:
 
 
 def raise_all(numbers: list[int]) -> None:
-    """Raise signals, each once: all of them, even if the handler of one raises an exception."""
+    """Raise each signal, even if the handler of an earlier one raises an exception."""
     if numbers:
         try:
             _signal.raise_signal(numbers[0])
@@ -84,7 +84,7 @@ def uninterrupted(function: Function) -> Function:
 
 
 def raise_soon(number: int) -> None:
-    """Raise a signal again in a moment, if somebody still handles it then."""
+    """Raise a signal again in a moment, if it still has a handler then."""
 
     def raise_again() -> None:
         if callable(signal.getsignal(number)):

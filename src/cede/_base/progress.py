@@ -1,4 +1,4 @@
-"""A progress bar for whatever takes longer than two seconds, shown in a terminal only; or calls of a function with the progress."""
+"""A progress bar for operations longer than two seconds, shown in a terminal only; or calls of a function with the progress."""
 
 import sys
 import time
@@ -46,7 +46,7 @@ class Progress:
         self.before = self.done = steps
 
     def advance(self, steps: int = 1) -> None:
-        """Count steps that are done, and show the progress if it is time to."""
+        """Count finished steps, and update the display if it is due."""
         self.done += steps
         if time.monotonic() >= self.next_look:
             self.show()

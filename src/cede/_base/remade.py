@@ -8,11 +8,11 @@ from typing import Any
 class Remade:
     """Base of frozen dataclasses that check themselves: a copy or a pickle goes through the constructor, and so through its checks.
 
-    NumPy forgets in a copy that an array was read-only; the constructor makes it so again.
+    NumPy's copies of read-only arrays are writable; the constructor makes them read-only again.
     """
 
     def _set(self, **values: Any) -> None:
-        """Set fields, in `__post_init__`, to what was checked."""
+        """Set fields to checked values, in `__post_init__`."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

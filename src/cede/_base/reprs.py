@@ -1,4 +1,4 @@
-"""Short texts of objects for a terminal or a notebook: one screen at most, whatever their size, and names shown as they are."""
+"""Short texts of objects for a terminal or a notebook: at most one screen for objects of any size."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,11 +10,11 @@ LONGEST_NAME = 40
 
 
 def listed(names: Sequence[Any] | None, most: int = MOST_NAMES) -> str:
-    """Return names with commas between them; of many the first ones, and how many there are."""
-    given = names or ()
-    texts = [check.printable(str(name)[: LONGEST_NAME + 1]) for name in given[:most]]
+    """Return names with commas between them; of many, the first ones and the total number."""
+    all_names = names or ()
+    texts = [check.printable(str(name)[: LONGEST_NAME + 1]) for name in all_names[:most]]
     short = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in texts]
-    return ", ".join(short) + (f", ... ({len(given):,} in all)" if len(given) > most else "")
+    return ", ".join(short) + (f", ... ({len(all_names):,} in all)" if len(all_names) > most else "")
 
 
 def plural(n: int, noun: str) -> str:
@@ -25,7 +25,7 @@ def plural(n: int, noun: str) -> str:
 def short_repr(thing: object, parts: Callable[[], Iterable[str | None]]) -> str:
     """Return "Class(part, part, ...)". parts: a function that returns them; None among them is left out.
 
-    A repr is asked for in debuggers and tracebacks, of objects that are not whole: whatever fails, the class is named alone.
+    Debuggers and tracebacks ask for the repr of incomplete objects: if a part fails, return the name of the class alone.
     """
     try:
         return f"{type(thing).__name__}({', '.join(part for part in parts() if part)})"

@@ -1,4 +1,4 @@
-"""The picture of a run: what episodes cost, who was in control, and how often control was handed over, over time."""
+"""The picture of a run: cost, shares of control and hand-overs over time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,22 +19,22 @@ LOOK = {
     "legend.frameon": False,
 }
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7")
-MOST_POINTS = 2000  # of a line: a picture cannot show more, and an SVG of millions helps nobody
+MOST_POINTS = 2000  # of a line: a picture cannot show more
 LONGEST_NAME = 24  # of a member in the legend
 MOST_MEMBERS = 7  # with a colour of their own; all others are drawn together
 
 
 @dataclass(frozen=True, eq=False)
 class RunPicture:
-    """What is drawn of a run of K episodes with D members, the same for every kind of history. `draw` makes the picture."""
+    """The data of the picture of a run, for every kind of history: K episodes, D members. `draw` makes the picture."""
 
     title: str
     cost: Floats  # (K,) what each episode cost
     control: Any  # (K, D) steps in which each member acted
-    counts: Mapping[str, Any]  # by name (K,): how often something happened in each episode: hand-overs, overrides
+    counts: Mapping[str, Any]  # by name (K,): events in each episode: hand-overs, overrides
     agents: Sequence[str]  # (D,) names
-    unit: str = "episode"  # what one of the K is
-    each: int = 1  # how many units one of the K is: blocks of steps
+    unit: str = "episode"  # name of one of the K
+    each: int = 1  # units in one of the K, if these are blocks of steps
     expected: Floats | None = None  # (K,) expected cost, if it is known
     optimum: float | None = None  # what the best policy costs, if it is known
     regret: Floats | None = None  # (K,) cumulative, if it is known
@@ -61,7 +61,7 @@ def draw(run: RunPicture) -> Any:
             panel.ticklabel_format(axis="y", style="sci", scilimits=(-4, 5), useMathText=True)
         picture.suptitle(label(run.title[:80]), fontsize=10)
         picture.align_ylabels(axes)
-    plt.close(picture)  # the figure stays whole; pyplot keeps none that nobody will close
+    plt.close(picture)  # pyplot forgets the figure, which stays usable
     return picture
 
 
@@ -105,7 +105,7 @@ def draw_control(axes: Any, run: RunPicture) -> None:
 
 
 def draw_counts(axes: Any, run: RunPicture) -> None:
-    """Draw how often something happened, as running means."""
+    """Draw the counts of events, as running means."""
     window = max(1, len(run.cost) // 50)
     for i, (name, counts) in enumerate(run.counts.items()):
         mean = running_mean(np.asarray(counts, dtype=np.float64), window) / run.each
@@ -130,7 +130,7 @@ def running_mean(values: Floats, window: int) -> Floats:
 
 
 def thinned(run: RunPicture, values: Floats) -> tuple[Floats, Floats]:
-    """Return the places and the values of at most MOST_POINTS points of a line."""
+    """Return x and y of a line, thinned to at most MOST_POINTS points."""
     n = len(values)
     places = np.arange(n) if n <= MOST_POINTS else np.unique(np.linspace(0, n - 1, MOST_POINTS).astype(np.int64))
     at: Floats = ((places + 1) * run.each).astype(np.float64)

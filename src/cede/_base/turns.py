@@ -26,7 +26,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 Assignments = tuple[tuple[Any, str, Any], ...]  # object, attribute, value
 
 NAMES = {"__getstate__": "a copy of it"}  # what methods are called in errors
-PATIENCE, MOMENT = 20, 0.00005  # how often, and for how many seconds, a call lets others go first
+PATIENCE, MOMENT = 20, 0.00005  # number of waits, and seconds of each, in which a call lets others go first
 _numbers = count()
 _turns: "WeakSet[Turn]" = WeakSet()
 
@@ -34,9 +34,9 @@ _turns: "WeakSet[Turn]" = WeakSet()
 class Change:
     """An operation on learners and fleets that happens completely or not at all.
 
-    It lasts as long as its lock is held (`with change.lock`); meanwhile nobody else uses what it claimed. `after` holds the
-    assignments that end it: at first those that undo it, or none; from one assignment on those that complete it. `finish` makes
-    them. If an interrupt prevents that, the next caller that uses a claimed object makes them.
+    It lasts as long as its lock is held (`with change.lock`); meanwhile no other caller uses the claimed objects. `after` holds the
+    assignments that end it: at first those that undo the change, later those that complete it; setting `after` is the commit.
+    `finish` executes them. If an interrupt prevents that, the next caller that uses a claimed object finishes the change.
 
     waits: whether calls of other threads wait until it is over; else they are refused, as during a run.
     """
@@ -65,7 +65,7 @@ class Change:
                     turn.change = None
 
     def finish(self) -> None:
-        """Make the assignments of `after`. It may be repeated."""
+        """Execute the assignments of `after`. May be repeated."""
         with self.settling:
             for thing, name, value in self.after:
                 setattr(thing, name, value)
@@ -73,7 +73,7 @@ class Change:
 
 
 class Turn:
-    """The lock of a learner or a fleet, and the change that claimed it, if one did. A copy is free.
+    """The lock of a learner or a fleet, and the change that claimed it, if any. A copy is unlocked.
 
     whole: held while something is changed in place, so that a fork never copies half a change. waiting: the threads that wait for
     the lock; a thread that calls again and again lets them go first. is_fleet: whether it is the lock of a fleet.
@@ -89,9 +89,9 @@ class Turn:
         _turns.add(self)
 
     def is_free(self, owner: str, place: str) -> bool:
-        """Return whether no change goes on; one that was interrupted is finished first. The caller has the lock.
+        """Return whether no change is running, after finishing an interrupted one. The caller holds the lock.
 
-        Fails in a run, and if this thread is in the change itself. owner, place: who was called and what, for the error.
+        Fails during a run, and if the change belongs to this thread. owner, place: class and method, for the error.
         """
         change = self.change
         if change is not None and change.lock.locked():
@@ -106,13 +106,13 @@ class Turn:
         return True
 
     def settle(self) -> None:
-        """Finish a change that was interrupted, before something is read without the lock."""
+        """Finish an interrupted change before an unlocked read."""
         change = self.change
         if change is not None and change.after and not change.lock.locked():
             change.finish()
 
     def give(self, owner: str, change: Change) -> None:
-        """Let a change claim this, as soon as no other call or change uses it. owner: for errors."""
+        """Assign this lock to a change; wait until it is free. owner: for errors."""
         while True:
             with self.lock:
                 before = self.change

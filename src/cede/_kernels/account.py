@@ -1,4 +1,4 @@
-"""What a step costs, and what a hand-over is: bodies that NumPy runs and that kernels compile. Loads no Numba.
+"""The cost of a step and the definition of a hand-over: functions that run in NumPy and compile in kernels. Loads no Numba.
 
 All arguments are numbers, or arrays for several steps.
 """
@@ -12,7 +12,7 @@ def total_cost(env_cost: Any, control_cost: Any, switch_cost: Any, enter_cost: A
 
 
 def cost_after_end(discount: Any, env_cost: Any, left: Any) -> Any:
-    """Return the cost of the steps that are left of the horizon after an early end, seen from the step that led there.
+    """Return the cost of the remaining steps of the horizon after an early end, discounted to the step before them.
 
     env_cost: of each of them, in the terminal state. left: `Task.layout.left` at the time of arrival.
     """

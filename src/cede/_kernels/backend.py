@@ -1,7 +1,7 @@
-"""Choose how kernels are made: with names that Numba keeps private (numba_private.py) or without them (numba_plain.py).
+"""Choose how kernels are made: with private names of Numba (numba_private.py) or without them (numba_plain.py).
 
-The plain way takes longer to compile and gives the same bits. It is chosen where the private names are missing or mean something
-else, and where the environment variable CEDE_PLAIN_NUMBA is set. docs/numba.md lists the names.
+The plain way takes longer to compile and gives the same bits. It is chosen if the private names are missing or have changed, or if
+the environment variable CEDE_PLAIN_NUMBA is set. docs/numba.md lists the names.
 """
 
 import os

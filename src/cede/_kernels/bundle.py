@@ -2,8 +2,8 @@
 
 Numba passes a NamedTuple by value: in every call every array becomes seven values, and each function is typed and optimised with
 all of them. A `Bundle` is a block of memory that holds the descriptors of its arrays (pointer, shape, strides) and its numbers;
-kernels get its address. Calls are cheap, they compile in a fraction of the time, and all holders of the bundle see a table that had
-to move.
+kernels get its address. Calls are cheap and compile in a fraction of the time, and all holders of the bundle see an array that was
+replaced.
 
     class Table(Bundle):
         start: Int1          # an array of one axis
@@ -11,8 +11,8 @@ to move.
         other: OtherBundle   # another bundle, by reference
 
 In kernels `bundle.name` reads a field and `bundle.name = value` writes it. A kernel may point an array field at another array (a
-team's own row of a larger one, say): the owner of the bundle must keep that array alive. Python reads from an array field the array
-that Python put there.
+team's own row of a larger one, say): the owner of the bundle must keep that array alive. In Python, an array field returns the
+array that Python assigned.
 
 Loads of a field are not moved out of loops by the compiler, because a store could change the bundle: kernels take the arrays of a
 bundle into local variables before a loop.

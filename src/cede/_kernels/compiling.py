@@ -1,4 +1,4 @@
-"""How kernels are compiled, kept on disk, and called by one another."""
+"""How kernels are compiled, cached on disk, and called by each other."""
 
 import hashlib
 import os
@@ -33,8 +33,8 @@ NOTICE_AGAIN_SECONDS = 600.0  # for which no other process of the same run says 
 @cache
 def imported_by(path: Path) -> tuple[Path, ...]:
     """Return the files with compiled code that such a file imports."""
-    found = re.findall(r"^from cede\.([\w.]+) import", path.read_text(encoding="utf-8"), re.MULTILINE)
-    files = (SOURCE / f"{name.replace('.', '/')}.py" for name in dict.fromkeys(found))
+    modules = re.findall(r"^from cede\.([\w.]+) import", path.read_text(encoding="utf-8"), re.MULTILINE)
+    files = (SOURCE / f"{name.replace('.', '/')}.py" for name in dict.fromkeys(modules))
     return tuple(file for file in files if has_compiled_code(file))
 
 
@@ -70,7 +70,7 @@ def renamed(function: Any, qualname: str) -> Any:
 
 
 def kept_name(function: Function) -> str:
-    """Return the name under which the compiled code of a function is kept on disk."""
+    """Return the name under which the compiled code of a function is cached on disk."""
     return f"{function.__qualname__}_{digest_of(Path(function.__code__.co_filename))}_{backend.NAME}"
 
 
@@ -78,7 +78,7 @@ _disable_jit = threading.Lock()
 
 
 def compiled(function: Function, for_python: bool, **options: Any) -> Any:
-    """Let Numba compile a function on first use, also where NUMBA_DISABLE_JIT is set: that is for functions that users debug."""
+    """Let Numba compile a function on first use, also if NUMBA_DISABLE_JIT is set, which users set to debug their own functions."""
     with _disable_jit:
         disabled, config.DISABLE_JIT = config.DISABLE_JIT, 0
         try:
@@ -90,7 +90,7 @@ def compiled(function: Function, for_python: bool, **options: Any) -> Any:
 
 
 class Kernel:
-    """A compiled function that releases the GIL. It is compiled on first use and kept on disk where a directory can be written.
+    """A compiled function that releases the GIL. It is compiled on first use and cached on disk if a directory is writable.
 
     It is compiled for each type of argument, and a constant is a type of its own: where one kernel calls another, constants are
     wrapped as in np.int64(0). Kernels call it without the wrapper that Python needs, which takes as long to compile as the rest.
@@ -108,7 +108,7 @@ class Kernel:
 
     @cached_property
     def inner(self) -> Any:
-        """The function for other kernels."""
+        """The compiled function that other kernels call."""
         return compiled(renamed(self.py_func, self.qualname), for_python=False, **self.options)
 
     @cached_property
@@ -178,7 +178,9 @@ class Unit(Kernel):
 
     @staticmethod
     def uninterrupted(action: Callable[[], None]) -> None:
-        """Finish an action that compiled code asks for. Interrupts (Ctrl-C) cannot pass through that: they come a moment later."""
+        """Finish an action that compiled code calls. Interrupts (Ctrl-C) cannot pass through compiled code: they are raised a
+        moment later.
+        """
         late: list[int] = []
         while True:
             try:
@@ -204,7 +206,7 @@ def unit(result: Any, *kinds: Any) -> Callable[[Function], Unit]:
 
 @intrinsic
 def add_at(context, address, amount):
-    """Add to the int64 at an address, in one step; return what it was before."""
+    """Add to the int64 at an address atomically; return the old value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], context.get_value_type(types.CPointer(types.int64)))
@@ -215,7 +217,7 @@ def add_at(context, address, amount):
 
 @inlined
 def fetch_add(array, index, amount):
-    """Add to an element that several threads change; return what it was before. array: (n,) int64."""
+    """Add to an element that several threads change, atomically; return the old value. array: (n,) int64."""
     return add_at(array.ctypes.data + 8 * index, amount)
 
 
@@ -223,7 +225,7 @@ def fetch_add(array, index, amount):
 
 
 class CompileTime:
-    """How long this process has compiled, and whether it said so."""
+    """How long this process has compiled, and whether the notice was written."""
 
     seconds = 0.0
     said = False

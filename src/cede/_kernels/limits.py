@@ -1,4 +1,4 @@
-"""Shares of control within limits, met by prices that are added to what control costs."""
+"""Limits of the shares of control, met by prices that are added to the control costs."""
 
 from math import inf, sqrt
 from typing import Annotated
@@ -21,7 +21,7 @@ PRICE = np.dtype(
 
 
 class Limits(Bundle):
-    """How much control each member of the team may have. All arrays are empty where there are no limits."""
+    """Limits of the share of control of each member. All arrays are empty without limits."""
 
     least: Float1  # (members,) shares of the steps
     most: Float1  # (members,)
@@ -36,10 +36,11 @@ class Limits(Bundle):
 
 @kernel
 def step_costs(least_cost, spread, least_enter, most_enter, control_cost, switch_cost, terminal):
-    """Return the least and the most that a step can cost, hand-overs that are not possible left out.
+    """Return the least and the greatest possible cost of a step, without impossible hand-overs.
 
-    least_cost, spread: (S,) the least environment cost of each state, and how much more the dearest action costs. least_enter,
-    most_enter: of arriving. control_cost, switch_cost, terminal: of the problem. After an end, a step that is left counts as one.
+    least_cost, spread: (S,) the least environment cost of each state, and the extra cost of the most expensive action. least_enter,
+    most_enter: of arriving. control_cost, switch_cost, terminal: of the problem. The remaining steps after an early end are steps,
+    too.
     """
     least, most, least_added, most_added = inf, -inf, 0.0, 0.0
     rows, priced = switch_cost.shape[0], control_cost.shape[0]
@@ -64,10 +65,10 @@ def step_costs(least_cost, spread, least_enter, most_enter, control_cost, switch
 
 @unit(types.none, Limits)
 def set_prices(limits):
-    """Write what control costs with the prices of the shares.
+    """Write the control costs with the prices of the limits.
 
-    A share is one of the steps that are taken. If their number varies, each step, whoever acts in it, makes room for what is
-    allowed of it, and needs what is demanded of it: that is taken off.
+    A step of member m costs above_m - below_m more. If the number of steps varies, limits are shares of the steps taken, so the
+    price of every step is reduced by sum_m (above_m most_m - below_m least_m).
     """
     common = 0.0
     if limits.ends_early:
@@ -85,11 +86,11 @@ def set_prices(limits):
 
 @unit(types.none, Limits, types.int64[::1], types.float64, types.float64)
 def update_prices(limits, control, least, most):
-    """After an episode make dearer what was more than allowed, and cheaper what was less than demanded.
+    """After an episode, raise the price of members above their limit, and lower that of members below theirs.
 
-    Projected gradient ascent on the dual of the limits, with steps of 1 / sqrt(k) times the range of costs: after K episodes
-    shares miss their limits by O(1 / sqrt(K)) on average (Efroni, Mannor and Pirotta 2020). control: (members,) steps of each.
-    least, most: what a step can cost.
+    Projected gradient ascent on the dual of the limits, with steps of 1 / sqrt(k) times the range of costs: after K episodes shares
+    miss their limits by O(1 / sqrt(K)) on average (Efroni, Mannor and Pirotta 2020). control: (members,) steps of each. least,
+    most: the range of the cost of a step.
     """
     steps = 0.0
     for member in range(control.size):

@@ -1,8 +1,8 @@
-"""Kernels with names of Numba's that are private, and may change with any version; docs/numba.md lists them.
+"""Kernels made with private names of Numba, which may change with any version; docs/numba.md lists them.
 
-They buy short compilation: bundles and units are passed by address, wrappers that nobody calls are not compiled, references to
-arrays are not counted. Without them numba_plain.py makes the same kernels. Importing this module fails where a name is missing or
-an array looks different in memory.
+They shorten compilation: bundles and units are passed by address, unused wrappers are not compiled, references to arrays are not
+counted. Without them numba_plain.py makes the same kernels. Importing this module fails where a name is missing or an array looks
+different in memory.
 """
 
 import ctypes
@@ -51,7 +51,7 @@ def keep(dispatcher: Any, function: Any) -> None:
 
 
 class CodeCache(FunctionCache):
-    """Numba's cache of one function. What cannot be read is compiled and written again; what cannot be written is not kept."""
+    """Numba's cache of one function. Unreadable code is compiled and written again; code that cannot be written is not cached."""
 
     said = False  # whether a line said that code is not kept, in this process
 

@@ -10,7 +10,7 @@ CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
 
 
 class ProblemArrays(Bundle):
-    """What things cost, where each agent's rows are, and where and when an episode ends."""
+    """The costs, the rows of each agent, the terminal states and the time of a problem."""
 
     slot: Int1  # (D,) the first slot of each agent
     vary: Int1  # (D,) how it varies: CONSTANT, BY_TIME or BY_PREV_AGENT
@@ -21,14 +21,14 @@ class ProblemArrays(Bundle):
     terminal: Bool1  # (S,) whether an episode ends where it arrives; empty: nowhere
     left: Float1  # (L + 1,) what a cost of 1 in every step from t on adds up to
     period: Int1  # (L,) which block of S rows of environment.row holds at each time; empty: there is one
-    price: Float1  # (D,) what a step of each counts beyond its cost, whenever it is, as seen from the first step; empty: nothing
-    worth: Float1  # (L,) how much more a price counts at time t, where costs are discounted: discount^-t; empty: nothing
-    discount: float  # by how much less counts what comes one step later; 1: not less
+    price: Float1  # (D,) price of a step of each agent, not discounted, added to its cost; empty: none
+    worth: Float1  # (L,) discount^-t, the weight of a price at time t; empty: no prices
+    discount: float  # the weight of a cost one step later; 1: no discount
 
 
 @inlined
 def ends_in(problem, s):
-    """Return whether an episode ends where it arrives in state s."""
+    """Return whether state s is terminal."""
     return problem.terminal.size > 0 and problem.terminal[s]
 
 

@@ -1,7 +1,7 @@
 """Random numbers in compiled code.
 
-What happens in a simulation is drawn from NumPy's PCG64, number for number: each team has a stream of its own. Ties between agents
-and sampled tables follow from a seed and a place alone (splitmix64).
+Simulations use the same numbers as NumPy's PCG64; each team has its own stream. Ties between agents and sampled tables depend only
+on a seed and a place (splitmix64).
 """
 
 from math import log, sqrt

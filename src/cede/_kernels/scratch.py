@@ -1,4 +1,4 @@
-"""Scratch arrays: kernels allocate nothing, so what they work in is made here and passed in."""
+"""Scratch arrays: kernels allocate nothing, so their working memory is made here and passed in."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from cede._kernels.vectors import BLOCK
 class PassScratch(Bundle):
     """What the threads of one pass share.
 
-    The guesses remember where searches ended. Used again for a similar plan they save work, and change nothing else.
+    The guesses store where searches ended. They speed up the next, similar plan, and do not change its result.
     """
 
     arrival: Float2  # (S, D) enter_cost(s) + discount v_{t+1}(s, d); empty where that is v_{t+1} itself
@@ -20,8 +20,8 @@ class PassScratch(Bundle):
     guess: Int32s3  # (L, rows + 1, D) outcome at which the mass ran out, -1: never; the last row is the uniform one
     agent_guess: Int32s1  # (agents' rows,)
     same_start: Int1  # (D,) see `find_same_start`
-    changed: Int1  # (L + 1,) did a value of this time step change?
-    busy: Int1  # (L,) is there anything to do at this time step?
+    changed: Int1  # (L + 1,) whether a value of this time step changed
+    busy: Int1  # (L,) whether this time step needs work
     taken: Int1  # (4 L,) chunks of each phase that a thread has begun
     done: Int1  # (4 L,) chunks that are finished
     stamp: int  # one for each time step ever done with this scratch
@@ -38,7 +38,7 @@ class ThreadScratch(Bundle):
     same: Int1  # (D,) see `find_equal_columns`
     least: Float1  # (D,) the least v_{t+1}(., d)
     constant: Bool1  # (D,) is v_{t+1}(., d) one value?
-    uniform: Float1  # (D,) the minimum of rows that were never seen
+    uniform: Float1  # (D,) the minimum of rows without visits
     uniform_width: Float1  # (D,) the width for which it holds, -1: none
     work: Int1  # (4,) environment rows minimised, outcomes gathered, outcomes looked at in searches, agents' minima
     heap: Int1  # places of u
@@ -55,7 +55,7 @@ class ThreadScratch(Bundle):
 
 
 def new_pass_scratch(horizon: int, n_agents: int, n_rows: int, agent_rows: int, arrivals: int) -> PassScratch:
-    """Make what the threads of a pass share.
+    """Make the scratch arrays that the threads of a pass share.
 
     n_rows, agent_rows: of the tables of environment and agents. arrivals: S where arriving costs something or later steps count
     less, else 0.
@@ -75,7 +75,7 @@ def new_pass_scratch(horizon: int, n_agents: int, n_rows: int, agent_rows: int, 
 
 
 def new_thread_scratch(n_states: int, n_actions: int, n_agents: int, work: Any) -> ThreadScratch:
-    """Make what one thread works in; what it does is added to work, (4,) int64."""
+    """Make the scratch arrays of one thread. work: (4,) int64, counters of its work."""
     longest = max(n_states, n_actions) + BLOCK
     return ThreadScratch(
         u=np.empty(longest),

@@ -1,4 +1,4 @@
-"""Sparse tables of rows, true probabilities or counts that grow in place, and what kernels do with them."""
+"""Sparse tables of rows, true probabilities or counts that grow in place, and the kernels that change them."""
 
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from cede._kernels.compiling import kernel, renamed, unit
 
 
 class GrowingRows:
-    """What both kinds of tables can do. Rows lie in one pool with room to grow: counting a step costs what that step changes.
+    """Base of both kinds of tables. Rows lie in one pool with room to grow: counting a step costs what that step changes.
 
     A row that is full moves to the end of the pool.
     """
@@ -112,7 +112,7 @@ def rebuilt(cls: type[GrowingRows], given: Any, capacity: Ints) -> GrowingRows:
 class Table(GrowingRows, Bundle):
     """Rows of (column, weight), each sorted by column; the distribution of a row is weight / total.
 
-    A row of size 0 has not been seen yet and stands for the uniform distribution. Kernels get the same object.
+    A row of size 0 has no visits and stands for the uniform distribution. Kernels get the same object.
     """
 
     start: Int1  # (rows,) where a row begins in the pool
@@ -155,7 +155,7 @@ class Table(GrowingRows, Bundle):
 
     @classmethod
     def empty(cls, n_rows: int, n_columns: int) -> "Table":
-        """Make a table of rows of which nothing was seen."""
+        """Make a table of rows without visits."""
         rows = (np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows, dtype=np.int64))
         return cls.from_arrays(n_columns, *rows, np.empty(0, dtype=np.int32), np.empty(0), np.zeros(n_rows))
 
@@ -230,7 +230,7 @@ add_key = unit(types.none, KeyTable, types.int64, types.int64, types.float64)(re
 
 @unit(types.none, Table, types.int64, types.int64, types.float64)
 def take(table, r, column, amount):
-    """Undo that an amount was added to `column` of row r. What is not there is not taken: a file may say that it was."""
+    """Subtract an amount from the weight of `column` in row r; at most that weight, since a file may be inconsistent."""
     columns, weights = table.column, table.weight
     lo, last = find(table, r, column), table.start[r] + table.size[r] - 1
     if lo > last or columns[lo] != column:
@@ -247,7 +247,7 @@ def take(table, r, column, amount):
 
 @kernel
 def places_for_sums(table, rows):
-    """Return how many places the pool lacks to take more outcomes. rows: (n,) ascending, the row of each outcome.
+    """Return how many places the pool lacks for further outcomes. rows: (n,) ascending, the row of each outcome.
 
     A row that grows by m outcomes needs at most 4 (size + m) + 8 places, each time it moves to twice its room.
     """
@@ -270,7 +270,7 @@ def add_sums(table, rows, columns, amounts):
 
 @kernel
 def growth(entries, rows, columns, steps):
-    """Return how many places are enough for all rows that some steps change, each time a row moves to twice its room."""
+    """Return how many places of a pool suffice for counting some steps, if a full row moves to twice its room."""
     return min(4 * (entries + steps) + 8 * min(rows, steps), rows * (4 * columns + 8))
 
 
@@ -290,4 +290,4 @@ class BeliefArrays(Bundle):
     row: Int2  # agents: (slots, S); environment: (periods * S, A): which row serves which place
     linear: float
     kl: int
-    closed: int  # 1: the outcomes of a row, those of weight 0 too, are all that can be
+    closed: int  # 1: only the stored outcomes of a row are possible, also those of weight 0

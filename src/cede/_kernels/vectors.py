@@ -27,8 +27,8 @@ def address_of(array):
 def sums_over_blocks(terms: Callable[..., Any], n_sums: int) -> Any:
     """Make a function (u, p, n, theta) for kernels that returns n_sums sums over the whole blocks of the first n elements.
 
-    terms(builder, u, p, theta, zero) emits, with the methods of LLVM's builder, what a block adds to each sum: from vectors of
-    LANES doubles. LLVM maps the lanes to the registers of the processor.
+    terms(builder, u, p, theta, zero) emits, with LLVM's builder, the terms of one block for each sum; u and p are vectors of LANES
+    doubles. LLVM maps the lanes to the registers of the processor.
     """
     block = ir.VectorType(DOUBLE, LANES)
 

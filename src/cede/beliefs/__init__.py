@@ -1,4 +1,4 @@
-"""Beliefs: what may be true of a row of probabilities, given its counts. One file for each kind of set or posterior.
+"""Beliefs: confidence sets or posteriors of rows of probabilities, from their counts. One file for each kind.
 
 kind          what a kind of belief is: formulas, assumptions, permitted uses
 registry      all kinds; settings, files, command line and documents read this list
@@ -15,7 +15,7 @@ feature_prior   a posterior whose prior is learned from features of the states; 
                 transition_trees
 
 l1, intervals   the inner minimum of two forms of sets; that of the third is in kl
-belief        `Belief` and `CostBelief`, which users see
+belief        `Belief` and `CostBelief`, the public classes
 truth         the true tables of a problem as beliefs
 scale         factors of widths
 constants     the constants of an episode

@@ -1,4 +1,4 @@
-"""Beliefs as users see them: sets around the rows of one layer, and intervals around costs.
+"""Public classes of beliefs: sets around the rows of one layer, and intervals around costs.
 
 The kinds of sets have a file each in this package, with their formulas.
 """
@@ -23,20 +23,19 @@ from cede.problem.task import Task
 class Belief(Remade):
     """The confidence sets of one layer: all tables whose rows lie within `width` (L1) of the rows of `centre`.
 
-    `Learner.beliefs` returns two of them, and `optimistic_plan` plans with two, one for the agents and one
-    for the environment; `Belief.of` makes one from arrays. Width 0 is certainty; 2 or more excludes nothing.
+    `Learner.beliefs` returns, and `optimistic_plan` takes, one for the agents and one for the environment; `Belief.of` makes one
+    from arrays. Width 0 is certainty; 2 or more excludes nothing.
 
     A *place* is where something is drawn: (slot, s) for the agents, (s, a) for the environment. An agent has one slot, or one for
     each time step or previous agent if its policy varies with that. `row` says which row of the centre serves each place, so that
     places may share a row.
 
-    If `linear` is not 0, the set is another one: for each outcome of probability p in the centre, the interval of
-    sqrt(2 p (1 - p) width) + linear width to both sides of p. If `kl`, it is a ball of relative entropy: all p with
-    KL(centre || p) <= width. If `closed`, no outcomes are possible but those that a row of the centre lists, some perhaps with
-    weight 0; else any outcome is.
+    If `linear` is not 0, the set consists of intervals instead: around each probability p of the centre, to both sides,
+    sqrt(2 p (1 - p) width) + linear width. If `kl`, it is a ball of relative entropy: all p with KL(centre || p) <= width. If
+    `closed`, only the outcomes stored in a row of the centre are possible, also those of weight 0; else any outcome is.
 
     A row of zeros has no visits. Its ball is around the uniform distribution, with the given width. Intervals of such a row exclude
-    nothing, whatever the width is: they are around frequencies, and there are none.
+    nothing: there are no frequencies to centre them on.
     """
 
     centre: Table
@@ -74,15 +73,15 @@ class Belief(Remade):
         """Make a belief with one row for each place.
 
         centre: a (rows, outcomes) array or SciPy matrix of weights, which are normalised row by row; a row of zeros has no visits:
-        the ball of such a row is around the uniform distribution. (With intervals, as `dataclasses.replace(belief, linear=3.0)`
-        makes them, it may be any distribution.) width: (rows,) or one number for all. places: (slots, S) for the agents, (S, A) for
-        the environment, whose product is the number of rows.
+        its ball is around the uniform distribution. (With intervals, as in `dataclasses.replace(belief, linear=3.0)`, any
+        distribution is possible.) width: (rows,) or one number for all. places: (slots, S) for the agents, (S, A) for the
+        environment, whose product is the number of rows.
         """
         owner = "Belief.of"
         if sp.issparse(centre):
             if centre.ndim != 2 or 0 in centre.shape or centre.dtype.kind not in "fiub":
-                given = f"of shape {centre.shape} and {centre.dtype}"
-                check.fail(owner, "centre", given, "a (rows, outcomes) matrix of numbers, no side empty")
+                shape_and_type = f"of shape {centre.shape} and {centre.dtype}"
+                check.fail(owner, "centre", shape_and_type, "a (rows, outcomes) matrix of numbers, no side empty")
             matrix = sp.csr_array(centre, dtype=np.float64)
         else:
             matrix = sp.csr_array(check.array(owner, "centre", centre, (None, None), "(rows, outcomes)"))
@@ -101,15 +100,15 @@ class Belief(Remade):
 
     @cached_property
     def distances(self) -> Floats:
-        """Return how far the truth can be from each row's centre, (rows,), in L1 distance: of balls of relative entropy by
-        Pinsker's inequality. From 2 on nothing is excluded. Of intervals it is the width.
+        """Return the L1 radius of each row's set, (rows,); for balls of relative entropy a bound, by Pinsker's inequality. A radius
+        of 2 or more excludes nothing. For intervals, return the width.
         """
         result: Floats = np.minimum(np.sqrt(2.0 * self.width), 2.0) if self.kl else self.width
         return result
 
     @cached_property
     def arrays(self) -> BeliefArrays:
-        """Return the belief in the form that compiled code reads, made once."""
+        """Return the belief in the form that compiled code reads (cached)."""
         form = {"linear": self.linear, "kl": int(self.kl), "closed": int(self.closed)}
         return BeliefArrays(table=self.centre, width=self.width, row=self.row, **form)
 
@@ -140,8 +139,8 @@ class CostBelief(Remade):
             if (low > high).any():
                 where = np.argwhere(low > high)[0]
                 check.fail(owner, check.place_of(first, where), low[tuple(where)], f"at most {high[tuple(where)]}, its {second}")
-            given = getattr(self, middle)
-            mean = check.array(owner, middle, (low + high) / 2 if given is None else given, low.shape, letters)
+            stated = getattr(self, middle)
+            mean = check.array(owner, middle, (low + high) / 2 if stated is None else stated, low.shape, letters)
             for name, array in ((first, low), (second, high), (middle, mean)):
                 object.__setattr__(self, name, array)
 
@@ -165,7 +164,7 @@ class CostBelief(Remade):
 
 
 def snapshot(belief: BeliefArrays) -> Belief:
-    """Return a belief in compiled form as a `Belief` with arrays of its own, which stays as it is when the learner goes on."""
+    """Return a copy of a belief in compiled form as a `Belief`, which does not change when the learner continues."""
     table = belief.table.packed()
     return Belief(table, belief.width, belief.row, belief.linear, bool(belief.closed), bool(belief.kl))
 

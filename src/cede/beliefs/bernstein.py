@@ -2,11 +2,11 @@
 
     sqrt(2 q_i (1 - q_i) x / n) + 3 x / n,    x = log( 6 rows outcomes n (n + 1) / delta ).
 
-By Audibert, Munos and Szepesvari (2009, Theorem 1) the interval of one mean of n values in [0, 1] fails with probability at most
-3 exp(-x). The sum over n = 1, 2, ... of 1 / (n (n + 1)) is 1, so over all n, outcomes and rows of a layer the probability of any
-failure is at most delta / 2. The sets hold at all times, whatever decides when a row is visited, and t_k does not occur.
+The interval of a mean of n values in [0, 1] fails with probability at most 3 exp(-x) (Theorem 1 of Audibert, Munos and Szepesvari
+2009). The sum over n = 1, 2, ... of 1 / (n (n + 1)) is 1, so over all n, outcomes and rows of a layer the probability of any
+failure is at most delta / 2. The sets hold at all times, for any rule of visiting rows, and t_k does not occur.
 
-They may be used for everything but counts that fade: the theorem is about n whole draws. A scale multiplies both terms: the width
+They may be used for everything except fading counts: the theorem is about n whole draws. A scale multiplies both terms: the width
 holds its square, and `linear` divides by it once.
 """
 

@@ -1,11 +1,11 @@
 """Calibrated sets: balls of relative entropy as in kl.py, with the constant log( 2 rows t_k / delta ) and the scale
 
-    part / sqrt(m),    m: how many different rows an episode meets, about.
+    part / sqrt(m),    m: approximate number of different rows visited in an episode.
 
 Errors in different rows are independent and add up like a square root, while a plan that is optimistic about each row adds them
-linearly; the scale makes up for that. Rows of the environment without visits are believed uniform with a small ball around;
-those of agents may be anything. All of this is chosen by measurement over many worlds (docs/decisions/0014), and nothing is
-guaranteed. Greedy planning cannot use it: the scale follows from all rows.
+linearly; the scale compensates for that. Rows of the environment without visits have a small ball around the uniform distribution;
+those of agents may be any distribution. All constants were chosen by measurement over many worlds (docs/decisions/0014); there is
+no guarantee. Greedy planning cannot use these sets: the scale depends on all rows.
 """
 
 from math import log, sqrt
@@ -23,7 +23,9 @@ def calibrated_constant(steps, rows, outcomes, values, delta):
 
 @kernel
 def rows_met(counts, most):
-    """Return about how many different rows an episode meets: (sum n)^2 / sum n^2 over the visits n of rows, from 1 to `most`."""
+    """Return the approximate number of different rows visited in an episode: (sum n)^2 / sum n^2 over the visits n of rows, clipped
+    to 1 and `most`.
+    """
     total, squares = 0.0, 0.0
     for r in range(counts.counted):
         total += counts.seen.total[r]

@@ -1,4 +1,4 @@
-"""The constants of an episode: what the widths of both layers and of costs depend on beside the visits of a row.
+"""The constants of an episode: terms of the widths of both layers and of costs that do not depend on the visits of a row.
 
 `sizes` are fixed for a learner, the constants follow from the steps that were counted before the episode.
 """
@@ -15,7 +15,7 @@ from cede.beliefs.scale import Scale
 
 
 class RadiusSizes(Bundle):
-    """All that the constants depend on, except for time."""
+    """The time-independent arguments of the constants."""
 
     agents_kind: int  # codes, see registry.py
     environment_kind: int
@@ -26,7 +26,7 @@ class RadiusSizes(Bundle):
     agent_rows: int  # |S||D|; more where agents vary, cases where states look alike
     environment_rows: int  # |S||A|; |S||D| for UCRL2; or cases
     cost_kind: int  # of the intervals around costs that are learned, see costs.py
-    cost_rows: int  # how many these are
+    cost_rows: int  # number of learned costs
     cost_delta: float
     agent_values: int  # functions of an action about whose means the agents' rows of "kl-value" are right: |V_t(s, .)|
     state_values: int  # functions of a state, for rows of the environment
@@ -104,8 +104,8 @@ def put_constants(sizes, more, ahead, age, radii):
 def radii_ahead(scale: Scale, sizes: RadiusSizes, episode: int, environment_episodes: int, n: int) -> dict[str, Floats]:
     """Return the constants and scales of n episodes from `episode` on: (n,) arrays by the names of `Radii`.
 
-    environment_episodes: how many episodes were counted into the environment before. If the scale of a later episode fails, the
-    arrays end before it; they hold at least one episode.
+    environment_episodes: how many episodes were counted into the environment before. If the scale function of a later episode
+    fails, the arrays end before it; they hold at least one episode.
     """
     scales = {f"{layer}_scale": scale.ahead(layer, episode, n) for layer in ("agents", "environment")}
     n = min(len(part) for part in scales.values())

@@ -1,13 +1,13 @@
-"""Costs that are learned: intervals around their means, or draws of them.
+"""Learned costs: intervals around their means, or draws of the means.
 
 Relative to their range, costs are values in [0, 1]. Around the mean of n of them, with variance V, the interval is to both sides
 
     bernstein   sqrt(2 V x / n) + 3 x / n,    x = log( 3 rows n (n + 1) / delta_c )
     ucrl2       sqrt(7/2 log( 2 t_k rows / delta ) / n)                               Jaksch, Ortner and Auer 2010
 
-The first is by the theorem in bernstein.py: over all n and rows the probability of any failure is at most delta_c. Where costs are
-learned, delta is split: delta_c = delta / 3, and the sets around agents and environment get the other two thirds. UCRL2 does not
-split it, as in its own paper. Posterior sampling draws means instead (`sample_mean`).
+The first is by the theorem in bernstein.py: over all n and rows the probability of any failure is at most delta_c. If costs are
+learned, delta is split: delta_c = delta / 3, and 2 delta / 3 for the sets around agents and environment. UCRL2 does not split it,
+as in its own paper. Posterior sampling draws means instead (`sample_mean`).
 """
 
 from math import exp, log, sqrt
@@ -54,8 +54,8 @@ def sample_mean(n, total, squares, prior, stream):
     """Draw the mean of n costs from 0 to 1.
 
     The prior of their distribution is a Dirichlet process with `prior` pseudo-counts, half of them at 0 and half at 1. The draw is
-    from the Beta distribution that has the mean and the variance which the mean of a draw from the posterior has: exactly the
-    posterior if costs are 0 or 1, and narrower the closer together they lie.
+    from the Beta distribution with the posterior mean and variance of the mean cost: exactly the posterior if all costs are 0 or 1,
+    and narrower if costs vary less.
     """
     whole_count = n + prior
     mean = (total + 0.5 * prior) / whole_count

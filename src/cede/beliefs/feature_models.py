@@ -1,4 +1,4 @@
-"""Models of a layer from features of the states: probabilities for every row, also for rows that were never seen.
+"""Models of a layer from features of the states: probabilities for every row, also for rows without visits.
 
 Environment: one tree for each feature of the next state. Agent: a tree over features and slot, or softmax on one-hot features.
 """
@@ -29,7 +29,7 @@ from cede.beliefs.trees import RuleData, Tree, Variable, certain_first, grow, gr
 from cede.problem.features import Features
 
 ENOUGH = 30  # visits with one outcome only, from which on a leaf counts as certain
-FEWEST = 4  # places below which a node is not split: a tree that tells every place apart says nothing of others
+FEWEST = 4  # places below which a node is not split: a tree with a leaf for each place would not generalise
 MOST_VALUES = 64  # of a feature that trees may ask for
 RARE = 1e-3  # outcomes of a row that are less likely than this are left out
 PENALTY = 1.0  # of the squares of all weights of a softmax, halved: a standard normal prior
@@ -37,7 +37,7 @@ ITERATIONS, ACCURACY = 100, 1e-6  # at which the search for these weights stops
 
 
 def environment_model(features: Features, counts: sp.csr_array) -> sp.csr_array:
-    """Return m(s, a), (S * A, S), from counts of the same shape. Rows of which the trees say nothing are zeros."""
+    """Return m(s, a), (S * A, S), from counts of the same shape. Rows without a prediction are zeros."""
     places, n_actions = np.arange(counts.shape[0]), counts.shape[0] // counts.shape[1]
     drawn = draw_all(transition_trees(features, counts, n_actions), places, n_actions, RARE) if counts.nnz else None
     if drawn is None:
@@ -54,8 +54,8 @@ def environment_model(features: Features, counts: sp.csr_array) -> sp.csr_array:
 def transition_trees(features: Features, counts: sp.csr_array, n_actions: int) -> TransitionTrees:
     """Grow the trees of the environment.
 
-    Of two trees, one that begins with the action and one that may begin with any test, the one with the higher `score` is taken,
-    and then the better one of it and `certain_first`.
+    Grow one tree that begins with the action and one that may begin with any test; take the one with the higher `score`, or its
+    `certain_first`, if that is better.
     """
     variables, number = variables_of(features, [str(a) for a in range(n_actions)]), count()
     moves, action, wide = moves_of(counts, n_actions), len(features.names), is_wide(features)
@@ -83,7 +83,7 @@ def is_wide(features: Features) -> NDArray[np.bool_]:
 
 
 def without_tests(data: RuleData, never: NDArray[np.bool_]) -> RuleData:
-    """Return data in which some variables, (variables,), are constant, so that no test can ask for them."""
+    """Return the data with some variables, (variables,), made constant, so that no test splits by them."""
     return replace(data, given=np.where(never, 0, data.given))
 
 

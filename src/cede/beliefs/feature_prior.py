@@ -1,9 +1,9 @@
-"""A prior from features of the states (`posterior_sampling(features=...)`): it has its own fitted tables, kept as extras.
+"""A prior from features of the states (`posterior_sampling(features=...)`), with fitted tables that are stored as extras.
 
 The prior of row r is Dir(prior / n + alpha m(r)): the plain `prior` pseudo-counts, spread evenly over n outcomes, and alpha more by
-the probabilities m(r) of a model. Each owner of rows (an agent, or the environment) has its own alpha and its own model.
-Models are fitted again each time the number of episodes has grown by half. Before, every model and every alpha is scored by the
-probability that it gave to the batch of steps counted since the last fit. Layers that are known or declared are not modelled.
+the probabilities m(r) of a model. Each owner of rows (an agent, or the environment) has its own alpha and its own model. Models are
+fitted again each time the number of episodes has grown by half. Before each fit, every model and every alpha is scored by its
+probability of the steps counted since the last fit. Layers that are known or declared are not modelled.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,10 @@ from cede.rows.stored import LayerCounts
 
 ALPHAS = np.array([0.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0])  # strengths that are compared; 0: the plain prior
 MODELS = {"agents": {"softmax": softmax_model, "tree": tree_model}, "environment": {"trees": environment_model}}  # of each layer
-ROWS_PER_ALPHA = 3  # a prior has at most one pseudo-count for so many rows that were seen
+ROWS_PER_ALPHA = 3  # a prior has at most one pseudo-count for this number of visited rows
 LEAST_ALPHA = {"agents": 10.0, "environment": 30.0}  # a weaker prior is not used
-FIRST_EPISODES, FIRST_STEPS = 10, 100  # models are fitted first after so many
-GROWTH = 1.5  # and then each time after so many times as many
+FIRST_EPISODES, FIRST_STEPS = 10, 100  # of the first fit, at least
+GROWTH = 1.5  # factor of episodes between fits
 
 Block = tuple[int, int]  # the rows of one owner, from and to; empty if they are not modelled
 
@@ -58,7 +58,7 @@ class LayerRows:
 
 @dataclass(frozen=True, eq=False)
 class FeaturePrior:
-    """The prior of one learner, or of teams that are alike."""
+    """The prior of one learner, or of teams with equal settings."""
 
     features: Features
     prior: float  # pseudo-counts of a row that are spread evenly
@@ -84,18 +84,18 @@ class FeaturePrior:
         return tuple(result)
 
     def next_fit(self, episodes: int) -> int:
-        """Return after how many episodes models are fitted next, if so many were counted at the last fit."""
+        """Return the number of episodes at the next fit, given that at the last fit."""
         due = max(FIRST_EPISODES, ceil(FIRST_STEPS / self.steps))
         while due <= episodes:
             due = ceil(GROWTH * due)
         return due
 
     def is_due(self, layer: str, extras: Extras, episodes: int) -> bool:
-        """Return whether models of a layer are to be fitted after so many episodes."""
+        """Return whether the models of a layer are due for a fit after `episodes`."""
         return self.next_fit(int(extras.get(f"{layer}/episodes", [0])[0])) <= episodes
 
     def fit(self, layer: str, extras: Extras, counts: Callable[[], sp.csr_array], episodes: int) -> Extras:
-        """Return the extras after so many episodes were counted: the same mapping, unless models of this layer are due.
+        """Return the extras after `episodes`: with new models if this layer is due for a fit, else the same mapping.
 
         counts: returns the counts of the layer, (rows, columns).
         """
@@ -116,7 +116,7 @@ class FeaturePrior:
     def expected(self, layer: str, extras: Extras, owner: int = 0) -> Table:
         """Return the pseudo-counts alpha m of a layer, for the kernels; a table without rows if there are none.
 
-        The table is kept until the mapping of extras is replaced. owner: the team, if the extras of several teams take turns.
+        The table is cached until the mapping of extras is replaced. owner: the team, if several teams share this prior.
         """
         key = layer, owner
         if key not in self._tables or self._tables[key][0] is not extras:
@@ -184,8 +184,8 @@ def in_rows(shape: tuple[int, int], parts: list[tuple[Block, sp.csr_array]]) -> 
 def strength(fitted: FittedLayer, owner: int, block: Block, least: float) -> tuple[int, float]:
     """Return the model of an owner of rows with the best score, and its alpha; 0 if no prior is used.
 
-    alpha is at most a third of the rows that were seen: a model is not to be more certain than the data it was fitted to. least: an
-    alpha below it is 0, since models that hardly predict are seldom right where nothing was seen.
+    alpha is at most a third of the number of visited rows: a model must not be more certain than its data. alpha below `least` is
+    set to 0: a model that predicts badly says little about unvisited rows.
     """
     kind, best = np.unravel_index(int(np.argmax(fitted.scores[owner])), fitted.scores[owner].shape)
     seen = int((np.diff(canonical(fitted.counts[block[0] : block[1]]).indptr) > 0).sum())
@@ -194,7 +194,7 @@ def strength(fitted: FittedLayer, owner: int, block: Block, least: float) -> tup
 
 
 def scored(last: FittedLayer, counts: sp.csr_array, blocks: list[Block], prior: float) -> Floats:
-    """Return the scores of all models and alphas after a batch: the steps that were counted since the last fit."""
+    """Return the updated scores of all models and alphas after the batch of steps counted since the last fit."""
     result = last.scores.copy()
     for owner, (begin, end) in enumerate(blocks):
         seen, now = last.counts[begin:end], counts[begin:end]
@@ -207,16 +207,16 @@ def scored(last: FittedLayer, counts: sp.csr_array, blocks: list[Block], prior: 
 def log_predictive(seen: sp.csr_array, batch: sp.csr_array, model: sp.csr_array, prior: float) -> Floats:
     """Return the log-probability of a batch under the posterior of its rows, for each of ALPHAS.
 
-    Dirichlet-multinomial, in the order of the steps: with a = prior / columns + alpha m + seen in each row,
-    sum_r log Gamma(A) / Gamma(A + N) + sum_j log Gamma(a_j + n_j) / Gamma(a_j), where A and N are the sums of a and n.
+    Dirichlet-multinomial, with a = prior / columns + alpha m + seen in each row: sum_r log Gamma(A) / Gamma(A + N) + sum_j log
+    Gamma(a_j + n_j) / Gamma(a_j), where A and N are the sums of a and n.
     """
     steps = sp.coo_array(batch)
     some = steps.data > 0
-    row, column = (one[some].astype(np.int64) for one in steps.coords)
+    row, column = (coordinate[some].astype(np.int64) for coordinate in steps.coords)
     n = steps.data[some].astype(np.float64)
     rows, at = np.unique(row, return_inverse=True)
     before, expected = entries(seen, row, column), entries(model, row, column)
-    visits, mass = (np.asarray(one.sum(axis=1)).ravel()[rows] for one in (seen, model))
+    visits, mass = (np.asarray(table.sum(axis=1)).ravel()[rows] for table in (seen, model))
     more = np.bincount(at, weights=n, minlength=len(rows))
     result = np.empty(len(ALPHAS))
     for i, alpha in enumerate(ALPHAS):

@@ -1,4 +1,4 @@
-"""Frequencies: the table of what was observed, taken for the truth; rows without visits are uniform. For greedy learners.
+"""Frequencies: the observed frequencies, used as the true table; rows without visits are uniform. For greedy learners.
 
 Nothing is guaranteed. The width of every row is 0.
 """

@@ -1,7 +1,7 @@
 """The inner minimum over intervals: the least mean of v over distributions within an interval around each outcome.
 
-Every outcome gets its least mass, and the best ones get what is left, each up to its most. A heap hands them out, so that only
-those which get something are sorted.
+Every outcome gets its least mass; the rest of the mass goes to the best outcomes, each up to its upper bound. A heap yields them in
+order, so that only those that get mass are sorted.
 """
 
 from math import sqrt
@@ -11,7 +11,7 @@ from cede._kernels.compiling import kernel
 
 @kernel
 def sink(heap, n, at, keys):
-    """Restore the order of heap[:n], least keys[heap[.]] first, after its element at one place has become larger."""
+    """Restore the order of heap[:n], least keys[heap[.]] first, after the key of one element has grown."""
     moving = heap[at]
     key = keys[moving]
     while 2 * at + 1 < n:
@@ -50,8 +50,8 @@ def least_in_intervals(u, p, n, total, width, linear, heap, others, values, best
     """Return the least mean of u over distributions within the intervals around p[:n] / total.
 
     `others` outcomes are possible beside these, each with the interval of an outcome without counts. ranked: (others,) the best
-    first; values: (others,) their values, not relative to `best` as u is. The n outcomes themselves are among them, and are told
-    apart by seen[outcome] == number. heap: scratch.
+    first; values: (others,) their values, not relative to `best` as u is. The n outcomes are among them: they have
+    seen[outcome] == number. heap: scratch.
     """
     left, value = 1.0, 0.0
     for j in range(n):

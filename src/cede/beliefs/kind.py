@@ -1,4 +1,4 @@
-"""A kind of belief: its form, its formulas, what it assumes and what it may be used for."""
+"""A kind of belief: its form, formulas, assumptions and permitted uses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class BeliefKind:
     name: str
     form: Form
     about: str  # one line for users
-    assumes: str  # one sentence: when the promise holds
+    assumes: str  # one sentence: conditions of the guarantee
     allows: frozenset[Use] = frozenset()
     constant: Callable[..., Any] | None = None  # kernel (steps, rows, outcomes, values, delta) -> constant of a layer
     width: Callable[..., Any] | None = None  # kernel (visits, constant, scale) -> width of a row

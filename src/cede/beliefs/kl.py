@@ -4,16 +4,17 @@ With u = v - min v >= 0, where the minimum is over all outcomes that can be, q t
 
     x expm1( sum_j q_j log(1 + u_j / x) - rho )
 
-is at most the least mean of u, whatever x is, and its maximum over x is equal to it (Filippi, Cappe and Garivier 2010). It is
+is a lower bound of the least mean of u for every x, and its maximum over x equals it (Filippi, Cappe and Garivier 2010). It is
 concave in x, and its derivative is 0 where
 
     sum_j q_j log(1 + u_j / x) + log( sum_j q_j / (1 + u_j / x) ) = rho.
 
-The left side falls from infinity to 0 as x grows, if the best outcome was seen; if it was not, it begins at a finite number, and
-where that is below rho the maximum is at x = 0. We find x by Newton's method in log x, from a start that follows from the row
-alone, so that the result depends on nothing else.
+The left side falls from infinity to 0 as x grows, if the best outcome has counts; if not, it begins at a finite number, and if that
+is below rho the maximum is at x = 0. We find x by Newton's method in log x, from a start that follows from the row alone, so that
+the result depends on nothing else.
 
-A row has n visits, N_i of them with outcome i; q = N / n are its frequencies, k outcomes were seen of m that can be. The sets are
+A row has n visits, N_i of them with outcome i; q = N / n are its frequencies, and k of its m possible outcomes have counts. The
+sets are
 
     kl          n rho = log( 2 rows / delta ) + surprise
     kl-value    n rho = log( 2 rows values / delta ) + log( sqrt(pi) Gamma(n + 1) / Gamma(n + 1/2) )
@@ -25,11 +26,11 @@ A row has n visits, N_i of them with outcome i; q = N / n are its frequencies, k
 m(N) is the likelihood of the counts under a mixture over all supports and, within each, over all distributions (Krichevsky and
 Trofimov). Along the visits of a row, m(N) / prod p_i^N_i is a martingale of mean 1 at most. It exceeds 2 rows / delta at any time
 with probability at most delta / (2 rows) (Ville), so the ball "kl" holds the truth of all rows of a layer at all times with
-probability at least 1 - delta / 2. It may be used for everything but counts that fade.
+probability at least 1 - delta / 2. It may be used for everything except fading counts.
 
-"kl-value" is right about the means of some functions only, the values of the best policy: the plan is optimistic, but the truth
-need not be in the ball, so it proves no bounds. `values` is how many functions these are: L for a row of an agent, (L - 1) D for
-one of the environment, times the places that the row serves. docs/guarantees.md has both proofs.
+"kl-value" bounds only the means of some functions, the values of the best policy: the plan is optimistic, but the truth need not be
+in the ball, so it gives no bounds. `values` is the number of these functions: L for a row of an agent, (L - 1) D for one of the
+environment, times the places that the row serves. docs/guarantees.md has both proofs.
 """
 
 from math import exp, expm1, inf, lgamma, log, pi, sqrt
@@ -65,7 +66,7 @@ def sums_of_few(u, p, n, x):
 
 
 def terms_of_sums(builder, u, p, x, _):
-    """Emit what each outcome adds to the three sums of `sums_of_few`."""
+    """Emit the terms of each outcome for the three sums of `sums_of_few`."""
     z = builder.fdiv(x, builder.fadd(x, u))
     part = builder.fmul(p, z)
     return builder.fmul(p, logarithm(builder, z)), part, builder.fmul(part, z)
@@ -76,10 +77,10 @@ sums_of_blocks = sums_over_blocks(terms_of_sums, 3)
 
 @kernel
 def maximise(u, p, n, total, rho, close):
-    """Return the maximum over x at the top of the file, its x, and the mass of the outcomes that were seen.
+    """Return the maximum over x at the top of the file, its x, and the mass of the outcomes with counts.
 
     u >= 0, and an outcome of u = 0 is possible. u, p: (n,), padded (see minima.py: `pad`). close: of log x, where Newton's method
-    ends. Where the best outcome was never seen, x may be 0, and that outcome gets the rest of the mass.
+    ends. If the best outcome has no counts, x may be 0, and that outcome gets the rest of the mass.
     """
     least, mean, square = inf, 0.0, 0.0
     for j in range(n):
@@ -209,7 +210,7 @@ def log_sum_over_supports(n, k, m):
 
 @kernel
 def surprise(table, r, outcomes):
-    """Return -log m(N) - n H(N / n) of row r, which has so many possible outcomes. It is at least 0, whatever rounding does."""
+    """Return -log m(N) - n H(N / n) of row r, at least 0. outcomes: the number of possible outcomes."""
     start, k, n = table.start[r], table.size[r], table.total[r]
     result = 0.0
     for j in range(start, start + k):

@@ -1,6 +1,6 @@
 """Known rows: a table of width 0, for policies and environments that are known.
 
-Steps in known rows are counted all the same; only their belief differs.
+Steps in known rows are counted, too; only their belief differs.
 """
 
 from cede.beliefs.kind import BeliefKind

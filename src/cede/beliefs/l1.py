@@ -20,7 +20,7 @@ from cede._kernels.vectors import FEW, LANES, sums_over_blocks
 NEAR = 0.03
 
 # Sums of masses are exact if the weights are counts. Others round: a budget this close to a sum, relative to both, may seem to run
-# out at either of two outcomes, and what is found must not depend on where the search began.
+# out at either of two outcomes, and the result must not depend on where the search began.
 CLOSE = 1e-11
 
 
@@ -43,14 +43,14 @@ def look_at_few(u, p, n, theta):
 
 
 def terms_of_look(builder, x, q, theta, zero):
-    """Emit what each outcome adds to the three sums of `look_at_few`."""
+    """Emit the terms of each outcome for the three sums of `look_at_few`."""
     worse, equal, less = (builder.fcmp_ordered(sign, x, theta) for sign in (">", "==", "<"))
     capped = builder.fmul(q, builder.select(less, x, theta))
     return builder.select(worse, q, zero), builder.select(equal, q, zero), capped
 
 
 def terms_of_ends(builder, x, q, theta, zero):
-    """Emit what each outcome adds to the two sums of `ends`."""
+    """Emit the terms of each outcome for the two sums of `ends`."""
     return builder.select(builder.fcmp_ordered(">", x, theta), q, zero), builder.fmul(q, x)
 
 
@@ -60,7 +60,7 @@ ends_of_blocks = sums_over_blocks(terms_of_ends, 2)
 
 @inlined
 def look(u, p, n, theta):
-    """Return what `look_at_few` returns. Long rows are padded: they consist of whole blocks."""
+    """Do the same as `look_at_few`, for rows of any length. Long rows are padded to whole blocks."""
     if n <= FEW:
         worse, equal, capped = look_at_few(u, p, n, theta)
     else:

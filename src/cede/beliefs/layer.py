@@ -1,4 +1,4 @@
-"""From counts to beliefs: one layer of a learner, agents or environment, and costs that are learned."""
+"""From counts to beliefs: one layer of a learner, agents or environment, and learned costs."""
 
 import numpy as np
 from numba import types
@@ -50,7 +50,7 @@ def unfold(seen, c, table, r):
 
 @inlined
 def measure_surprise(layer, c):
-    """Write what the counts of row c add to its constant."""
+    """Write the surprise of the counts of row c, which is added to its constant."""
     if layer.counts.seen.total[c] > 0.0:
         layer.extra[c] = surprise(layer.counts.seen, c, layer.outcomes[c])
 
@@ -84,7 +84,7 @@ def believe_layer(layer, constant, scale, unfolds):
 
 @unit(types.none, BeliefArrays, CountsArrays, Table, types.int64[::1], types.float64, types.int64, types.int64, types.int64)
 def sample_layer(belief, counts, expected, cases, prior, sticks, seed, first):
-    """Sample every row of a layer's belief that is not known, each from random numbers of its own: the order does not matter.
+    """Sample every unknown row of a layer's belief, each from its own random stream, so that the order does not matter.
 
     expected, cases: of the layer, see `LayerArrays`; rows that share a case are the same sample. sticks: how many outcomes without
     counts share their mass, at most. first: the number of the layer's first case among those of both layers.
@@ -122,13 +122,13 @@ def believe_row(layer, r, constant, scale):
 
 @inlined
 def row_has_doubled(layer, r):
-    """Return whether row r was visited as often since the plan was made as before it, or for the first time."""
+    """Return whether the visits of row r have at least doubled since the last plan, or begun."""
     return layer.counts.seen.total[r] >= layer.planned_visits[r] + max(1.0, layer.planned_visits[r])
 
 
 @unit(types.boolean, LayerArrays)
 def has_doubled(layer):
-    """Return whether some row has doubled."""
+    """Return whether the visits of some row have doubled."""
     found = False
     for r in range(layer.planned_visits.size):
         found = found or row_has_doubled(layer, r)
@@ -137,7 +137,7 @@ def has_doubled(layer):
 
 @kernel
 def note_visits(layer):
-    """Keep the visits with which the doubling rule compares."""
+    """Store the current visits for the doubling rule."""
     for r in range(layer.planned_visits.size):
         layer.planned_visits[r] = layer.counts.seen.total[r]
 
@@ -169,7 +169,7 @@ def believe_costs(costs, constant, scale, prior, seed):
 
 @inlined
 def put_cost(costs, problem, s, j, believed, sign):
-    """Write the believed cost of a place that is not known, times a sign, into the costs of a problem."""
+    """Write the believed cost of a place with unknown cost, times a sign, into the costs of a problem."""
     problem.env_cost[s, j] = sign * believed[costs.counts.place[s, j]]
 
 
@@ -255,7 +255,7 @@ def only_used(case: Ints, row: Ints, beyond: int) -> Ints:
     """Return the counted row behind each row of a belief, (rows,), with `beyond` where a row serves no place.
 
     Rows serve no place if an agent or the environment is known instead. beyond: any number above all counted rows, which kernels
-    take for a known row.
+    treat as a known row.
     """
     used = np.zeros(len(case), dtype=np.bool_)
     used[row] = True

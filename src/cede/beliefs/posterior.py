@@ -1,11 +1,11 @@
 """Posterior sampling: every row is drawn from its Dirichlet posterior, and planned with as if it were certain.
 
-The prior of a row has `prior` pseudo-counts, spread evenly over its outcomes, and beside them those that a layer's `expected` table
-lists for the row, if it lists any. Of agents, and of an environment whose outcomes are declared, all outcomes are sampled. Else
-most outcomes have no count, and sampling them all would cost |S| per row. But a Dirichlet with mass `prior` spread over |S|
-outcomes is a Dirichlet process, and so is what is left of it beside the outcomes with counts: its mass is broken into sticks
-(Sethuraman 1994), each for one outcome drawn at random, until less than `LEAST_STICK` is left. That takes about 7 sticks for each
-pseudo-count; where there are no more states than that, all of them are sampled after all.
+The prior of a row has `prior` pseudo-counts, spread evenly over its outcomes, plus those of the row in the layer's `expected`
+table, if any. For agents, and for an environment with declared outcomes, all outcomes are sampled. Else most outcomes have no
+count, and sampling them all would cost |S| per row. But a Dirichlet with mass `prior` spread over |S| outcomes is a Dirichlet
+process, and so is its part outside of the outcomes with counts: its mass is broken into sticks (Sethuraman 1994), each for one
+outcome drawn at random, until less than `LEAST_STICK` remains. That takes about 7 sticks for each pseudo-count; if there are no
+more states than that, all of them are sampled.
 """
 
 from math import ceil, exp, sqrt
@@ -46,7 +46,7 @@ def normalise(weight, first, last):
 
 @kernel
 def sample_closed(seen, expected, c, table, r, prior, stream):
-    """Sample row r of a belief, all outcomes of which are known, from row c of the counts and of the expected counts."""
+    """Sample row r of a belief with a known list of outcomes, from row c of the counts and of the expected counts."""
     start, n, weights = table.start[r], table.size[r], table.weight
     for j in range(start, start + n):
         weights[j] = prior / n
@@ -86,7 +86,7 @@ def merge_rows(seen, expected, r, table, start):
 
 @kernel
 def sample_open(seen, expected, r, table, start, n_columns, prior, sticks, stream):
-    """Sample row r of a belief, any column of which may be an outcome, into the pool from `start` on; return where it ends."""
+    """Sample row r of a belief in which every column is a possible outcome, into the pool from `start` on; return where it ends."""
     columns, weights = table.column, table.weight
     to = merge_rows(seen, expected, r, table, start)
     for j in range(start, to):
@@ -112,7 +112,7 @@ def sample_open(seen, expected, r, table, start, n_columns, prior, sticks, strea
 
 
 def sticks_for(prior: float) -> int:
-    """Return how many sticks leave nearly always less than LEAST_STICK of a row: about Poisson(7 prior) are needed."""
+    """Return a number of sticks that nearly always leaves less than LEAST_STICK of a row: about Poisson(7 prior) are needed."""
     return ceil(7 * prior + 10 * sqrt(prior)) + 12
 
 

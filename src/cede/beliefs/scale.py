@@ -17,8 +17,8 @@ MOST_SCALE = 1e100  # so that no width can overflow; radii from 2 on exclude not
 class StepDown:
     """A scale that falls in steps: max(start - step * floor((k - 1) / every), least) in episode k = 1, 2, ...
 
-    start: the scale of the first episode. step: by how much it falls. every: after how many episodes. least: where it stops
-    falling. Unlike other functions it can be saved with a learner.
+    start: the scale of the first episode. step: the decrement. every: the number of episodes between decrements. least: the lower
+    bound. Unlike other functions it can be saved with a learner.
     """
 
     start: float
@@ -79,13 +79,13 @@ class Scale:
         """
         if not callable(getattr(self, layer)):
             return np.full(n, self.at(layer, episode))
-        found = [self.at(layer, episode)]
+        scales = [self.at(layer, episode)]
         for later in range(episode + 1, episode + n):
             try:
-                found.append(self.at(layer, later))
+                scales.append(self.at(layer, later))
             except Exception:  # whatever it is, it is raised when that episode is first
                 break
-        return np.array(found)
+        return np.array(scales)
 
     def at(self, layer: str, episode: int) -> float:
         """Return the scale of a layer, "agents" or "environment", in an episode, numbered from 1."""
@@ -113,7 +113,7 @@ def show_scale(value: Any) -> str:
 
 
 def scale_of(owner: str, value: Any) -> Scale:
-    """Return what a user gave as `scale=` as a Scale: a Scale itself, or a number or a function for both layers."""
+    """Return the argument `scale=` as a Scale: it is a Scale, or a number or a function for both layers."""
     if isinstance(value, Scale):
         return value
     both = value if callable(value) else checked_scale(owner, "scale", value)

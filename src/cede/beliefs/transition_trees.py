@@ -1,7 +1,7 @@
-"""Trees of what follows, over features of the states: one for each feature of the next state, and one for the actions of an agent.
+"""Trees over features of the states: one for each feature of the next state, and one for the actions of an agent.
 
-The features of the next state are drawn one after the other. The tree of each may ask for features of the state, for the action,
-and for features of the next state that were drawn before.
+The features of the next state are drawn one after the other. The tree of each may test features of the state, the action, and
+features of the next state that were drawn before.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,22 +69,22 @@ def given_by(before: Ints, action: Ints, after: Ints, drawn: Sequence[int]) -> I
 
 
 def steps_for(features: Features, moves: Moves, n_actions: int, f: int, drawn: Sequence[int]) -> RuleData:
-    """Return the steps as data for the tree of feature f. drawn: features of the next state that it may ask for."""
+    """Return the steps as data for the tree of feature f. drawn: features of the next state that it may test."""
     before, after = features.codes[moves.state], features.codes[moves.to]
-    given = given_by(before, moves.action, after, drawn)
+    codes = given_by(before, moves.action, after, drawn)
     change = None
     if features.numeric[f]:
         change = (features.numbers[after[:, f]] - features.numbers[before[:, f]]).astype(np.int64)
-    return RuleData(given, after[:, f], change, before == after[:, [f]], moves.state * n_actions + moves.action, moves.visits)
+    return RuleData(codes, after[:, f], change, before == after[:, [f]], moves.state * n_actions + moves.action, moves.visits)
 
 
 def acts_of(features: Features, counts: sp.csr_array) -> RuleData:
     """Return the actions of an agent as data for a tree over features and slot. counts: (slots * S, A)."""
     entries = sp.coo_array(counts)
-    place, action = (one.astype(np.int64) for one in entries.coords)
+    place, action = (column.astype(np.int64) for column in entries.coords)
     slot, state = np.divmod(place, len(features.codes))
-    given = np.concatenate([features.codes[state], slot[:, None]], axis=1)
-    return RuleData(given, action, None, np.zeros((len(place), 0), dtype=bool), place, entries.data.astype(np.float64))
+    codes = np.concatenate([features.codes[state], slot[:, None]], axis=1)
+    return RuleData(codes, action, None, np.zeros((len(place), 0), dtype=bool), place, entries.data.astype(np.float64))
 
 
 def grow_for_each_feature(
@@ -96,8 +96,8 @@ def grow_for_each_feature(
 ) -> TransitionTrees:
     """Grow a tree for each feature of the next state.
 
-    data: returns the steps for the tree of a feature, given the features that were drawn before. first: grows trees that ask for
-    state and action only; the features that these explain best are drawn first. best: grows the trees that are returned.
+    data: returns the steps for the tree of a feature, given the features that were drawn before. first: grows trees that test state
+    and action only; the features that these explain best are drawn first. best: grows the trees that are returned.
     """
     shares = []
     for f in range(len(features.names)):
@@ -130,8 +130,8 @@ def draw_all(rules: TransitionTrees, places: Ints, n_actions: int, least: float 
             code, likely = codes_after(features, f, leaf, before[rows], label), chance[rows] * np.tile(p, len(here))
             name = np.full(len(rows), leaf.number) if not leaf.apart else -10 - place[rows]
             both = np.stack([name, label], axis=1) if not leaf.certain else np.full((len(rows), 2), FIRST)
-            kept = (code >= 0) & (likely >= least)
-            parts.append((rows[kept], code[kept], both[kept], likely[kept]))
+            likely_enough = (code >= 0) & (likely >= least)
+            parts.append((rows[likely_enough], code[likely_enough], both[likely_enough], likely[likely_enough]))
         rows, new, last, chance = (np.concatenate(column) for column in zip(*parts, strict=True))
         if len(rows) > MOST_OUTCOMES:
             return None

@@ -1,4 +1,4 @@
-"""Grows decision trees: which steps have the same distribution of an outcome, a feature of the next state or an action.
+"""Grows decision trees that group steps by the distribution of an outcome: a feature of the next state, or an action.
 
 A leaf describes the outcome in one of three ways: values, changes of a number (new - old value), or a copy of a feature of the
 state. A tree is grown test by test. In each node the test is chosen whose gain in log-likelihood is least likely to be chance:
@@ -25,7 +25,7 @@ FIRST = -1  # label of a certain outcome: a copy, or the only value or change
 
 @dataclass(frozen=True, eq=False)
 class Variable:
-    """A variable that tests may ask for: a feature of the state or of the next state, the action, or the slot."""
+    """A variable of tests: a feature of the state or of the next state, the action, or the slot."""
 
     name: str
     values: tuple[Any, ...]  # by code
@@ -64,7 +64,7 @@ class Leaf:
     copied: int  # the feature of the state that is copied; -1: none
     labels: Ints  # (k,) possible outcomes: codes of values, or changes; a copy has the one label FIRST
     counts: Floats  # (k,)
-    apart: bool = False  # whether places in it still differ, so that each must be learned by itself
+    apart: bool = False  # whether its places still differ, so that each must be learned separately
 
     @property
     def visits(self) -> int:
@@ -81,7 +81,7 @@ class Split:
     """A test of one variable, with a subtree for each branch."""
 
     variable: int
-    branch: Ints  # (codes of the variable,) number of the branch; -1: a value that was never seen there
+    branch: Ints  # (codes of the variable,) number of the branch; -1: a value without steps
     says: tuple[str, ...]  # (branches,) each branch in words
     children: "tuple[Tree, ...]"
 
@@ -110,7 +110,7 @@ def fit(tables: Sequence[Floats], matches: Floats) -> tuple[Floats, Ints, Ints]:
     copies = (matches >= n[:, None]).any(axis=1)
     kind = np.where(copies & (labels.min(axis=0) > 1), 2, np.argmax(scores, axis=0))
     pick = np.minimum(kind, len(tables) - 1)[None]
-    value, count = (np.take_along_axis(one, pick, axis=0)[0] for one in (likelihoods, labels))
+    value, count = (np.take_along_axis(table, pick, axis=0)[0] for table in (likelihoods, labels))
     return np.where(kind == 2, 0.0, value), np.where(kind == 2, 1, count), kind
 
 
@@ -140,7 +140,7 @@ def table_of(data: RuleData, column: Ints) -> RuleTable:
     """Count the steps by a variable. column: (rows,) its codes."""
     codes, row = np.unique(column, return_inverse=True)
     labels = (data.value, data.change)
-    tables = tuple(cross_table(row, len(codes), one, data.visits) for one in labels if one is not None)
+    tables = tuple(cross_table(row, len(codes), label, data.visits) for label in labels if label is not None)
     matches = [np.bincount(row, weights=data.visits * copy, minlength=len(codes)) for copy in data.copies.T]
     return RuleTable(codes, tables, np.stack(matches, axis=1) if matches else np.zeros((len(codes), 0)))
 
@@ -177,7 +177,7 @@ def candidate_groups(table: RuleTable, variable: Variable) -> list[tuple[str, Fl
 def best_split(data: RuleData, variables: Sequence[Variable], split_at: float) -> tuple[int, str, RuleTable, Floats] | None:
     """Return the test of a node that is least likely to be chance: (variable, kind, table, groups); None if all may be chance."""
     whole = table_of(data, np.zeros(len(data.value), dtype=np.int64))
-    before, labels = (float(one[0]) for one in whole.grouped(np.ones((1, 1))))
+    before, labels = (float(number[0]) for number in whole.grouped(np.ones((1, 1))))
     if before > -1e-9:
         return None
     tried, best, result = 0, 0.0, None
@@ -315,7 +315,7 @@ def leaves(tree: Tree) -> list[Leaf]:
 
 
 def route(tree: Tree, given: Ints) -> Ints:
-    """Return the number of the leaf of each row, (rows,); -1 where a value was never seen. given: (rows, variables)."""
+    """Return the number of the leaf of each row, (rows,); -1 for values without steps. given: (rows, variables)."""
     result = np.full(len(given), -1, dtype=np.int64)
     if isinstance(tree, Leaf):
         result[:] = tree.number

@@ -6,7 +6,7 @@ By Weissman, Ordentlich, Seroussi, Verdu and Weinberger (2003, Theorem 2.1) the 
 2^outcomes exp(-x). The sum over n = 1, 2, ... of 1 / (n (n + 1)) is 1, so over all n and rows of a layer the probability of any
 failure is at most delta / 2. t_k does not occur: beside the paper's 7 log t_k there is about 2 log n, and planning takes no longer.
 
-They may be used for everything but counts that fade: the theorem is about n whole draws.
+They may be used for everything except fading counts: the theorem is about n whole draws.
 """
 
 from math import log

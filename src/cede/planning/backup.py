@@ -5,10 +5,10 @@
     v_t(s, d) = min_d' [ c_c(s, d') + c_x(s, d, d') + min_{p_d'} sum_a p_d'(a|s) ( c_e(s, a) + min_p sum_s' p(s'|s, a) w(s', d') ) ]
 
 with w(s', d') = c_arrive(s') + discount v_{t+1}(s', d'), from the inside out: the environment's minimum for each row (s, a) and
-agent, the agent's minimum, then the switch. In a state where an episode ends nobody is in control, and v_t is what the rest of the
-steps cost there; without a horizon such a state is never left and costs nothing, v_t = discount v_{t+1}. A finite horizon is a loop
-over it (`backward`), a discount or an average a fixed point of it (fixed_point.py). Width 0 makes the inner minima means; a given
-policy takes the place of the outer minimum.
+agent, the agent's minimum, then the switch. In a terminal state no agent is in control, and v_t is the cost of the remaining steps;
+without a horizon such a state is absorbing and costs 0: v_t = discount v_{t+1}. A finite horizon is a loop over it (`backward`), a
+discount or an average a fixed point of it (fixed_point.py). Width 0 makes the inner minima means; a given policy takes the place of
+the outer minimum.
 """
 
 import numpy as np
@@ -21,16 +21,16 @@ from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.planning.minima import agent_minimum, environment_minima, known_mean, look_ahead, smallest
 from cede.planning.model import ModelArrays
 
-# What is done with the policy.
+# Modes of a backup.
 CHOOSE = 0  # the best agent everywhere, from v_{t+1}
-FOLLOW = 1  # the given policy: the values are its cost
-RAISE = 2  # the best agent everywhere, one step ahead of given values, which are raised by what is found
+FOLLOW = 1  # follow the given policy: the values are its cost
+RAISE = 2  # the best agent everywhere, by a lookahead of one step from given values, which are raised to the result
 
 INT, POLICY_NOW, VALUE_NOW = types.int64, types.int16[:, ::1], types.float64[:, ::1]
 POLICY, VALUE = types.int16[:, :, ::1], types.float64[:, :, ::1]
 
 MARK, ARRIVE, ENVIRONMENT, AGENTS, PHASES = 0, 1, 2, 3, 4  # phases of a step
-ROWS_AT_ONCE, STATES_AT_ONCE = 64, 32  # how much of a phase a thread takes
+ROWS_AT_ONCE, STATES_AT_ONCE = 64, 32  # chunks of a phase
 PATIENCE = 20_000  # looks at another thread's work before giving the processor away
 
 
@@ -55,7 +55,7 @@ def in_use(policy, s, d):
 
 @inlined
 def must_do(mode, changed_after, policy, before, s):
-    """Return whether state s must be backed up: not if a policy is followed whose value is known and rests on nothing changed."""
+    """Return whether state s must be backed up: not if, with FOLLOW, neither its policy nor the next values have changed."""
     found = mode != FOLLOW or changed_after != 0
     for prev in range(policy.shape[1]):
         found = found or policy[s, prev] != before[s, prev]
@@ -64,7 +64,7 @@ def must_do(mode, changed_after, policy, before, s):
 
 @inlined
 def agents_minima(model, mode, t, s, scratch, thread):
-    """Write thread.m[prev, d]: what it costs if d takes over in state s, before control and switching cost."""
+    """Write thread.m[prev, d]: the least expected cost with d in control in state s, without control and switching cost."""
     agents, problem, row = model.agents, model.problem, model.environment.row
     env_cost, y, m, same, x, policy = problem.env_cost, thread.y, thread.m, thread.same, scratch.x, thread.policy
     n_agents, n_actions, here = same.size, row.shape[1], block_at(problem, t) + s
@@ -89,7 +89,7 @@ def agents_minima(model, mode, t, s, scratch, thread):
 
 @inlined
 def best_agent(q, seed, place):
-    """Return the agent of least q; ties go to one of them at random, by seed and place."""
+    """Return the agent of least q; ties are broken at random, by seed and place."""
     best = smallest(q, q.size)
     ties = 0
     for d in range(q.size):
@@ -145,7 +145,7 @@ def switch(problem, mode, t, s, seed, scratch, thread):
 
 @inlined
 def stay_at_end(problem, mode, t, s, thread):
-    """Write the value of a state in which an episode ends, and a policy that is possible. Return whether a value changed."""
+    """Write the value of a terminal state, and a possible policy. Return whether a value changed."""
     policy, value, switch_cost = thread.policy, thread.value, problem.switch_cost[min(s, problem.switch_cost.shape[0] - 1)]
     ends, changed = problem.left.size > 0, False
     for prev in range(policy.shape[1]):
@@ -164,7 +164,7 @@ def stay_at_end(problem, mode, t, s, thread):
 def mark_needed(model, mode, t, policy, before, stamp, first, last, scratch):
     """Mark the environment rows whose minimum each agent can need in the states from first to last (exclusive).
 
-    Those are the rows of the actions that the agent may take. scratch.busy[t] tells whether anything must be done at all.
+    Those are the rows of the actions that the agent may take. scratch.busy[t]: whether time t needs any work.
     """
     table, widths, agent_row, row = model.agents.table, model.agents.width, model.agents.row, model.environment.row
     starts, sizes, columns = table.start, table.size, table.column
@@ -204,7 +204,7 @@ def back_up_states(model, mode, t, seed, first, last, scratch, thread):
 
 @kernel
 def arrive(problem, after, first, last, arrival):
-    """Write what it costs to arrive in the states from first to last (exclusive), with all that comes after: w from v_{t+1}."""
+    """Write w(s, d) = c_arrive(s) + discount v_{t+1}(s, d) for the states from first to last (exclusive)."""
     discount, costs = problem.discount, problem.enter_cost.size > 0
     for s in range(first, last):
         enter_cost = problem.enter_cost[s] if costs else 0.0
@@ -219,14 +219,14 @@ STEP = (VALUE_NOW, VALUE_NOW, POLICY_NOW, POLICY_NOW, VALUE_NOW)  # after, value
 def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, thread, only, same_rows, phase):
     """Apply the Bellman operator at time t: v_t from v_{t+1}. Any number of threads may run it side by side.
 
-    after: (S, D) v_{t+1}; if only one state is backed up, what it costs to arrive (w above). value: (S, D) v_t, written. policy:
-    (S, D) written, or with FOLLOW read. before: with FOLLOW, the policy whose cost is in value already; what is the same is not
-    computed again. floor: with RAISE, the values to be raised. only: -1, or the one state that is backed up. same_rows: are the
-    rows that are needed the same at all times?
+    after: (S, D) v_{t+1}; if only one state is backed up, w above. value: (S, D) v_t, written. policy: (S, D) written, or with
+    FOLLOW read. before: with FOLLOW, the policy whose cost is in value already; unchanged states are not computed again. floor:
+    with RAISE, the values to be raised. only: -1, or the one state that is backed up. same_rows: whether all time steps need the
+    same rows.
 
-    A step has four phases, each cut into chunks. Threads take chunks until none is left and wait until all are finished. Whoever
-    takes a chunk, the numbers are the same. Starts at `phase` and returns PHASES, or the phase in which it waited too long for
-    another thread.
+    A step has four phases, each cut into chunks. Threads take chunks until none is left and wait until all are finished. The result
+    does not depend on the distribution of chunks. Starts at `phase` and returns PHASES, or the phase in which it waited too long
+    for another thread.
     """
     horizon, single = scratch.busy.size, only >= 0
     first_state, last_state = (only, only + 1) if single else (0, value.shape[0])
@@ -277,7 +277,7 @@ def backup(model, mode, t, after, value, policy, before, floor, seed, scratch, t
 
 @kernel
 def find_same_start(switch_cost, vary, first_state, last_state, same_start):
-    """Write to same_start[prev] the first previous agent from whom every hand-over costs the same: from there all is the same.
+    """Write to same_start[prev] the first previous agent with the same costs of all hand-overs, and so the same values.
 
     switch_cost: (S or 1, D, D), of which the states from first_state to last_state (exclusive) are compared.
     """

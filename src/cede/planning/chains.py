@@ -7,9 +7,9 @@ The value of a policy, with step costs c, transition matrix P and discount g, is
 Neither part is large where g is near 1, so neither loses digits. For averages g is 1: `level` is the cost of a step in the long run
 from each place, and `relative` is the bias.
 
-Policy iteration solves the chain of a policy, improves the policy where the Bellman operator finds something better, and is at the
-end after a few rounds, also where iterating values would take as many steps as choices are close to one another. iteration.py does
-the same over sets of tables, for problems that are small enough.
+Policy iteration solves the chain of a policy and improves the policy where the Bellman operator finds a better agent. It ends after
+a few rounds, also where value iteration is slow because choices are nearly equal. iteration.py does the same over sets of tables,
+for small problems.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ Operator = Callable[[Task, Floats], tuple[Floats, NDArray[np.int16]]]  # (task, 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """The chain of a policy over places: a state and who was in control before, in the order s * D + prev_agent."""
+    """The chain of a policy over places (s, prev_agent), in the order s * D + prev_agent."""
 
     matrix: sp.csr_array  # (S*D, S*D)
     cost: Floats  # (S*D,) expected cost of a step
@@ -41,24 +41,24 @@ class Chain:
 
 @dataclass(frozen=True, eq=False)
 class ChainValue:
-    """What a chain costs from each place, in two parts; see the top of the file."""
+    """The value of a chain at each place, in two parts; see the top of the file."""
 
     level: Floats  # (n,), or (n, m) for m kinds of costs
     relative: Floats
 
     def total(self, discount: float) -> Floats:
-        """Return the discounted cost of all that comes, from each place."""
+        """Return the total discounted cost from each place."""
         result: Floats = self.level / (1.0 - discount) + self.relative
         return result
 
 
 def is_point(*beliefs: Belief) -> bool:
-    """Return whether each row of beliefs is known: one distribution, not a set of them."""
-    return all(not one.width.any() and (one.linear == 0.0 or bool(one.centre.size.all())) for one in beliefs)
+    """Return whether each row of beliefs is a single distribution, not a set."""
+    return all(not belief.width.any() and (belief.linear == 0.0 or bool(belief.centre.size.all())) for belief in beliefs)
 
 
 def distributions(belief: Belief) -> sp.csr_array:
-    """Return the centre of a belief as a matrix of probabilities; a row that was never seen is uniform."""
+    """Return the centre of a belief as a matrix of probabilities; a row without visits is uniform."""
     total, matrix = belief.centre.total, belief.centre.matrix()
     known = sp.csr_array(sp.diags_array(np.where(total > 0, 1.0 / np.maximum(total, 1e-300), 0.0)) @ matrix)
     if (total > 0).all():
@@ -68,7 +68,7 @@ def distributions(belief: Belief) -> sp.csr_array:
 
 
 def chain_of(task: Task, agents: Belief, environment: Belief, policy: Policy) -> Chain:
-    """Return the chain of a policy, (1, S, D), if the centres of beliefs are the truth. An end is never left and costs nothing."""
+    """Return the chain of a policy, (1, S, D), if the centres of beliefs are true. Terminal states are absorbing and cost 0."""
     n_agents, n_states, n_actions = task.n_agents, task.n_states, task.n_actions
     n = n_states * n_agents
     states, prevs = np.divmod(np.arange(n), n_agents)
@@ -85,15 +85,15 @@ def chain_of(task: Task, agents: Belief, environment: Belief, policy: Policy) ->
     if task.enter_cost is not None:
         cost = cost + np.asarray(sp.csr_array(to_state) @ task.enter_cost)
     goes_on = ~task.is_terminal[states]
-    kept = goes_on[to_state.coords[0]] & (to_state.data > 0)
+    possible = goes_on[to_state.coords[0]] & (to_state.data > 0)
     ends = np.flatnonzero(~goes_on)
-    data = np.concatenate([to_state.data[kept], np.ones(len(ends))])
-    coords = (np.concatenate([to_state.coords[0][kept], ends]), np.concatenate([columns[kept], ends]))
+    data = np.concatenate([to_state.data[possible], np.ones(len(ends))])
+    coords = (np.concatenate([to_state.coords[0][possible], ends]), np.concatenate([columns[possible], ends]))
     return Chain(sp.csr_array((data, coords), shape=(n, n)), np.where(goes_on, cost, 0.0))
 
 
 def recurrent_classes(matrix: sp.csr_array) -> list[list[int]]:
-    """Return the classes of a chain: sets of states that are never left, and in which each is reached from all others."""
+    """Return the recurrent classes of a chain: closed sets of states that all reach each other."""
     from scipy.sparse.csgraph import connected_components  # not at the top: it takes a moment to load
 
     _, label = connected_components(matrix, directed=True, connection="strong")
@@ -101,7 +101,7 @@ def recurrent_classes(matrix: sp.csr_array) -> list[list[int]]:
     left = set(label[edges.coords[0][label[edges.coords[0]] != label[edges.coords[1]]]].tolist())
     order = np.argsort(label, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
-    return [part.tolist() for one, part in enumerate(parts) if one not in left]
+    return [part.tolist() for i, part in enumerate(parts) if i not in left]
 
 
 def chain_value(matrix: sp.csr_array, costs: Floats, discount: float) -> ChainValue:
@@ -115,43 +115,43 @@ def chain_value(matrix: sp.csr_array, costs: Floats, discount: float) -> ChainVa
         if len(members) > 1:  # relative to the first of them
             system = sp.eye_array(len(members), format="csc") - discount * sp.csc_array(matrix[members][:, members])
             ones = sp.csc_array(np.ones((len(members), 1)))
-            found = solved(sp.hstack([ones, system[:, 1:]]), table[members])
-            level[members], relative[members[1:]] = found[0], found[1:]
+            solution = solved(sp.hstack([ones, system[:, 1:]]), table[members])
+            level[members], relative[members[1:]] = solution[0], solution[1:]
     stays = np.concatenate([np.array(members, dtype=np.int64) for members in classes])
     others = np.setdiff1d(np.arange(n), stays)
     if len(others):
         among, onward, eye = matrix[others][:, others], matrix[others][:, stays], sp.eye_array(len(others), format="csc")
-        found = solved(eye - among, onward @ level[stays])  # a mean of the levels that can come; of one it is that one
-        level[others] = np.clip(found, level[stays].min(axis=0), level[stays].max(axis=0))
+        mean = solved(eye - among, onward @ level[stays])  # of the levels of the classes that can be reached
+        level[others] = np.clip(mean, level[stays].min(axis=0), level[stays].max(axis=0))
         relative[others] = solved(eye - discount * among, table[others] - level[others] + discount * (onward @ relative[stays]))
     return ChainValue(level.reshape(costs.shape), relative.reshape(costs.shape))
 
 
 def solved(system: sp.sparray, right: Floats) -> Floats:
-    """Solve a sparse system for several right sides, (n, m), and take what rounding left over once more."""
+    """Solve a sparse system for several right sides, (n, m), with one step of iterative refinement."""
     from scipy.sparse.linalg import splu
 
     matrix = sp.csc_array(system)
     factors = splu(matrix)
-    found = factors.solve(right)
-    result: Floats = found + factors.solve(right - matrix @ found)
+    solution = factors.solve(right)
+    result: Floats = solution + factors.solve(right - matrix @ solution)
     return result
 
 
 def reachable(matrix: sp.csr_array, begin: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return which states of a chain can be reached from some states, (n,)."""
-    found = np.zeros(matrix.shape[0], dtype=bool)
-    found[np.asarray(begin, dtype=np.int64)] = True
-    fresh = found.copy()
+    """Return which states of a chain can be reached from the states `begin`, (n,)."""
+    reached = np.zeros(matrix.shape[0], dtype=bool)
+    reached[np.asarray(begin, dtype=np.int64)] = True
+    fresh = reached.copy()
     while fresh.any():
-        fresh = (np.asarray(matrix.T @ fresh.astype(np.float64)) > 0) & ~found
-        found |= fresh
-    return found
+        fresh = (np.asarray(matrix.T @ fresh.astype(np.float64)) > 0) & ~reached
+        reached |= fresh
+    return reached
 
 
 @dataclass(frozen=True, eq=False)
 class Improved:
-    """A policy that cannot be improved any more, and its value."""
+    """An optimal policy and its value."""
 
     policy: Policy  # (1, S, D)
     value: Floats  # (S, D)
@@ -162,10 +162,10 @@ class Improved:
 def improved(
     task: Task, agents: Belief, environment: Belief, policy: Policy, reached: NDArray[np.bool_], operator: Operator
 ) -> Improved | None:
-    """Improve a policy, (1, S, D), until nothing is better but by rounding.
+    """Improve a policy, (1, S, D), until all improvements are rounding.
 
-    agents, environment: tables that are known. reached: (S, D) the places that count. operator: the Bellman operator under these
-    tables. Return None if there is no end, as for averages of a problem whose parts are apart.
+    agents, environment: known tables. reached: (S, D) the places to optimise. operator: the Bellman operator under these tables.
+    Return None if it does not converge, as for averages of a problem with unconnected parts.
     """
     discount, shape = task.layout.factor, policy.shape[1:]
     if policy.size > MOST_PLACES:
@@ -173,8 +173,8 @@ def improved(
     policy = policy.copy()
     for _ in range(MOST_ROUNDS):
         chain = chain_of(task, agents, environment, policy)
-        found = chain_value(chain.matrix, chain.cost, discount)
-        level, relative = found.level.reshape(shape), found.relative.reshape(shape)
+        chain_cost = chain_value(chain.matrix, chain.cost, discount)
+        level, relative = chain_cost.level.reshape(shape), chain_cost.relative.reshape(shape)
         base, most = level[reached].min(), np.abs(chain.cost).max()
         if task.discount is not None:
             x = relative + (level - base) / (1.0 - discount)

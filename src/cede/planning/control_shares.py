@@ -1,8 +1,7 @@
-"""The least cost when agents may, or must, hold control for a limited share of the steps.
+"""The least cost under limits of the share of steps in which each agent is in control.
 
-A share is one of all steps, over all episodes: the expected steps of a member by the expected steps of all. Every step counts
-alike, whatever the discount of costs is. Only without a horizon, where with a discount there is no last step, a step counts for
-shares as much as for costs.
+The share of a member is its expected number of steps, divided by that of all members. Every step counts equally, for any discount.
+Only with a discount and without a horizon, steps are discounted for shares as for costs.
 
 Shares are met in expectation, by a mixture of policies of which one is drawn at the start of an episode: a single deterministic
 policy cannot meet most shares exactly. The best mixture solves a linear programme over all policies,
@@ -10,12 +9,12 @@ policy cannot meet most shares exactly. The best mixture solves a linear program
     min sum_i w_i cost_i    such that    at_least_d <= sum_i w_i share_{i, d} <= at_most_d,   sum_i w_i = 1,   w >= 0,
 
 which we solve by column generation (Dantzig and Wolfe 1960). Each round takes the dual prices of the limits, adds them to the
-control costs, and lets the planner find the best policy for these costs. If it beats the policies known so far it is added to them;
-if not, the mixture is optimal. With m limits at most m + 1 policies have weight.
+control costs, and lets the planner find the best policy for these costs. If it improves the mixture, it is added to the known
+policies; if not, the mixture is optimal. With m limits at most m + 1 policies have weight.
 
-This is done twice. First the cost is how much the limits are missed: if that cannot be brought to 0, no mixture is within them.
-Then the cost is the real one. No tolerance depends on the unit of costs: the programme gets costs relative to the range of those
-that matter, and is solved again for what is left over until the rest is rounding (Gleixner, Steffy and Wolter 2012).
+This is done twice: first with the violation of the limits as the cost (if its minimum is not 0, no mixture meets the limits), then
+with the real cost. No tolerance depends on the unit of costs: the programme is solved with costs relative to their range, and again
+for the residuals, until these are rounding (Gleixner, Steffy and Wolter 2012).
 """
 
 from dataclasses import dataclass, replace
@@ -34,7 +33,7 @@ from cede.problem.task import Task
 MOST_ROUNDS, MOST_REFINEMENTS = 2000, 20
 CLOSE_TO_LIMIT = 1e-7  # shares that miss a limit by less are rounding
 ROUNDING = 1e-13  # of a sum, relative to its parts
-TOLERANCE, FAR = 1e-10, 1e6  # of the solver; and reduced costs, relative to the worst, that cannot matter at this tolerance
+TOLERANCE, FAR = 1e-10, 1e6  # of the solver; and ratio of reduced costs to the worst, above which they are irrelevant
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ class Mixture:
 
 
 class Column(NamedTuple):
-    """A policy that is known: a column of the linear programme."""
+    """A known policy: a column of the linear programme."""
 
     policy: Policy  # (L, S, D) as kernels read it
     cost: float  # expected cost of an episode
@@ -74,7 +73,7 @@ class Weights:
     prices: Floats  # (members,) of a share of 1
     base: float  # a new policy improves the mixture if it costs less than this, with prices
     missed: float  # total by which limits are missed
-    common: float  # what each step, whoever acts in it, is worth: it makes room for what is allowed of it; 0 if all are taken
+    common: float  # price of a step of any agent, since limits are shares of the steps taken; 0 if all policies take all steps
 
 
 def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0) -> Mixture:
@@ -95,7 +94,8 @@ def best_mixture(mdp: TwoLayerMDP, least: Floats, most: Floats, *, seed: int = 0
     part = best.weights[best.weights > ROUNDING]
     part = part / part.sum()
     used = [column for column, weight in zip(known, best.weights, strict=True) if weight > ROUNDING]
-    cost, shares = (weighted(part, np.array(numbers)) for numbers in ([one.cost for one in used], [one.shares for one in used]))
+    cost = weighted(part, np.array([column.cost for column in used]))
+    shares = weighted(part, np.array([column.shares for column in used]))
     policies = tuple(column.policy.reshape(task.policy_shape) for column in used)
     return Mixture(policies, part, float(cost), shares / shares.sum(), best.prices / most_steps(task))
 
@@ -105,10 +105,11 @@ def generate(
 ) -> Weights:
     """Add policies to the known ones until no other improves the mixture, and return the best weights.
 
-    nearest_only: what counts is not what policies cost, but how much the limits are missed.
+    nearest_only: minimise the violation of the limits instead of the cost.
     """
     for _ in range(MOST_ROUNDS):
-        costs, shares = (np.array(numbers) for numbers in ([one.cost for one in known], [one.shares for one in known]))
+        costs = np.array([column.cost for column in known])
+        shares = np.array([column.shares for column in known])
         best = best_weights(costs, shares, least, most, nearest_only)
         if nearest_only and best.missed <= ROUNDING:
             return best
@@ -126,11 +127,11 @@ def generate(
 def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats, nearest_only: bool) -> Weights:
     """Find the best mixture of n known policies: one linear programme.
 
-    A share is one of the steps that are taken. If all policies take as many steps, as they do without ends, the sum of `shares` is
-    1 for each policy; where it is z, the limit of a member is z times as much.
+    Limits are shares of the steps taken. Without terminal states, all policies take all steps, and the sum of `shares` is 1 for
+    each policy; if it is z, the limit of a member is multiplied by z.
 
-    costs: (n,) expected cost of each policy. shares: (n, members). least, most: (members,) the limits. nearest_only: minimise what
-    is missed instead of the cost; else the limits must be met, and it must be possible.
+    costs: (n,) expected cost of each policy. shares: (n, members). least, most: (members,) the limits. nearest_only: minimise the
+    violation of the limits instead of the cost; else the limits must be feasible.
     """
     n, members = shares.shape
     nothing, each = np.zeros((members, members)), np.eye(members)
@@ -155,42 +156,44 @@ def best_weights(costs: Floats, shares: Floats, least: Floats, most: Floats, nea
 
 
 def weighted(weights: Floats, rows: Floats) -> Floats:
-    """Return sum_i weights[i] rows[i], added in this order. A library's product has an order, and so bits, of the processor's."""
+    """Return sum_i weights[i] rows[i], added in this order: the bits of a library's product depend on the processor."""
     result: Floats = (weights.reshape(-1, *[1] * (rows.ndim - 1)) * rows).cumsum(axis=0)[-1]
     return result
 
 
 def minimise(costs: Floats, rows: Floats, right: Floats, n: int) -> tuple[Floats, Floats]:
-    """Solve min costs x such that rows x = right, x >= 0, whatever the unit of costs is. Return x and the dual prices of the rows.
+    """Solve min costs x such that rows x = right, x >= 0, for any unit of costs. Return x and the dual prices of the rows.
 
-    n: the first n of x sum to 1, by the first row. A solver's tolerances are absolute. So it gets costs relative to their range;
-    then what is left of the costs after the dual prices were taken off, relative to the worst of it, without those variables that
-    are far too dear to matter at its tolerance; and so on, until no reduced cost is below 0 but by rounding.
+    n: the first n of x sum to 1, by the first row. A solver's tolerances are absolute. So the programme is first solved with costs
+    relative to their range, then repeatedly with the reduced costs relative to the worst of them, without variables whose reduced
+    cost is far above the tolerance, until no reduced cost is below 0 except for rounding.
     """
     from scipy.optimize import linprog  # not at the top: it takes a quarter of a second to load
 
     dual, x = np.zeros(len(right)), np.zeros(len(costs))
     dual[0] = costs[:n].min()
     reduced = costs - weighted(dual, rows)
-    unit, kept = float(reduced.max()) or 1.0, np.ones(len(costs), dtype=bool)
+    unit, solved_for = float(reduced.max()) or 1.0, np.ones(len(costs), dtype=bool)
     for _ in range(MOST_REFINEMENTS):
         options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
-        result = linprog(reduced[kept] / unit, A_eq=rows[:, kept], b_eq=right, method="highs", options=options)
+        result = linprog(reduced[solved_for] / unit, A_eq=rows[:, solved_for], b_eq=right, method="highs", options=options)
         if result.status != 0:
             raise RuntimeError(f"solve: the linear programme of the limits failed: {result.message}")
         x = np.zeros(len(costs))
-        x[kept] = np.maximum(result.x, 0.0)
+        x[solved_for] = np.maximum(result.x, 0.0)
         dual = dual + unit * result.eqlin.marginals
         reduced = costs - weighted(dual, rows)
         if (reduced >= -ROUNDING * (np.abs(costs) + weighted(np.abs(dual), np.abs(rows)))).all():
             break
         unit = -float(reduced.min())
-        kept = (reduced <= FAR * unit) | (x > 0.0)
+        solved_for = (reduced <= FAR * unit) | (x > 0.0)
     return x, dual
 
 
 def priced(mdp: TwoLayerMDP, prices: Floats, seed: int, nearest_only: bool) -> Policy:
-    """Find the best policy when each step of control costs `prices`, (members,), more; or if nearest_only, nothing but that."""
+    """Find the best policy if each step of control costs `prices`, (members,), in addition; if nearest_only, with all other costs
+    0.
+    """
     task, extra = mdp.task, prices[mdp.task.acting]
     costs = counted_alike(task).only_costs() if nearest_only else task
     plan = best_plan(costs, *true_beliefs(mdp), seed=seed, start=mdp.environment.start, prices=extra)
@@ -198,12 +201,12 @@ def priced(mdp: TwoLayerMDP, prices: Floats, seed: int, nearest_only: bool) -> P
 
 
 def counted_alike(task: Task) -> Task:
-    """Return the task in which each step counts as shares count it: with a horizon all alike, whatever the discount of costs is."""
+    """Return the task with steps weighted as for shares: without the discount, if there is a horizon."""
     return replace(task, discount=None) if task.weighs_steps else task
 
 
 def most_steps(task: Task) -> float:
-    """Return the most steps of an episode; without a horizon the sum of all discounts, and 1 for averages."""
+    """Return the greatest number of steps of an episode; without a horizon the sum of all discount factors, and 1 for averages."""
     if task.horizon is not None:
         return float(task.horizon)
     return 1.0 if task.discount is None else 1.0 / (1.0 - task.discount)
@@ -212,19 +215,19 @@ def most_steps(task: Task) -> float:
 def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
     """Return the expected steps in which each member acts under a policy, (members,), relative to the most that there can be.
 
-    That of a member is what an episode costs if each of its steps costs 1 / L and nothing else costs anything.
+    For a member it is the cost of an episode in which each of its steps costs 1 / L and all other costs are 0.
     """
     task, members = mdp.task, range(len(mdp.task.members))
     if task.horizon is None and task.discount is None:
         chain = chain_of(task, *true_beliefs(mdp), policy)
         acts = np.array([task.acting[policy[0].reshape(-1)] == member for member in members], dtype=np.float64).T
-        found = chain_value(chain.matrix, acts, 1.0).level.reshape(task.n_states, task.n_agents, -1)[:, task.start_agent]
-        shares: Floats = weighted(mdp.environment.start, found)
+        levels = chain_value(chain.matrix, acts, 1.0).level.reshape(task.n_states, task.n_agents, -1)[:, task.start_agent]
+        shares: Floats = weighted(mdp.environment.start, levels)
     else:
         alike, most = counted_alike(task), most_steps(task)
         counting = (alike.only_costs(control_cost=(task.acting == member) / most) for member in members)
-        shares = np.array([start_cost(mdp, value_under(one, *true_beliefs(mdp), policy)) for one in counting])
+        shares = np.array([start_cost(mdp, value_under(task_of_member, *true_beliefs(mdp), policy)) for task_of_member in counting])
     if task.terminal:
         return shares
-    result: Floats = shares / shares.sum()  # removes rounding: somebody is in control at every step
+    result: Floats = shares / shares.sum()  # removes rounding: shares sum to 1
     return result

@@ -1,22 +1,20 @@
 """No horizon: the fixed point of the Bellman operator T, with a discount or for the average cost of a step.
 
-With f = T x - x, low = min f and high = max f, whatever x is,
+With f = T x - x, low = min f and high = max f, for every x,
 
     discount g < 1    T x + g / (1 - g) low <= v* <= T x + g / (1 - g) high       (MacQueen 1966; Porteus 1971)
     average           low <= cost of a step in the long run <= high                (Odoni 1969)
 
-and the policy that attains T x is as good as these bounds, too. They rest on T (x + c) = T x + g c for every number c. So a state
-in which a run ends is one that is never left and costs nothing: its value moves with c like all others, and is 0 in the end.
+and the cost of the policy that attains T x lies within these bounds, too. They rest on T (x + c) = T x + g c for every number c. So
+a terminal state is modelled as absorbing with cost 0: its value moves with c like all others, and is set to 0 at the end.
 
-For averages, low and high are taken over the places (a state and who was in control before) that a run can come to: what cannot be
-reached from there has its own long run.
+For averages, low and high are taken over the places (s, prev_agent) that can be reached from the start.
 
-Only differences of x matter, so x is kept near 0, whatever the discount is: its rounding is that of these differences. It may be
-chosen in any way that lets high - low become small. A plain step goes to T x, less the middle of low and high; a part of the way
-for averages, and where nothing is gained, which makes chains safe that go in circles. It never widens the bounds. From the last few
-points we extrapolate (Anderson 1965). Where f hardly changes, as where two choices are nearly equal, we go on in the same direction
-by steps twice as long each time. What widens the bounds is taken back. Where that is not enough, as where chains mix slowly, policy
-iteration goes on (iteration.py). The bounds at the end are the certificate.
+Only differences of x matter, so x is kept near 0 for every discount, which keeps rounding small. Any x that makes high - low small
+will do. A plain step goes to T x - (low + high) / 2; only a part of the way for averages, and where the bounds do not improve,
+since chains may be periodic. It never widens the bounds. From the last few points we extrapolate (Anderson 1965). Where f hardly
+changes, for example if two choices are nearly equal, we continue in the same direction and double the step each time. Steps that
+widen the bounds are undone. If chains mix slowly, policy iteration continues (iteration.py). The final bounds are the certificate.
 """
 
 import numpy as np
@@ -33,7 +31,7 @@ from cede.planning.model import ModelArrays
 from cede.problem.task import Task
 
 MEMORY = 6  # points that are remembered
-PART = 0.8  # for averages: how much of the way is gone at once
+PART = 0.8  # for averages: the fraction of a step that is taken
 MOST_WAIT = 1024  # steps between two tries to extrapolate, at most
 GAINED = 0.99  # bounds that have not come closer by this factor for `patience` steps never will
 STALLED = 50  # steps without gain after which, with a discount too, a part of the way is gone: a chain may go in circles
@@ -53,7 +51,7 @@ VALUES, PLACES = types.float64[:, :, ::1], types.boolean[:, ::1]
 
 
 class Endless(Bundle):
-    """Scratch arrays of a fixed point, and what was found."""
+    """Scratch arrays and results of a fixed point."""
 
     points: Float3  # (MEMORY, S, D) where T was applied last
     images: Float3  # (MEMORY, S, D) and where plain iteration would have gone from there
@@ -81,7 +79,7 @@ def apply_operator(model, mode, policy, x, seed, endless, scratch, thread):
 
 @kernel
 def outcomes_of(table, r, n_columns):
-    """Return how many outcomes of a row there are to look at: all if it has no counts."""
+    """Return the number of possible outcomes of a row: all if it has no counts."""
     return table.size[r] if table.total[r] > 0.0 else np.int64(n_columns)
 
 
@@ -96,7 +94,9 @@ def outcome_of(table, r, j):
 
 @unit(types.none, ModelArrays, types.float64[::1], types.int64, PLACES)
 def find_reached(model, start, start_agent, reached):
-    """Write which places a run can come to, (S, D). model: the true tables; a row without counts leads everywhere. start: (S,)."""
+    """Write which places can be reached from the start, (S, D). model: the true tables; a row without counts leads everywhere.
+    start: (S,).
+    """
     problem, agents, environment = model.problem, model.agents, model.environment
     n_states, n_agents = reached.shape
     for s in range(n_states):
@@ -148,7 +148,7 @@ def reference(x, reached):
 
 @kernel
 def begin_near_zero(problem, x, reached):
-    """Make given values relative to that of the first place; where runs end, the value is 0."""
+    """Subtract the reference value from all values; terminal states have value 0."""
     for s in range(x.shape[0]):
         for d in range(x.shape[1]):
             if not abs(x[s, d]) < np.inf:  # nothing is known
@@ -177,10 +177,10 @@ def copy_values(source, target):
 
 @unit(types.none, ModelArrays, types.int64, POLICY_NOW, VALUES, types.int64, types.float64, Endless, PassScratch, ThreadScratch)
 def settle(model, mode, policy, value, seed, accuracy, endless, scratch, thread):  # noqa: PLR0912 (one loop, compiled as one)
-    """Iterate the Bellman operator from value[0] until the bounds are within 2 `accuracy`, or nothing more is gained.
+    """Iterate the Bellman operator from value[0] until the bounds are within 2 `accuracy`, or stop improving.
 
     policy: (S, D), written, or with FOLLOW read. value: (2, S, D): value[0] is replaced by the middle of the bounds. For averages
-    it is the bias, 0 in the first place that is reached. The rest of what was found is in `endless`.
+    it is the bias, 0 in the first place that is reached. Other results are in `endless`.
     """
     problem, x, y, reached = model.problem, value[0], endless.image, endless.reached
     points, images, newest, kept = endless.points, endless.images, np.int64(0), np.int64(0)
@@ -263,7 +263,7 @@ def solve_slope(model, policy, x, endless, scratch, thread):
 
 @unit(types.none, ModelArrays, types.int64, POLICY_NOW, VALUES, types.int64, types.float64, Endless, PassScratch, ThreadScratch)
 def iterate_policies(model, mode, policy, value, seed, accuracy, endless, scratch, thread):
-    """Go on from value[0] by policy iteration: write the x of the closest bounds, T x and the policy that attains it."""
+    """Continue from value[0] by policy iteration: write the x of the closest bounds, T x and the policy that attains it."""
     problem, x, y, reached, kept = model.problem, value[0], endless.image, endless.reached, endless.points[0]
     discounted = problem.discount < 1.0
     factor = problem.discount / (1.0 - problem.discount) if discounted else 1.0
@@ -303,7 +303,7 @@ def iterate_policies(model, mode, policy, value, seed, accuracy, endless, scratc
 
 @unit(types.none, ModelArrays, POLICY_NOW, VALUES, types.float64, Endless, PassScratch, ThreadScratch)
 def settle_gains(model, policy, value, accuracy, endless, scratch, thread):
-    """Find what a step of a policy costs in the long run from each place, where that depends on the place; write it to value[1].
+    """Find the long-run cost of a step of a policy from each place, if it depends on the place; write it to value[1].
 
     Plain iteration: the differences of its values tend to these costs, part by part of a chain. Where that takes too long, the
     chain is solved, if it is small enough.
@@ -365,10 +365,10 @@ def largest_step_cost(task: Task) -> float:
 
 
 def accuracy_for(task: Task) -> float:
-    """Return how exact a value without horizon is made, unless rounding forbids it."""
+    """Return the accuracy of values without horizon, apart from rounding."""
     return CLOSE * largest_step_cost(task)
 
 
 def is_exact(task: Task, error: float) -> bool:
-    """Return whether an error is rounding: small beside the largest value that there can be."""
+    """Return whether an error is rounding: small relative to the largest possible value."""
     return error <= 2.0 * accuracy_for(task) / (1.0 if task.discount is None else 1.0 - task.discount)

@@ -5,13 +5,13 @@ chain with matrix P, the slope of T at x. Newton's method for T x = x + level (P
 
     e + level = f + g P e,    f = T x - x.
 
-It takes a few rounds, however slowly the chain mixes. An error of P or of a minimum slows it down, but does not move its end, which
-is certified by the same bounds as every other x (fixed_point.py).
+It takes a few rounds, even if the chain mixes slowly. An error of P or of a minimum slows it down, but does not change the result,
+which is certified by the same bounds as every other x (fixed_point.py).
 
 The chain is solved by elimination of places without subtraction (Grassmann, Taksar and Heyman 1985): a probability of 1e-12 keeps
-all its digits. A place from which nothing leads to those that are left is the last of a class that is never left. So there may be
-any number of classes, each with a level of its own; then x moves far along the levels as well, which makes T leave dear classes
-where sets allow that.
+all its digits. A place without transitions to the remaining places is the last of a recurrent class. So there may be any number of
+classes, each with its own level; then x also moves far along the levels, so that T leaves expensive classes where the sets allow
+it.
 """
 
 import numpy as np
@@ -95,7 +95,8 @@ def least_row(belief, r, n, thread):
 def write_chain(model, policy, x, reached, place, system, scratch, thread):
     """Write the slope of the Bellman operator at x, (S, D), to system[:n, :n], with the discount in it; return n.
 
-    Directly after a backup of x, which has written policy, (S, D). place: (S, D), written: the numbers of places that are reached.
+    Must follow a backup of x, which has written policy, (S, D). place: (S, D), written: the numbers of the reached places, -1
+    elsewhere.
     """
     problem, agents, environment = model.problem, model.agents, model.environment
     n_states, n_agents = x.shape
@@ -138,8 +139,8 @@ def write_chain(model, policy, x, reached, place, system, scratch, thread):
 def eliminate(system, n, end):
     """Eliminate the places of a chain, system[:n, :n], from the last to the first. end: the chance that a run ends with a step.
 
-    Write to system[OUT] the way out of each place among those before it, 0: the last of a class that is never left. Return the
-    number of classes.
+    Write to system[OUT] the probability that a place is left for an earlier place, an end, or the last place of a class; 0: it is
+    itself the last of a recurrent class. Return the number of classes.
     """
     ends, out, closed = system[ENDS], system[OUT], 0
     for k in range(n):
@@ -170,7 +171,7 @@ def eliminate(system, n, end):
 
 @kernel
 def carry(system, n, right):
-    """Add to right[i] what a run from place i meets of it in the places that were eliminated before i."""
+    """Add to right[i] the expected sum of right over the places, eliminated before i, that are visited on the way from i."""
     out = system[OUT]
     for k in range(n - 1, -1, -1):
         if out[k] > 0.0:
@@ -181,7 +182,7 @@ def carry(system, n, right):
 
 @kernel
 def insert(system, n, right, result):
-    """Write the solution to result: that of the last places of classes is there already."""
+    """Write the solution to result by back substitution; that of the last place of each class is there already."""
     out = system[OUT]
     for k in range(n):
         if out[k] > 0.0:
@@ -198,8 +199,8 @@ def insert(system, n, right, result):
 def solve_eliminated(system, n, discount):
     """Solve relative + level = right + discount P relative for a chain that was eliminated, with right sides system[RIGHT].
 
-    Without discount the level of a place is the mean of right in the long run, and relative is 0 in the last place of each class.
-    With a discount the level is one number, such that relative is small.
+    Without discount the level of a place is the long-run mean of right, and relative is 0 in the last place of each class. With a
+    discount the level is the same for all places, chosen so that relative is small.
     """
     out, right, time, level, relative = system[OUT], system[RIGHT], system[TIME], system[LEVEL], system[RELATIVE]
     for k in range(n):
@@ -226,9 +227,9 @@ def solve_eliminated(system, n, discount):
 
 @unit(types.int64, POINTS, POINTS, types.boolean[:, ::1], types.int64, types.int64, VALUES)
 def solve_normal(points, images, reached, newest, n, normal):
-    """Find the weights of an extrapolation by least squares, and write them to normal[:, MEMORY]; return how many there are.
+    """Find the weights of an extrapolation by least squares, and write them to normal[:, MEMORY]; return their number.
 
-    newest: place of the last point; n: how many there are before it.
+    newest: place of the last point; n: the number of points before it.
     """
     memory, used = points.shape[0], 0
     for i in range(n):

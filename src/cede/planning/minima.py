@@ -42,7 +42,7 @@ def least_sum_of(thread, n, budget, guess):
 
 @inlined
 def quick_least_sum(thread, u, p, n, budget, guess):
-    """Return what `least_sum` returns; for a short row whose guess is right without a call, which would cost more than the look."""
+    """Return the result of `least_sum`; for a short row with a right guess without the overhead of a call."""
     if guess > 0.0 and n <= FEW:
         worse, equal, capped = look_at_few(u, p, n, guess)
         if is_clear(worse, equal, budget):
@@ -118,7 +118,7 @@ def smallest(x, n):
 
 @kernel
 def look_ahead(after, thread):
-    """Precompute what all rows of a time step share about v_{t+1} = after, (S, D)."""
+    """Precompute the data of v_{t+1} = after, (S, D), that all rows of a time step share."""
     n_states, n_agents = after.shape
     find_equal_columns(after, thread.same)
     leasts, constant, uniform_width, is_ranked = thread.least, thread.constant, thread.uniform_width, thread.is_ranked
@@ -135,7 +135,7 @@ def look_ahead(after, thread):
 
 @unit(types.float64, types.float64[:, ::1], INT, types.float64, types.float64, INT, types.int32[:, ::1], ThreadScratch)
 def uniform_minimum(after, d, best, width, kl, guess, thread):
-    """Return the least mean of after[:, d] over the ball around the uniform distribution, for rows that were never seen.
+    """Return the least mean of after[:, d] over the ball around the uniform distribution, for rows without visits.
 
     kl: whether it is one of relative entropy. guess: (rows + 1, D); the last row is for this.
     """
@@ -158,7 +158,7 @@ def uniform_minimum(after, d, best, width, kl, guess, thread):
 
 @inlined
 def says_nothing(belief, width, n):
-    """Return whether any distribution lies in the set of a row with n outcomes."""
+    """Return whether the set of a row with n outcomes contains every distribution."""
     if belief.kl:
         return width >= NOTHING
     if belief.linear > 0.0:

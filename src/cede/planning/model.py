@@ -6,7 +6,7 @@ from cede._kernels.tables import BeliefArrays
 
 
 class ModelArrays(Bundle):
-    """All that a plan follows from."""
+    """The input of a plan."""
 
     agents: BeliefArrays
     environment: BeliefArrays

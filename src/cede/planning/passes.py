@@ -104,8 +104,8 @@ def best_plan(
 ) -> Plan:
     """Find the best policy under beliefs that are known to fit the task. Ties between agents are broken by the seed.
 
-    start: for averages under tables that are known, (S,) where runs begin; see `fixed_point`. prices: (D,) what each step of an
-    agent counts beyond its cost; with a horizon every step the same, also if costs are discounted.
+    start: for averages under known tables, (S,) probabilities of the first state; see `fixed_point`. prices: (D,) added to the cost
+    of each step of an agent; with a horizon they are not discounted.
     """
     policy, value = empty_plan(task)
     task, prices = priced(task, prices)
@@ -114,17 +114,17 @@ def best_plan(
         run_pass(model, CHOOSE, policy, value, seed)
         return new_plan(task, policy, value)
     value[0] = 0.0
-    found = run_endless(task, model, CHOOSE, policy, value, seed, start)
-    gain, error = found.gain, found.error
+    result = run_endless(task, model, CHOOSE, policy, value, seed, start)
+    gain, error = result.gain, result.error
     if is_point(agents, environment) and (policy.size <= SMALL or not is_exact(task, error)):
 
         def operator(costs: Task, after: Floats) -> tuple[Floats, NDArray[np.int16]]:
             return backup(costs, agents, environment, after, seed=seed)
 
-        better = improved(task, agents, environment, policy, found.reached, operator)
+        better = improved(task, agents, environment, policy, result.reached, operator)
         if better is not None:
             policy, value[0], gain, error = better.policy, better.value, better.gain, better.error
-    value[0][~found.reached] = np.nan
+    value[0][~result.reached] = np.nan
     return new_plan(task, policy, value, gain, error)
 
 
@@ -136,7 +136,7 @@ def priced(task: Task, prices: Floats | None) -> tuple[Task, Floats | None]:
 
 
 def new_plan(task: Task, policy: Policy, value: Floats, gain: float = 0.0, error: float = 0.0) -> Plan:
-    """Make a Plan of arrays that a pass has just written, (L, S, D) and (L + 1, S, D): they become read-only, and are not copied.
+    """Make a Plan of the arrays of a pass, (L, S, D) and (L + 1, S, D), without copying: they become read-only.
 
     Without horizon they are (1, S, D) and (2, S, D). gain, error: see `Plan`.
     """
@@ -161,10 +161,10 @@ def value_under(task: Task, agents: Belief, environment: Belief, policy: Policy,
     value[0] = 0.0
     known = task.discount is not None and is_point(agents, environment)
     if not known or policy.size > SMALL:
-        found = run_endless(task, model, FOLLOW, for_kernels(policy), value, 0)
-        if not known and task.discount is not None and not is_exact(task, found.error):
-            value[0] = np.where(task.is_terminal[:, None], 0.0, value[0] - 0.5 * found.error)  # the least that is possible
-        known = known and not is_exact(task, found.error)
+        result = run_endless(task, model, FOLLOW, for_kernels(policy), value, 0)
+        if not known and task.discount is not None and not is_exact(task, result.error):
+            value[0] = np.where(task.is_terminal[:, None], 0.0, value[0] - 0.5 * result.error)  # the least that is possible
+        known = known and not is_exact(task, result.error)
     if known:
         chain = chain_of(task, agents, environment, policy)
         value[0] = chain_value(chain.matrix, chain.cost, task.layout.factor).total(task.layout.factor).reshape(policy.shape[1:])
@@ -175,8 +175,8 @@ def gain_under(task: Task, agents: Belief, environment: Belief, policy: Policy) 
     """Return the cost of a step of a checked policy in the long run under beliefs; where these are sets, the least possible."""
     _, value = empty_plan(task)
     value[0] = 0.0
-    found = run_endless(task, model_of(task, agents, environment), FOLLOW, for_kernels(policy), value, 0)
-    return found.gain - 0.5 * found.error
+    result = run_endless(task, model_of(task, agents, environment), FOLLOW, for_kernels(policy), value, 0)
+    return result.gain - 0.5 * result.error
 
 
 def run_endless(
@@ -185,7 +185,7 @@ def run_endless(
     """Find the fixed point of the Bellman operator from value[0] on, as exactly as `accuracy_for` says.
 
     mode: CHOOSE or FOLLOW. policy: (1, S, D), written or read. value: (2, S, D), whose first part is replaced. start: for averages
-    under tables that are known, (S,) where runs begin: only what can be reached from there counts.
+    under known tables, (S,) probabilities of the first state: only places reachable from there count.
     """
     scratch, thread = pass_scratch(model, policy.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
     endless = new_endless(task, SOLVED_ONCE)
@@ -216,13 +216,13 @@ def backup(
     scratch, thread = pass_scratch(model, policies.shape), thread_scratch(task.n_states, task.n_actions, task.n_agents)
     begin(model.problem, 1, values, scratch)
     mode, policy = (CHOOSE, policies[t]) if follow is None else (FOLLOW, for_kernels(follow))
-    given, value = np.require(after, np.float64, ["C"]), values[t]
-    kernels.backup(model, mode, t, given, value, policy, policy, value, seed, scratch, thread, -1, 0, 0)
+    next_value, value = np.require(after, np.float64, ["C"]), values[t]
+    kernels.backup(model, mode, t, next_value, value, policy, policy, value, seed, scratch, thread, -1, 0, 0)
     return value, policy
 
 
 def true_value(mdp: TwoLayerMDP, policy: Policy) -> Floats:
-    """Return what `evaluate` does for a checked policy, (L + 1, S, D), or (1, S, D) without a horizon."""
+    """Return the value of `evaluate` for a checked policy, (L + 1, S, D), or (1, S, D) without a horizon."""
     if mdp.task.horizon is None and mdp.task.discount is None:
         chain = chain_of(mdp.task, *true_beliefs(mdp), policy)
         return chain_value(chain.matrix, chain.cost, 1.0).level.reshape(policy.shape)
@@ -230,7 +230,9 @@ def true_value(mdp: TwoLayerMDP, policy: Policy) -> Floats:
 
 
 def start_cost(mdp: TwoLayerMDP, value: Floats) -> float:
-    """Return the expected cost of an episode, or without horizon of all that comes or of a step, from its value, (L + 1, S, D)."""
+    """Return the expected cost of an episode from its value, (L + 1, S, D); without horizon the total discounted or the average
+    cost.
+    """
     return float(start_mean(mdp.environment.start, value, mdp.task.start_agent))
 
 
@@ -267,7 +269,7 @@ _kept = threading.local()  # scratch arrays of this thread, by size
 
 
 def set_threads(threads: int) -> int:
-    """Set how many threads one plan or one evaluation may use, and return how many it was before.
+    """Set the number of threads that one plan or one evaluation may use, and return the old number.
 
     The result is the same, bit for bit, for every number of threads. More than one pays for large problems; small problems are
     planned by one thread in any case.
@@ -282,7 +284,7 @@ def set_threads(threads: int) -> int:
 
 
 def after_fork() -> None:
-    """Make helpers anew in a process that was forked: threads are not copied."""
+    """Replace the helper threads in a forked process: threads are not copied."""
     global _helpers, _helpers_lock  # noqa: PLW0603
     _helpers_lock = threading.Lock()
     if _helpers is not None:
@@ -317,15 +319,15 @@ def share_pass(model: ModelArrays, horizon: int, scratch: PassScratch, work: Any
     """Do the work of a pass that has begun, with as many threads as pay off.
 
     work: a function (thread scratch, phase) that continues from a phase and returns the phase that it reached; the pass is finished
-    at PHASES * horizon. Several threads may call it at the same time: each takes what is left to do. If the pass is interrupted,
-    the scratch arrays are dropped and all helpers have stopped before the exception goes on.
+    at PHASES * horizon. Several threads may call it at the same time: each takes the next chunk of work. If the pass is
+    interrupted, the scratch arrays are dropped and all helpers are stopped before the exception propagates.
     """
     stopped = threading.Event()
 
     def go_on(thread: ThreadScratch) -> None:
         phase = 0
         while (phase := work(thread, phase)) < PHASES * horizon and not stopped.is_set():
-            time.sleep(0)  # another thread is not finished with this phase: let it run
+            time.sleep(0)  # another thread still works in this phase: let it run
 
     helpers, joined = _helpers, []
     (n_states, n_actions), n_agents = model.problem.env_cost.shape, len(model.problem.slot)
@@ -348,7 +350,7 @@ def share_pass(model: ModelArrays, horizon: int, scratch: PassScratch, work: Any
 
 
 def pass_scratch(model: ModelArrays, shape: tuple[int, ...]) -> PassScratch:
-    """Return scratch arrays for a pass with a policy of this shape, (L, S, D). They are kept for the next pass of the same size.
+    """Return scratch arrays for a pass with a policy of this shape, (L, S, D). They are cached for the next pass of the same size.
 
     Each thread has its own. They remember positions in rows from one pass to the next, so the key includes the number of states and
     actions too.
@@ -371,7 +373,7 @@ def pass_scratch(model: ModelArrays, shape: tuple[int, ...]) -> PassScratch:
 
 
 def thread_scratch(n_states: int, n_actions: int, n_agents: int) -> ThreadScratch:
-    """Return the scratch arrays that a thread needs beside those of the pass, kept for the next pass of the same size."""
+    """Return the scratch arrays of one thread, cached for the next pass of the same size."""
     sizes = (n_states, n_actions, n_agents)
     if _kept.__dict__.get("sizes") != sizes:
         _kept.thread, _kept.sizes = new_thread_scratch(*sizes, _work()), sizes
@@ -380,15 +382,15 @@ def thread_scratch(n_states: int, n_actions: int, n_agents: int) -> ThreadScratc
 
 
 def forget_scratch() -> None:
-    """Drop the scratch arrays of this thread, and with them what they remember of earlier plans. Meant for measurements."""
+    """Drop the cached scratch arrays of this thread. For measurements."""
     _kept.__dict__.pop("passes", None)
 
 
 class Work(NamedTuple):
     """The work of plans and evaluations, as counts of operations instead of seconds. `work_done` returns it.
 
-    All counts are independent of the machine except `looked_at`: how long a search takes depends on the plans before. With several
-    threads, each one gathers the outcomes of the rows that were never seen.
+    All counts are independent of the machine except `looked_at`: the length of a search depends on earlier plans. With several
+    threads, each thread gathers the outcomes of the rows without visits.
     """
 
     rows: int  # environment rows whose minimum or mean was taken
@@ -401,7 +403,7 @@ class Work(NamedTuple):
 
 
 def work_done() -> Work:
-    """Return the work of all passes that this thread has started so far. Subtract two results to measure what lies between."""
+    """Return the work of all passes that this thread has started so far. Subtract two results to measure the work between them."""
     return Work(*(int(n) for n in _work()))
 
 

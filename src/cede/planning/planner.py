@@ -1,9 +1,9 @@
-"""The public face of the planner (Theorem 1): the best policy under a belief or under the truth, and what a policy costs.
+"""Public functions of the planner (Theorem 1): the best policy under a belief or the true model, and the cost of a policy.
 
 solve             least cost over all policies under the true model; with limits of control, over mixtures of policies
 evaluate          the value of a given policy under the true model
 expected_cost     the expected cost of an episode of a given policy under the true model
-best_policy       the best policy of one who acts alone: an expert
+best_policy       the best policy of a single agent: an expert
 optimistic_plan   least cost over all policies and all tables within beliefs
 """
 
@@ -31,8 +31,8 @@ def optimistic_plan(task: Task, agents: Belief, environment: Belief, *, costs: C
     """Find the policy and the tables within beliefs that together have the least cost, exactly (Theorem 1, Eq. 12).
 
     agents: a belief with places (slots, S) and A outcomes. environment: a belief with places (S, A) and S outcomes; (P * S, A) if
-    the environment has P tables. costs: what is believed of costs that the task does not state. seed: breaks ties between agents.
-    Return a `Plan` whose value is the optimistic one, a lower bound if the truth lies within the beliefs.
+    the environment has P tables. costs: intervals of the unknown costs of the task. seed: breaks ties between agents. Return a
+    `Plan` whose value is the optimistic one, a lower bound if the truth lies within the beliefs.
     """
     owner = "optimistic_plan"
     check.instance(owner, "task", task, Task, ", as in mdp.task")
@@ -76,12 +76,12 @@ def solve(
 ) -> Plan | Mixture:
     """Find the best switching policy when the model is known (Eq. 2).
 
-    Without a horizon it is the policy of least discounted cost, or of least average cost of a step in the long run, of what can be
-    reached from the start; the plan says how exact that is (`error`).
+    Without a horizon it is the policy of least discounted cost, or of least long-run average cost of a step, over the places that
+    can be reached from the start; `error` of the plan is its accuracy.
 
     mdp: the problem. at_most, at_least: limits, by name, of the share of the steps in which an agent holds control, as in
-    at_most={"human": 0.3}: its expected steps by those of all. Each step counts once, whatever the discount is; only without a
-    horizon, and with a discount, it counts as it does for costs. seed: breaks ties between agents.
+    at_most={"human": 0.3}: its expected steps divided by those of all agents. Steps are discounted only if there is a discount and
+    no horizon. seed: breaks ties between agents.
 
     Return a `Plan`; with limits a `Mixture` of policies, of which one is drawn at the start of each episode.
     """
@@ -97,8 +97,8 @@ def solve(
 def evaluate(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> Floats:
     """Return value[t, s, prev_agent], (L + 1, S, D), of a switching policy under the true model (Eq. 10).
 
-    Without a horizon it is value[s, prev_agent], (S, D): the discounted cost of all that comes; for averages, the cost of a step in
-    the long run from each place.
+    Without a horizon it is value[s, prev_agent], (S, D): the total discounted cost; for averages, the long-run cost of a step from
+    each place.
 
     mdp: the problem. policy: (L, S, D), the agent to put in control at time t in state s after prev_agent, or (S, D) without a
     horizon; or a Plan, as in `solve(mdp)`.
@@ -108,14 +108,14 @@ def evaluate(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> Floats:
 
 
 def value_of(owner: str, mdp: TwoLayerMDP, policy: Any) -> Floats:
-    """Do the work of `evaluate`. owner: who is named in errors."""
+    """Do the work of `evaluate`. owner: named in errors."""
     check.instance(owner, "mdp", mdp, TwoLayerMDP)
     return true_value(mdp, checked_switching_policy(owner, mdp.task, policy))
 
 
 def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> float:
     """Return the expected cost of an episode of a switching policy, (L, S, D) or a Plan, from the start distribution and start
-    agent of the problem. Without a horizon: of all that comes, discounted, or of a step in the long run.
+    agent of the problem. Without a horizon: the total discounted cost, or the long-run average cost of a step.
     """
     return start_cost(mdp, value_of("expected_cost", mdp, policy))
 
@@ -123,8 +123,7 @@ def expected_cost(mdp: TwoLayerMDP, policy: ArrayLike | Plan) -> float:
 def best_policy(environment: Environment, horizon: int | None, *, discount: float | None = None) -> Floats:
     """Return the best policy of a single agent in an environment, (S, A) of 0 and 1: an expert.
 
-    With a horizon it is what is best while all of it is left, in every state; for a policy for each time step take
-    `solve(solo(environment, horizon))`.
+    With a horizon it is the policy of the first time step; for a policy for each time step use `solve(solo(environment, horizon))`.
     """
     policy = solve(solo(environment, horizon, discount=discount)).policy
     result: Floats = np.eye(environment.n_actions)[policy[..., 0] if horizon is None else policy[0, :, 0]]
@@ -137,8 +136,8 @@ def best_policy(environment: Environment, horizon: int | None, *, discount: floa
 def check_connected(owner: str, mdp: TwoLayerMDP) -> None:
     """Check that the least average cost of a problem does not depend on where a run begins.
 
-    That is so if, of all places that can be reached from the start, every one can be reached from every other one, except for
-    those that are left for good whoever is in control. (A place: a state and who was in control before.)
+    That is so if all places (s, prev_agent) that can be reached from the start can reach each other, except for places that every
+    policy leaves for good.
     """
     task, n_agents = mdp.task, mdp.task.n_agents
     n = task.n_states * n_agents
@@ -155,28 +154,30 @@ def check_connected(owner: str, mdp: TwoLayerMDP) -> None:
     anyhow.eliminate_zeros()
     reached = reachable(anyhow, np.flatnonzero((mdp.environment.start[states] > 0) & (prevs == task.start_agent)))
     closed = [part for part in recurrent_classes(anyhow) if reached[part[0]]]
-    kept = np.ones(n, dtype=bool)  # places that can be kept to for ever outside of the last closed set
-    kept[closed[-1]] = False
-    kept &= reached
+    can_stay = np.ones(n, dtype=bool)  # places outside of the last closed set in which some policy stays for ever
+    can_stay[closed[-1]] = False
+    can_stay &= reached
     while True:
         stays = np.zeros(n, dtype=bool)
         for d in range(n_agents):
-            inside = np.asarray(steps[d] @ (~kept).astype(np.float64)) == 0.0
+            inside = np.asarray(steps[d] @ (~can_stay).astype(np.float64)) == 0.0
             stays |= inside & task.can_hand_over[prevs, d]
-        if (kept & stays == kept).all():
+        if (can_stay & stays == can_stay).all():
             break
-        kept &= stays
-    if len(closed) > 1 or kept.any():
-        part = closed[0] if len(closed) > 1 else np.flatnonzero(kept).tolist()
-        one = len({place // n_agents for place in part}) == 1
+        can_stay &= stays
+    if len(closed) > 1 or can_stay.any():
+        part = closed[0] if len(closed) > 1 else np.flatnonzero(can_stay).tolist()
+        is_single = len({place // n_agents for place in part}) == 1
         what = "never left" if len(closed) > 1 else "such that it can be stayed in for ever, or left for good"
         why = "so the average depends on where a run begins; use a discount"
-        expected = f"connected to all others: {places(task, part, reached)} {'is' if one else 'are'} {what}, {why}"
+        expected = f"connected to all others: {places(task, part, reached)} {'is' if is_single else 'are'} {what}, {why}"
         check.fail(owner, "a part of the problem without horizon", "apart", expected)
 
 
 def places(task: Task, part: Sequence[int], reached: np.ndarray) -> str:
-    """Return the first few states of places of a chain in words, with the agents before them if not all that are reached count."""
+    """Return the first few states of places in words, with the previous agents if `part` has not all reached places of these
+    states.
+    """
     states, agents = (sorted(set(side)) for side in np.divmod(np.asarray(part), task.n_agents))
     names = [repr(task.state_names[s]) if task.state_names else str(s) for s in states[:5]]
     more = f" and {len(states) - 5} more" if len(states) > 5 else ""

@@ -1,7 +1,7 @@
-"""The problem that is controlled: environment, agents and team, what a learner is told of them, and what may be declared of them.
+"""The problem that is controlled: environment, agents and team; the input of a learner; declared structure.
 
-model       Environment, Agent, Team and TwoLayerMDP, the whole truth
-task        Task, what a learner is told: sizes, costs, horizon and names, no probabilities
-takeover    hand-overs that take time, rewritten as hand-overs that do not
+model       Environment, Agent, Team and TwoLayerMDP: the true model
+task        Task, the input of a learner: sizes, costs, horizon and names, no probabilities
+takeover    slow hand-overs, rewritten as immediate hand-overs of a larger team
 structure   Structure and Outcomes: which states or state-action pairs share one distribution
 """

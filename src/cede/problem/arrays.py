@@ -29,6 +29,6 @@ def problem_of(task: Task, env_cost: Floats | None = None, prices: Floats | None
 
 
 def worth_of(task: Task) -> Floats:
-    """Return how much more than in the first step a price counts at each time, (L,), if costs are discounted and prices are not."""
+    """Return discount^-t, (L,): the factor by which a price, which is not discounted, outweighs the costs of time t."""
     result: Floats = task.layout.factor ** -np.arange(float(task.plan_steps))
     return result

@@ -10,18 +10,18 @@ from cede.problem.names import name_index
 from cede.problem.task import Task
 
 CLOSE = 1e-9  # sums of shares that miss 1 by less are rounding
-LEAST_WORTH = 1e-250  # of what a step costs beside a first one: prices, which are not discounted, would overflow
+LEAST_WORTH = 1e-250  # least discount^t of a step: below, prices, which are not discounted, would overflow
 
 
 def limits_of(owner: str, task: Task, at_most: Any, at_least: Any) -> tuple[Floats, Floats]:
     """Check limits of control given by name, and return the least and the most share of each member, two (members,) arrays.
 
-    owner: who is named in errors. at_most, at_least: shares by name, as in {"human": 0.3}, or None. Members that are not named get
-    the limits 0 and 1.
+    owner: named in errors. at_most, at_least: shares by name, as in {"human": 0.3}, or None. Members that are not named get the
+    limits 0 and 1.
     """
     ends = [np.zeros(len(task.members)), np.ones(len(task.members))]
-    for name, given, end in (("at_least", at_least, ends[0]), ("at_most", at_most, ends[1])):
-        for agent, share in check.mapping(owner, name, given, "shares by the agents' names, as in {'human': 0.3}").items():
+    for name, shares, end in (("at_least", at_least, ends[0]), ("at_most", at_most, ends[1])):
+        for agent, share in check.mapping(owner, name, shares, "shares by the agents' names, as in {'human': 0.3}").items():
             value = check.number(owner, f"{name}[{agent!r}]", share, least=0.0)
             if value > 1.0:
                 check.fail(owner, f"{name}[{agent!r}]", value, "a share, at most 1")

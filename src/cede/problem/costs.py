@@ -1,4 +1,4 @@
-"""Checks of what a task says of costs and ends: costs known and unknown, of actions, of arriving, of control and of hand-overs."""
+"""Checks of the costs and the terminal states of a task: known and unknown costs of actions, arriving, control and hand-overs."""
 
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
@@ -17,14 +17,14 @@ Range = tuple[float, float]
 def checked_sizes(
     owner: str, env_cost: Any, n_states: Any, n_actions: Any, named: tuple[int | None, ...] = (None, None)
 ) -> tuple[int, int]:
-    """Return the numbers of states and actions, from env_cost or from what is given beside it.
+    """Return the numbers of states and actions, from env_cost, from n_states and n_actions, or from the names.
 
-    named: how many states and actions have names, None where they have none.
+    named: numbers of names of states and of actions, None without names.
     """
-    given = [
+    sizes = [
         None if n is None else check.integer(owner, name, n, 1) for name, n in (("n_states", n_states), ("n_actions", n_actions))
     ]
-    sides = [n or many or None for n, many in zip(given, named, strict=True)]
+    sides = [n or many or None for n, many in zip(sizes, named, strict=True)]
     if env_cost is None:
         for name, side in zip(("n_states", "n_actions"), sides, strict=True):
             if side is None:
@@ -41,25 +41,25 @@ def checked_sizes(
     turned = [side in (None, size) for side, size in zip(sides, reversed(shape), strict=True)]
     if any(side not in (None, size) for side, size in zip(sides, shape, strict=True)) and all(turned):
         check.fail(owner, "the shape of env_cost", shape, f"(S, A) = {shape[::-1]}: it is transposed, states come first")
-    for name, side, size in zip(("n_states", "n_actions"), given, shape, strict=True):
+    for name, side, size in zip(("n_states", "n_actions"), sizes, shape, strict=True):
         if side is not None and side != size:
             check.fail(owner, name, side, f"{size}, as in env_cost")
     return shape[0], shape[1]
 
 
 def names_given(names: Any) -> int:
-    """Return how many names were given, 0 if that cannot be told; what they are is checked elsewhere."""
+    """Return the number of names, 0 if the argument has no length; the names are checked elsewhere."""
     return len(names) if isinstance(names, Sized) and not isinstance(names, str | bytes) else 0
 
 
 def partly_known(owner: str, argument: str, value: Any, shape: Sequence[int], letters: str) -> Floats:
-    """Check an array of costs in which NaN stands for a cost that is not known; return it read-only."""
-    given = check.copied(owner, argument, value, letters)
-    unknown = np.isnan(given)
+    """Check an array of costs, NaN for unknown costs; return it read-only."""
+    costs = check.copied(owner, argument, value, letters)
+    unknown = np.isnan(costs)
     if not unknown.any():
         return check.array(owner, argument, value, shape, letters)
-    check.array(owner, argument, np.where(unknown, 0.0, given), shape, letters)
-    return read_only(given)
+    check.array(owner, argument, np.where(unknown, 0.0, costs), shape, letters)
+    return read_only(costs)
 
 
 def checked_env_cost(owner: str, value: Any, shape: tuple[int, int]) -> Floats:
@@ -72,7 +72,7 @@ def checked_env_cost(owner: str, value: Any, shape: tuple[int, int]) -> Floats:
 
 
 def with_cost_at_ends(owner: str, env_cost: Floats, terminal: Sequence[int], *, endless: bool) -> Floats:
-    """Return env_cost with one known cost in each terminal state, that of a step that is left: 0 if it was not known."""
+    """Return env_cost with one known cost in each terminal state, charged for each remaining step: 0 if it was unknown."""
     result = env_cost.copy()
     for s in terminal:
         if np.isnan(result[s]).all():
@@ -87,7 +87,7 @@ def with_cost_at_ends(owner: str, env_cost: Floats, terminal: Sequence[int], *, 
 def checked_ranges(
     owner: str, env_cost: Floats, enter_cost: Floats | None, cost_range: Any, enter_cost_range: Any
 ) -> tuple[Range | None, Range | None]:
-    """Check the ranges of costs that are not known, of actions and of arriving; return both, None where all costs are known.
+    """Check the ranges of unknown costs, of actions and of arriving; return both, None where all costs are known.
 
     The range of arriving is by default that of actions.
     """
@@ -99,7 +99,7 @@ def checked_ranges(
 
 
 def needs_range(owner: str, argument: str, ends: Range | None, name: str, costs: Floats | None) -> bool:
-    """Return whether some costs are not known; their range must then be given."""
+    """Return whether some costs are unknown; if so, check that their range is given."""
     unknown = np.empty((0, 1)) if costs is None else np.argwhere(np.isnan(costs))
     if len(unknown) and ends is None:
         where = check.place_of(name, unknown[0])
@@ -109,11 +109,11 @@ def needs_range(owner: str, argument: str, ends: Range | None, name: str, costs:
 
 
 def checked_range(owner: str, argument: str, value: Any) -> Range | None:
-    """Check the range of costs that are not known, (least, most), and return it; None stays None."""
+    """Check the range of unknown costs, (least, most), and return it; None stays None."""
     if value is None:
         return None
     ends = list(value) if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1) else []
-    if len(ends) != 2:  # not any two things: a set has no order
+    if len(ends) != 2:  # a set of two is refused, too: it has no order
         check.fail(owner, argument, check.show(value), "two numbers, the least and the most that it can be")
     least, most = (check.number(owner, f"{argument}[{i}]", end) for i, end in enumerate(ends))
     if not least < most:
@@ -122,12 +122,12 @@ def checked_range(owner: str, argument: str, value: Any) -> Range | None:
 
 
 def checked_terminal(owner: str, value: Any, n_states: int, names: Sequence[str] | None) -> tuple[int, ...]:
-    """Check the states in which an episode ends, by index or by name, and return their indices in order."""
-    given = value.tolist() if isinstance(value, np.ndarray) else value
+    """Check the terminal states, by index or by name, and return their indices in order."""
+    unchecked = value.tolist() if isinstance(value, np.ndarray) else value
     known = numbers_by_name(names)
     states = {
         place_index(owner, f"terminal[{i}]", state, n_states, names, known)
-        for i, state in enumerate(check.items(owner, "terminal", given, "states"))
+        for i, state in enumerate(check.items(owner, "terminal", unchecked, "states"))
     }
     if len(states) == n_states:
         check.fail(owner, "terminal", "all states", "some of them: an episode must begin somewhere")
@@ -176,7 +176,7 @@ def of_one_agent(owner: str, place: str, cost: Any, n_states: int) -> Floats:
 def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Sequence[str], others: Floats) -> Any:
     """Return costs that are given by hand-over, as in {("robot", "operator"): 0.3}: (D, D), or (S, D, D) if one is (S,).
 
-    others: what hand-overs cost that are not named, (D, D) or (S, D, D).
+    others: costs of the hand-overs that are not named, (D, D) or (S, D, D).
     """
     expected = "two agents, from whom and to whom, as in ('robot', 'operator')"
     costs: dict[tuple[int, int], Any] = {}
@@ -219,17 +219,17 @@ def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: 
     result = by_members(owner, "switch_cost", value, n_agents, n_states, "D", "a hand-over is possible everywhere or nowhere")
     stuck = np.flatnonzero(np.isinf(result if result.ndim == 2 else result[0]).all(axis=1))
     if len(stuck):
-        check.fail(owner, f"switch_cost[{stuck[0]}]", "infinite for all agents", "finite for at least one: somebody is in control")
+        check.fail(owner, f"switch_cost[{stuck[0]}]", "infinite for all agents", "finite for at least one: an agent is in control")
     return result
 
 
 def checked_grab_cost(
     owner: str, value: Any, names: Sequence[str], prices: Floats, n_states: int | None, barred: bool
 ) -> Floats | None:
-    """Check what impossible hand-overs cost that happen: None, one number, (M, M), (S, M, M), or by hand-over; return an array or
-    None.
+    """Check grab_cost, the costs of impossible hand-overs that happen: None, one number, (M, M), (S, M, M), or by hand-over; return
+    an array or None.
 
-    names: of the members. prices: what switch_cost says for the pairs that are not named. n_states: None if it is not known yet.
+    names: of the members. prices: costs of the pairs that are not named, from switch_cost. n_states: None if it is not known yet.
     barred: whether some hand-overs are impossible, so that grab_cost is of use.
     """
     if value is None:
@@ -241,7 +241,7 @@ def checked_grab_cost(
         value = by_hand_over(owner, "grab_cost", value, names, prices)
     if check.ndim(value) == 0:
         each, own = check.number(owner, "grab_cost", value), np.eye(len(names), dtype=np.bool_)
-        value = np.where(own, prices, each)  # who has control, or is getting it, takes it from nobody
+        value = np.where(own, prices, each)  # a member that has control, or is getting it, takes it from no other
     why = "what a hand-over costs is known everywhere or nowhere"
     result = by_members(owner, "grab_cost", value, len(names), n_states, "M", why)
     check_sizes_of_costs(owner, {"grab_cost": result})
@@ -254,21 +254,21 @@ def by_members(owner: str, argument: str, value: Any, n: int, n_states: int | No
     letter: stands for n in errors. why: the reason, for errors, that a cost must be infinite in all states or in none.
     """
     pair = f"{letter}, {letter}"
-    given = check.copied(owner, argument, value, f"({pair}) or (S, {pair})")
-    barred = given == np.inf
-    shape, letters = ((n, n), f"({pair})") if given.ndim != 3 else ((n_states, n, n), f"(S, {pair})")
-    finite = check.array(owner, argument, np.where(barred, 0.0, given), shape, letters)
+    costs = check.copied(owner, argument, value, f"({pair}) or (S, {pair})")
+    barred = costs == np.inf
+    shape, letters = ((n, n), f"({pair})") if costs.ndim != 3 else ((n_states, n, n), f"(S, {pair})")
+    finite = check.array(owner, argument, np.where(barred, 0.0, costs), shape, letters)
     if not barred.any():
         return finite
-    if given.ndim == 3 and (barred != barred[0]).any():
+    if costs.ndim == 3 and (barred != barred[0]).any():
         where = np.argwhere(barred != barred[0])[0]
         expected = f"{'infinite' if barred[(0, *where[1:])] else 'finite'}, as in state 0: {why}"
-        check.fail(owner, check.place_of(argument, where), given[tuple(where)], expected)
-    return read_only(given)
+        check.fail(owner, check.place_of(argument, where), costs[tuple(where)], expected)
+    return read_only(costs)
 
 
 def checked_periods(owner: str, value: Any, horizon: int | None) -> Ints | None:
-    """Check which table of the environment holds at each time, (L,) numbers from 0; return them, or None if one always does."""
+    """Check the index of the environment table of each time step, (L,); return the indices, or None if there is only one table."""
     if value is None:
         return None
     if horizon is None:

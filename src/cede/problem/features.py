@@ -20,9 +20,9 @@ PARTS = re.compile(r"[\s,;:=()\[\]]+")
 
 @dataclass(frozen=True, eq=False)
 class Features(Remade):
-    """What is known of each state, F values for each of S states. `read_features` makes it.
+    """Features of states: F values for each of S states. `read_features` makes it.
 
-    All features share one list of values, so that one can see whether a feature becomes what another one was.
+    All features share one list of values, so that values of different features can be compared.
     """
 
     names: tuple[str, ...]  # (F,)

@@ -1,4 +1,4 @@
-"""Where kernels and counts find the parts of a task: the policy of each agent, its tables, the weight of later costs."""
+"""Array layout of a task for kernels and counts: the policy of each agent, its tables, the weight of later costs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ KIND: dict[VariesWith, int] = {None: CONSTANT, "time": BY_TIME, "prev_agent": BY
 
 
 def checked_varies_with(owner: str, value: Any, n_agents: int, horizon: int | None) -> tuple[VariesWith, ...]:
-    """Check what the policy of each agent varies with, None for nothing, and return it, (D,)."""
-    given = (None,) * n_agents if value is None else value
-    result = tuple(check.items(owner, "varies_with", given, "None, 'time' or 'prev_agent' for each agent"))
+    """Check `varies_with` of each agent, and return it, (D,). None: no policy varies."""
+    unchecked = (None,) * n_agents if value is None else value
+    result = tuple(check.items(owner, "varies_with", unchecked, "None, 'time' or 'prev_agent' for each agent"))
     if len(result) != n_agents:
         check.fail(owner, "the length of varies_with", len(result), str(n_agents))
     for i, kind in enumerate(result):

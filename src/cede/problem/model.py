@@ -1,6 +1,6 @@
 """The problem: an environment and a team of agents make a two-layer Markov decision process (Section 2 of the paper).
 
-    Environment + Team = TwoLayerMDP, the truth.        Task (task.py): what a learner is told of it.
+    Environment + Team = TwoLayerMDP, the true model.   Task (task.py): the input of a learner.
 
 Each class checks its arguments when it is built; all other code trusts them. Arrays are indexed in the order
 [t, s, prev_agent, agent, a, s_next], leaving out what is absent. S, A, D and L are the numbers of states, actions, agents and time
@@ -31,18 +31,19 @@ from cede.problem.task import Task
 
 @dataclass(frozen=True, eq=False)
 class Environment(Remade):
-    """How the system moves from state to state, and what each step costs there.
+    """The transition probabilities and the costs of the system.
 
     transition: probabilities of the next state, an (S, A, S) array or a SciPy sparse `(S*A, S)` matrix with row `s*A + a`; kept
-    sparse. cost: (S, A), or (S,) if the action does not matter; any finite numbers, negative ones too. Or random: (S, A, Q), of
-    whose Q numbers each is equally likely, so that the mean is theirs; for any distribution take its quantiles, as in
-    scipy.stats.beta(2, 5).ppf((np.arange(100) + 0.5) / 100). start: (S,) probabilities of the first state.
+    sparse. cost: (S, A), or (S,) if the action does not matter; any finite numbers, also negative. Random costs: (S, A, Q), Q
+    equally likely numbers; for any distribution give its quantiles, as in scipy.stats.beta(2, 5).ppf((np.arange(100) + 0.5) / 100).
+    start: (S,) probabilities of the first state.
 
     enter_cost: what arriving in a state costs, (S,), or by state as in {"crash": 10.0}. terminal: states in which an episode ends,
-    by index or name; what leads out of them does not matter. state_names, action_names: S and A strings for reports and pictures.
+    by index or name; their transition probabilities are ignored. state_names, action_names: S and A strings for reports and
+    pictures.
 
     varies_with: "time" if there is a table for each time step of an episode: transition is then (L, S, A, S), or a sequence of L
-    sparse matrices. periods: which table holds at each time step, (L,) numbers from 0, where one table serves several of them.
+    sparse matrices. periods: the index of the table of each time step, (L,), if several time steps share a table.
     """
 
     transition: Any  # kept as scipy.sparse.csr_array of shape (S*A, S), or (P*S*A, S) if there are P tables
@@ -54,7 +55,7 @@ class Environment(Remade):
     terminal: Any = ()  # indices, ascending
     varies_with: Literal["time"] | None = None
     periods: Any = None  # (L,) int64; None: one table holds always
-    random_cost: Any = None  # (S, A, Q) float64, what `cost` was given as; None: costs are not random
+    random_cost: Any = None  # (S, A, Q) float64, the original `cost`; None: costs are not random
 
     def __post_init__(self) -> None:
         owner = "Environment"
@@ -132,7 +133,7 @@ class Environment(Remade):
 def checked_tables(value: Any, varies: bool, periods: Any) -> tuple[sp.csr_array, int]:
     """Check the transition probabilities of an environment; return them as one matrix, and the number of tables in it.
 
-    varies: whether there is a table for each time step. periods: which table holds at each, (L,), or None.
+    varies: whether there is a table for each time step. periods: the index of the table of each time step, (L,), or None.
     """
     owner = "Environment"
     if not varies and periods is None:
@@ -195,14 +196,14 @@ def checked_transition(value: Any) -> sp.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Agent(Remade):
-    """Somebody who can be in control: a person, a machine, a model.
+    """An agent that can be in control: a person, a machine, a model.
 
     policy: the probability of each action in each state, (S, A). With varies_with="time" it is (L, S, A), one table for each time
     step; with varies_with="prev_agent" it is (D, S, A), one table for each agent that may have been in control before (the
     paper's remark on policies that change with the hand-over). control_cost: the cost of each step in control, one number or (S,).
 
-    takeover_delay: how many steps the agent needs to take over. During these steps the agent before still acts. If on_takeover is
-    given, (S, A), the agent acts itself during these steps, by that policy.
+    takeover_delay: how many steps the agent needs to take over. During these steps the previous agent still acts; or, with
+    on_takeover, (S, A), the agent itself acts by that policy.
     """
 
     name: str
@@ -246,8 +247,8 @@ class Team(Remade):
 
     agents: D agents with different names. switch_cost: one number (each hand-over costs that much and staying is free), or a (D, D)
     array indexed [prev_agent, agent], with infinity where a hand-over is not possible; or (S, D, D) if it depends on the state; or
-    by name as in {("robot", "operator"): 0.3}, where others cost nothing. grab_cost: what a hand-over costs that is not possible
-    and happens all the same, as one without its takeover_delay; in the same forms, by default as switch_cost says (see `Task`).
+    by name as in {("robot", "operator"): 0.3}, where others cost nothing. grab_cost: the cost of a hand-over that the task does not
+    allow but that happens, for example without its takeover_delay; in the same forms, by default switch_cost (see `Task`).
     """
 
     agents: Sequence[Agent]
@@ -278,12 +279,12 @@ class Team(Remade):
 
 @dataclass(frozen=True, eq=False)
 class TwoLayerMDP(Remade):
-    """The whole problem: an environment, a team, and a horizon. `task` is the part of it that a learner is told.
+    """The whole problem: an environment, a team, and a horizon. `task` is the input of a learner.
 
-    horizon: L, the number of steps of an episode; None if there is none. discount: by which factor less counts what comes one step
-    later; None for no discount. Without horizon and discount it is the average cost of a step that counts. start_agent: who is in
-    control before the first step, an index or a name. structure: what may be declared of this problem; a learner uses it only if it
-    is given to it as `structure=`.
+    horizon: L, the number of steps of an episode; None if there is none. discount: the discount factor per step; None for no
+    discount. Without horizon and discount, the value of a policy is its average cost of a step. start_agent: the agent in control
+    before the first step, an index or a name. structure: a declaration that is true of this problem; a learner uses it only if it
+    is passed as `structure=`.
     """
 
     environment: Environment
@@ -320,7 +321,7 @@ class TwoLayerMDP(Remade):
 
     @cached_property
     def task(self) -> Task:
-        """Return what a learner is told of this problem: everything but the probabilities."""
+        """Return the input of a learner: everything but the probabilities."""
         agents, environment = self.team.agents, self.environment
         control = np.broadcast_arrays(*(a.control_cost for a in agents))
         return Task(
@@ -352,7 +353,7 @@ class TwoLayerMDP(Remade):
 def solo(environment: Environment, horizon: int | None, *, discount: float | None = None) -> TwoLayerMDP:
     """Return an environment as the problem of a single agent; `planning/planner.py: best_policy` solves it.
 
-    There is one agent for each action, which always takes that action, and hand-overs are free: to switch is to act.
+    There is one agent for each action, which always takes that action, and hand-overs are free.
     """
     check.instance("solo", "environment", environment, Environment)
     n, a = environment.n_states, environment.n_actions
@@ -365,17 +366,17 @@ def solo(environment: Environment, horizon: int | None, *, discount: float | Non
     )
 
 
-# Environments that `check_support` has already found to fit, by declaration: fleets ask for the same pair many times.
+# Environments that passed `check_support`, by declaration: fleets check the same pair many times.
 _fitting: "WeakKeyDictionary[Outcomes, WeakSet[Environment]]" = WeakKeyDictionary()
 
 
 def check_support(owner: str, outcomes: Outcomes, environment: Environment) -> None:
-    """Check that every step that is possible in an environment is declared to be possible; kernels rely on it."""
+    """Check that a structure declares every possible step of an environment; kernels rely on it."""
     known = _fitting.setdefault(outcomes, WeakSet())
     if environment in known:
         return
     steps = sp.csr_array(environment.transition)
-    if environment.terminal:  # what leads out of an end does not matter
+    if environment.terminal:  # transitions of terminal states are ignored
         ends = np.repeat(np.isin(np.arange(environment.n_states), environment.terminal), environment.n_actions)
         steps = sp.csr_array(sp.diags_array((~ends).astype(np.float64)) @ steps)
         steps.eliminate_zeros()

@@ -19,7 +19,7 @@ def checked_names(owner: str, names: tuple[str, ...]) -> None:
 
 
 def name_index(owner: str, place: str, given: Any, names: Sequence[str]) -> int:
-    """Return the index of an agent that is given by its index or by its name; `names` are all names in order."""
+    """Return the index of an agent, given its index or its name; `names` are all names in order."""
     return place_index(owner, place, given, len(names), names, numbers_by_name(names))
 
 
@@ -32,7 +32,7 @@ def numbers_by_name(names: Sequence[str] | None) -> dict[str, int]:
 
 
 def place_index(owner: str, place: str, given: Any, size: int, names: Sequence[str] | None, known: Mapping[str, int]) -> int:
-    """Return the index of a state, an action or an agent that is given by its index or, where there are names, by its name.
+    """Return the index of a state, an action or an agent, given its index or, where there are names, its name.
 
     size: how many there are. names: all names in order, or None. known: `numbers_by_name(names)`.
     """
@@ -47,5 +47,5 @@ def place_index(owner: str, place: str, given: Any, size: int, names: Sequence[s
 
 
 def in_kind(index: int, names: Sequence[str], given: Any) -> Any:
-    """Return an index, or its name if what was `given` is a name."""
+    """Return the index's name if `given` is a name, else the index."""
     return names[index] if isinstance(given, str) else index

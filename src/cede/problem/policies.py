@@ -20,7 +20,7 @@ LETTERS = {None: "(S, A)", "time": "(L, S, A)", "prev_agent": "(D, S, A)"}
 def checked_policy(owner: str, policy: ArrayLike, varies_with: VariesWith, shape: Sequence[int] | None = None) -> Floats:
     """Check an agent's policy and return it as a read-only float array, (S, A), (L, S, A) or (D, S, A) by `varies_with`.
 
-    owner: who is named in the error. shape: the exact shape that it must have; None if any sizes will do.
+    owner: named in the error. shape: the required shape; None: any sizes.
     """
     letters = LETTERS[varies_with]
     sides = shape if shape is not None else (None,) * (2 if varies_with is None else 3)
@@ -40,7 +40,7 @@ def known_policies(owner: str, task: "Task", policies: Mapping[str, ArrayLike]) 
 
 
 def names_one_agent(given: Any) -> bool:
-    """Return whether something stands for one agent, by index or name, and is no policy, nor has one as a Plan does."""
+    """Return whether a value is the index or name of an agent, not a policy or a Plan."""
     return check.ndim(given) == 0 and not hasattr(given, "policy") and not hasattr(given, "policies")
 
 
@@ -53,25 +53,25 @@ def checked_switching_policy(owner: str, task: "Task", policy: Any, argument: st
     if hasattr(policy, "policies"):
         expected = "one policy: of a Mixture one is drawn for each episode (mixture.draw), and mixture.cost is what that costs"
         check.fail(owner, argument, f"a {type(policy).__name__}", expected)
-    given = check.unmasked(owner, argument, getattr(policy, "policy", policy))
+    agents = check.unmasked(owner, argument, getattr(policy, "policy", policy))
     shape, letters = task.policy_shape, "(L, S, D)" if task.horizon is not None else "(S, D)"
-    if given is None or given.dtype.kind == "O":
+    if agents is None or agents.dtype.kind == "O":
         check.fail(owner, argument, check.show(policy), f"an array of integers of shape {letters} = {shape}")
-    if given.dtype.kind not in "iu":
-        check.fail(owner, f"the type of {argument}", given.dtype, f"an integer type: agents, of shape {letters} = {shape}")
-    if given.shape != shape:
-        check.fail(owner, f"the shape of {argument}", given.shape, f"{letters} = {shape}")
-    bad = np.argwhere((given < 0) | (given >= task.n_agents))
+    if agents.dtype.kind not in "iu":
+        check.fail(owner, f"the type of {argument}", agents.dtype, f"an integer type: agents, of shape {letters} = {shape}")
+    if agents.shape != shape:
+        check.fail(owner, f"the shape of {argument}", agents.shape, f"{letters} = {shape}")
+    bad = np.argwhere((agents < 0) | (agents >= task.n_agents))
     if len(bad):
         place = check.place_of(argument, bad[0])
-        check.fail(owner, place, given[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
+        check.fail(owner, place, agents[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
     if not task.can_hand_over.all():
-        barred = ~task.can_hand_over[np.arange(task.n_agents), given]
-        barred[..., task.is_terminal, :] = False  # nobody acts there
+        barred = ~task.can_hand_over[np.arange(task.n_agents), agents]
+        barred[..., task.is_terminal, :] = False  # no agent acts there
         if barred.any():
             where = np.argwhere(barred)[0]
             expected = f"an agent to whom {task.agents[where[-1]]!r} can hand control"
             check.fail(
-                owner, check.place_of(argument, where), f"{given[tuple(where)]} ({task.agents[given[tuple(where)]]!r})", expected
+                owner, check.place_of(argument, where), f"{agents[tuple(where)]} ({task.agents[agents[tuple(where)]]!r})", expected
             )
-    return for_kernels(given.reshape(-1, *shape[-2:]))
+    return for_kernels(agents.reshape(-1, *shape[-2:]))

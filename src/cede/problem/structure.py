@@ -1,9 +1,9 @@
 """Declared structure: which states, or which pairs of state and action, share one distribution.
 
 A *place* is where something is drawn: a state s for an agent, a pair (s, a) for the environment. A *case* is a set of places that
-share one distribution over *outcomes*. What is seen in one place counts for all places of its case, and a confidence set is kept
-for each case. If the structure is true, the guarantee of the paper holds with |S||D| or |S||A| replaced by the number of cases and
-|S| by the number of outcomes. `check_structure` tests it with data.
+share one distribution over *outcomes*. A visit of one place counts for all places of its case, and each case has one confidence
+set. If the structure is true, the guarantee of the paper holds with |S||D| or |S||A| replaced by the number of cases and |S| by the
+number of outcomes. `check_structure` tests it with data.
 
 Example: a corridor in which a step to the right succeeds everywhere with the same unknown probability. All places (s, right) but
 that of the last cell are one case with the outcomes "moved" and "stayed", which mean the next states s + 1 and s.
@@ -32,7 +32,7 @@ class Outcomes(Remade):
 
     For the environment a place is a pair (s, a), and an outcome means a next state. For an agent a place is a state, and an outcome
     means an action: two states may be alike except that left and right are exchanged. Places with the same case and the same
-    meanings are one row. In one place two outcomes never mean the same, so a step shows which outcome it was.
+    meanings are one row. In one place two outcomes never mean the same, so a step determines its outcome.
 
     Make one from a function with `Outcomes.by` (environment) or `Outcomes.of_agent`, or from arrays with `Outcomes.of`.
     """
@@ -91,7 +91,7 @@ class Outcomes(Remade):
         """Make the Outcomes of an environment from a function rule(state, action) -> (case, {outcome: next state}).
 
         states, actions: all of them in the order of the problem. A state may be a number, a name or a tuple of features; the rule
-        gets it as it is listed, and answers with next states from the same list. Cases and outcomes may be any hashable values.
+        gets the listed item, and returns next states from the same list. Cases and outcomes may be any hashable values.
         """
         owner, listed = "Outcomes.by", "all of them, in the order of the problem"
         all_states = check.items(owner, "states", states, listed)
@@ -122,7 +122,7 @@ class Outcomes(Remade):
     def _from_rule(
         cls, owner: str, places: Sequence[tuple[Any, ...]], shape: tuple[int, ...], index: Mapping[Any, int], rule: Any
     ) -> "Outcomes":
-        """Call a rule in every place and number what it answers.
+        """Call a rule in every place, and number its cases and outcomes.
 
         places: the arguments of each call. shape: of `row`. index: the number of each next state, or of each action.
         """
@@ -178,12 +178,12 @@ class Outcomes(Remade):
 
 @dataclass(frozen=True, eq=False)
 class Structure(Remade):
-    """What is declared of a problem: which states are alike to an agent, and which pairs (s, a) are alike in the environment.
+    """A declaration: which states share one distribution of actions of an agent, and which pairs (s, a) share one of next states.
 
-    agents: by name, a label for each state, (S,): the agent acts alike in all states of one label; or Outcomes, if it does so
-    except for which action is which. Other agents are learned state by state. environment: Outcomes, or None to learn it pair by
-    pair. costs: a label for each pair, (S, A): unknown costs of one label have the same mean; None to learn them pair by pair.
-    `Structure.by` makes one from functions.
+    agents: by name, a label for each state, (S,): the agent acts alike in all states of one label; or Outcomes, if it does so after
+    renaming the actions. Other agents are learned state by state. environment: Outcomes, or None to learn it pair by pair. costs: a
+    label for each pair, (S, A): unknown costs of one label have the same mean; None to learn them pair by pair. `Structure.by`
+    makes one from functions.
     """
 
     agents: Mapping[str, Any] = field(default_factory=dict)  # labels are kept as (S,) integers from 0
@@ -193,10 +193,10 @@ class Structure(Remade):
     def __post_init__(self) -> None:
         if not isinstance(self.agents, Mapping):
             check.fail("Structure", "agents", check.show(self.agents), "labels by the agents' names, as in {'human': [...]}")
-        found = {}
+        agents = {}
         for name, labels in self.agents.items():
             check.name("Structure", "an agent's name", name)
-            found[name] = labels if isinstance(labels, Outcomes) else numbers_of_labels(f"Structure, agent {name!r}", labels)
+            agents[name] = labels if isinstance(labels, Outcomes) else numbers_of_labels(f"Structure, agent {name!r}", labels)
             if isinstance(labels, Outcomes) and labels.row.ndim != 1:
                 check.fail("Structure", f"the row of agent {name!r}", f"of shape {labels.row.shape}", "of shape (S,)")
         if self.environment is not None and not isinstance(self.environment, Outcomes):
@@ -207,7 +207,7 @@ class Structure(Remade):
         if costs is not None:
             labels = integer_array("Structure", "costs", costs, (2,))
             costs = read_only(np.unique(labels, return_inverse=True)[1].reshape(labels.shape).astype(np.int64))
-        self._set(agents=found, costs=costs)
+        self._set(agents=agents, costs=costs)
 
     @classmethod
     def by(
@@ -223,8 +223,8 @@ class Structure(Remade):
 
         states, actions: all of them in the order of the problem; states may be numbers, names or tuples of features.
 
-        agents: by the agents' names, a function rule(state) that returns what the agent sees there. It must see everything that it
-        acts by. Or the function returns (case, {outcome: action}), as in `Outcomes.of_agent`.
+        agents: by the agents' names, a function rule(state) that returns the observation on which the agent's policy depends. Or
+        the function returns (case, {outcome: action}), as in `Outcomes.of_agent`.
 
         environment: a function rule(state, action) that returns (case, {outcome: next state}), as in `Outcomes.by`.
 
@@ -272,17 +272,17 @@ class Structure(Remade):
 
     @property
     def of_environment(self) -> "Structure | None":
-        """Return what is declared of the environment and its costs, without the agents; None if that is nothing."""
+        """Return the declaration of the environment and its costs, without the agents; None if it is empty."""
         return Structure(environment=self.environment, costs=self.costs) if self.environment or self.costs is not None else None
 
 
 def n_cases(seen: Ints | Outcomes) -> int:
-    """Return the number of cases that are declared of an agent, by labels (S,) or Outcomes."""
+    """Return the number of cases of an agent, declared by labels (S,) or Outcomes."""
     return seen.n_cases if isinstance(seen, Outcomes) else int(seen.max()) + 1
 
 
 def digest_of(seen: Ints | Outcomes) -> str:
-    """Return a SHA-256 of what is declared of an agent, labels (S,) or Outcomes; equal for equal declarations."""
+    """Return a SHA-256 of the declaration of an agent, labels (S,) or Outcomes; equal for equal declarations."""
     return seen.digest if isinstance(seen, Outcomes) else hashlib.sha256(seen.tobytes()).hexdigest()
 
 
@@ -291,11 +291,11 @@ def numbers_of_labels(owner: str, labels: Any) -> Ints:
     if isinstance(labels, str | Mapping) or not hasattr(labels, "__len__") or not hasattr(labels, "__iter__") or not len(labels):
         check.fail(owner, "labels", check.show(labels), "a sequence with a label for each state")
     try:
-        given = hashable_items(labels)
-        result = numbered(given)
+        items = hashable_items(labels)
+        result = numbered(items)
     except TypeError:
         check.fail(owner, "labels", check.show(labels), "a sequence of labels that can be compared: numbers, strings, tuples")
-    for i, label in enumerate(given):
+    for i, label in enumerate(items):
         if check.is_missing(label):
             check.fail(owner, f"the label of state {i}", check.show(label), "there")
     return read_only(result)
@@ -323,7 +323,7 @@ def checked_answer(owner: str, where: str, answer: Any) -> tuple[Hashable, Mappi
 
 
 def is_hashable(value: Any) -> bool:
-    """Tell whether a value can be hashed, all its parts included."""
+    """Return whether a value can be hashed, with all its parts."""
     try:
         hash(value)
     except TypeError:

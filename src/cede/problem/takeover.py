@@ -1,9 +1,9 @@
 """Hand-overs that take time, rewritten as a larger team whose hand-overs are immediate.
 
-If a member needs n steps to take over, then for n steps the agent before still acts, or the member acts by a separate policy
-(on_takeover). `fold` makes each of these steps an agent of the task. It has the control cost of the member who acts, and can only
-be followed by the next step: every other hand-over from it costs infinity. So planning, learning and evaluation need no code for
-delays, and stay exact.
+If a member needs n steps to take over, then for n steps the previous agent still acts, or the member acts by a separate policy
+(on_takeover). `fold` makes each of these steps an agent of the task. It has the policy and the control cost of the acting member,
+and can hand control only to the next step: every other hand-over from it costs infinity. So planning, learning and evaluation need
+no code for delays, and stay exact.
 
 Example: the team is "machine" (0) and "human" (1), the human needs 2 steps, and each hand-over costs 0.1. The task has four agents:
 
@@ -49,8 +49,8 @@ class Modes:
 
     def __post_init__(self) -> None:
         for name in ("tables", "table", "acting", "aim"):
-            given = check.items("Modes", name, getattr(self, name), "a sequence with one entry for each policy, or each agent")
-            object.__setattr__(self, name, tuple(given))
+            entries = check.items("Modes", name, getattr(self, name), "a sequence with one entry for each policy, or each agent")
+            object.__setattr__(self, name, tuple(entries))
         for i, name in enumerate(self.tables):
             check.name("Modes", f"tables[{i}]", name)
         n, members = len(self.table), len(set(self.acting) | set(self.aim))
@@ -76,7 +76,7 @@ class Modes:
 
 
 def check_modes(owner: str, modes: Any, agents: Sequence[str], varies_with: Sequence[str | None]) -> None:
-    """Check given modes, as of a folded task that is made again with other costs, or is read from a file.
+    """Check modes from outside: of a folded task that is copied with other costs, or read from a file.
 
     agents, varies_with: (D,). Agents that act by one policy must agree in what it varies with: kernels find its rows by that.
     """
@@ -137,7 +137,7 @@ def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own:
     for d in members:
         if own[d]:
             tables.append(f"{agents[d]} (taking over)")
-        before = [None] if own[d] else [p for p in members if p != d]  # None: the same steps, whoever was in control before
+        before = [None] if own[d] else [p for p in members if p != d]  # None: the same steps for all previous agents
         for p in before if delays[d] else ():
             from_whom = "" if p is None else f" from {agents[p]}"
             for step in range(1, delays[d] + 1):
@@ -155,14 +155,14 @@ def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[int], own:
         stay = switch_cost[..., aim[here], aim[here]]
         costs[..., here, to] = np.where(np.isfinite(stay), stay, 0.0)
     for here in range(len(names)):
-        if here not in follows:  # a member, or the last step of a hand-over to one: who has control may now change
+        if here not in follows:  # a member, or the last step of a hand-over: control may be handed over
             for d in members:
                 costs[..., here, first_step.get((aim[here], d), d)] = switch_cost[..., aim[here], d]
     return Folded(tuple(names), Modes(tuple(tables), tuple(table), tuple(acting), tuple(aim)), costs)
 
 
 def price_of_members(switch_cost: Floats, aim: NDArray[np.int64]) -> Floats:
-    """Return what a hand-over from each member to each other one costs: (M, M), or (S, M, M); infinity where there is none.
+    """Return the cost of a hand-over between each two members: (M, M), or (S, M, M); infinity where it is not possible.
 
     switch_cost: (D, D) or (S, D, D), aim: (D,), of a folded task. A slow hand-over is paid in its first step.
     """
@@ -172,9 +172,9 @@ def price_of_members(switch_cost: Floats, aim: NDArray[np.int64]) -> Floats:
 
 
 def next_agent_towards(possible: NDArray[np.bool_], agent: int) -> list[int]:
-    """Return for each agent to whom it should hand control so that `agent` gets it soonest and keeps it, (D,).
+    """Return the next agent on the shortest way from each agent to `agent`, (D,); `agent` keeps control.
 
-    possible: (D, D) [prev_agent, agent]. Where control cannot come to `agent`, the result is any possible agent.
+    possible: (D, D) [prev_agent, agent]. Where `agent` cannot be reached, the result is any possible agent.
     """
     nearest = np.argsort(handovers_until(possible, agent), kind="stable")
     towards: list[int] = nearest[possible[:, nearest].argmax(axis=1)].tolist()  # the first of the nearest that is possible
@@ -182,10 +182,10 @@ def next_agent_towards(possible: NDArray[np.bool_], agent: int) -> list[int]:
 
 
 def handovers_until(possible: NDArray[np.bool_], agent: int) -> Floats:
-    """Return for each agent how many hand-overs it takes until `agent` is in control, (D,); infinity if that is not possible."""
+    """Return the number of hand-overs from each agent to `agent`, (D,); infinity if it cannot be reached."""
     steps: Floats = np.full(len(possible), np.inf)
     n, nearest = 0, np.array([agent])
-    while nearest.size:  # those from whom it takes n hand-overs: each agent is among them once
+    while nearest.size:  # agents at distance n; each agent occurs once
         steps[nearest] = n
         farther = np.flatnonzero(np.isinf(steps))
         n, nearest = n + 1, farther[possible[np.ix_(farther, nearest)].any(axis=1)]

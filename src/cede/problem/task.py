@@ -1,4 +1,4 @@
-"""The task: what a learner is told of a problem. Sizes, costs, horizon and names, but no probabilities.
+"""The task, the input of a learner: sizes, costs, horizon and names of a problem, but no probabilities.
 
 Where hand-overs take time, agents and members differ. The example of takeover.py, used in the docstrings below: a team of
 "machine" and "human", where the human needs 2 steps to take over and the machine acts meanwhile. The task then has four agents:
@@ -51,7 +51,7 @@ from cede.problem.takeover import (
 
 COSTS = ("env_cost", "cost_range", "control_cost", "switch_cost", "enter_cost", "enter_cost_range")  # fields of a task
 
-# A plan holds (L + 1) S D values; beyond this many no machine could keep one, and products of sizes could overflow.
+# A plan holds (L + 1) S D values; beyond this number no memory is large enough, and products of sizes could overflow.
 MOST_VALUES = 2**40
 
 
@@ -60,15 +60,15 @@ NOT_GIVEN: Any = ...
 
 @dataclass(frozen=True, eq=False)
 class Task(Remade):
-    """What a learner is told of a problem: sizes, costs, horizon, ends and the names of the agents, but no probabilities.
+    """The input of a learner: sizes, costs, horizon, terminal states and names of the agents, but no probabilities.
 
     Build one directly for a system of your own, or take `mdp.task`.
 
     agents: D different names. horizon: L, the number of steps of an episode; None if there is none (see discount).
 
-    env_cost: (S, A), the cost of each action in each state; or (S,), together with n_actions, if all actions cost the same. Where
-    it is NaN the cost is not known and is learned, and cost_range says what it can be, (least, most); if nothing is known, leave it
-    out and give n_states and n_actions.
+    env_cost: (S, A), the cost of each action in each state; or (S,), together with n_actions, if all actions cost the same. NaN:
+    the cost is unknown and is learned, within cost_range = (least, most). If all costs are unknown, leave env_cost out and give
+    n_states and n_actions.
 
     control_cost: of a step in control, one number, (D,), by name as in {"operator": 0.2}, or (S, D) if it depends on the state.
     switch_cost: of a hand-over, one number, (D, D) [prev_agent, agent], (S, D, D), or by name as in {("robot", "operator"): 0.3},
@@ -76,28 +76,27 @@ class Task(Remade):
     enter_cost: of arriving in a state, (S,), or by state as in {"crash": 10.0}; NaN where it must be learned, within
     enter_cost_range (by default cost_range).
 
-    terminal: states in which an episode ends, by index or name. Nobody is in control there. If there is a horizon, every step that
-    is left costs env_cost of that state, 0 if it is not known.
+    terminal: states in which an episode ends, by index or name. No agent is in control there. With a horizon, each remaining step
+    costs env_cost of that state, 0 if it is unknown.
 
-    discount: by which factor less counts what comes one step later. Without a horizon the value of a policy is its discounted cost,
-    or, if there is no discount either, its average cost of a step in the long run.
+    discount: the discount factor per step; None for no discount. Without a horizon the value of a policy is its discounted cost;
+    without a discount either, it is the long-run average cost of a step.
 
-    start_agent: who is in control before the first step, an index or a name. varies_with: for each agent None, "time" or
+    start_agent: the agent in control before the first step, an index or a name. varies_with: for each agent None, "time" or
     "prev_agent": what its policy may depend on besides the state; the learner keeps one table for each time step, or for each
-    previous agent. periods: which table of the environment holds at each time step, (L,) numbers from 0, as in [0] * 12 + [1] * 12
-    for morning and evening; None if it does not vary with time.
+    previous agent. periods: the index of the environment table of each time step, (L,), as in [0] * 12 + [1] * 12 for morning and
+    evening; None if it does not vary with time.
 
-    takeover_delay: the number of steps that agents need to take over, by name, as in {"human": 2}. During these steps the agent
-    before still acts, except if on_takeover lists the name: then the agent acts itself, by a separate policy for these steps.
-    Every such step is added to the task as an agent of its own (takeover.py). `agents` and D then count these steps too, while
-    `members` are the agents that were given.
+    takeover_delay: the number of steps that agents need to take over, by name, as in {"human": 2}. During these steps the previous
+    agent still acts; or, if on_takeover lists the name, the agent itself acts by a separate policy. Every such step is added to the
+    task as a further agent (takeover.py). `agents` and D then include these steps, while `members` are the agents of the team.
 
-    grab_cost: what a hand-over costs that is not possible by the above and happens all the same, because somebody takes control at
-    once, or breaks off a hand-over: one number, (M, M) for M members, (S, M, M), or by name as switch_cost. By default, and for
-    pairs that are not named, it is what switch_cost says for the pair. Infinity where it is not known: then it is left out.
+    grab_cost: the cost of a hand-over that the task does not allow but that happens, because an agent takes control at once or
+    breaks off a hand-over: one number, (M, M) for M members, (S, M, M), or by name as switch_cost. By default, and for pairs that
+    are not named, it is the switch_cost of the pair. Infinity: unknown, and not charged.
     """
 
-    env_cost: Any = None  # (S, A) float64, NaN where it is not known
+    env_cost: Any = None  # (S, A) float64, NaN where it is unknown
     agents: Sequence[str] = ()  # (D,) names; the members first, then the steps of slow hand-overs
     horizon: Any = NOT_GIVEN  # an int, or None
     control_cost: Any = 0.0  # (D,) or (S, D) float64
@@ -112,7 +111,7 @@ class Task(Remade):
     n_states: Any = None  # S, an int
     n_actions: Any = None  # A, an int
     cost_range: Any = None  # (least, most) that an unknown env_cost can be; None if all are known
-    enter_cost: Any = None  # (S,) float64, NaN where it is not known; None: arriving costs nothing
+    enter_cost: Any = None  # (S,) float64, NaN where it is unknown; None: arriving costs nothing
     enter_cost_range: Any = None  # (least, most) that an unknown enter_cost can be
     terminal: Any = ()  # indices of states in which an episode ends, ascending
     discount: float | None = None
@@ -130,7 +129,7 @@ class Task(Remade):
         if self.horizon is NOT_GIVEN:
             check.fail("Task", "horizon", "missing", "the number of steps of an episode, or None if there is none")
         horizon = None if self.horizon is None else check.integer("Task", "horizon", self.horizon, 1)
-        named = tuple(None if given is None else names_given(given) for given in (self.state_names, self.action_names))
+        named = tuple(None if names is None else names_given(names) for names in (self.state_names, self.action_names))
         n_states, n_actions = checked_sizes("Task", self.env_cost, self.n_states, self.n_actions, named)
         self._set(agents=names, horizon=horizon, n_states=n_states, n_actions=n_actions)
         self._set(
@@ -175,8 +174,8 @@ class Task(Remade):
     def _fold(self) -> None:
         """Replace takeover_delay and on_takeover by further agents, one for each step of a slow hand-over (takeover.py)."""
         assert self.varies_with is not None
-        given = {} if self.takeover_delay is None else self.takeover_delay
-        delays, own = checked_delays("Task", self.agents, given, self.on_takeover)
+        unchecked = {} if self.takeover_delay is None else self.takeover_delay
+        delays, own = checked_delays("Task", self.agents, unchecked, self.on_takeover)
         if any(delays):
             if "prev_agent" in self.varies_with:
                 name = self.agents[self.varies_with.index("prev_agent")]
@@ -237,7 +236,7 @@ class Task(Remade):
     def control_costs(self, state: Any, prev_agent: Any, agent: Any) -> tuple[Any, Any]:
         """Return the costs of control and of the hand-over in a step. All arguments are indices, or arrays of indices.
 
-        An impossible hand-over that happens costs its grab_cost, or nothing where that is not known (is_unpriced).
+        An impossible hand-over that happens costs its grab_cost, or 0 where that is unknown (is_unpriced).
         """
         control = self.control_cost[agent] if self.control_cost.ndim == 1 else self.control_cost[state, agent]
         if self._paid.ndim == 2:
@@ -246,7 +245,7 @@ class Task(Remade):
 
     @cached_property
     def _prices(self) -> Floats:
-        """Return what each hand-over costs if it happens, (D, D) or (S, D, D): switch_cost, or grab_cost where that is infinite."""
+        """Return the cost of each hand-over that happens, (D, D) or (S, D, D): switch_cost, or grab_cost where that is infinite."""
         if self.can_hand_over.all():
             return self.switch_cost  # type: ignore[no-any-return]
         own = self.grab_cost if self.grab_cost is not None else price_of_members(self.switch_cost, self.layout.aim)
@@ -256,41 +255,41 @@ class Task(Remade):
 
     @cached_property
     def _paid(self) -> Floats:
-        """Return `_prices` with 0 where the task does not say the price."""
+        """Return `_prices` with 0 where the price is unknown."""
         return self._prices if not self.is_unpriced.any() else read_only(np.where(np.isinf(self._prices), 0.0, self._prices))
 
     @cached_property
     def is_unpriced(self) -> NDArray[np.bool_]:
-        """Return which hand-overs are not possible, without a word of what they cost if they happen, (D, D) [prev_agent, agent]."""
+        """Return which impossible hand-overs have no known grab_cost, (D, D) [prev_agent, agent]."""
         return read_only(np.isinf(self._prices if self._prices.ndim == 2 else self._prices[0]))
 
     def step_cost(self, state: Any, prev_agent: Any, agent: Any, env_cost: Any, enter_cost: Any = 0.0) -> Any:
-        """Return the cost of a step (Eq. 1): environment, control and switching cost, and that of arriving.
+        """Return the cost of a step (Eq. 1): environment, control, switching and arrival cost.
 
-        state, prev_agent, agent: indices, or arrays of indices. agent: who acted, even if the task says that this is not possible
-        (see `control_costs`). env_cost, enter_cost: what the environment charged.
+        state, prev_agent, agent: indices, or arrays of indices. agent: the agent in control, even after an impossible hand-over
+        (see `control_costs`). env_cost, enter_cost: charged by the environment.
         """
         control, switching = self.control_costs(state, prev_agent, agent)
         return total_cost(env_cost, control, switching, enter_cost)
 
     @cached_property
     def can_hand_over(self) -> NDArray[np.bool_]:
-        """Return whether each agent can hand control to each other one, (D, D) [prev_agent, agent]."""
+        """Return which hand-overs are possible, (D, D) [prev_agent, agent]."""
         return read_only(np.isfinite(self.switch_cost if self.switch_cost.ndim == 2 else self.switch_cost[0]))
 
     @cached_property
     def is_terminal(self) -> NDArray[np.bool_]:
-        """Return whether an episode ends in each state, (S,)."""
+        """Return which states are terminal, (S,)."""
         return read_only(np.isin(np.arange(self.n_states), self.terminal))
 
     @property
     def learns_costs(self) -> bool:
-        """Return whether some costs of the environment are not known."""
+        """Return whether some costs of the environment are unknown."""
         return self.cost_range is not None or self.enter_cost_range is not None
 
     @cached_property
     def extremes_of_env_cost(self) -> tuple[Floats, Floats]:
-        """Return the least and the most that the environment can charge for an action in each state, (S,) each."""
+        """Return the least and the greatest possible environment cost of an action in each state, (S,) each."""
         low, high = self.env_cost, self.env_cost
         if self.cost_range is not None:
             low, high = (np.where(np.isnan(self.env_cost), end, self.env_cost) for end in self.cost_range)
@@ -298,7 +297,7 @@ class Task(Remade):
 
     @cached_property
     def extremes_of_enter_cost(self) -> tuple[float, float]:
-        """Return the least and the most that arriving can cost."""
+        """Return the least and the greatest possible cost of arriving."""
         if self.enter_cost is None:
             return 0.0, 0.0
         ends = self.enter_cost_range or (0.0, 0.0)
@@ -307,27 +306,27 @@ class Task(Remade):
 
     @property
     def weighs_steps(self) -> bool:
-        """Return whether later steps of an episode cost less, though there is a last one: costs are weighed then, steps are not."""
+        """Return whether there are both a horizon and a discount: then costs are discounted, but shares of steps are not."""
         return self.horizon is not None and self.discount is not None
 
     @property
     def plan_steps(self) -> int:
-        """Return how many time steps a plan tells apart: L, or 1 where there is no horizon."""
+        """Return the number of time steps of a plan: L, or 1 without a horizon."""
         return 1 if self.horizon is None else self.horizon
 
     @property
     def policy_shape(self) -> tuple[int, ...]:
-        """Return the shape of a switching policy: (L, S, D), or (S, D) where there is no horizon."""
+        """Return the shape of a switching policy: (L, S, D), or (S, D) without a horizon."""
         sides = (self.n_states, self.n_agents)
         return sides if self.horizon is None else (self.horizon, *sides)
 
     @property
     def n_periods(self) -> int:
-        """Return how many tables the environment has: 1 unless it varies with time."""
+        """Return the number of tables of the environment: 1 unless it varies with time."""
         return 1 if self.periods is None else int(self.periods.max()) + 1
 
     def with_unknown_costs(self, cost_range: tuple[float, float] | None = None) -> "Task":
-        """Return the task with env_cost to be learned. cost_range: what it can be; by default from the least to the largest."""
+        """Return the task with unknown environment costs. cost_range: by default from the least to the greatest cost."""
         if cost_range is None:
             least, most = self.extremes_of_env_cost
             cost_range = float(least.min()), float(most.max())
@@ -336,13 +335,13 @@ class Task(Remade):
                     "with_unknown_costs",
                     "cost_range",
                     "missing",
-                    f"given: all costs are {cost_range[0]:g}, and somebody who knew that would know them",
+                    f"given: all costs are {cost_range[0]:g}, and a range of one number would reveal them",
                 )
-        unknown = np.where(self.is_terminal[:, None], self.env_cost, np.nan)  # what is left after an end is no cost of an action
+        unknown = np.where(self.is_terminal[:, None], self.env_cost, np.nan)  # costs of terminal states stay
         return replace(self, env_cost=unknown, cost_range=cost_range)
 
     def only_costs(self, **costs: Any) -> "Task":
-        """Return the task with all costs 0 except those given, by the names of its fields. What is not possible stays so."""
+        """Return the task with all costs 0 except `costs`, by the names of fields. Impossible hand-overs stay impossible."""
         barred = np.where(self.can_hand_over, 0.0, np.inf)
         nothing: dict[str, Any] = {
             "env_cost": np.zeros((self.n_states, self.n_actions)),
@@ -352,13 +351,13 @@ class Task(Remade):
         return replace(self, **{**nothing, "enter_cost": None, "grab_cost": None, **costs})
 
     def can_reach(self, agent: int | str) -> bool:
-        """Tell whether control can ever come to an agent, index or name, beginning with the start agent."""
+        """Return whether hand-overs can lead from the start agent to an agent, index or name."""
         agent = self.agent_index("Task.can_reach", "agent", agent)
         return bool(np.isfinite(handovers_until(self.can_hand_over, agent)[self.start_agent]))
 
     def always(self, agent: int | str) -> NDArray[np.int16]:
         """Return the policy that gives control to one agent as soon as possible and leaves it there, (L, S, D) [t, s, prev_agent],
-        or (S, D) without a horizon. agent: an index or a name. Fails if control cannot come to the agent.
+        or (S, D) without a horizon. agent: an index or a name. Fails if the agent cannot be reached from the start agent.
         """
         agent = self.agent_index("Task.always", "agent", agent)
         if not self.can_reach(agent):
@@ -372,7 +371,7 @@ class Task(Remade):
         return len(self.agents)
 
     def agent_index(self, owner: str, place: str, agent: Any) -> int:
-        """Return the index of an agent that is given by its index or by its name; owner and place are for the error."""
+        """Return the index of an agent, given its index or name; owner and place are for the error."""
         if agent is NOT_GIVEN:
             check.fail(owner, place, "missing", check.one_of(self.agents))
         if isinstance(agent, str):
@@ -380,7 +379,7 @@ class Task(Remade):
         return check.index(owner, place, agent, self.n_agents)
 
     def state_index(self, owner: str, place: str, state: Any) -> int:
-        """Return the index of a state that is given by its index or by its name; owner and place are for the error."""
+        """Return the index of a state, given its index or name; owner and place are for the error."""
         if state is NOT_GIVEN:
             by_number = f"an integer from 0 to {self.n_states - 1}"
             check.fail(owner, place, "missing", by_number if self.state_names is None else check.one_of(self.state_names))
@@ -389,7 +388,7 @@ class Task(Remade):
         return check.index(owner, place, state, self.n_states)
 
     def action_index(self, owner: str, place: str, action: Any) -> int:
-        """Return the index of an action that is given by its index or by its name; owner and place are for the error."""
+        """Return the index of an action, given its index or name; owner and place are for the error."""
         if isinstance(action, str):
             return place_index(owner, place, action, self.n_actions, self.action_names, self._actions_by_name)
         return check.index(owner, place, action, self.n_actions)
@@ -407,7 +406,7 @@ class Task(Remade):
     @overload
     def who_acts(self, agent: str) -> str: ...
     def who_acts(self, agent: int | str) -> int | str:
-        """Return the member who acts while an agent is in control, by name or by index as the agent is given.
+        """Return the member who acts while an agent is in control: its name if `agent` is a name, else its index.
 
         In the example of this module the machine acts while "human (taking over from machine, 1 of 2)" is in control.
         """
@@ -423,7 +422,7 @@ class Task(Remade):
 
     @cached_property
     def layout(self) -> Layout:
-        """Return the arrays by which kernels and counts find the policies of the agents and the weight of later costs."""
+        """Return the array layout for kernels and counts: policies of the agents, weights of later costs."""
         return layout_of(self.roles.aim, self.table, self.varies_with or (), self.horizon, self.discount)
 
     def slot_shape(self, table: int) -> tuple[int, ...]:

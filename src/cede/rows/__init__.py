@@ -1,1 +1,1 @@
-"""Rows: what is counted, stored by layer and name, and the working tables in which it grows."""
+"""Rows: counts, stored by layer and name, and the working tables in which they grow."""

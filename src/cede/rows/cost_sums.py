@@ -1,6 +1,6 @@
-"""Compiled sums of costs that are learned: how often each was seen, its sum, and the sum of its squares.
+"""Compiled sums of learned costs: their number, their sum, and the sum of their squares.
 
-A cost is kept relative to its range, from 0 to 1. Sums are exact, so that the order in which costs are added does not matter: a
+A cost is stored relative to its range, from 0 to 1. Sums are exact, so that the order in which costs are added does not matter: a
 cost is split into whole multiples of 2^-24 and a rest in whole multiples of 2^-50, which are added up apart, and its square is
 rounded to a multiple of 2^-30. (That holds for up to 8 million costs of one row; beyond, the last bit is rounded.)
 """
@@ -21,14 +21,14 @@ PLACES = 2 + 6  # that a row takes in a pool at most while it grows to four sums
 
 
 class CostLayer(Bundle):
-    """The costs of a learner that are not known. Rows may be shared by several places; all arrays are empty where all is known."""
+    """The unknown costs of a learner. Several places may share a row; all arrays are empty if all costs are known."""
 
     counts: CountsArrays  # place: (S, A), or (S, slots) for UCRL2: the row of each cost, -1: it is known
     enter_place: Int1  # (S,) the row of the cost of arriving in each state, -1: it is known; empty: all are
     least: Float1  # (rows,) the least that a cost can be
     spread: Float1  # (rows,) the most minus the least
-    kind: int  # of the intervals: BERNSTEIN, PRINTED or NO_RADIUS
-    low: Float1  # (rows,) what is believed: the least mean, the most, and the middle
+    kind: int  # of the intervals, see beliefs/costs.py
+    low: Float1  # (rows,) believed mean cost: least, greatest, and observed
     high: Float1
     mean: Float1
     window: int  # episodes for which a cost counts, 0: for ever
@@ -79,7 +79,7 @@ def take_part(table, r, part):
 
 @inlined
 def sums_of(table, r):
-    """Return how many costs of row r were seen, their sum, and the sum of their squares."""
+    """Return the number of costs of row r, their sum, and the sum of their squares."""
     n, coarse, rest, squares = 0.0, 0.0, 0.0, 0.0
     for j in range(table.start[r], table.start[r] + table.size[r]):
         column, weight = table.column[j], table.weight[j]
@@ -103,7 +103,9 @@ def rows_of_costs(costs, s, j, to):
 
 @kernel
 def count_costs(costs, rows, measured):
-    """Add costs to the sums of their rows, and write the values that were added over them. rows: (n,), -1: none. measured: (n,)."""
+    """Add costs to the sums of their rows, and replace them by the added values, relative to their ranges. rows: (n,), -1: none.
+    measured: (n,), overwritten.
+    """
     for i in range(rows.size):
         if rows[i] >= 0:
             measured[i] = part_of_range(costs, rows[i], measured[i])

@@ -13,9 +13,9 @@ LEAST_WEIGHT = 1e-9  # an outcome that has faded to less is forgotten
 
 
 class OutcomeIndex(Bundle):
-    """Which outcome of a place leads where: from a next state of (s, a), or an action of (slot, s), back to the outcome."""
+    """The inverse of `Outcomes.to`: from a next state of (s, a), or an action of (slot, s), to the outcome."""
 
-    entry: Int2  # (places) which of the lists below; empty: an outcome is what it leads to
+    entry: Int2  # (places) which of the lists below; empty: the outcome is the next state or action
     begin: Int1  # (lists + 1,) where each list begins in the next two
     to: Int1  # (n,) ascending in each list
     outcome: Int1  # (n,) the outcome that leads there
@@ -24,7 +24,7 @@ class OutcomeIndex(Bundle):
 class Forgetting(Bundle):
     """How counts fade after every episode."""
 
-    factor: Float1  # (rows,) what is left of a count; empty: nothing is ever forgotten
+    factor: Float1  # (rows,) by which counts are multiplied; empty: counts do not fade
     window: Int1  # (rows,) episodes for which a step counts, 0: for ever
     lengths: Int1  # (n,) the windows that there are
     recent: Int2  # (longest window, L) row * n_columns + column of the last steps, -1: none
@@ -33,7 +33,7 @@ class Forgetting(Bundle):
 class CountsArrays(Bundle):
     """Where the steps of one layer are counted."""
 
-    seen: Table  # what was counted; rows from `counted` on hold what is known
+    seen: Table  # the counts; rows from `counted` on hold known probabilities
     counted: int  # rows that are counted
     n_columns: int  # outcomes that a row can have
     place: Int2  # agents: (slots, S); environment: (periods * S, A), or with slots for UCRL2: the row in which a step is counted
@@ -93,9 +93,10 @@ def keys_of_steps(agents, environment, problem, flat, times, states, prevs, who,
 
 @kernel
 def count_steps(agents, environment, problem, flat, times, states, prevs, who, actions, nexts, cells, done):
-    """Add steps to the tables of both layers, from step done[0] on, until a pool may be too short; done[0] says how far that was.
+    """Add steps to the tables of both layers, from step done[0] on, until a pool may be too short; done[0] is then the first step
+    that was not added.
 
-    Returns how many places each pool wants. cells: (4, CHUNK) scratch.
+    Return how many places each pool lacks. cells: (4, CHUNK) scratch.
     """
     while done[0] < states.size:
         first = done[0]
@@ -157,8 +158,8 @@ def forget(counts, episode, keys):
 
 @kernel
 def part_kept(fading):
-    """Return the part of all counts that is left after an episode, if all rows fade by one rule. Of a window of w episodes it is
-    1 - 1/w: what a fading count must lose to remember as much.
+    """Return the factor by which counts fade after an episode, if all rows fade by one rule; for a window of w episodes, the factor
+    1 - 1/w of an equally long memory.
     """
     if fading.factor.size == 0:
         return 1.0

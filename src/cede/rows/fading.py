@@ -1,10 +1,10 @@
-"""Counts that fade, for agents that change: what was seen long ago weighs less than what was seen recently.
+"""Counts that fade, for agents that change: old visits weigh less than recent ones.
 
 With a half-life of h episodes every count is multiplied with 2^(-1/h) after each episode. With a window of w episodes a step counts
 in w episodes, its own the first, and then no more. Radii follow from the sum of the weights that are left. For weights of at most 1
 this sum is never more than the effective number of samples (sum of weights)^2 / (sum of squares), on which Hoeffding's inequality
 for weighted means rests. So for an agent that does not change the radii are as valid as before, and wider. For an agent that does
-change they guarantee nothing, but what was learned of its old behaviour is forgotten.
+change they guarantee nothing, but its old behaviour is forgotten.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ def forgetting_arrays(rules: Sequence[tuple[int, Forget | None]], horizon: int, 
     """Return rules in the form that kernels read.
 
     rules: for one block of rows after the other the number of rows and the rule by which they fade, None for not at all. recent:
-    (longest window, L) where the last steps were counted, as in `Forgetting`; empty if there were none.
+    (longest window, L) keys of the last steps, as in `Forgetting`; empty without any.
     """
     no_rows, no_steps = np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.int64)
     if all(rule is None for _, rule in rules):

@@ -1,8 +1,8 @@
 """Places: the row in which each step of a team is counted, by layer.
 
 A place is a policy of `task.tables` with its slot and state (agents), a state with an action, or with a slot for UCRL2
-(environment), or a state with an action whose cost is learned (costs). Places that point to one row are counted together: that is
-what a declared structure says.
+(environment), or a state with an action whose cost is learned (costs). Places that point to one row are counted together, as a
+declared structure demands.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def agent_rows(task: Task, structure: Structure | None) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class CostPlaces:
-    """Where costs that must be learned are counted, and what they can be. `cost_places` makes it."""
+    """The rows of unknown costs, and their ranges. `cost_places` makes it."""
 
     place: Ints  # (S, A), or (S, slots) for UCRL2: the row of each cost, -1: it is known; empty: all are
     enter_place: Ints  # (S,) the row of the cost of arriving, -1: it is known; empty: all are
@@ -54,7 +54,7 @@ class CostPlaces:
 
 
 def cost_places(task: Task, *, flat: bool = False, structure: Structure | None = None) -> CostPlaces:
-    """Return where costs are counted that must be learned. Arguments: as for `layer_shapes`.
+    """Return the rows of unknown costs. Arguments: as for `layer_shapes`.
 
     UCRL2, which ignores actions, must learn the mean cost of every agent in every state where actions differ in cost.
     """
@@ -89,8 +89,7 @@ def cases_of(task: Task, structure: Structure | None) -> list[int]:
 
 
 def new_layers(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return where steps are counted: for the agents and for the environment the fields of `CountsArrays` that follow from the
-    task.
+    """Return the fields of `CountsArrays` that follow from the task, for the agents and for the environment.
 
     These are `place`, `outcomes`, `counted` and `n_columns`. Rows of the agents are ordered by agent, then slot, then case; rows of
     the environment by state and action, or as the structure numbers its cases.
@@ -151,9 +150,7 @@ def all_agents(task: Task, structure: Structure | None) -> Rows:
 
 
 def outcome_index(outcomes: Outcomes | Rows | None) -> OutcomeIndex:
-    """Return the index by which kernels find which outcome of a place a step was. None: an outcome is the next state or action
-    itself.
-    """
+    """Return the index by which kernels find the outcome of a step. None: an outcome is the next state or action itself."""
     if outcomes is None:
         return OutcomeIndex(entry=np.empty((0, 0), dtype=np.int64), **dict.fromkeys(("begin", "to", "outcome"), NO_INTS))
     begin, means, which = [0], [], []

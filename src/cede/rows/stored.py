@@ -1,11 +1,11 @@
-"""Stored counts: for each layer, by its name, how often each outcome of each row was seen.
+"""Stored counts: for each layer, by its name, the count of each outcome of each row.
 
 Layers of a team (`places.layer_shapes` lists them):
 
     agent/NAME    (slots * cases, A)   N(s, d, a) of one agent, Section 3 of the paper
     environment   (S * A, S)           N'(s, a, s'); for UCRL2, which ignores actions, (S * slots, S); or (cases, outcomes)
     costs         (rows, 4)            of each learned cost, from 0 to 1 in its range: count, sum in two parts, sum of squares
-    start         (1, S)               how often each state was the first of an episode
+    start         (1, S)               counts of the first states of episodes
 
 Counts add layer by layer. Any split of the same episodes, counted separately and added in any order, gives the same counts. Files
 hold the same keys and numbers; matrices are views for users.
@@ -35,7 +35,7 @@ MOST_COUNT = 2**62
 
 @dataclass(frozen=True, eq=False)
 class LayerCounts:
-    """Counts of one layer. Memory follows what was seen."""
+    """Counts of one layer; only counts above 0 take memory."""
 
     shape: Shape  # rows, columns
     key: Ints  # (n,) ascending, row * columns + column
@@ -117,8 +117,7 @@ def apart(layer: LayerCounts, rows: Iterable[int]) -> list[LayerCounts]:
 
 @dataclass(frozen=True, eq=False)
 class Counts(Remade):
-    """What was counted in some episodes, by layer. `count` makes it of episodes, `Learner.counts` returns that of a learner, and
-    `+` adds two.
+    """Counts of episodes, by layer. `count` counts episodes, `Learner.counts` returns those of a learner, and `+` adds.
 
     `agents`, `environment`, `costs` and `starts` are read-only views as SciPy matrices and an array.
     """
@@ -170,8 +169,8 @@ class Counts(Remade):
         shapes = layer_shapes(task, flat=flat, structure=structure)
         names = [name for name in shapes if name.startswith(AGENT)]
         rows = [shapes[name][0] for name in names]
-        given = checked_matrix("Counts", "agents", agents, (sum(rows), task.n_actions))
-        layers = dict(zip(names, apart(given, rows), strict=True))
+        all_agents = checked_matrix("Counts", "agents", agents, (sum(rows), task.n_actions))
+        layers = dict(zip(names, apart(all_agents, rows), strict=True))
         layers[ENVIRONMENT] = checked_matrix("Counts", ENVIRONMENT, environment, shapes[ENVIRONMENT])
         layers[COSTS] = LayerCounts.empty(shapes[COSTS])
         if costs is not None:
@@ -219,7 +218,7 @@ class Counts(Remade):
 
     @cached_property
     def starts(self) -> Floats:
-        """Return how often each state was the first of an episode, (S,); empty if this was not counted."""
+        """Return the counts of first states of episodes, (S,); empty if they were not counted."""
         return read_only(self.layers[START].first_row if START in self.layers else np.empty(0))
 
     def __add__(self, other: "Counts") -> "Counts":
@@ -228,7 +227,7 @@ class Counts(Remade):
             return NotImplemented
         for name in dict.fromkeys((*self.layers, *other.layers)):
             if name != START or (name in self.layers and name in other.layers):
-                mine, theirs = (None if name not in one.layers else one.layers[name].shape for one in (self, other))
+                mine, theirs = (None if name not in counts.layers else counts.layers[name].shape for counts in (self, other))
                 if mine != theirs:
                     check.fail("Counts +", f"the shape of {name}", theirs, f"{mine}, as on the left")
         layers = {
@@ -275,7 +274,7 @@ def checked_matrix(owner: str, layer: str, given: Any, shape: Shape) -> LayerCou
 
 
 def checked_starts(owner: str, given: Any, n_states: int) -> Floats:
-    """Check how often each state was the first of an episode, (S,), and return a copy."""
+    """Check the counts of first states of episodes, (S,), and return a copy."""
     result = check.copied(owner, "starts", given, "(S,)")
     if result.shape != (n_states,) or not ((result >= 0.0) & (result <= MOST_COUNT)).all():
         check.fail(owner, "starts", check.show(given), f"({n_states},) of numbers from 0 to {MOST_COUNT}")
@@ -297,7 +296,7 @@ def check_layer(owner: str, name: str, layer: LayerCounts, owners: Ints | None =
 
 
 def check_sums(owner: str, layer: LayerCounts) -> None:
-    """Check sums of costs, (rows, 4): of n numbers from 0 to 1 the sum is at most n, that of squares no more than that."""
+    """Check sums of costs, (rows, 4): n numbers from 0 to 1 have a sum of at most n, and a sum of squares of at most their sum."""
     if layer.shape[1] != N_SUMS:
         check.fail(owner, "the number of columns of costs", layer.shape[1], f"{N_SUMS}: count, sum in two parts, sum of squares")
     n, coarse, rest, squares = layer.matrix.toarray().astype(np.float64).T
@@ -305,12 +304,12 @@ def check_sums(owner: str, layer: LayerCounts) -> None:
     wrong = (total > n * (1 + 1e-6) + 1e-6) | (squares > total * (1 + 1e-6) + 1e-6)
     if wrong.any():
         row = int(np.argmax(wrong))
-        given = [float(one[row]) for one in (n, total, squares)]
-        check.fail(owner, f"costs[{row}]", check.show(given), "count, sum and sum of squares of numbers from 0 to 1")
+        sums = [float(column[row]) for column in (n, total, squares)]
+        check.fail(owner, f"costs[{row}]", check.show(sums), "count, sum and sum of squares of numbers from 0 to 1")
 
 
 def check_outcomes_counted(owner: str, structure: Outcomes | None, layer: LayerCounts) -> None:
-    """Check that counts of the environment lie in columns that are outcomes of their case: kernels trust that.
+    """Check that each count of the environment is in a column of an outcome of its case; kernels rely on it.
 
     structure: that of the environment, or None.
     """

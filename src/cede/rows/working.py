@@ -1,4 +1,4 @@
-"""Working counts: tables that grow in place while a learner is at work, made from stored counts, and stored again."""
+"""Working counts: tables that grow in place, loaded from stored counts and stored again."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -41,15 +41,15 @@ from cede.steps.step import Episode, Steps
 
 @dataclass(eq=False)
 class SharedCounts:
-    """Working counts of an environment and of its costs. A learner has its own, or shares that of its fleet."""
+    """Working counts of an environment and of its costs. A learner has its own, or shares those of its fleet."""
 
     table: Table
     costs: Table  # sums of costs that are learned, (rows, 4)
     rows: int  # rows of the table that are counted; rows of a known table may follow
     episodes: int  # episodes counted into it, of all teams
     structure: Structure | None = None  # whose cases the rows are, without agents; None: a row for each pair (s, a)
-    turn: Turn = field(default_factory=Turn)  # of all that count into it
-    extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of the environment, of all teams whose option declares them
+    turn: Turn = field(default_factory=Turn)  # the lock of all learners that count into it
+    extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of the layer "environment", declared by options of teams
 
     @classmethod
     def load(cls, counts: Counts, known: sp.csr_array | None = None, structure: Structure | None = None) -> "SharedCounts":
@@ -62,16 +62,16 @@ class SharedCounts:
         return {ENVIRONMENT: LayerCounts.of_table(self.table, self.rows), COSTS: LayerCounts.of_table(self.costs)}
 
     def as_it_is(self) -> dict[str, Any]:
-        """Return all that changes in it, by name; of tables a copy."""
+        """Return a snapshot of the fields that change, by name; tables are copied."""
         return {"table": self.table.copy(), "costs": self.costs.copy(), "episodes": self.episodes, "extras": self.extras}
 
 
 class Working:
     """Counts that grow in place; counting a step costs only what it changes.
 
-    counts: stored counts. flat, structure: as for `count`. shared: where the environment is counted, if that is shared with others.
-    known_agents, known_environment: (n, columns) rows of known tables, appended after the counted rows. forgetting: how counts
-    fade, of the agents and of the environment; None: not at all.
+    counts: stored counts. flat, structure: as for `count`. shared: counts of the environment that are shared with other learners,
+    or None. known_agents, known_environment: (n, columns) rows of known tables, appended after the counted rows. forgetting: how
+    counts fade, of the agents and of the environment; None: not at all.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class Working:
         self.problem = problem_of(task)
         self.episodes = counts.episodes
         self.starts = counts.starts.copy() if counts.starts.size else np.zeros(task.n_states)
-        self.keys = np.empty((2, 0), dtype=np.int64)  # if counts fade: where the steps of the running episode were counted
+        self.keys = np.empty((2, 0), dtype=np.int64)  # if counts fade: keys of the steps of the running episode
         self.cost_rows, self.cost_parts = NO_INTS, np.empty(0)  # and its costs
 
     def store(self, *, environment: bool = True) -> Counts:
-        """Return a copy of all that was counted; environment: False to leave out what is counted of the environment."""
+        """Return a copy of all counts; environment: False to leave out those of the environment."""
         names = [f"{AGENT}{name}" for name in self.task.tables]
         parts = apart(LayerCounts.of_table(self.agents.seen, self.agents.counted), agent_rows(self.task, self.structure))
         outside = self.shared.store() if environment else {}
@@ -112,21 +112,21 @@ class Working:
 
     @property
     def environment(self) -> CountsArrays:
-        """Return where the environment is counted. A fleet may replace its table as a whole; then the new one is taken."""
+        """Return the counts of the environment, with the current table of `shared`, which a fleet may replace."""
         if self._environment.seen is not self.shared.table:
             self._environment.seen = self.shared.table
         return self._environment
 
     @property
     def costs(self) -> CostLayer:
-        """Return where costs are counted that must be learned."""
+        """Return the sums of unknown costs."""
         if self._costs.counts.seen is not self.shared.costs:
             self._costs.counts.seen = self.shared.costs
         return self._costs
 
     @property
     def layers(self) -> tuple[CountsArrays, CountsArrays]:
-        """Return where the agents and the environment are counted."""
+        """Return the counts of the agents and of the environment."""
         return self.agents, self.environment
 
     @property
@@ -137,25 +137,25 @@ class Working:
     def add(self, *steps: Ints, costs: Floats | None = None, enter_costs: Floats | None = None) -> None:
         """Count steps: times, states, previous agents, agents, actions and next states, (n,) each.
 
-        costs, enter_costs: (n,) what the environment charged; needed where some costs must be learned.
+        costs, enter_costs: (n,) charged by the environment; needed where some costs are unknown.
         """
-        given = (*self.layers, self.problem, int(self.flat), *steps)
+        arguments = (*self.layers, self.problem, int(self.flat), *steps)
         if self.task.horizon is not None:
             self.add_starts(steps[1][steps[0] == 0])
         if self.costs.least.size:
             self._add_costs(steps, costs, enter_costs)
         if self.fades:
             keys = np.empty((2, len(steps[0])), dtype=np.int64)
-            kernels.keys_of_steps(*given, *keys)
+            kernels.keys_of_steps(*arguments, *keys)
             self.keys = np.concatenate([self.keys, keys], axis=1)
         cells, counted = np.empty((4, kernels.CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64)
         while counted[0] < len(steps[0]):
-            for layer, places in zip(self.layers, kernels.count_steps(*given, cells, counted), strict=True):
+            for layer, places in zip(self.layers, kernels.count_steps(*arguments, cells, counted), strict=True):
                 if places > 0:
                     layer.seen.lengthen(places)
 
     def add_starts(self, states: Ints) -> None:
-        """Count the first states of episodes, (n,). Where counts of the environment fade, older ones fade before each."""
+        """Count the first states of episodes, (n,). If counts of the environment fade, earlier starts fade before each."""
         keep = kernels.part_kept(self._environment.forgetting)
         for state in states.tolist():
             if keep < 1.0:
@@ -164,7 +164,7 @@ class Working:
             self.starts[state] += 1.0
 
     def _add_costs(self, steps: tuple[Ints, ...], costs: Floats | None, enter_costs: Floats | None) -> None:
-        """Count the costs of steps, where they must be learned. The arguments are those of `add`."""
+        """Count the unknown costs of steps. The arguments are those of `add`."""
         times, states, prevs, who, actions, nexts = steps
         layer, n = self.costs, len(states)
         charged = (np.zeros(n) if part is None else part for part in (costs, enter_costs))
@@ -203,8 +203,8 @@ class Working:
 def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, structure: Structure | None = None) -> Counts:
     """Count episodes.
 
-    task: what the episodes belong to. episodes: the Episodes. flat: count p(s' | s, d) instead of p(s' | s, a), for UCRL2.
-    structure: count by the cases of a declared structure.
+    task: the task of the episodes. episodes: the Episodes. flat: count p(s' | s, d) instead of p(s' | s, a), for UCRL2. structure:
+    count by the cases of a declared structure.
     """
     check.instance("count", "task", task, Task, ", as in mdp.task")
     flat = check.truth("count", "flat", flat)
@@ -219,7 +219,7 @@ def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, struct
 
 
 def cost_layer(task: Task, where: CostPlaces, table: Table, forgetting: Forgetting) -> CostLayer:
-    """Return where costs that must be learned are counted, in the form that kernels read.
+    """Return the layer of unknown costs in the form that kernels read.
 
     table: their sums. forgetting: how the counts of the environment fade: with one rule, all rows alike.
     """

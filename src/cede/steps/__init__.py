@@ -1,1 +1,1 @@
-"""Steps: the record of what happened, its validator, what a step costs; the loop of a run; records and logs read into steps."""
+"""Steps: the record type, its validator, the cost of a step; the episode loop; records and logs read into steps."""

@@ -1,6 +1,6 @@
-"""The validator of steps from outside, against the task: indices, ends, the step before, the declared structure, and costs.
+"""The validator of steps from outside: indices, terminal states, the link to the previous step, the declared structure, costs.
 
-Learners, logs, Episodes and the service call `check_steps`. What it returns is trusted by all that counts.
+Learners, logs, Episodes and the service call `check_steps`. All counting trusts its result.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from cede.problem.structure import Structure
 from cede.problem.task import Task
 from cede.steps.step import WHERE, WHO, Episode, Step, Steps, wrong_links
 
-SAME_COST = 1e-6  # how far a measured cost may be from a known one, relative to it or, near 0, absolutely: float32 rounds so
+SAME_COST = 1e-6  # tolerance between a measured and a known cost, relative or, near 0, absolute: float32 rounding
 PLACES = ("state", "prev_agent", "agent", "action", "next_state")
 COSTS = ("cost", "enter_cost")
 IN_EPISODES = {"cost": "env_costs", "enter_cost": "enter_costs"}  # other fields: with an s
@@ -49,9 +49,9 @@ def observed_step(
 ) -> Step:
     """Check one step of a loop, and return it in indices, with all costs.
 
-    t: checked before. values: state, prev_agent, agent, action and next_state, by index or name. last: the step before in the same
-    episode or run, None for the first one. costs: what the environment charged for the action and for arriving, None where that is
-    not given. moved: whether the system was moved since the last step.
+    t: already checked. values: state, prev_agent, agent, action and next_state, by index or name. last: the previous step of the
+    same episode or run, None for the first. costs: charged by the environment for the action and for arriving, None if not given.
+    moved: whether the system was moved since the last step.
     """
     given = dict(zip(PLACES, values, strict=True))
     state, to = task.state_index(owner, "state", given["state"]), task.state_index(owner, "next_state", given["next_state"])
@@ -70,7 +70,7 @@ def observed_step(
 
 
 def check_choice(owner: str, task: Task, state: Any, prev_agent: Any) -> tuple[int, int]:
-    """Check where an agent is to be chosen, a state and a previous agent by index or name; return both as indices."""
+    """Check the arguments of a choice, a state and a previous agent by index or name; return both as indices."""
     at, prev = task.state_index(owner, "state", state), task.agent_index(owner, "prev_agent", prev_agent)
     if task.terminal:
         check_goes_on(owner, task, Step(0, at, prev, prev, 0, at, 0.0), plain, {"state": state})
@@ -90,8 +90,8 @@ def check_steps(
     """Check steps, and return them with all costs.
 
     structure: as declared, or None. place: how errors name a field of a step. linked: whether they are one episode, in order; a
-    step whose t is one more than that of the step before must then continue it. measured: whether costs were measured; they must
-    then be what the task says, where it does. Those of Episodes need not be: `rollout` draws random costs, and tasks say the mean.
+    step at time t + 1 must then continue the step at time t. measured: whether measured costs must equal the known costs of the
+    task. Those of Episodes need not: `rollout` draws random costs, and the task holds their means.
     """
     check_sizes(owner, task, steps, place)
     check_goes_on(owner, task, steps, place)
@@ -122,7 +122,7 @@ def check_sizes(owner: str, task: Task, steps: Steps, place: Place) -> None:
 
 
 def check_goes_on(owner: str, task: Task, steps: Any, place: Place, given: Mapping[str, Any] | None = None) -> None:
-    """Check that no step begins where episodes end: nobody is in control there. given: as for `check_links`."""
+    """Check that no step begins in a terminal state. given: as for `check_links`."""
     if task.terminal and (i := first(task.is_terminal[steps.state])) is not None:
         check.fail(owner, place("state", i), shown("state", steps, i, given), "one in which an episode goes on: it ends there")
 
@@ -130,10 +130,10 @@ def check_goes_on(owner: str, task: Task, steps: Any, place: Place, given: Mappi
 def check_links(
     owner: str, task: Task, before: Any, after: Any, linked: Any, place: Place, given: Mapping[str, Any] | None = None
 ) -> None:
-    """Check that steps continue the steps before them (`wrong_links`), and that no step follows after an end.
+    """Check that steps continue the previous steps (`wrong_links`), and that no step follows a terminal state.
 
-    before, after: single steps, or the columns of n pairs. linked: whether they follow one another directly, (n,). given: what a
-    user gave for the single step, by index or name: errors repeat it.
+    before, after: single steps, or the columns of n pairs. linked: whether they follow one another directly, (n,). given: the
+    user's values of the single step, by field, as errors show them.
     """
     wrong_agent, wrong_state = wrong_links(before, after)
     if (i := first(wrong_agent & linked)) is not None:
@@ -149,14 +149,14 @@ def check_links(
 
 
 def first(wrong: Any) -> int | None:
-    """Return the first of n steps with which something is wrong, None if there is none. wrong: (n,), or of a single step."""
+    """Return the index of the first wrong step, None if all are right. wrong: (n,), or a scalar for a single step."""
     if isinstance(wrong, bool | np.bool_):  # quicker
         return 0 if wrong else None
     return int(np.argmax(wrong)) if wrong.any() else None
 
 
 def shown(name: str, steps: Any, i: int, given: Mapping[str, Any] | None) -> str:
-    """Return how an error shows a field of step i: as it was given, else its index."""
+    """Return how an error shows a field of step i: as the user gave it, else its index."""
     return check.show(np.atleast_1d(getattr(steps, name))[i] if given is None else given[name])
 
 
@@ -167,7 +167,7 @@ def wanted(indices: Any, i: int, names: Any, name: str, given: Mapping[str, Any]
 
 
 def check_outcomes(owner: str, structure: Structure | None, steps: Any, place: Place) -> None:
-    """Check that the declared structure allows every next state: others cannot be counted. steps: a Step, or columns."""
+    """Check that the declared structure allows every next state. steps: a Step, or columns."""
     if structure is None or structure.environment is None or not np.size(steps.state):
         return
     outcomes = structure.environment
@@ -181,36 +181,36 @@ def check_outcomes(owner: str, structure: Structure | None, steps: Any, place: P
 
 
 def charged(owner: str, task: Task, steps: Any, place: Place = in_column, *, measured: bool = False) -> tuple[Any, Any]:
-    """Check what the environment charged in steps, a Step or columns; return it for actions and for arriving.
+    """Check the costs that the environment charged in a Step or columns; return those of actions and of arriving.
 
-    Where the task says a cost, it is that; else it is `cost` or `enter_cost` of the step, which must lie in the range that the task
-    says. measured: whether a cost that the task says must, if it is given, be the same: nobody would learn from another one.
+    A known cost is taken from the task; an unknown cost is `cost` or `enter_cost` of the step, which must lie in the range of the
+    task. measured: whether a measured cost must equal the known cost of the task.
     """
     env_cost, arriving = task.env_cost[steps.state, steps.action], 0.0 * steps.next_state
     if task.enter_cost is not None:
         arriving = task.enter_cost[steps.next_state]
     result = []
     for name, stated_cost, ends in zip(COSTS, (env_cost, arriving), (task.cost_range, task.enter_cost_range), strict=True):
-        given = getattr(steps, name)
-        if measured and (i := first(abs(given - stated_cost) > SAME_COST * (1.0 + abs(stated_cost)))) is not None:  # never for NaN
+        cost = getattr(steps, name)
+        if measured and (i := first(abs(cost - stated_cost) > SAME_COST * (1.0 + abs(stated_cost)))) is not None:  # never for NaN
             stated = f"{np.atleast_1d(stated_cost)[i]:g}, as {entry(name, steps, i)} of the task says, or left out"
             article = "a" if name == "cost" else "an"
             expected = f"{stated}; a cost that is measured is declared unknown: NaN there and {article} {name}_range"
-            check.fail(owner, place(name, i), float(np.atleast_1d(given)[i]), expected)
+            check.fail(owner, place(name, i), float(np.atleast_1d(cost)[i]), expected)
         unknown = stated_cost != stated_cost  # noqa: PLR0124 (NaN)
         if first(unknown) is None:
             result.append(stated_cost)
             continue
-        if (i := first(unknown & np.isnan(given))) is not None:
+        if (i := first(unknown & np.isnan(cost))) is not None:
             check.fail(owner, place(name, i), "missing", f"given: the task does not say what {entry(name, steps, i)} is")
-        if (i := first(unknown & ((given < ends[0]) | (given > ends[1])))) is not None:
+        if (i := first(unknown & ((cost < ends[0]) | (cost > ends[1])))) is not None:
             allowed = f"from {ends[0]:g} to {ends[1]:g}, the {name}_range of the task"
-            check.fail(owner, place(name, i), float(np.atleast_1d(given)[i]), allowed)
-        result.append(np.where(unknown, given, stated_cost))
+            check.fail(owner, place(name, i), float(np.atleast_1d(cost)[i]), allowed)
+        result.append(np.where(unknown, cost, stated_cost))
     return result[0], result[1]
 
 
 def entry(name: str, steps: Any, i: int) -> str:
-    """Return which entry of the task says a cost of step i."""
+    """Return the name of the entry of the task that holds a cost of step i."""
     state, action, to = (int(np.atleast_1d(column)[i]) for column in (steps.state, steps.action, steps.next_state))
     return f"env_cost[{state}, {action}]" if name == "cost" else f"enter_cost[{to}]"

@@ -1,4 +1,4 @@
-"""What steps cost, who was in control, and how often control was handed over: the one account of runs in Python."""
+"""Account of runs in Python: cost of steps, steps in control of each member, hand-overs."""
 
 from typing import Any, NamedTuple
 
@@ -10,22 +10,22 @@ from cede.problem.task import Task
 
 
 class CostParts(NamedTuple):
-    """What a step consists of: numbers, or (n,) arrays for n steps."""
+    """The parts of the cost of a step: numbers, or (n,) arrays for n steps."""
 
     env_cost: Any
     control_cost: Any
     switch_cost: Any
     enter_cost: Any
-    cost_after_end: Any  # of the steps that are left of the horizon, if the episode ends with this step; else 0
+    cost_after_end: Any  # of the remaining steps of the horizon, if the episode ends with this step; else 0
 
     @property
     def total(self) -> Any:
-        """Return the cost of the step, with what comes after an end."""
+        """Return the total cost of the step."""
         return total_cost(*self[:4]) + self.cost_after_end
 
 
 def cost_parts(task: Task, steps: Any) -> CostParts:
-    """Return what a Step, or Steps, cost. A hand-over that is not possible by the task costs its grab_cost, or nothing."""
+    """Return the costs of a Step, or of Steps. An impossible hand-over costs its grab_cost, or 0 if that is unknown."""
     control, switching = task.control_costs(steps.state, steps.prev_agent, steps.agent)
     rest: Any = 0.0
     if task.terminal and task.horizon is not None:
@@ -37,7 +37,7 @@ def cost_parts(task: Task, steps: Any) -> CostParts:
 class Account:
     """Adds up steps of episodes, or of a part of a run.
 
-    task: whose steps they are. discount: the weight of a step, relative to the step before it in the episode.
+    task: the task of the steps. discount: the weight of a step relative to the previous step of the episode.
     """
 
     def __init__(self, task: Task, discount: float = 1.0) -> None:

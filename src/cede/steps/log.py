@@ -26,14 +26,14 @@ def read_log(owner: str, task: Task, log: Any, structure: Structure | None = Non
     """Check a log, and return its steps episode by episode.
 
     log: columns state, agent, action and next_state, with one row for each step in the order in which they happened, as a mapping
-    of arrays, a data frame or a structured array; or Episodes; or a Record, of which all that its learner counted is taken. Agents,
-    and states and actions if the task names them, may be given by name. structure: as declared, or None.
+    of arrays, a data frame or a structured array; or Episodes; or a Record, of which all counted episodes are taken. Agents, and
+    states and actions if the task names them, may be given by name. structure: as declared, or None.
 
     Further columns are optional. episode: which steps belong together; without it a new episode begins wherever t does not
     increase. t: the time step; without it steps are numbered from 0 in each episode. prev_agent: the agent in control before;
-    without it this is the agent of the step before, and at t = 0 the start agent of the task. cost, enter_cost: what the
-    environment charged for the action, and for arriving; needed where the task does not say it. moved: True in a step before which
-    the system was moved, so that it does not begin where the step before led. session: the name of the session of each step.
+    without it, the agent of the previous step, and at t = 0 the start agent of the task. cost, enter_cost: charged by the
+    environment for the action, and for arriving; needed where the task does not know it. moved: True if the system was moved before
+    the step, so that the step does not begin in the next_state of the previous one. session: the name of the session of each step.
     """
     if isinstance(log, Record):
         return steps_of_record(owner, task, log, structure)
@@ -173,7 +173,7 @@ def texts(owner: str, name: str, column: Any) -> Any:
 
 
 def steps_of_record(owner: str, task: Task, record: Record, structure: Structure | None) -> list[Steps]:
-    """Return the steps of all episodes of a record that its learner counted, as it counted them, also those without steps."""
+    """Return the steps of all counted episodes of a record, also of those without steps."""
     check_fits(owner, record, task)
     columns = {name: record.columns[name] for name in (*NEEDED, "t", "prev_agent", "cost", "enter_cost")}
     columns |= {name: record.columns[name] for name in ("session",) if name in record.columns}
@@ -210,7 +210,7 @@ def one_episode(
 
 
 def check_fits(owner: str, record: Record, task: Task) -> None:
-    """Check that a record is of a task with the same sizes and agents. One without any lines fits all tasks."""
+    """Check that a record is of a task with the same sizes and agents. A record without lines fits all tasks."""
     wanted = header_of(task)
     for name in ("n_states", "n_actions", "horizon", "agents") if record.runs else ():
         if record.header[name] != wanted[name]:
@@ -219,7 +219,7 @@ def check_fits(owner: str, record: Record, task: Task) -> None:
 
 
 def new_entries(owner: str, log: Any, learner: Any, *, again: bool) -> list[Entry] | None:
-    """Return where in a record each episode of a log is, in order; None if it does not come from a record.
+    """Return the place in a record of each episode of a log, in order; None if the log is not from a record.
 
     Check that the learner has not counted any of it, unless `again`.
     """

@@ -8,13 +8,15 @@ from cede.steps.step import Step
 
 
 class World(Protocol):
-    """What a learner controls: tables (`fleet/by_calls.py`), or a Gymnasium environment with actors in it (`gym/loop.py`)."""
+    """The system that a learner controls: tables (`fleet/by_calls.py`), or a Gymnasium environment with actors in it
+    (`gym/loop.py`).
+    """
 
     task: Task
     learner: Any  # a SwitchingLearner
 
     def choose(self, t: int, state: int, prev_agent: int) -> int:
-        """Ask the learner who is to be in control; return the agent who gets control."""
+        """Let the learner choose; return the agent that gets control."""
         ...
 
     def act(self, t: int, state: int, prev_agent: int, agent: int) -> tuple[Step, bool]:
@@ -29,8 +31,8 @@ class World(Protocol):
 def play(world: World, account: Account, state: int, agent: int, most: int | None) -> tuple[int, int, bool]:
     """Play one episode of the learner, or a part of a run without horizon, and add its steps to an account.
 
-    state: where it begins. agent: the agent in control before. most: the number of steps; None: until it is over. Return the last
-    state, the last agent, and whether it is over.
+    state: the first state. agent: the agent in control before. most: the number of steps; None: until the end. Return the last
+    state, the last agent, and whether the episode is over.
     """
     t, over, has_time = 0, False, world.task.horizon is not None
     account.begin()

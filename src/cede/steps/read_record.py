@@ -37,7 +37,7 @@ def read_record(path: str | Path) -> Record:
     """Read a record that `Learner.record_to` wrote, also while it is still being written, or one that `Record.save` converted.
 
     path: of JSON lines, or of a Parquet file (needs the extra `data`). An incomplete last line, as a kill may leave it, is left out
-    (`Record.torn`). Anything else that is wrong with the file is raised as `UnreadableFile`.
+    (`Record.torn`). Any other defect is raised as `UnreadableFile`.
     """
     where = check.path("read_record", "path", path)
     if where.is_dir():
@@ -58,7 +58,7 @@ class Lines:
     def __init__(self, header: Mapping[str, Any]) -> None:
         self.header, self.has_horizon = header, header["horizon"] is not None
         self.runs: list[dict[str, Any]] = []
-        self.steps: list[dict[str, Any]] = []  # those that are not columns yet
+        self.steps: list[dict[str, Any]] = []  # steps that are not in `parts` yet
         self.parts: list[dict[str, NDArray[Any]]] = []
         self.next_step = 1  # without horizon: the learner's number of the next step
         self.ended: list[bool] = []  # of each episode
@@ -67,7 +67,7 @@ class Lines:
         self.place: list[int] = []  # of each episode in its run; without a horizon of each step
         self.next_place = 0
         self.gaps = 0
-        self.elsewhere = 0  # how many episodes the learner had counted that are not in the record
+        self.elsewhere = 0  # episodes that the learner had counted outside of the record
         self.inside = False  # whether an episode is running
 
     def take(self, line: Any) -> None:
@@ -130,7 +130,7 @@ class Lines:
         self.next_place += 1
 
     def pack(self) -> None:
-        """Turn the steps that were taken since the last time into columns."""
+        """Turn the steps read since the last call into columns."""
         needed = {name: [step[name] for step in self.steps] for name in (*ORDER, *ADDED) if name not in LEFT_OUT}
         optional = {name: [step.get(name, usual) for step in self.steps] for name, usual in LEFT_OUT.items()}
         for name in INTEGERS:
@@ -175,7 +175,7 @@ def from_lines(path: Path) -> Record:
 
 
 def made(path: Path, lines: Lines, torn: int) -> Record:
-    """Make a record of all lines of a file, after checks."""
+    """Return the record of all lines of a file, after checks."""
     lines.pack()
     columns = {name: np.concatenate([part[name] for part in lines.parts]) for name in (*ORDER, *ADDED)}
     number, learner_episode = columns.pop("number"), columns.pop("learner_episode")
@@ -221,7 +221,7 @@ def checked(record: Record) -> Record:
 
 
 def header_of_nothing() -> dict[str, Any]:
-    """Return a header for a file whose own header is incomplete: nothing is known of the task."""
+    """Return a header for a file whose own header is incomplete: the task is unknown."""
     return header_of(Task(env_cost=[[0.0]], agents=["nobody"], horizon=1))
 
 

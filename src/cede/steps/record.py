@@ -29,14 +29,14 @@ BLOCKS = 400  # into which a run without horizon is divided for a picture
 
 @dataclass(frozen=True, eq=False)
 class EpisodeTable:
-    """What happened in each of K recorded episodes, with a team of D members."""
+    """Costs, control and hand-overs of each of K recorded episodes, with a team of D members."""
 
     cost: Floats  # (K,) sum of the costs of its steps, all that the task charges (`Task.step_cost`)
     control: Ints  # (K, D) steps in which each member acted
     switches: Ints  # (K,) hand-overs
-    overrides: Ints  # (K,) steps in which another one acted than was chosen
+    overrides: Ints  # (K,) steps in which the agent in control was not the chosen one
     lengths: Ints  # (K,) steps
-    unpriced: Ints  # (K,) hand-overs that happened although the task says that they cannot, nor what they cost: not in `cost`
+    unpriced: Ints  # (K,) impossible hand-overs without a known grab_cost: not in `cost`
 
 
 def header_of(task: Task) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def header_of(task: Task) -> dict[str, Any]:
 
 
 def is_json(line: bytes) -> bool:
-    """Return whether a line can be read: not if it is damaged, nor if it is nested too deeply."""
+    """Return whether a line is readable JSON, neither damaged nor nested too deeply."""
     try:
         json.loads(line)
     except (ValueError, RecursionError):
@@ -68,7 +68,7 @@ def is_json(line: bytes) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Everything that was recorded in one file: n steps of K episodes, in one run or in several. `read_record` returns it.
+    """The contents of a record file: n steps of K episodes, in one run or in several. `read_record` returns it.
 
     An episode counts as ended if the learner's `end_episode` was recorded. One that was running when the process was killed, or
     that was dropped, did not end.
@@ -79,10 +79,10 @@ class Record:
     runs: tuple[Mapping[str, Any], ...]  # for each time that the file was opened: time, version, settings of the learner
     columns: Mapping[str, NDArray[Any]]  # (n,) each, by name; "session" only if some step has one
     number: Ints  # (n,) which of the K episodes each step belongs to, from 0
-    learner_episode: Ints  # (n,) what the learner calls the episode of each step, from 1; without horizon, the step itself
+    learner_episode: Ints  # (n,) the learner's number of the episode of each step, from 1; without horizon, of the step
     ended: NDArray[np.bool_]  # (K,) whether the end was recorded
     dropped: NDArray[np.bool_]  # (K,) whether it was dropped
-    gaps: int  # how often the learner had learned from something that is not in the record
+    gaps: int  # how often the learner had counted data that are not in the record
     torn: int  # bytes of an incomplete last line, which is left out
     run_of: Ints  # (K,) the run in which each episode happened
     place: Ints  # (K,) its place in that run; without a horizon (n,), that of each step (recorded.py)
@@ -94,7 +94,7 @@ class Record:
 
     @property
     def has_horizon(self) -> bool:
-        """Return whether the task has a horizon. If not, an episode is a stretch of steps that follow one another."""
+        """Return whether the task has a horizon. If not, an episode is a sequence of consecutive steps."""
         return self.header["horizon"] is not None
 
     def __len__(self) -> int:
@@ -103,17 +103,17 @@ class Record:
 
     @property
     def overrides(self) -> NDArray[np.bool_]:
-        """Return for each step whether another agent acted than the learner chose, (n,)."""
+        """Return for each step whether the agent in control was not the chosen one, (n,)."""
         asked = self.columns["asked"]
         result: NDArray[np.bool_] = (asked != NOT_ASKED) & (asked != self.columns["agent"])
         return result
 
     def episodes(self) -> EpisodeTable:
-        """Return what happened in each episode."""
+        """Return costs, control and hand-overs of each episode."""
         return self._table(self.number, len(self.ended))
 
     def _table(self, number: Ints, n: int) -> EpisodeTable:
-        """Return what happened in each of n groups of steps. number: the group of each step, (steps,)."""
+        """Return costs, control and hand-overs of each of n groups of steps. number: the group of each step, (steps,)."""
         agent, prev = self.columns["agent"], self.columns["prev_agent"]
         acting, aim = np.array(self.header["acting"], dtype=np.int64), np.array(self.header["aim"], dtype=np.int64)
         members = len(self.agents)
@@ -132,9 +132,10 @@ class Record:
     def log(self, *, unfinished: bool = False) -> dict[str, NDArray[Any]]:
         """Return the steps as columns for `Learner.learn_from`, which also takes the record itself.
 
-        unfinished: also the steps of episodes that never ended, because the process was killed; the learner has not counted them.
-        Dropped steps are never included. Without a horizon all steps are, since each was counted when it was seen. Episodes are
-        numbered from 1. Two more columns say where in the record each step is; by them a learner knows what it has counted.
+        unfinished: whether to include the steps of episodes that never ended, because the process was killed; the learner has not
+        counted them. Dropped steps are never included. Without a horizon all steps are included, since each was counted at once.
+        Episodes are numbered from 1. Two more columns hold the place of each step in the record, by which a learner skips the steps
+        that it has counted.
         """
         chosen = self._counted(check.truth("Record.log", "unfinished", unfinished))
         columns = {name: self.columns[name][chosen] for name in (*LOGGED, "session") if name in self.columns}
@@ -154,7 +155,7 @@ class Record:
 
     @cached_property
     def _taken_up(self) -> NDArray[np.bool_]:
-        """Return for each step of an episode that never ended whether a later run resumed, and so repeats it, (n,)."""
+        """Return for each step whether its unfinished episode was resumed, and so repeated, by a later run, (n,)."""
         result = np.zeros(len(self), dtype=np.bool_)
         again = np.flatnonzero(self.columns["reason"] == "resumed")
         for number in np.unique(self.number[again]):
@@ -175,28 +176,28 @@ class Record:
     def after(self, learner: Any) -> "Record":
         """Return the part of the record that a learner has not counted: episodes, or steps without a horizon.
 
-        For a learner that was recorded here, was saved, and goes on from its file: `learner.learn_from(record.after(learner))`.
-        `learner.recorded` says what it has counted of which record.
+        For a learner that was recorded here, saved, and loaded again: `learner.learn_from(record.after(learner))`.
+        `learner.recorded` lists the counted places of each record.
         """
         steps = ~self.done_by("Record.after", learner)
         if self.has_horizon:
-            kept, steps = steps, steps[self.number]
+            episodes, steps = steps, steps[self.number]
         else:
-            kept = np.bincount(self.number[steps], minlength=len(self.ended)) > 0
+            episodes = np.bincount(self.number[steps], minlength=len(self.ended)) > 0
         return replace(
             self,
             columns={name: column[steps] for name, column in self.columns.items()},
-            number=(np.cumsum(kept) - 1)[self.number[steps]],
+            number=(np.cumsum(episodes) - 1)[self.number[steps]],
             learner_episode=self.learner_episode[steps],
-            ended=self.ended[kept],
-            dropped=self.dropped[kept],
-            run_of=self.run_of[kept],
-            place=self.place[kept if self.has_horizon else steps],
+            ended=self.ended[episodes],
+            dropped=self.dropped[episodes],
+            run_of=self.run_of[episodes],
+            place=self.place[episodes if self.has_horizon else steps],
         )
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """Return the name of each run: that of the record, which is the name of its first run, and its own."""
+        """Return the name of each run, "RECORD/RUN"; the name of the record is that of its first run."""
         names = [str(run.get("run", i)) for i, run in enumerate(self.runs)]
         return tuple(f"{names[0]}/{name}" for name in names)
 
@@ -206,7 +207,7 @@ class Record:
         recorded = check.instance(owner, "learner.recorded", getattr(learner, "recorded", Recorded(before=number)), Recorded)
         runs, numbers = self.columns["run"], self.learner_episode
         if self.has_horizon:
-            runs, numbers = self.run_of, np.full(len(self.ended), LATER)  # of one without steps no number is known
+            runs, numbers = self.run_of, np.full(len(self.ended), LATER)  # the number of an episode without steps is unknown
             numbers[self.number] = self.learner_episode
         result = np.zeros(len(runs), dtype=np.bool_)
         for run in np.unique(runs):
@@ -215,7 +216,7 @@ class Record:
         return result | self.dropped if self.has_horizon else result
 
     def entries(self) -> list[Entry]:
-        """Return where each episode that was counted is, in the order of `counted_episodes`; without a horizon those with steps."""
+        """Return the place of each counted episode, in the order of `counted_episodes`; without a horizon, of those with steps."""
         result = []
         for k, rows in self.counted_episodes():
             places = self.place[k : k + 1] if self.has_horizon else self.place[rows]
@@ -226,8 +227,8 @@ class Record:
     def to_frame(self, *, names: bool = False) -> Any:
         """Return a pandas data frame with a row for each step. Needs the extra `data`.
 
-        names: agents, and states and actions if the task names them, by name instead of by number. If nobody was asked, `asked` is
-        -1, or missing.
+        names: whether to show agents, and states and actions if the task names them, by name. If the learner was not asked, `asked`
+        is -1, or missing.
         """
         return data_frame(self._rows(check.truth("Record.to_frame", "names", names)))
 
@@ -254,7 +255,7 @@ class Record:
         return save_columns("Record.save", path, self._rows(), {"record": about})
 
     def plot(self) -> Any:
-        """Draw what episodes cost, who was in control, how often control was handed over, and overrides; return the figure.
+        """Draw costs, shares of control, hand-overs and overrides of the episodes; return the figure.
 
         Needs the extra `plots`. Without a horizon, blocks of steps are drawn.
         """

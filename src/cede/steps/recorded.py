@@ -1,4 +1,4 @@
-"""Which recorded episodes a learner has counted: by the run that wrote them, and their place in it.
+"""The recorded episodes that a learner has counted, by the run that wrote them and their place in it.
 
 The number of an episode does not identify it: a learner that lost its last episodes in a crash uses their numbers again, and one
 that learns from a log skips numbers. So every run of a recorder has a random name, and the episodes that begin in a run are
@@ -22,7 +22,7 @@ Place = tuple[str, int]
 
 
 class Entry(NamedTuple):
-    """Where an episode of a log is in a record: places of a run, from `begin` to before `end`."""
+    """The places of an episode of a log in a record: from `begin` to `end` (exclusive) of a run."""
 
     run: str  # name of the record, which is that of its first run, and of the run: "RECORD/RUN"
     begin: int
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 
 class CountedRun(NamedTuple):
-    """What a learner has counted, and dropped, of one run."""
+    """The places of one run that a learner has counted or dropped."""
 
     counted: int  # episodes, or steps without a horizon
     done: tuple[tuple[int, int], ...]  # places counted or dropped, as ascending disjoint intervals [from, to)
@@ -42,46 +42,46 @@ class Recorded:
 
     runs: Mapping[str, CountedRun] = field(default_factory=dict)  # by name
     before: int = 1  # episodes with numbers below this were counted by an earlier cede, which did not keep places
-    running: tuple[Place, ...] = ()  # where the running episode is recorded; more than once if several runs went on with it
+    running: tuple[Place, ...] = ()  # places of the running episode; several if it was continued in several runs
 
     def add(self, entry: Entry, counted: int) -> "Recorded":
-        """Return it with the places of an entry. counted: how many episodes, or steps, of it were counted."""
+        """Return a copy with the places of an entry. counted: the number of counted episodes, or steps."""
         old = self.runs.get(entry.run, CountedRun(0, ()))
         return replace(self, runs={**self.runs, entry.run: CountedRun(old.counted + counted, joined((*old.done, entry[1:])))})
 
     def of_run(self, name: str, run: CountedRun, running: tuple[Place, ...]) -> "Recorded":
-        """Return it with all of a run that a recorder writes."""
+        """Return a copy with the places of a run that a recorder writes."""
         old = self.runs.get(name, CountedRun(0, ()))
         runs = {**self.runs, name: CountedRun(old.counted + run.counted, joined((*old.done, *run.done)))} if run.done else self.runs
         return replace(self, runs=runs, running=(*self.running, *running))
 
     def ended(self, *, counted: bool) -> "Recorded":
-        """Return it after the running episode has ended. counted: whether it was counted; if not, it was dropped."""
+        """Return a copy after the end of the running episode. counted: whether it was counted; if not, it was dropped."""
         result = replace(self, running=()) if self.running else self
         for i, (run, place) in enumerate(self.running if counted else ()):
             result = result.add(Entry(run, place, place + 1), int(i == 0))
         return result
 
     def has(self, run: str, places: Ints, numbers: Ints) -> NDArray[np.bool_]:
-        """Return which places of a run were counted or dropped. numbers: of these episodes, in the learner of that run."""
+        """Return which places of a run were counted or dropped. numbers: the recorded learner's numbers of these episodes."""
         result: NDArray[np.bool_] = numbers < self.before
         for begin, end in self.runs.get(run, CountedRun(0, ())).done:
             result |= (begin <= places) & (places < end)
         return result
 
     def counted_in(self, record: str) -> int | None:
-        """Return how many episodes, or steps, of a record were counted; None if that is not known."""
+        """Return how many episodes, or steps, of a record were counted; None if that is unknown."""
         if self.before > 1:
             return None
         return sum(run.counted for name, run in self.runs.items() if name.startswith(f"{record}/"))
 
     def packed(self) -> dict[str, Any]:
-        """Return it in a form that JSON can hold; `unpacked` is the inverse."""
+        """Return it as JSON data; `unpacked` is the inverse."""
         return {"runs": {name: list(run) for name, run in self.runs.items()}, "before": self.before, "running": self.running}
 
 
 def unpacked(given: Any) -> Recorded:
-    """Return what `Recorded.packed` returned, after checks."""
+    """Return the `Recorded` of JSON data from `packed`, after checks."""
     owner, runs = "file", {}
     for name, (counted, done) in check.mapping(owner, "recorded.runs", given["runs"], "runs by name").items():
         parts = tuple((check.integer(owner, "a place", a, 0), check.integer(owner, "a place", b, 0)) for a, b in done)
@@ -93,7 +93,7 @@ def unpacked(given: Any) -> Recorded:
 
 
 def joined(parts: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Return intervals in order, with those joined that touch or overlap."""
+    """Return intervals in order; join intervals that touch or overlap."""
     result: list[tuple[int, int]] = []
     for begin, end in sorted(parts):
         if result and begin <= result[-1][1]:
@@ -104,7 +104,7 @@ def joined(parts: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
 
 
 def entries_of_columns(log: Any) -> list[Entry] | None:
-    """Return where each episode of a log is in a record, for columns as `Record.log` returns them; None for any other log."""
+    """Return the places in a record of each episode of a log from `Record.log`; None for any other log."""
     names = log if isinstance(log, Mapping) else getattr(log, "columns", ())
     if not all(name in names for name in (RUN, PLACE, "episode")):
         return None

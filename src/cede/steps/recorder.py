@@ -2,8 +2,8 @@
 
 The first line of a file is its header: names and sizes of the task. A line with "event": "run" follows whenever a recorder opens
 the file, with a unique name, the learner's settings, seed and version. Then there is one line for each step, without "event", and a
-line for the end of each episode ("end"), for one that was dropped ("drop"), and where the learner learned from something that is
-not in the record ("gap"). read_record.py reads the file.
+line for the end of each episode ("end"), for one that was dropped ("drop"), and where the learner counted data that are not in the
+record ("gap"). read_record.py reads the file.
 
 Every line is handed to the operating system before `observe` returns, so it survives the process; `sync` says when it must survive
 the machine, too. An incomplete line has no line break: the next recorder cuts it off, a reader leaves it out, and both report it.
@@ -39,9 +39,10 @@ _recorders: "WeakSet[Recorder]" = WeakSet()
 class Recorder:
     """Appends the steps of a control loop to a record, a file of JSON lines. `Learner.record_to` makes one for the learner.
 
-    path: the file; an existing record of the same task is continued. task: what is recorded. about: more to write at the beginning,
-    as a learner's settings. sync: when to wait until all is on the disk: "never" (a kill of the process loses no step, a power
-    failure may), after each "episode", or after each "step". recorded: what the learner has counted of which records.
+    path: the file; an existing record of the same task is continued. task: the task of the steps. about: further data for the line
+    of the run, such as a learner's settings. sync: when to wait until all is on the disk: "never" (a kill of the process loses no
+    step, a power failure may), after each "episode", or after each "step". recorded: `learner.recorded`, the recorded episodes that
+    the learner has counted.
 
     While it is open, a second recorder of the same file is refused, if the file system has locks. It is a context manager; after it
     is closed, the learner is no longer recorded.
@@ -66,12 +67,12 @@ class Recorder:
             check_still_runs(owner, self.path, recorded.running)
         self._header = header_of(task)
         self._process = os.getpid()
-        self._episode: int | None = None  # of the learner, that its next step must have if nothing was left out
-        self._stretch, self._t = 0, 0  # without horizon: which stretch of steps this is, and the number of its next step
-        self._choice: tuple[tuple[int, int, int], int, str] | None = None  # what was chosen last
+        self._episode: int | None = None  # the learner's number of the next step's episode, if no data are missing
+        self._stretch, self._t = 0, 0  # without horizon: number of the sequence of steps, and of its next step
+        self._choice: tuple[tuple[int, int, int], int, str] | None = None  # the last choice
         self._begun, self._inside = 0, False  # episodes that begin in this run, and whether the last of them is running
         self._counted = 0  # episodes, or steps without a horizon, that were counted
-        self._end, self._unsure = 0, False  # where the last whole line ends, if there may be more behind it
+        self._end, self._unsure = 0, False  # end of the last whole line; whether a part of a line may follow it
         self._closed = False
         known = mode_of(self.path) is not None
         self._file = self.path.open("a+b", buffering=0)
@@ -120,12 +121,12 @@ class Recorder:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it still writes: it was not closed."""
+        """Return whether it was not closed."""
         return not self._closed
 
     @property
     def recorded(self) -> tuple[str, CountedRun, tuple[Place, ...]]:
-        """Return the name of the run that it writes, what of it was counted or dropped, and where the running episode is."""
+        """Return the name of the current run, its counted or dropped places, and the place of the running episode."""
         done = self._counted if self.task.horizon is None else self._begun - self._inside
         running = ((self._run, done),) if self._inside and self.task.horizon is not None else ()
         return self._run, CountedRun(self._counted, ((0, done),) if done else ()), running
@@ -156,8 +157,8 @@ class Recorder:
     ) -> None:
         """Write steps that a learner has checked: all of them, or none and an error.
 
-        episode: the learner's number. begins: whether the first step begins an episode. planned: the episode for which the plan in
-        force was made. reason: why these agents act, in a word; None: by what was chosen.
+        episode: the learner's number. begins: whether the first step begins an episode. planned: the episode of the current plan.
+        reason: why these agents act, in a word; None: from the last choice.
         """
         if not self.is_open:
             return
@@ -180,18 +181,18 @@ class Recorder:
         return choice[1], choice[2] if choice[1] == step[3] else "override"
 
     def _gap(self, episode: int) -> str:
-        """Return the line for a gap before the next step, empty if there is none."""
+        """Return the line for a gap before the next step; empty without a gap."""
         expected, self._episode = self._episode, episode
         return "" if expected in (None, episode) else event("gap", expected=expected, found=episode)
 
     def _step(self, step: Step, episode: int, begins: bool, asked: int, planned: int, reason: str) -> str:
-        """Return the line of one step. Without horizon the episode is the number of the stretch of steps, and t counts in it."""
+        """Return the line of one step. Without horizon, episode is the number of the sequence of steps, and t counts in it."""
         t, state, prev, agent, action, to, cost, enter_cost = step[:8]
         if self.task.horizon is None:
             self._stretch, self._t = (self._stretch + 1, 0) if begins or not self._stretch else (self._stretch, self._t)
             episode, t = self._stretch, self._t
             self._t += 1
-            self._episode = (self._episode or 0) + 1  # what a learner calls an episode is a step here
+            self._episode = (self._episode or 0) + 1  # without horizon, each step is an episode of the learner
             self._counted += 1
         if not self._inside or t == 0:
             self._begun, self._inside = self._begun + 1, True
@@ -248,7 +249,7 @@ class Recorder:
             raise
 
     def _cut(self) -> None:
-        """Cut off lines that were not written completely, or must not stay."""
+        """Cut off incomplete or withdrawn lines."""
         if self._unsure:
             os.ftruncate(self._file.fileno(), self._end)
             self._unsure = False
@@ -293,7 +294,7 @@ def as_json(value: Any) -> Any:
 
 
 def check_continues(owner: str, path: Path, line: bytes, header: Mapping[str, Any]) -> None:
-    """Check that a file begins with the header of a record of the same task. line: its first one."""
+    """Check that a file begins with the header of a record of the same task. line: its first line."""
     first = json.loads(line) if line.startswith(RECORD) and is_json(line) else None
     if not isinstance(first, dict):
         check.fail(owner, "path", repr(str(path)), "a new file, or a record of cede")
@@ -304,8 +305,8 @@ def check_continues(owner: str, path: Path, line: bytes, header: Mapping[str, An
 
 
 def end_of_whole_lines(file: Any) -> int:
-    """Return where the last whole line of a file ends: after a line break, without blank lines, and without a last line that is no
-    JSON: after a power failure there may be anything.
+    """Return the end of the last whole line of a file. Trailing blank lines, and a last line that is not JSON (after a power
+    failure), are not counted.
     """
     with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         end, is_last = data.rfind(b"\n") + 1, True
@@ -321,9 +322,9 @@ def end_of_whole_lines(file: Any) -> int:
 
 
 def check_still_runs(owner: str, path: Path, running: tuple[Place, ...]) -> None:
-    """Check that the running episode of a learner has not ended in a record that is to be continued: it would be there twice.
+    """Check that the running episode of a learner has not ended in the record to be continued: it would be recorded twice.
 
-    running: where it is recorded. Only a learner loaded from a file that was saved within an episode can be so far behind.
+    running: its recorded places. This fails only for a learner loaded from a file that was saved within an episode.
     """
     if running and is_record(path):
         ended = {(entry.run, entry.begin) for entry in read_record(path).entries()}
@@ -333,7 +334,7 @@ def check_still_runs(owner: str, path: Path, running: tuple[Place, ...]) -> None
 
 
 def name_of_run(line: bytes) -> str | None:
-    """Return the name of a run, given its line; None if it is another line."""
+    """Return the name of a run from its line; None for any other line."""
     run = json.loads(line) if is_json(line) else None
     name = run.get("run") if isinstance(run, dict) and run.get("event") == "run" else None
     return name if isinstance(name, str) else None

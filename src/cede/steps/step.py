@@ -1,4 +1,4 @@
-"""A step: what happened between two decisions. One record type, its columns, and Episodes."""
+"""A step, from one decision to the next: one record type, its columns, and Episodes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -15,7 +15,7 @@ from cede._kernels.account import is_hand_over
 from cede.problem.costs import partly_known
 
 Bools = NDArray[np.bool_]
-WHO, WHERE = "who acted in the step before", "where the step before led"  # what errors expect
+WHO, WHERE = "who acted in the step before", "where the step before led"  # expected values, in errors
 
 
 class Step(NamedTuple):
@@ -27,7 +27,7 @@ class Step(NamedTuple):
     agent: int  # the agent in control, even if another one was chosen
     action: int
     next_state: int
-    cost: float  # what the environment charged for the action
+    cost: float  # charged by the environment for the action
     enter_cost: float = 0.0  # and for arriving in next_state
     chosen: int | None = None  # the agent that the learner chose; None: it was not asked
     moved: bool = False  # whether the system was moved since the step before
@@ -79,10 +79,10 @@ class Steps:
 
 
 def wrong_links(before: Any, after: Any) -> tuple[Any, Any]:
-    """Return whether a step contradicts the step before it: in its prev_agent, and in its state.
+    """Return whether prev_agent, and whether state, of a step contradict the previous step.
 
-    A step continues the last one if its prev_agent is the agent who acted then, and if it begins where that step led, unless the
-    system was moved since. before, after: two Steps of one step each, or the columns of n pairs.
+    A step continues the previous step if its prev_agent is that step's agent, and its state that step's next_state, unless the
+    system was moved. before, after: two single steps, or the columns of n pairs.
     """
     moved = False if after.moved is None else after.moved
     return after.prev_agent != before.agent, (after.state != before.next_state) > moved  # it differs, and was not moved
@@ -94,13 +94,13 @@ class Episode(Remade):
     them. Its arrays are read-only.
     """
 
-    states: Ints  # (n + 1,) the last one is where it ended
+    states: Ints  # (n + 1,) with the last next_state
     prev_agents: Ints  # (n,) the agent in control before each step; the first is the start agent
     agents: Ints  # (n,) the agent in control
     actions: Ints  # (n,)
     costs: Floats  # (n,) cost of each step: environment, control, hand-over and arriving together
-    env_costs: Floats | None = None  # (n,) what the environment charged for each action; needed where that must be learned
-    enter_costs: Floats | None = None  # (n,) what it charged for arriving; the same
+    env_costs: Floats | None = None  # (n,) charged by the environment for each action; needed where costs are learned
+    enter_costs: Floats | None = None  # (n,) charged for arriving; the same
     aim: Ints | None = None  # (D,) `task.layout.aim`, where hand-overs take time; None: every agent is a member of the team
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class Episode(Remade):
 
     @property
     def switches(self) -> int:
-        """Return the number of hand-overs. One that takes several steps counts once, if `aim` is given, as `rollout` does."""
+        """Return the number of hand-overs. With `aim`, which `rollout` sets, a slow hand-over counts once."""
         aim, pairs = self.aim, np.stack([self.prev_agents, self.agents])
         if aim is None:
             aim, pairs = np.unique(pairs, return_inverse=True)
