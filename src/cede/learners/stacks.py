@@ -1,4 +1,4 @@
-"""Many learners with the same settings, stacked: arrays by name, whose first axis is the team. Shards and checkpoints hold them."""
+"""Stacks of learners with the same settings, for shards and checkpoints: arrays by name, whose first axis is the team."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,8 +18,8 @@ STACKED = {"agents": AGENT, "environment": ENVIRONMENT, "costs": COSTS, "starts"
 def stack_states(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[Names], keeps_plans: bool) -> Arrays:
     """Stack the states of n learners with the same settings: arrays by name, whose first axis is the team.
 
-    names: of the agents of each team, `task.tables`. Counts and extras are concatenated; the array NAME_size, (n,), says how many
-    each team has. keeps_plans: whether policy and value are included.
+    names: of the agents of each team, `task.tables`. Counts and extras are concatenated; the array NAME_size, (n,), has the length
+    of each team's part. keeps_plans: whether policy and value are included.
     """
     result: Arrays = {"planned": np.array([state.planned if keeps_plans else 0 for state in states], dtype=np.int64)}
     result["fresh"] = np.array([keeps_plans and state.must_use_plan for state in states], dtype=np.int64)
@@ -30,7 +30,7 @@ def stack_states(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[N
         result[f"{name}_number"] = np.concatenate([one.number for one in seen])
     for one in has(sizes) + [one for one in ARRAYS if keeps_plans and one.name in PLAN]:
         shape, given = one.metadata["shape"](sizes), [getattr(state, one.name) for state in states]
-        if one.name in PLAN:  # zeros that are never touched need no memory
+        if one.name in PLAN:  # untouched zeros need no memory
             result[one.name] = np.zeros((len(states), *shape), dtype=one.metadata["dtype"])
             for i, array in enumerate(given):
                 if states[i].has_plan:
@@ -46,8 +46,8 @@ def unstack_states(
 ) -> list[LearnerState]:
     """Return the states of n learners from a stack, as `stack_states` makes it, after a run.
 
-    before: the states before the run. names: of the agents of each team. episodes: how many episodes were counted since. own: how
-    many of them into the learner's own environment counts. Large arrays are handed over, not copied.
+    before: the states before the run. names: of the agents of each team. episodes: number of episodes counted since. own: the
+    number of those in the learner's own environment counts. Large arrays are not copied.
     """
     result = []
     ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in STACKED}
@@ -130,7 +130,7 @@ def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
 
 
 def environment_extras(owner: str, sizes: Sequence[Sizes], extras: Extras) -> Extras:
-    """Check the extras of a shared environment, and return them. sizes: of all who share it; what none declares is dropped."""
+    """Check the extras of a shared environment, and return them. sizes: of all its learners; undeclared extras are dropped."""
     declared = next((some.extras for some in sizes if some.extras), ())
     extras = of_layer(extras, "environment") if declared else {}
     check_extras(owner, declared, extras)

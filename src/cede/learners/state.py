@@ -1,8 +1,8 @@
-"""What a learner keeps between episodes: one declared table of fields.
+"""The state of a learner between episodes, as one declared table of fields.
 
-`LearnerState` is that table: every field says what it is, which shape and type it has, how it begins, and which learners have it.
-All other code iterates over it: start values, packing for shards, cutting and joining stacks, files, checkpoints, and all checks.
-A new field is a line here and the code that uses it.
+Every field of `LearnerState` declares its shape, type, start value, and which learners have it. All other code iterates over the
+fields: start values, packing for shards, cutting and joining stacks, files, checkpoints, and checks. A new field is a line here and
+the code that uses it.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,7 +62,7 @@ class Sizes:
 
     @cached_property
     def option(self) -> FeaturePrior | None:
-        """Return the option that owns the extras; None: there is none."""
+        """Return the option that owns the extras, or None."""
         task, settings = self.task, self.settings
         if settings.features is None:
             return None
@@ -91,7 +91,7 @@ class Sizes:
 
     @property
     def cost_window(self) -> int:
-        """Return for how many episodes a cost that is learned counts; 0: for ever, or there is none."""
+        """Return the number of episodes after which an observed cost is forgotten; 0: never, or no costs are learned."""
         return longest_window([self.settings.forgetting.environment]) if self.seen["costs"][0] else 0
 
 
@@ -105,8 +105,8 @@ def kept(
     """Declare an array field of `LearnerState`.
 
     dtype: its type. shape, when: functions of `Sizes`: its shape, and whether such a learner has the field. start: the value that
-    fills it at first. limit: for indices into a table, a function of `Sizes` that returns how many places the table has; -1 is no
-    place. In a state an empty array stands for one that is as at the start.
+    fills it at first. limit: for indices into a table, a function of `Sizes` that returns the length of the table; -1 is no index.
+    In a state, an empty array stands for the start values.
     """
     about = {"dtype": np.dtype(dtype), "shape": shape, "when": when, "start": start, "limit": limit}
     return field(default_factory=lambda: np.empty(0, dtype=dtype), metadata=about)
@@ -114,11 +114,11 @@ def kept(
 
 @dataclass(frozen=True, eq=False)
 class LearnerState:
-    """What one learner keeps between episodes. `Learner.state` returns it."""
+    """The state of one learner between episodes. `Learner.state` returns it."""
 
     counts: Counts = NOTHING  # without environment and costs if these are shared with a fleet; a layer that is missing is empty
     planned: int = 0  # the episode for which the plan was made; 0: there is no plan
-    stale: bool = False  # whether an episode was counted since it was last checked if a new plan is due
+    stale: bool = False  # whether an episode was counted since the last check whether a new plan is due
     extras: Extras = field(default_factory=dict)  # arrays that an option owns, by name; without the environment's if it is shared
     policy: Policy = kept(np.int16, lambda s: s.plan, lambda s: True)
     value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.policy is None)
@@ -163,7 +163,7 @@ class LearnerState:
 
     @property
     def environment_episodes(self) -> int:
-        """Return how many of them were counted into its own counts of the environment."""
+        """Return how many of them are in its own environment counts."""
         return self.counts.environment_episodes
 
     @property
@@ -172,7 +172,7 @@ class LearnerState:
         return bool(self.policy.size and self.value.size)
 
     def without_environment(self) -> "LearnerState":
-        """Return the state of a learner that from now on shares the environment: without its counts of it, and without a plan."""
+        """Return the state of a learner that joins a fleet: without environment counts, and without a plan."""
         record = self.record.copy()
         record.view(RECORD)["decided"] = UNDECIDED
         extras, start = of_layer(self.extras, "agents"), LearnerState()
@@ -180,13 +180,13 @@ class LearnerState:
         return replace(self, counts=counts, planned=0, extras=extras, policy=start.policy, value=start.value, record=record)
 
     def with_environment(self, sizes: Sizes, layers: Mapping[str, LayerCounts], episodes: int, extras: Extras) -> "LearnerState":
-        """Return the state of a learner that no longer shares the environment. layers, episodes, extras: of the environment."""
+        """Return the state of a learner that leaves a fleet. layers, episodes, extras: of the environment."""
         declared = {one.name for one in sizes.extras}
         extras = {**self.extras, **{name: array for name, array in extras.items() if name in declared}}
         return replace(self, counts=Counts({**own_layers(self.counts), **layers}, self.episodes, episodes), extras=extras)
 
     def never_left(self, baseline: Baseline | None) -> tuple[str, ...]:
-        """Return the sentence that says that a learner has kept to its baseline in all episodes so far, and why; or nothing."""
+        """Return the warning that a learner has kept to its baseline in all episodes so far, and why; or nothing."""
         seen = self.record.view(RECORD)[0] if self.record.size else None
         if baseline is None or seen is None or seen["explored"] > 0 or seen["kept"] == 0:
             return ()
@@ -197,7 +197,7 @@ class LearnerState:
 
     @property
     def must_use_plan(self) -> bool:
-        """Return whether there is a plan and nothing was counted since it was last checked: the next episode then uses it."""
+        """Return whether the next episode must use the plan: no episode was counted since the last check."""
         return self.has_plan and not self.stale
 
 
@@ -210,7 +210,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def has(sizes: Sizes) -> list[Field[Any]]:
-    """Return the array fields, without policy and value, that a learner with this task and these settings keeps."""
+    """Return the array fields, without policy and value, of a learner with this task and these settings."""
     return [one for one in ARRAYS if one.name not in PLAN and one.metadata["when"](sizes)]
 
 
@@ -233,7 +233,7 @@ def pack_state(state: LearnerState) -> tuple[dict[str, Any], Arrays]:
 
 
 def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LearnerState:
-    """Make a state from numbers and arrays that come from outside. All are checked here, since kernels trust them afterwards."""
+    """Make a state from numbers and arrays of a file. All are checked here, since kernels do not check them."""
     found: dict[str, Any] = {}
     for name in (*EPISODES, *NUMBERS):
         if name == "stale":
@@ -256,7 +256,7 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
 
 
 def unpack_layers(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, LayerCounts]:
-    """Make the layers of stored counts, after checks. Before schema 7 the agents' layers stood in one table, below one another."""
+    """Make the layers of stored counts, after checks. Before schema 7, one table held the rows of all agents."""
     layers = {}
     if "layers" in numbers:
         for i, name in enumerate(numbers["layers"]):
@@ -277,13 +277,13 @@ def unpack_layers(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str,
 
 
 def most_episodes(task: Task) -> int:
-    """Return how many episodes may have been counted at most, so that the number of their steps does not overflow."""
+    """Return the greatest number of episodes for which the number of steps does not overflow."""
     return MOST_COUNT // (task.plan_steps + 1)
 
 
 def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState:
-    """Return the state of a new learner. counts: from elsewhere, which are checked: its layers, whole numbers unless they fade, and
-    possible.
+    """Return the state of a new learner. counts: earlier counts, which are checked: layers, whole numbers unless they fade, and
+    `check_possible`.
     """
     if counts is None:
         return LearnerState()
@@ -306,9 +306,7 @@ def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState
 
 
 def check_possible(owner: str, sizes: Sizes, counts: Counts) -> None:
-    """Check that no more was counted than can have been seen in so many episodes. Radii rest on that: a row has at most as many
-    visits as there were steps.
-    """
+    """Check that counts are not greater than the number of steps of their episodes allows. Radii rely on that."""
     steps, whole = sizes.task.plan_steps, counts.completed(sizes.shapes)
     for name, layer, episodes in (
         ("agents", whole.all_agents, counts.episodes),
@@ -324,7 +322,7 @@ def check_possible(owner: str, sizes: Sizes, counts: Counts) -> None:
 
 
 def check_cost_sums(owner: str, sizes: Sizes, layer: LayerCounts, episodes: int) -> None:
-    """Check sums of costs, and that there are no more than two for each step of so many episodes."""
+    """Check sums of costs, and that there are at most two costs for each step of the counted episodes."""
     if len(layer.key):
         check_sums(owner, layer)
         counted = float(layer.matrix[:, [0]].sum())
@@ -333,7 +331,7 @@ def check_cost_sums(owner: str, sizes: Sizes, layer: LayerCounts, episodes: int)
 
 
 def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, n: int | None = None) -> None:
-    """Check an array of a declared field. The array of one learner may be empty: as at the start.
+    """Check an array of a declared field. The array of one learner may be empty, for the start values.
 
     n: the length of the first axis, if the arrays of n teams are stacked; None for one learner.
     """
