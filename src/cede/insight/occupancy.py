@@ -1,4 +1,4 @@
-"""Expected visits of each state and previous agent under a policy: the recursion of Theorem 1 forwards, from the start distribution.
+"""Expected visits of each state and previous agent under a policy: the recursion of Theorem 1 forwards, from the first state on.
 
     x_0(s, d) = start(s) [d = start agent],    x_{t+1}(s', d') = sum_{s, d, a} x_t(s, d) [pi_t(s, d) = d'] p_d'(a | s) p(s' | s, a)
 
