@@ -76,8 +76,8 @@ def sign_flip_test(differences: Floats) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number (Holm 1979): the i-th smallest of m is multiplied by m + 1 - i, then raised to the
-    one before it, and at most 1.
+    """Return p-values corrected for their number (Holm 1979): the i-th smallest of m is multiplied by m + 1 - i; then all are made
+    non-decreasing, and at most 1.
     """
     raw = np.array(p_values, dtype=float)
     order = np.argsort(raw, kind="stable")
@@ -88,7 +88,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def repeats_needed(comparisons: int) -> int:
-    """Return the least number of repeats with which, of a number of comparisons, one can have a corrected p-value below 1 - LEVEL.
+    """Return the least number of repeats for which a corrected p-value can be below 1 - LEVEL, with a number of comparisons.
 
     With n repeats the smallest p-value is 2 / 2^n, and Holm's correction multiplies it by the number of comparisons.
     """

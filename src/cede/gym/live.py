@@ -117,7 +117,7 @@ class LiveTeam:
 
 
 def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, task_owner: str) -> LiveTeam:
-    """Check an environment, a team and an encoder against a task; return the LiveTeam. task_owner: owner of the task, for errors."""
+    """Check an environment, a team and an encoder against a task; return a LiveTeam. task_owner: owner of the task, for errors."""
     check_env(owner, env)
     coder = encoder_of(owner, env.observation_space) if encode is None else encode
     if not callable(coder):
@@ -125,7 +125,7 @@ def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, task_own
     if actions_of(owner, env) != task.n_actions:
         check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in {task_owner}")
     known = getattr(coder, "n_states", None)
-    if known is None:  # a plain function: the last state was added if it has the name OVER
+    if known is None:  # a plain function: the last state was added if its name is OVER or DONE
         known = task.n_states - bool(task.state_names and task.state_names[-1] in (OVER, DONE))
     if task.n_states - known not in (0, 1):
         check.fail(owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by {task_owner}")

@@ -5,7 +5,7 @@ Episodes of the environment and of the learner's task need not have the same len
 - If an episode terminates, the learner's episode ends, too: in a state that the task declares to be terminal.
 - If it is truncated (cut off by a time limit), the learner sees only the steps that happened.
 - If it is longer than the horizon, the learner sees several episodes, each of which begins where the one before ended.
-- If the task is for averages, its run has no end: when an episode terminates, the next state is the first state of the next episode.
+- If the task is for averages, its run has no end: after a terminated episode, the next state is the first of the next episode.
 """
 
 from collections.abc import Callable, Sequence

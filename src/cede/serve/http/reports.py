@@ -19,7 +19,7 @@ from cede.steps.step import Steps
 OWNER = "report"
 NEEDED = ("episode", "t", *PLACES)
 MOST_META, DEEPEST_META = 4096, 8  # characters, and levels of nesting
-Team = ServedTeam | Callable[[str], ServedTeam]  # the team of a report; or a function that finds the named team of each entry
+Team = ServedTeam | Callable[[str], ServedTeam]  # the team of a report; or a function that returns a team by name
 
 
 def read_report(given: Any, team: Team, most: int) -> StepReport:

@@ -234,13 +234,13 @@ async def begin(request: Request, team: ReportedTeam, key: Annotated[str | None,
 
 @reports.post("/v1/teams/{name}/steps", openapi_extra=body(models.StepsIn), responses=TAKEN)
 async def report_steps(request: Request, team: ReportedTeam) -> Response:
-    """Report steps of one team, and ends of episodes, in any order. All or nothing is taken."""
+    """Report steps of one team, and ends of episodes, in any order. A report is accepted as a whole or not at all."""
     return await take(request, await json_of(request, service_of(request).options.most_batch), team)
 
 
 @reports.post("/v1/steps", openapi_extra=body(models.TeamStepsIn), responses=TAKEN)
 async def report_many(request: Request) -> Response:
-    """Report steps of many teams, and ends of episodes, in any order. All or nothing is taken."""
+    """Report steps of many teams, and ends of episodes, in any order. A report is accepted as a whole or not at all."""
     access = require_any(request, "report", "these teams")
     return await take(request, await json_of(request, service_of(request).options.most_batch), access=access)
 
