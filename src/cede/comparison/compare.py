@@ -80,7 +80,7 @@ def compare(
     runs: dict[str, list[OneRun]] = {}
     for name, world in some_worlds.items():
         make = world_maker(f"{owner}, world {name!r}", world)
-        mdps = [make(one) for one in seeds]
+        mdps = [make(repeat_seed) for repeat_seed in seeds]
         length = checked_length(f"{owner}, world {name!r}", mdps[0], episodes, steps, record_every)
         runs[name] = made_runs(f"{owner}, world {name!r}", mdps, some_learners, length, seeds, place is not None)
     check_not_shared(owner, [run.learner for some in runs.values() for run in some if not is_own(run.learner)])

@@ -88,8 +88,8 @@ def world_maker(owner: str, world: Any) -> MakeWorld:
     check_arguments(owner, arguments, allowed, [])
     if "seed" in allowed and "seed" not in arguments:
         return checked(owner, lambda seed: function(**arguments, seed=seed), TwoLayerMDP)
-    made = checked(owner, lambda: function(**arguments), TwoLayerMDP)()  # the same in all repeats
-    return lambda seed: made
+    mdp = checked(owner, lambda: function(**arguments), TwoLayerMDP)()  # the same in all repeats
+    return lambda seed: mdp
 
 
 def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
@@ -106,9 +106,9 @@ def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
         return lambda mdp, seed: checked_learner(owner, make(mdp.task, seed), "what its function returned")
     name, arguments = named(owner, learner, "a function of a task and a seed, a name, or a pair of a name and arguments")
     function = LEARNERS[check.choice(owner, "learner", name, tuple(LEARNERS))]
-    parameters = [one for one in inspect.signature(function).parameters if one not in NOT_ARGUMENTS]
-    needed = [one for one in parameters if inspect.signature(function).parameters[one].default is inspect.Parameter.empty]
-    check_arguments(owner, arguments, parameters + [more for one, more in ALSO.items() if one in parameters], needed)
+    parameters = [name for name in inspect.signature(function).parameters if name not in NOT_ARGUMENTS]
+    needed = [name for name in parameters if inspect.signature(function).parameters[name].default is inspect.Parameter.empty]
+    check_arguments(owner, arguments, parameters + [more for name, more in ALSO.items() if name in parameters], needed)
     known, structured = arguments.pop("known", ()), check.truth(owner, "structured", arguments.pop("structured", False))
     if known:
         known = check.items(owner, "known", known, "a list of names of agents")
@@ -118,7 +118,7 @@ def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
     elif arguments.get("scale") == "authors":
         arguments["scale"] = Scale.authors(episodes)
 
-    def made(mdp: TwoLayerMDP, seed: int) -> Learner:
+    def make(mdp: TwoLayerMDP, seed: int) -> Learner:
         if name == "oracle":
             return oracle(mdp, seed=seed)
         if name == "fixed":
@@ -129,7 +129,7 @@ def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
             truth["known_agents"] = {agent.name: agent.policy for agent in agents}
         return function(mdp.task, seed=seed, **arguments, **truth)
 
-    return checked(owner, made, Learner)
+    return checked(owner, make, Learner)
 
 
 def check_takes(owner: str, function: Callable[..., Any], arguments: int, expected: str) -> None:

@@ -83,8 +83,8 @@ def kept_or_played(
     if directory is None:
         return play(runs, engine, jobs, lambda done: progress(len(runs) * done), None)
     paths = [directory / f"{run.key}.npz" for run in runs]
-    kept = {path: load_run(path, run) for path, run in zip(paths, runs, strict=True)}
-    todo = {path: run for path, run in zip(paths, runs, strict=True) if kept[path] is None}  # equal runs are played once
+    histories = {path: load_run(path, run) for path, run in zip(paths, runs, strict=True)}
+    todo = {path: run for path, run in zip(paths, runs, strict=True) if histories[path] is None}  # equal runs are played once
     if todo:
         name = hashlib.sha256(" ".join(path.stem for path in todo).encode()).hexdigest()[:20]
         checkpoint = Checkpoint(directory / f"{name}.checkpoint", seconds=SECONDS, resume=True)
@@ -92,9 +92,9 @@ def kept_or_played(
         histories = play(list(todo.values()), engine, jobs, lambda done: progress(before + len(todo) * done), checkpoint)
         for (path, run), new in zip(todo.items(), histories, strict=True):
             save_run(path, run, new)
-            kept[path] = new
+            histories[path] = new
         checkpoint.path.unlink(missing_ok=True)
-    return [history for path in paths if (history := kept[path]) is not None]
+    return [history for path in paths if (history := histories[path]) is not None]
 
 
 def save_run(path: Path, run: OneRun, history: History) -> None:

@@ -65,7 +65,7 @@ class ComparisonTable:
             digits = digits_for(max(abs(row.mean), abs(row.difference or 0.0)))
             p = "" if row.corrected is None else shown_p(row.corrected)
             gap = "" if row.difference is None else shown(row.difference, digits, "+")
-            ends = [shown_interval(one, digits) for one in (row.interval, row.difference_interval)]
+            ends = [shown_interval(interval, digits) for interval in (row.interval, row.difference_interval)]
             numbers = [shown(row.mean, digits), ends[0], gap, ends[1], p]
             lines.append(["" if again else row.world, row.learner, *numbers, row.verdict])
         return lines

@@ -273,10 +273,10 @@ class Product(Encoder):
             check.instance("Product", f"encoders[{i}]", encoder, Encoder)
         ends = [0, *accumulate(len(encoder.inputs) for encoder in encoders)]
         default = [np.arange(begin, end) for begin, end in pairwise(ends)]
-        given = default if self.columns is None else check.items("Product", "columns", self.columns, "indices for each encoder")
-        if len(given) != len(encoders):
-            check.fail("Product", "the length of columns", len(given), f"{len(encoders)}, one entry for each encoder")
-        columns = tuple(read_only(check.integers("Product", f"columns[{i}]", read, 1)) for i, read in enumerate(given))
+        indices = default if self.columns is None else check.items("Product", "columns", self.columns, "indices for each encoder")
+        if len(indices) != len(encoders):
+            check.fail("Product", "the length of columns", len(indices), f"{len(encoders)}, one entry for each encoder")
+        columns = tuple(read_only(check.integers("Product", f"columns[{i}]", read, 1)) for i, read in enumerate(indices))
         for i, (encoder, read) in enumerate(zip(encoders, columns, strict=True)):
             if len(read) != len(encoder.inputs) or read.min(initial=0) < 0:
                 check.fail("Product", f"columns[{i}]", check.show(read.tolist()), f"{len(encoder.inputs)} indices from 0 on")

@@ -89,8 +89,8 @@ class Checkpoint:
         try:
             save_arrays(self.path, KIND, SCHEMA, header, arrays)
         except OSError as error:
-            kept = "the last checkpoint is as it was" if self.path.exists() else "there is no checkpoint"
-            raise OSError(f"{self.path}: could not be written ({error.strerror or error}); {kept}") from error
+            outcome = "the last checkpoint is as it was" if self.path.exists() else "there is no checkpoint"
+            raise OSError(f"{self.path}: could not be written ({error.strerror or error}); {outcome}") from error
         self.saved_at = time.monotonic()
 
     def load(self, run: str, now: RunState, record: RunRecord, groups: Sequence[TeamGroup]) -> tuple[RunState, list[Arrays]]:

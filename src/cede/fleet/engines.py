@@ -150,8 +150,8 @@ def engine_of(owner: str, engine: Any, jobs: int | None) -> Engine:
             check.fail(owner, "engine", check.show(engine), "one of " + ", ".join(map(repr, ENGINES)) + ", or an engine")
         return engine
     name = check.choice(owner, "engine", engine, ENGINES).capitalize()
-    made: Engine = (Threads if name == "Threads" else __getattr__(name))(jobs)
-    return made
+    result: Engine = (Threads if name == "Threads" else __getattr__(name))(jobs)
+    return result
 
 
 def checked_jobs(jobs: int | None) -> int:

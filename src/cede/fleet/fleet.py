@@ -267,7 +267,7 @@ class Fleet:
         """
         if so_far is None:
             like, known = self._environment or more, self._environment is not None
-            tables = [one.copy() if known else Table.empty(one.n_rows, one.n_columns) for one in (like.table, like.costs)]
+            tables = [table.copy() if known else Table.empty(table.n_rows, table.n_columns) for table in (like.table, like.costs)]
             so_far = replace(like, table=tables[0], costs=tables[1], turn=self.turn)
             so_far.episodes, so_far.extras = (like.episodes, like.extras) if known else (0, {})
         for mine, layer in zip((so_far.table, so_far.costs), more.store().values(), strict=True):
@@ -299,8 +299,10 @@ class Fleet:
         """Return the content of a copy or pickle: all learners, and the shared counts."""
         shared = self._environment
         environment = None if shared is None else replace(shared, turn=Turn(), **shared.as_it_is())
-        parts = [one._copied() if one.shared_environment is not None else one.__getstate__() for one in self._learners]
-        learners = [(type(one), {**part, "_shared": None}) for one, part in zip(self._learners, parts, strict=True)]
+        parts = [
+            learner._copied() if learner.shared_environment is not None else learner.__getstate__() for learner in self._learners
+        ]
+        learners = [(type(learner), {**part, "_shared": None}) for learner, part in zip(self._learners, parts, strict=True)]
         return {**self.__dict__, "_learners": learners, "_environment": environment, "turn": Turn()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -338,17 +340,17 @@ def shared_structure(settings: Settings | None) -> Structure | None:
     return None if settings is None or settings.structure is None else settings.structure.of_environment
 
 
-def same_structure(owner: str, who: str, one: Structure | None, other: Structure | None) -> None:
+def same_structure(owner: str, who: str, structure: Structure | None, other: Structure | None) -> None:
     """Check that two declared structures of the environment are equal, as shared counts require. None: nothing is declared."""
-    if (one is None) != (other is None) or (one is not None and other is not None and one.digest != other.digest):
-        shown = ["none" if part is None else f"one where {part}" for part in (other, one)]
+    if (structure is None) != (other is None) or (structure is not None and other is not None and structure.digest != other.digest):
+        shown = ["none" if part is None else f"one where {part}" for part in (other, structure)]
         check.fail(owner, f"the environment's structure of {who}", shown[0], f"the same as that of the fleet, {shown[1]}")
 
 
 def features_of(learners: Sequence[Learner]) -> Features | None:
     """Return the features of the learners that share the environment; None if none of them has features."""
     settings = (learner.settings for learner in learners)
-    return next((one.features for one in settings if one.can_share and one.features is not None), None)
+    return next((each.features for each in settings if each.can_share and each.features is not None), None)
 
 
 def check_features(owner: str, who: str, features: Features | None, settings: Settings) -> None:
@@ -357,22 +359,22 @@ def check_features(owner: str, who: str, features: Features | None, settings: Se
         check.fail(owner, f"the features of {who}", "others", "the same as those of the fleet, or left out")
 
 
-def same_environment(owner: str, who: str, one: Task, other: Task) -> None:
+def same_environment(owner: str, who: str, task: Task, other: Task) -> None:
     """Check that two tasks have the same states, actions, environment costs, terminal states and horizon."""
     for what, a, b in (
-        ("number of states", one.n_states, other.n_states),
-        ("number of actions", one.n_actions, other.n_actions),
-        ("horizon", one.horizon, other.horizon),
-        ("discount", one.discount, other.discount),
-        ("terminal states", one.terminal, other.terminal),
-        ("cost_range", one.cost_range, other.cost_range),
-        ("enter_cost_range", one.enter_cost_range, other.enter_cost_range),
-        ("periods", *(None if task.periods is None else task.periods.tolist() for task in (one, other))),
+        ("number of states", task.n_states, other.n_states),
+        ("number of actions", task.n_actions, other.n_actions),
+        ("horizon", task.horizon, other.horizon),
+        ("discount", task.discount, other.discount),
+        ("terminal states", task.terminal, other.terminal),
+        ("cost_range", task.cost_range, other.cost_range),
+        ("enter_cost_range", task.enter_cost_range, other.enter_cost_range),
+        ("periods", *(None if each.periods is None else each.periods.tolist() for each in (task, other))),
     ):
         if a != b:
             check.fail(owner, f"the {what} of {who}", check.show(b), f"{check.show(a)}, as of the first learner")
     for what in ("env_cost", "enter_cost"):
-        mine, theirs = getattr(one, what), getattr(other, what)
+        mine, theirs = getattr(task, what), getattr(other, what)
         if (mine is None) != (theirs is None):
             check.fail(owner, f"the {what} of {who}", "another", "that of the first learner")
         if mine is not theirs and mine is not None and not np.array_equal(mine, theirs, equal_nan=True):

@@ -186,8 +186,8 @@ def check_states(owner: str, group: TeamGroup, states: Arrays, episodes: Ints) -
     if task.terminal and task.horizon is None and task.is_terminal[states["state"][states["state"] >= 0]].any():
         check.fail(owner, "the state of a team", "one in which its run is over", "one in which it goes on")
     check_stack(owner, group.sizes, states, n)
-    kept = "policy" in states  # else a team has no plan between two episodes, and must make one
-    if (states["planned"] > episodes + kept).any() or (states["fresh"] > (kept & (states["planned"] > 0))).any():
+    has_plans = "policy" in states  # else a team has no plan between two episodes, and must make one
+    if (states["planned"] > episodes + has_plans).any() or (states["fresh"] > (has_plans & (states["planned"] > 0))).any():
         check.fail(owner, "planned and fresh", "of a plan that there is not", "of one that was made and is kept")
 
 

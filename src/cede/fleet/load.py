@@ -57,7 +57,7 @@ def unpack_fleet(header: Mapping[str, Any], arrays: Arrays) -> Fleet:
         check.fail("file", "task", "another", "a Task")
     environment = unpack_environment(task, header["environment"], arrays)
     if environment is not None:
-        sizes = [Sizes(one.task, one.settings) for one in learners if one.settings.can_share]
+        sizes = [Sizes(learner.task, learner.settings) for learner in learners if learner.settings.can_share]
         extras = {**below(arrays, "extras"), **extras_before_7(below(arrays, "prior"))}
         environment.extras = environment_extras("file", sizes, extras)
     return Fleet.restored(task, learners, environment)

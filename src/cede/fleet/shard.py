@@ -168,7 +168,7 @@ class WorkingGroup:
             self.seen[name] = KeyTable.of(size, key, number, rows * columns)
         self.option = group.sizes.option
         self.extras = unstack_extras(group.sizes.extras, group.state, self.n_teams)  # by team
-        self.keeps = {one.name for one in ARRAYS if one.name in group.state}  # large fields of a stack
+        self.keeps = {declared.name for declared in ARRAYS if declared.name in group.state}  # large fields of a stack
         self.teams = self._team_arrays(slot)
         self.workspace = self._new_workspace(truth)
         self.at = np.zeros(1, dtype=np.int64)  # the team that plays next

@@ -199,15 +199,15 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
             check.fail(owner, f"the learner's {what}", "another", "that of mdp")
     for what, ends in (("env_cost", task.cost_range), ("enter_cost", task.enter_cost_range)):
         no_cost = np.zeros(truth.n_states)
-        stated, real = (no_cost if (cost := getattr(one, what)) is None else cost for one in (task, truth))
+        stated, real = (no_cost if (cost := getattr(each, what)) is None else cost for each in (task, truth))
         unknown = np.isnan(stated)
         if (stated != real)[~unknown].any():
             check.fail(owner, f"the learner's {what}", "another", "that of mdp, or not known (NaN)")
         random_cost = mdp.environment.random_cost if what == "env_cost" else None
         charged = (real[..., None] if random_cost is None else random_cost)[unknown]
         if charged.size and (charged.min() < ends[0] or charged.max() > ends[1]):
-            place, found = f"{what} of mdp, where the learner does not know it,", f"from {charged.min():g} to {charged.max():g}"
-            check.fail(owner, place, found, f"from {ends[0]:g} to {ends[1]:g}, its range")
+            place, costs = f"{what} of mdp, where the learner does not know it,", f"from {charged.min():g} to {charged.max():g}"
+            check.fail(owner, place, costs, f"from {ends[0]:g} to {ends[1]:g}, its range")
     if mdp.horizon is None and mdp.discount is None:
         check_connected(owner, mdp)
 

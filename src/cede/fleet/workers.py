@@ -207,8 +207,8 @@ class WorkerEngine(Engine):
 
     def states(self) -> list[list[Arrays]]:
         if self.orders:
-            kept = self._all("states", None)
-            self.kept, self._kept_number, self.orders = kept, self.orders[-1].number, []
+            states = self._all("states", None)
+            self.kept, self._kept_number, self.orders = states, self.orders[-1].number, []
             self.kept_at = time.monotonic()
         return self.kept
 

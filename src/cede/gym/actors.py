@@ -250,5 +250,5 @@ def actors_of(owner: str, team: Any, task: Task) -> list[Actor]:
             if shape[-2:-1] not in ((task.n_states,), (task.n_states - 1,)):
                 expected = f"{task.n_states}, as in the task, or one less without the state after the end"
                 check.fail(owner, f"the number of states of {name!r}", shape[-2:-1], expected)
-    made = {name: Actor(name, act_of(f"actor {name!r}", how, n_actions=task.n_actions)) for name, how in team.items()}
-    return [team[name] if isinstance(team[name], Actor) else made[name] for name in names]
+    actors = {name: Actor(name, act_of(f"actor {name!r}", how, n_actions=task.n_actions)) for name, how in team.items()}
+    return [team[name] if isinstance(team[name], Actor) else actors[name] for name in names]

@@ -234,13 +234,13 @@ def situation(inner: Any) -> Situation:
     things: list[Any] = []
     for i, thing in enumerate(inner.grid.grid):
         if thing is not None and thing.type not in NEVER_CHANGE:
-            things += told(thing, (i % inner.grid.width, i // inner.grid.width))
+            things += described_objects(thing, (i % inner.grid.width, i // inner.grid.width))
     if inner.carrying is not None:
-        things += told(inner.carrying, None)
+        things += described_objects(inner.carrying, None)
     return (int(inner.agent_pos[0]), int(inner.agent_pos[1]), int(inner.agent_dir), tuple(sorted(things)))
 
 
-def told(thing: Any, place: tuple[int, int] | None) -> Iterator[tuple[Any, str]]:
+def described_objects(thing: Any, place: tuple[int, int] | None) -> Iterator[tuple[Any, str]]:
     """Yield an object's name, and its position or state; then the same for its content. place: None if it is carried.
 
     The name is type, colour and first position, since two objects may look the same.
@@ -251,7 +251,7 @@ def told(thing: Any, place: tuple[int, int] | None) -> Iterator[tuple[Any, str]]
     origin = () if thing.init_pos is None else tuple(int(i) for i in thing.init_pos)
     yield ((thing.type, thing.color, origin), "carried" if place is None else f"at {place[0]} {place[1]}")
     if thing.contains is not None:
-        yield from ((what, f"in {thing.type}") for what, _ in told(thing.contains, place))
+        yield from ((what, f"in {thing.type}") for what, _ in described_objects(thing.contains, place))
 
 
 def labels_of(things: Sequence[Any]) -> list[str]:

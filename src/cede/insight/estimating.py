@@ -138,7 +138,7 @@ def estimate(
     if kind == "sets" and level is not None:
         check.fail(owner, "level", check.show(level), "left out with sets, whose level follows from delta")
     held = LEVEL if level is None else check.probability(owner, "level", level)
-    given = settings.prior or PRIOR if prior is None else checked_prior(owner, prior)
+    pseudo_counts = settings.prior or PRIOR if prior is None else checked_prior(owner, prior)
     number = check.integer(owner, "draws", draws, 2, 10**6)
     seed = check.integer(owner, "seed", seed, 0, MOST_SEED)
     parts = [named_policy(owner, "policy", learner, policy)]
@@ -152,7 +152,7 @@ def estimate(
     elif kind == "sets":
         ends = by_sets(owner, learner, parts, where)
     else:
-        ends = by_draws(learner, parts, where, held, given, number, seed)
+        ends = by_draws(learner, parts, where, held, pseudo_counts, number, seed)
     task = learner.task
     return Estimate(
         *ends,
@@ -163,7 +163,7 @@ def estimate(
         per="episode" if task.horizon is not None else "step in the long run" if task.discount is None else "run, discounted",
         starts=where.source,
         draws=None if kind == "sets" else number,
-        prior=None if kind == "sets" else given,
+        prior=None if kind == "sets" else pseudo_counts,
         warnings=warnings,
     )
 
@@ -182,32 +182,32 @@ class Named:
         return alike and all(np.array_equal(*pair) for pair in zip(self.policies, other.policies, strict=True))
 
 
-def named_policy(owner: str, place: str, learner: Learner, given: Any) -> Named:
+def named_policy(owner: str, place: str, learner: Learner, policy: Any) -> Named:
     """Return a policy as `estimate` takes it, after checks."""
     task, certain = learner.task, np.ones(1)
 
     def named(name: str, policy: Any) -> Named:
         return Named(name, (checked_switching_policy(owner, task, policy),), certain)
 
-    if given is None or (isinstance(given, str) and given not in task.agents):
-        if given in (None, "plan"):
+    if policy is None or (isinstance(policy, str) and policy not in task.agents):
+        if policy in (None, "plan"):
             return named("plan", learner.plan.policy)
-        if given == "own plan":
+        if policy == "own plan":
             return named("own plan", learner.own_plan.policy)
-        if given != "baseline":
+        if policy != "baseline":
             expected = f"'plan', 'own plan', 'baseline', an array, a Plan, a Mixture, or {check.one_of(task.agents)}"
-            check.fail(owner, place, check.show(given), expected)
+            check.fail(owner, place, check.show(policy), expected)
         if learner.settings.baseline is None:
             check.fail(owner, place, "'baseline'", f"one that there is: {learner.settings.name} has no baseline")
         return named("baseline", learner.settings.baseline.policy)
-    if isinstance(given, Mixture):
-        return Named("mixture", tuple(checked_switching_policy(owner, task, p) for p in given.policies), given.weights)
-    if isinstance(given, Plan):
-        return named("a plan", given.policy)
-    if check.ndim(given) == 0:
-        agent = task.agent_index(owner, place, given)
+    if isinstance(policy, Mixture):
+        return Named("mixture", tuple(checked_switching_policy(owner, task, p) for p in policy.policies), policy.weights)
+    if isinstance(policy, Plan):
+        return named("a plan", policy.policy)
+    if check.ndim(policy) == 0:
+        agent = task.agent_index(owner, place, policy)
         return named(f"{task.agents[agent]} alone", task.always(agent))
-    return named("a policy", given)
+    return named("a policy", policy)
 
 
 def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:

@@ -93,9 +93,9 @@ class Summary:
             total = max(sum(self.control), 1e-300)
             held = [f"{name} {steps / total:.0%}" for name, steps in zip(self.agents, self.control, strict=True)]
             warned = plural(len(self.warnings), "warning") if self.warnings else None
-            told = check.printable(self.settings.get("learner", ""))[:60]
+            name = check.printable(self.settings.get("learner", ""))[:60]
             control = f"{'remembered of control' if self.remembered else 'control'}: {listed(held)}"
-            return told, f"{self.episodes:,} {self.unit}", plural(len(self.groups), "group"), control, warned
+            return name, f"{self.episodes:,} {self.unit}", plural(len(self.groups), "group"), control, warned
 
         return short_repr(self, parts)
 
@@ -297,7 +297,7 @@ def draw(summary: Summary, path: Path) -> Path:
         for g in groups
     ]
     for text, hatch in (("episodes end", "..."), ("never met", "xxx"), ("hardly ever, by the plan", "///")):
-        places = [i for i, one in enumerate(why) if one == text]
+        places = [i for i, reason in enumerate(why) if reason == text]
         if places:
             axes.barh(places, 1.0, color="white", edgecolor="#BBBBBB", hatch=hatch, height=0.7, linewidth=0, label=text)
     axes.set_yticks(range(len(shares)), shown, fontsize=8)

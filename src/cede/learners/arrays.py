@@ -143,8 +143,8 @@ def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:
 def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: ModelArrays) -> BaselineArrays:
     """Return a baseline in the form that kernels read; None gives empty arrays. model: the model that the learner plans with."""
     if baseline is None:
-        nobody, nothing = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0, 0))
-        return BaselineArrays(policy=nobody, start=np.empty(0), value=nothing, record=np.empty(0, dtype=RECORD), opposite=model)
+        no_policy, no_value = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0, 0))
+        return BaselineArrays(policy=no_policy, start=np.empty(0), value=no_value, record=np.empty(0, dtype=RECORD), opposite=model)
     opposite = problem_of(task)
     opposite.switch_cost = np.where(np.isinf(opposite.switch_cost), np.inf, -opposite.switch_cost)  # impossible: still infinite
     for name in ("env_cost", "control_cost", "enter_cost"):

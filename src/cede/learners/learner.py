@@ -177,19 +177,22 @@ class Learner(ControlLoop):
         if self._shared is None:
             return ((self, "_fleet", None),)
         new = {"_shared": None, "_fleet": None, "turn": Turn(change=change)}
-        return (*self._with_state(self._alone()), *((self, *one) for one in new.items()))
+        return (*self._with_state(self._alone()), *((self, name, value) for name, value in new.items()))
 
     def _with_state(self, state: LearnerState) -> Assignments:
         """Return the assignments that replace all state and drop the running episode."""
         new: dict[str, Any] = {"_state": state, "_live": None, "_session": Session(self.task, self.settings.structure)}
-        return tuple((self, *one) for one in new.items())
+        return tuple((self, name, value) for name, value in new.items())
 
     def _as_it_is(self) -> Assignments:
         """Return the assignments that restore the present state of the learner and of the counts that it shares."""
         now = {name: value for name, value in self.__dict__.items() if name != "turn"}
         now |= {"_state": self._packed(), "_live": None, "_scales": self._scales.copy(), "_session": self._session.copy()}
         shared = {} if self._shared is None else self._shared.as_it_is()
-        return (*((self, *one) for one in now.items()), *((self._shared, *one) for one in shared.items()))
+        return (
+            *((self, name, value) for name, value in now.items()),
+            *((self._shared, name, value) for name, value in shared.items()),
+        )
 
     def _alone(self) -> LearnerState:
         """Return its state for use without a fleet: with a copy of the fleet's environment counts."""

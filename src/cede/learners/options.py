@@ -86,8 +86,8 @@ class Knowledge(Remade):
     @property
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that give this. Agents are given by index."""
-        given = {"known_agents": dict(self.agents), "known_environment": self.environment, "structure": self.structure}
-        return {name: value for name, value in given.items() if value}
+        arguments = {"known_agents": dict(self.agents), "known_environment": self.environment, "structure": self.structure}
+        return {name: value for name, value in arguments.items() if value}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +116,8 @@ class ForgetRules(Remade):
     @property
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that give these rules."""
-        given = {"forget": dict(self.agents), "forget_environment": self.environment}
-        return {name: value for name, value in given.items() if value}
+        arguments = {"forget": dict(self.agents), "forget_environment": self.environment}
+        return {name: value for name, value in arguments.items() if value}
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,10 @@ def checked_forgetting(owner: str, task: Task, forget: Any, forget_environment: 
         check.fail(owner, "forget", check.show(forget), "a HalfLife or a Window, or one by agent: {'human': HalfLife(500)}")
     else:
         rules = dict(forget)
-    for place, rule in (*((f"forget[{name!r}]", one) for name, one in rules.items()), ("forget_environment", forget_environment)):
+    for place, rule in (
+        *((f"forget[{name!r}]", of_agent) for name, of_agent in rules.items()),
+        ("forget_environment", forget_environment),
+    ):
         if rule is not None and not isinstance(rule, HalfLife | Window):
             check.fail(owner, place, check.show(rule), "a HalfLife or a Window")
     for name in rules:

@@ -164,8 +164,8 @@ def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: A
 def checked_promise(owner: str, task: Task, at_most: Any, at_least: Any, baseline: Any, alpha: Any, start: Any) -> Promise:
     """Make a promise of the arguments of `ucrl2_mc`, after checks; None if nothing is promised."""
     limits = checked_limits(owner, task, at_most, at_least)
-    given = checked_baseline(owner, task, baseline, alpha, start)
-    if limits is not None and given is not None:
+    promised = checked_baseline(owner, task, baseline, alpha, start)
+    if limits is not None and promised is not None:
         expected = "left out with at_most or at_least, which it can contradict: price control instead, by control_cost"
-        check.fail(owner, "baseline", str(given), f"{expected} (docs/guarantees.md)")
-    return given if limits is None else limits
+        check.fail(owner, "baseline", str(promised), f"{expected} (docs/guarantees.md)")
+    return promised if limits is None else limits

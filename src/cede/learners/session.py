@@ -89,9 +89,9 @@ class Session:
             "steps": np.array([step[:6] for step in self.steps], dtype=np.int64).reshape(-1, 6),
             "charged": np.array([step[6:8] for step in self.steps], dtype=np.float64).reshape(-1, 2),
         }
-        for one in fields(self.episode) if self.episode is not None else ():
-            if getattr(self.episode, one.name) is not None:
-                result[one.name] = np.asarray(getattr(self.episode, one.name))
+        for column in fields(self.episode) if self.episode is not None else ():
+            if getattr(self.episode, column.name) is not None:
+                result[column.name] = np.asarray(getattr(self.episode, column.name))
         return result
 
     def unpack(self, arrays: Arrays) -> None:

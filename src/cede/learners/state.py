@@ -99,7 +99,7 @@ Shape = Callable[[Sizes], tuple[int, ...]]
 Names = tuple[str, ...]  # of the agents of a team, `task.tables`
 
 
-def kept(
+def array_field(
     dtype: Any, shape: Shape, when: Callable[[Sizes], bool], *, start: float = 0, limit: Callable[[Sizes], int] | None = None
 ) -> Any:
     """Declare an array field of `LearnerState`.
@@ -120,41 +120,45 @@ class LearnerState:
     planned: int = 0  # the episode for which the plan was made; 0: there is no plan
     stale: bool = False  # whether an episode was counted since the last check whether a new plan is due
     extras: Extras = field(default_factory=dict)  # arrays that an option owns, by name; without the environment's if it is shared
-    policy: Policy = kept(np.int16, lambda s: s.plan, lambda s: True)
-    value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.policy is None)
-    found: Floats = kept(float, lambda s: (2,), lambda s: s.endless and s.settings.policy is None)  # gain and error of the plan
-    agents_planned_visits: Floats = kept(float, lambda s: (s.seen["agents"][0],), lambda s: s.settings.replan == "doubling")
-    environment_planned_visits: Floats = kept(
+    policy: Policy = array_field(np.int16, lambda s: s.plan, lambda s: True)
+    value: Floats = array_field(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.policy is None)
+    found: Floats = array_field(
+        float, lambda s: (2,), lambda s: s.endless and s.settings.policy is None
+    )  # gain and error of the plan
+    agents_planned_visits: Floats = array_field(float, lambda s: (s.seen["agents"][0],), lambda s: s.settings.replan == "doubling")
+    environment_planned_visits: Floats = array_field(
         float, lambda s: (s.seen["environment"][0],), lambda s: s.settings.replan == "doubling"
     )
-    bounds: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.planning == "greedy", start=np.nan)
-    agents_recent: Ints = kept(
+    bounds: Floats = array_field(
+        float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.planning == "greedy", start=np.nan
+    )
+    agents_recent: Ints = array_field(
         int,
         lambda s: (longest_window(s.settings.forgetting.agents.values()), s.task.plan_steps),
         lambda s: longest_window(s.settings.forgetting.agents.values()) > 0,
         start=-1,
         limit=lambda s: prod(s.seen["agents"]),
     )
-    environment_recent: Ints = kept(
+    environment_recent: Ints = array_field(
         int,
         lambda s: (longest_window([s.settings.forgetting.environment]), s.task.plan_steps),
         lambda s: longest_window([s.settings.forgetting.environment]) > 0,
         start=-1,
         limit=lambda s: prod(s.seen["environment"]),
     )
-    costs_recent_row: Ints = kept(
+    costs_recent_row: Ints = array_field(
         int,
         lambda s: (s.cost_window, 2 * s.task.plan_steps),
         lambda s: s.cost_window > 0,
         start=-1,
         limit=lambda s: s.seen["costs"][0],
     )
-    costs_recent_part: Floats = kept(float, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0)
-    prices: Floats = kept(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda s: s.settings.limits is not None)
-    taken: Ints = kept(  # steps of each member since the plan was made
+    costs_recent_part: Floats = array_field(float, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0)
+    prices: Floats = array_field(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda s: s.settings.limits is not None)
+    taken: Ints = array_field(  # steps of each member since the plan was made
         int, lambda s: (len(s.task.members),), lambda s: s.endless and s.settings.limits is not None, limit=lambda s: 2**53
     )
-    record: Floats = kept(float, lambda s: (RECORD_NUMBERS,), lambda s: s.settings.baseline is not None)
+    record: Floats = array_field(float, lambda s: (RECORD_NUMBERS,), lambda s: s.settings.baseline is not None)
 
     @property
     def episodes(self) -> int:
@@ -181,7 +185,7 @@ class LearnerState:
 
     def with_environment(self, sizes: Sizes, layers: Mapping[str, LayerCounts], episodes: int, extras: Extras) -> "LearnerState":
         """Return the state of a learner that leaves a fleet. layers, episodes, extras: of the environment."""
-        declared = {one.name for one in sizes.extras}
+        declared = {extra.name for extra in sizes.extras}
         extras = {**self.extras, **{name: array for name, array in extras.items() if name in declared}}
         return replace(self, counts=Counts({**own_layers(self.counts), **layers}, self.episodes, episodes), extras=extras)
 
@@ -202,21 +206,21 @@ class LearnerState:
 
 
 PLAN = ("policy", "value")
-NUMBERS = tuple(one.name for one in fields(LearnerState) if one.type in (int, bool))
+NUMBERS = tuple(declared.name for declared in fields(LearnerState) if declared.type in (int, bool))
 EPISODES = ("episodes", "environment_episodes")
-ARRAYS: tuple[Field[Any], ...] = tuple(one for one in fields(LearnerState) if one.metadata)
+ARRAYS: tuple[Field[Any], ...] = tuple(declared for declared in fields(LearnerState) if declared.metadata)
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def has(sizes: Sizes) -> list[Field[Any]]:
     """Return the array fields, without policy and value, of a learner with this task and these settings."""
-    return [one for one in ARRAYS if one.name not in PLAN and one.metadata["when"](sizes)]
+    return [declared for declared in ARRAYS if declared.name not in PLAN and declared.metadata["when"](sizes)]
 
 
-def at_start(one: Field[Any], sizes: Sizes) -> NDArray[Any]:
+def at_start(declared: Field[Any], sizes: Sizes) -> NDArray[Any]:
     """Return an array field as it is at the start."""
-    return np.full(one.metadata["shape"](sizes), one.metadata["start"], dtype=one.metadata["dtype"])
+    return np.full(declared.metadata["shape"](sizes), declared.metadata["start"], dtype=declared.metadata["dtype"])
 
 
 # -------------------------------------------------------------------------------- one learner, as arrays by name
@@ -226,7 +230,7 @@ def pack_state(state: LearnerState) -> tuple[dict[str, Any], Arrays]:
     """Return the numbers of a state, and its arrays by name. `unpack_state` is the inverse."""
     numbers: dict[str, Any] = {name: getattr(state, name) for name in (*EPISODES, *NUMBERS)}
     numbers["layers"] = list(state.counts.layers)
-    arrays: Arrays = {one.name: np.ascontiguousarray(getattr(state, one.name)) for one in ARRAYS}
+    arrays: Arrays = {declared.name: np.ascontiguousarray(getattr(state, declared.name)) for declared in ARRAYS}
     for i, layer in enumerate(state.counts.layers.values()):
         arrays |= {f"counts/{i}/key": layer.key, f"counts/{i}/number": layer.number}
     return numbers, arrays | {f"extras/{name}": array for name, array in state.extras.items()}
@@ -234,23 +238,23 @@ def pack_state(state: LearnerState) -> tuple[dict[str, Any], Arrays]:
 
 def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LearnerState:
     """Make a state from numbers and arrays of a file. All are checked here, since kernels do not check them."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in (*EPISODES, *NUMBERS):
         if name == "stale":
-            found[name] = check.choice("file", name, numbers[name], (True, False))
+            values[name] = check.choice("file", name, numbers[name], (True, False))
         else:
-            found[name] = check.integer("file", name, numbers[name], 0, most_episodes(sizes.task))
-    if found["planned"] > found["episodes"] + 1:
-        check.fail("file", "planned", found["planned"], f"at most {found['episodes'] + 1}, the next episode")
-    found["counts"] = Counts(unpack_layers(sizes, numbers, arrays), *(found.pop(name) for name in EPISODES))
-    for one in ARRAYS:
-        found[one.name] = arrays[one.name]
-        check_array("file", one, arrays[one.name], sizes)
-    found["extras"] = {name.removeprefix("extras/"): array for name, array in arrays.items() if name.startswith("extras/")}
-    check_extras("file", sizes.extras, found["extras"])
-    if found["policy"].size != 0 and found["value"].size == 0 and sizes.settings.policy is None:
+            values[name] = check.integer("file", name, numbers[name], 0, most_episodes(sizes.task))
+    if values["planned"] > values["episodes"] + 1:
+        check.fail("file", "planned", values["planned"], f"at most {values['episodes'] + 1}, the next episode")
+    values["counts"] = Counts(unpack_layers(sizes, numbers, arrays), *(values.pop(name) for name in EPISODES))
+    for declared in ARRAYS:
+        values[declared.name] = arrays[declared.name]
+        check_array("file", declared, arrays[declared.name], sizes)
+    values["extras"] = {name.removeprefix("extras/"): array for name, array in arrays.items() if name.startswith("extras/")}
+    check_extras("file", sizes.extras, values["extras"])
+    if values["policy"].size != 0 and values["value"].size == 0 and sizes.settings.policy is None:
         check.fail("file", "the value of the plan", "missing", "there, as its policy is")
-    state = LearnerState(**found)
+    state = LearnerState(**values)
     check_possible("file", sizes, state.counts)
     return state
 
@@ -330,23 +334,27 @@ def check_cost_sums(owner: str, sizes: Sizes, layer: LayerCounts, episodes: int)
             check.fail(owner, "the number of costs", f"{counted:g}", f"possible in {episodes} episodes")
 
 
-def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, n: int | None = None) -> None:
+def check_array(owner: str, declared: Field[Any], array: NDArray[Any], sizes: Sizes, n: int | None = None) -> None:
     """Check an array of a declared field. The array of one learner may be empty, for the start values.
 
     n: the length of the first axis, if the arrays of n teams are stacked; None for one learner.
     """
-    shape = one.metadata["shape"](sizes) if n is None else (n, *one.metadata["shape"](sizes))
-    dtype, limit = one.metadata["dtype"], one.metadata["limit"]
+    shape = declared.metadata["shape"](sizes) if n is None else (n, *declared.metadata["shape"](sizes))
+    dtype, limit = declared.metadata["dtype"], declared.metadata["limit"]
     if n is None and array.size == 0 and array.dtype == dtype:
         return
-    if array.dtype != dtype or array.shape != shape or (n is None and one.name not in PLAN and not one.metadata["when"](sizes)):
-        check.fail(owner, f"the shape of {one.name}", f"{array.shape} of {array.dtype}", f"{shape} of {dtype}")
-    if dtype.kind == "f" and not (np.isfinite(array) | (np.isnan(array) & np.isnan(one.metadata["start"]))).all():
-        check.fail(owner, one.name, "not finite", "finite numbers")
-    if one.name == "found" and (array[..., 1] < 0.0).any():
+    if (
+        array.dtype != dtype
+        or array.shape != shape
+        or (n is None and declared.name not in PLAN and not declared.metadata["when"](sizes))
+    ):
+        check.fail(owner, f"the shape of {declared.name}", f"{array.shape} of {array.dtype}", f"{shape} of {dtype}")
+    if dtype.kind == "f" and not (np.isfinite(array) | (np.isnan(array) & np.isnan(declared.metadata["start"]))).all():
+        check.fail(owner, declared.name, "not finite", "finite numbers")
+    if declared.name == "found" and (array[..., 1] < 0.0).any():
         check.fail(owner, "the error of the plan", array[..., 1].min(), "at least 0")
     if limit is not None and not ((array >= -1) & (array < limit(sizes))).all():
-        check.fail(owner, one.name, "beyond the table", "steps that can be")
-    if one.name == "policy":
+        check.fail(owner, declared.name, "beyond the table", "steps that can be")
+    if declared.name == "policy":
         for policy in array[None] if n is None else array:
             checked_switching_policy(owner, sizes.task, policy if sizes.task.horizon is not None else policy[0])

@@ -256,9 +256,9 @@ def put_state(arrays: LearnerArrays, task: Task, settings: Settings, state: Lear
         has_bounds = state.bounds.size and not np.isnan(state.bounds.flat[0])
         put_bounds(arrays.greedy, task, state.bounds.copy() if has_bounds else optimistic_start(arrays, task))
     for name, place in KEPT.items():
-        kept = getattr(state, name)
-        if kept.size and name != "bounds":
-            place(arrays)[...] = kept
+        array = getattr(state, name)
+        if array.size and name != "bounds":
+            place(arrays)[...] = array
 
 
 def get_state(arrays: LearnerArrays) -> dict[str, NDArray[Any]]:
@@ -330,5 +330,5 @@ def plan_arrays(task: Task, plan: Plan | None) -> dict[str, NDArray[Any]]:
     if task.horizon is not None:
         return {"policy": plan.policy, "value": plan.value}
     value = np.stack([plan.value, np.zeros_like(plan.value)])
-    found = np.array([plan.gain or 0.0, plan.error])
-    return {"policy": plan.policy[None], "value": value, "found": found}
+    gain_and_error = np.array([plan.gain or 0.0, plan.error])
+    return {"policy": plan.policy[None], "value": value, "found": gain_and_error}

@@ -194,8 +194,8 @@ def outcomes_of(task: Task, rules: TransitionTrees) -> Outcomes | None:
     place, codes, met, _ = drawn
     to = states_with(rules.features, codes)
     unknown = np.union1d(place[(codes < 0).any(axis=1)], np.setdiff1d(places, place[to >= 0]))
-    kept = (to >= 0) & ~np.isin(place, unknown)
-    place, to, outcome = place[kept], to[kept], compressed(met[kept])
+    known = (to >= 0) & ~np.isin(place, unknown)
+    place, to, outcome = place[known], to[known], compressed(met[known])
     order = np.lexsort((outcome, place))
     place, to, outcome = place[order], to[order], outcome[order]
     case_of: dict[bytes, int] = {b"end": 0}
