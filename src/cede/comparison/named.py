@@ -106,9 +106,13 @@ def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
         return lambda mdp, seed: checked_learner(owner, make(mdp.task, seed), "what its function returned")
     name, arguments = named(owner, learner, "a function of a task and a seed, a name, or a pair of a name and arguments")
     function = LEARNERS[check.choice(owner, "learner", name, tuple(LEARNERS))]
-    parameters = [name for name in inspect.signature(function).parameters if name not in NOT_ARGUMENTS]
-    needed = [name for name in parameters if inspect.signature(function).parameters[name].default is inspect.Parameter.empty]
-    check_arguments(owner, arguments, parameters + [more for name, more in ALSO.items() if name in parameters], needed)
+    parameters = [parameter for parameter in inspect.signature(function).parameters if parameter not in NOT_ARGUMENTS]
+    needed = [
+        parameter
+        for parameter in parameters
+        if inspect.signature(function).parameters[parameter].default is inspect.Parameter.empty
+    ]
+    check_arguments(owner, arguments, parameters + [more for parameter, more in ALSO.items() if parameter in parameters], needed)
     known, structured = arguments.pop("known", ()), check.truth(owner, "structured", arguments.pop("structured", False))
     if known:
         known = check.items(owner, "known", known, "a list of names of agents")
@@ -118,7 +122,7 @@ def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
     elif arguments.get("scale") == "authors":
         arguments["scale"] = Scale.authors(episodes)
 
-    def make(mdp: TwoLayerMDP, seed: int) -> Learner:
+    def make_named(mdp: TwoLayerMDP, seed: int) -> Learner:
         if name == "oracle":
             return oracle(mdp, seed=seed)
         if name == "fixed":
@@ -129,7 +133,7 @@ def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
             truth["known_agents"] = {agent.name: agent.policy for agent in agents}
         return function(mdp.task, seed=seed, **arguments, **truth)
 
-    return checked(owner, make, Learner)
+    return checked(owner, make_named, Learner)
 
 
 def check_takes(owner: str, function: Callable[..., Any], arguments: int, expected: str) -> None:

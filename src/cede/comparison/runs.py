@@ -83,18 +83,18 @@ def kept_or_played(
     if directory is None:
         return play(runs, engine, jobs, lambda done: progress(len(runs) * done), None)
     paths = [directory / f"{run.key}.npz" for run in runs]
-    histories = {path: load_run(path, run) for path, run in zip(paths, runs, strict=True)}
-    todo = {path: run for path, run in zip(paths, runs, strict=True) if histories[path] is None}  # equal runs are played once
+    by_path = {path: load_run(path, run) for path, run in zip(paths, runs, strict=True)}
+    todo = {path: run for path, run in zip(paths, runs, strict=True) if by_path[path] is None}  # equal runs are played once
     if todo:
         name = hashlib.sha256(" ".join(path.stem for path in todo).encode()).hexdigest()[:20]
         checkpoint = Checkpoint(directory / f"{name}.checkpoint", seconds=SECONDS, resume=True)
         before = (len(runs) - len(todo)) * runs[0].episodes
-        histories = play(list(todo.values()), engine, jobs, lambda done: progress(before + len(todo) * done), checkpoint)
-        for (path, run), new in zip(todo.items(), histories, strict=True):
+        played = play(list(todo.values()), engine, jobs, lambda done: progress(before + len(todo) * done), checkpoint)
+        for (path, run), new in zip(todo.items(), played, strict=True):
             save_run(path, run, new)
-            histories[path] = new
+            by_path[path] = new
         checkpoint.path.unlink(missing_ok=True)
-    return [history for path in paths if (history := histories[path]) is not None]
+    return [history for path in paths if (history := by_path[path]) is not None]
 
 
 def save_run(path: Path, run: OneRun, history: History) -> None:
